@@ -33,10 +33,13 @@ def seeds(
     hostfile: str | None = None,
     show: Callable[[str], None] = lambda _: None,
     address_map: AddressMap = NO_MAP,
+    *,
+    with_ended: bool = False,
 ) -> list[Seed]:
     """Return where to start for these targets; without any, at the newest live run of this user.
 
-    `show` receives notes for the user; `address_map` has what to dial in place of addresses.
+    `show` receives notes for the user; `address_map` has what to dial in place of addresses. `with_ended`
+    also finds runs that ended on this machine.
     """
     try:
         listed = hostnames.of_file(hostfile) if hostfile else []
@@ -46,7 +49,7 @@ def seeds(
         raise NoTarget(str(error)) from None
     if not names:
         return _newest(found, show)
-    started = (seed for name in names for seed in _seeds_of(name, found, address_map))
+    started = (seed for name in names for seed in _seeds_of(name, found, address_map, with_ended=with_ended))
     return list({seed.target: seed for seed in started}.values())
 
 
@@ -116,28 +119,45 @@ def _seeds_of_job(show: Callable[[str], None]) -> list[Seed]:
     return seeds
 
 
-def _seeds_of(target: str, found: list[runfiles.RunFile], address_map: AddressMap = NO_MAP) -> list[Seed]:
+def _seeds_of(
+    target: str, found: list[runfiles.RunFile], address_map: AddressMap = NO_MAP, *, with_ended: bool = False
+) -> list[Seed]:
     if target.endswith(".json") or "/" in target:
         run_file = runfiles.read(Path(target))
         if run_file is None:
             raise NoTarget(f"{target} is not a run file of yours; `jaxtop ls` lists the live runs")
         return [_seed(run_file)]
     named = _named(target, found)
-    # Of several runs of one name, the newest is meant.
-    return _seeds_like(named[0].hello, named) if named else _at_address(target, address_map)
+    if named:  # of several runs of one name, the newest is meant
+        return _seeds_like(named[0].hello, named)
+    if ended := _ended(target):
+        if with_ended:
+            return ended
+        raise NoTarget(f"{target!r} has ended; `jaxtop check {target}` says how")
+    return _at_address(target, address_map)
 
 
 def _named(target: str, found: list[runfiles.RunFile]) -> list[runfiles.RunFile]:
-    return [each for each in found if target in (each.hello.name, each.hello.run, each.hello.agent)]
+    return [each for each in found if _is_of(target, each.hello)]
+
+
+def _is_of(target: str, hello: Hello) -> bool:
+    return target in (hello.name, hello.run, hello.agent)
+
+
+def _ended(target: str) -> list[Seed]:
+    """Return the agents of a run that ended; of several runs of one name, those of the latest."""
+    named = [each.hello for each in runfiles.endings() if _is_of(target, each.hello)]
+    return [Seed(each.agent, hello=each) for each in named if _is_beside(named[0], each)]
+
+
+def _is_beside(one: Hello, other: Hello) -> bool:
+    return other.agent == one.agent or (one.run is not None and other.run == one.run)
 
 
 def _seeds_like(newest: Hello, found: list[runfiles.RunFile]) -> list[Seed]:
     """Return the agent and all others of its run."""
-    return [
-        _seed(each)
-        for each in found
-        if each.hello.agent == newest.agent or (newest.run is not None and each.hello.run == newest.run)
-    ]
+    return [_seed(each) for each in found if _is_beside(newest, each.hello)]
 
 
 def _seed(run_file: runfiles.RunFile) -> Seed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,7 @@ import msgspec
 
 from jaxtop import private, processes, wire
 from jaxtop.names import reason
-from jaxtop.wire import Hello
+from jaxtop.wire import Bye, Hello
 
 
 class RunFile(NamedTuple):
@@ -35,7 +36,16 @@ class Unshown(msgspec.Struct, frozen=True):
     why: str
 
 
-UNSHOWN = ".unshown"
+class Ending(msgspec.Struct, frozen=True):
+    """What the agent of a script that has ended left to later viewers: its identity and its goodbye."""
+
+    hello: Hello
+    bye: Bye
+
+
+UNSHOWN, ENDED = ".unshown", ".ended"
+# Endings are removed after a day, and the older half of them where there are too many.
+ENDINGS_KEPT_S, MOST_ENDINGS = 86_400.0, 512
 
 
 def folders() -> list[Path]:
@@ -53,8 +63,7 @@ def folders() -> list[Path]:
 
 def write(hello: Hello) -> str | None:
     """Write or renew the run file of this agent; return the reason if no folder could be used."""
-    # We encode through the wire format, which replaces text that is not valid Unicode.
-    text = msgspec.json.encode(msgspec.msgpack.decode(wire.encode(hello)))
+    text = msgspec.json.encode(_plain(hello))
     why = "there is no home folder"
     for folder in folders():
         try:
@@ -65,6 +74,11 @@ def write(hello: Hello) -> str | None:
         else:
             return None
     return why
+
+
+def _plain(message: wire.Message) -> object:
+    """Return a message as plain values; the wire format replaces text that is not valid Unicode."""
+    return msgspec.msgpack.decode(wire.encode(message))
 
 
 def _why_not(folder: Path, error: OSError) -> str:
@@ -145,6 +159,53 @@ def remove(agent: str) -> None:
     for folder in folders():
         with suppress(OSError):
             (folder / f"{agent}.json").unlink(missing_ok=True)
+
+
+def leave(hello: Hello, bye: Bye) -> None:
+    """Leave the goodbye of a script that has ended; do nothing if no folder can be written."""
+    text = msgspec.json.encode({"hello": _plain(hello), "bye": _plain(bye)})
+    for folder in folders():
+        with suppress(OSError):
+            secure(folder)
+            private.write(folder, f"{hello.agent}{ENDED}", text)
+            _remove_old_endings(folder)
+            return
+
+
+def _remove_old_endings(folder: Path) -> None:
+    paths = list(folder.glob(f"*{ENDED}"))
+    if len(paths) > MOST_ENDINGS:
+        paths.sort(key=lambda path: path.stat().st_mtime)
+        for path in paths[: len(paths) // 2]:
+            path.unlink(missing_ok=True)
+
+
+def ending(agent: str) -> Ending | None:
+    """Return what this agent left at the end of its script; None if there is nothing."""
+    if not agent.isalnum():  # it comes from a roster, and becomes the name of a file
+        return None
+    found = (_ending(folder / f"{agent}{ENDED}") for folder in folders() if private.is_ours(folder))
+    return next((each for each in found if each is not None), None)
+
+
+def endings() -> list[Ending]:
+    """Return what agents of this user left within a day, the latest first; remove what is older."""
+    found = []
+    for folder in filter(private.is_ours, folders()):
+        for path in folder.glob(f"*{ENDED}"):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > ENDINGS_KEPT_S:
+                    path.unlink(missing_ok=True)
+                elif (each := _ending(path)) is not None:
+                    found.append(each)
+    return sorted(found, key=lambda each: -each.bye.at_ms)
+
+
+def _ending(path: Path) -> Ending | None:
+    try:
+        return msgspec.json.decode(private.read(path), type=Ending)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def read(path: Path) -> RunFile | None:

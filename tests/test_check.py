@@ -137,7 +137,8 @@ def test_json_has_the_findings_of_the_snapshot():
     document = json.loads(check.to_json(Checkup.of(cluster, NOW + 30)))
     assert document["findings"] == json.loads(json.dumps(to_document(cluster, NOW + 30)["findings"]))
     assert document["schema"] == 1 and document["status"] == 2
-    assert document["runs"] == [{"id": "r1", "name": "train", "process_count": 2}]
+    ends = {"ended_at": None, "exit_statuses": None}
+    assert document["runs"] == [{"id": "r1", "name": "train", "process_count": 2, **ends}]
     names = {rule.name for rule in RULES}
     missing = {each["rule"] for each in document["unchecked"]}
     assert "host_lost" in document["checked"] and set(document["checked"]) == names - missing

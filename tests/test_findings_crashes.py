@@ -220,6 +220,26 @@ def test_the_agent_knows_the_exception_that_ended_the_script(tmp_path, what, sai
         assert len(found[1]) <= 300 and found[1].isprintable()
 
 
+@pytest.mark.parametrize(
+    ("what", "status"), [("raise", 1), ("interrupt", 130), ("exit", None), ("caught", None)]
+)
+def test_the_exit_status_is_known_only_where_python_reveals_it(tmp_path, what, status):
+    text = SAYS.replace("import uncaught", "import exit_status").replace("    error = uncaught()\n", "")
+    text = text.replace(
+        SAYS[SAYS.index("    print(error") : SAYS.index("atexit.register")], "    print(exit_status())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script(tmp_path, text), what],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == f"{status}\n"
+    shown = 128 - done.returncode if done.returncode < 0 else done.returncode  # a signal, as shells show it
+    assert status in (None, shown)
+
+
 def test_an_error_at_a_prompt_ends_nothing(tmp_path):
     path = script(tmp_path, SAYS.replace("\nmain()", "\n"))
     done = subprocess.run(

@@ -28,6 +28,7 @@ COMMANDS = {
     "exporter": "serve the figures of a run to Prometheus and to scripts",
     "record": "record a live session to a file",
     "replay": "open the app on recordings, or print one moment",
+    "postmortem": "say what processes were like when they failed, from their recordings",
     "relay": "join many agents behind one address, or pass their frames to one viewer elsewhere",
     "demo": "start a real multi-process JAX run on this machine",
     "probe": "measure idle devices and links, and name slow ones",

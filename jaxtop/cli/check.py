@@ -14,8 +14,6 @@ from jaxtop.cli.words import legible, number
 from jaxtop.clock import steady
 from jaxtop.model import Severity, findings, host_views
 from jaxtop.model.findings.observer import CHECK_EVERY, MUTED
-from jaxtop.model.state import HISTORY
-from jaxtop.sources.session import FARTHEST_ON
 
 if TYPE_CHECKING:
     import argparse
@@ -33,6 +31,7 @@ _SECONDS = number("between 0 and 3600 seconds", 0, 3600)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser, "recordings or folders of them")
+    parser.set_defaults(with_ended=True)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON object")
     form.add_argument("--markdown", action="store_true", help="print Markdown, for chats and builds")
@@ -66,10 +65,7 @@ def _check_recording(files: list[Path], arguments: argparse.Namespace) -> int:
 
     with replay.opened(files) as (session, span):
         at = span[1] if arguments.at is None else replay.time_in(arguments.at, span)
-        # Rules need a history, which keyframes do not have. A larger step would begin at a keyframe.
-        for before in range(HISTORY, 0, -int(FARTHEST_ON)):
-            session.at(max(span[0], at - before))
-        cluster = session.at(at)
+        cluster = replay.with_history(session, span, at)
         cluster.check(at)
         checkup = Checkup.of(cluster, at)
         _print(checkup, arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxtop import times
 from jaxtop.cli import processes, settings, terminal, web
@@ -16,8 +16,10 @@ from jaxtop.cli.output import ProgressLine, new_file
 from jaxtop.cli.words import legible, number, size
 from jaxtop.devbench import saved
 from jaxtop.model.hosts import interval
+from jaxtop.model.state import HISTORY
 from jaxtop.recording import NotARecording
 from jaxtop.sources import Session
+from jaxtop.sources.session import FARTHEST_ON
 
 if TYPE_CHECKING:
     import argparse
@@ -75,7 +77,8 @@ def main(arguments: argparse.Namespace) -> int:
         elif form is not None:
             _print_series(session, start, form, arguments.step)
         elif not is_served:
-            _watch(session, start, arguments)
+            terminal.need("for text use --at T or --export FORMAT")
+            show(session, start, speed=arguments.speed, loop=arguments.loop)
     return web.serve(arguments) if is_served else 0
 
 
@@ -128,6 +131,13 @@ def time_in(text: str, span: tuple[float, float]) -> float:
         return times.parse(text, *span)
     except ValueError as error:
         raise UserError(str(error)) from None
+
+
+def with_history(session: Session, span: tuple[float, float], at: float) -> Cluster:
+    """Return the cluster at a time with its history, which keyframes do not have."""
+    for before in range(HISTORY, 0, -int(FARTHEST_ON)):  # a larger step would begin at a keyframe
+        session.at(max(span[0], at - before))
+    return session.at(at)
 
 
 def _print_moment(session: Session, at: float, form: str) -> None:
@@ -188,8 +198,8 @@ def print_notes(session: Session) -> None:
         print(f"jaxtop: {legible(note)}", file=sys.stderr)
 
 
-def _watch(session: Session, start: float | None, arguments: argparse.Namespace) -> None:
-    terminal.need("for text use --at T or --export FORMAT")
+def show(session: Session, start: float | None, **how: Any) -> None:
+    """Open the app on a session at this time; `how` has the other fields of a `Start`."""
     from jaxtop.clock import steady
     from jaxtop.tui.app import JaxtopApp  # heavy: errors above must be fast
     from jaxtop.tui.playback import Start
@@ -199,7 +209,7 @@ def _watch(session: Session, start: float | None, arguments: argparse.Namespace)
         None,
         steady,
         history=session,
-        replay=Start(start, arguments.speed, arguments.loop),
+        replay=Start(start, **how),
         probe=saved.last(),
         look=look_of(settings.load()),
     )

@@ -90,7 +90,11 @@ def open_here(arguments: argparse.Namespace, own_id: str = "") -> LiveSource:
     try:
         address_map = discovery.forwards(arguments.map)
         seeds = discovery.seeds(
-            arguments.target, arguments.hostfile, lambda line: _show(f"jaxtop: {line}"), address_map
+            arguments.target,
+            arguments.hostfile,
+            lambda line: _show(f"jaxtop: {line}"),
+            address_map,
+            with_ended=getattr(arguments, "with_ended", False),
         )
         owner = arguments.owner
         if owner is not None and not keys.Z85.fullmatch(owner):

@@ -12,6 +12,7 @@ import msgspec
 from jaxtop import __version__
 from jaxtop.export.findings import as_value
 from jaxtop.model import RULES_BY_NAME, Severity, findings, runs
+from jaxtop.model.crashes import ended_at, exit_status
 from jaxtop.model.findings.coverage import NOT_CHECKED, Coverage, coverage
 from jaxtop.model.findings.words import costs
 from jaxtop.names import legible
@@ -54,6 +55,15 @@ class Checkup:
         """The names of the rules that were checked in every run."""
         return list(self.coverage.checked)
 
+    @property
+    def about(self) -> str:
+        """Which rules were checked; before that when the runs ended and how, unless one of them goes on."""
+        if not self.runs or not all(run.has_ended for run in self.runs):
+            return self.coverage.in_words
+        members = [view.host for run in self.runs for view in run.hosts]
+        at = _time(max(map(ended_at, members)), self.at)
+        return f"ended at {at}, exit status {exit_status(members)}; {self.coverage.in_words}"
+
     def name_of(self, run_id: str) -> str:
         """Return the name of a run that people use."""
         return next((run.name or run.id for run in self.runs if run.id == run_id), run_id)
@@ -79,7 +89,7 @@ class Checkup:
 
 def to_text(checkup: Checkup, *, coloured: bool = False) -> str:
     """Return one line on the whole, and a block for each finding."""
-    lines = [f"{legible(checkup.title)}: {checkup.verdict}; {legible(checkup.coverage.in_words)}"]
+    lines = [f"{legible(checkup.title)}: {checkup.verdict}; {legible(checkup.about)}"]
     for each in checkup.findings:
         head = f"{each.severity.sign} {each.severity.value}"
         if coloured:
@@ -91,7 +101,7 @@ def to_text(checkup: Checkup, *, coloured: bool = False) -> str:
 
 def to_markdown(checkup: Checkup) -> str:
     """Return the same for a chat or the summary of a build."""
-    lines = [f"**{_escaped(checkup.title)}: {checkup.verdict}**; {_escaped(checkup.coverage.in_words)}"]
+    lines = [f"**{_escaped(checkup.title)}: {checkup.verdict}**; {_escaped(checkup.about)}"]
     for each in checkup.findings:
         lines += [
             "",
@@ -108,7 +118,8 @@ def to_json(checkup: Checkup) -> str:
         "at": timestamp(checkup.at),
         "status": checkup.status,
         "runs": [
-            {"id": run.id, "name": run.name, "process_count": run.process_count} for run in checkup.runs
+            {"id": run.id, "name": run.name, "process_count": run.process_count, **_ended(run)}
+            for run in checkup.runs
         ],
         "findings": [as_value(each, checkup.at) for each in checkup.findings],
         "checked": checkup.checked,
@@ -117,6 +128,15 @@ def to_json(checkup: Checkup) -> str:
         ],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _ended(run: Run) -> dict[str, Any]:
+    """Return when a run ended, and the exit status of each process; None where it goes on or is unknown."""
+    members = [view.host for view in run.hosts]
+    statuses = [None if host.bye is None else host.bye.status for host in members]
+    if not run.has_ended:
+        return {"ended_at": None, "exit_statuses": None}
+    return {"ended_at": timestamp(max(map(ended_at, members))), "exit_statuses": statuses}
 
 
 def _facts(checkup: Checkup, finding: Finding) -> Iterator[tuple[str, str]]:
@@ -132,12 +152,16 @@ def _facts(checkup: Checkup, finding: Finding) -> Iterator[tuple[str, str]]:
 
 def _since(since: float, now: float) -> str:
     """Return the local time, with the date where it was another day, and how long ago that was."""
-    then, today = time.localtime(since), time.localtime(now)
-    form = "%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M:%S"
     seconds = int(max(0.0, now - since))
     minutes, hours = seconds // 60, seconds // 3600
     ago = f"{seconds} s" if not minutes else f"{minutes} min" if hours < 2 else f"{hours} h"
-    return f"{time.strftime(form, then)}, for {ago}"
+    return f"{_time(since, now)}, for {ago}"
+
+
+def _time(at: float, now: float) -> str:
+    then, today = time.localtime(at), time.localtime(now)
+    form = "%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M:%S"
+    return time.strftime(form, then)
 
 
 def _title(finding: Finding) -> str:

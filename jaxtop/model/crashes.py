@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.stalls.diagnosis import is_lost
 from jaxtop.model.stalls.stacks import line_text
+from jaxtop.wire import INTERRUPTED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import Run
     from jaxtop.wire import Bye
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 _OF_RUNTIME = frozenset({"JaxRuntimeError", "XlaRuntimeError"})
 # A loss is noticed within so many seconds; peers of the lost process may fail before.
 NOTICED_WITHIN = 5.0
+# A goodbye that is older than this when it comes was found on the disk. Clocks differ by less.
+FOUND_AFTER = 10.0
 # A process waits for a lost one for at most so many seconds.
 WAITS_FOR = 600.0
 
@@ -27,17 +32,24 @@ def crashed(run: Run) -> list[Host]:
 
 
 def ended_at(host: Host) -> float:
-    """Return when the last message of a process arrived."""
-    return host.heard_at or 0.0
+    """Return when the last message of a process arrived, or was sent if this viewer only found it later."""
+    heard, sent = host.heard_at or 0.0, 0.0 if host.bye is None else host.bye.at_ms / 1000
+    return sent if 0 < sent < heard - FOUND_AFTER else heard
 
 
 def ending(bye: Bye) -> str:
     """Return how a script ended: "ended with ValueError at train.py:51 main: the message"."""
     error = bye.error
     if error is None:
-        return "ended"
+        return "was interrupted" if bye.status == INTERRUPTED else "ended"
     place = "" if error.place is None else f" at {line_text(error.place)}"
     return f"ended with {error.type}{place}" + (f": {error.message}" if error.message else "")
+
+
+def exit_status(hosts: Iterable[Host]) -> str:
+    """Return the exit statuses of these processes; n/a where one is unknown, as after `sys.exit(3)`."""
+    found = {None if host.bye is None else host.bye.status for host in hosts}
+    return " and ".join(sorted("n/a" if each is None else str(each) for each in found)) or "n/a"
 
 
 def lost_by_crash(run: Run, crash: Host) -> bool:

@@ -5,8 +5,10 @@ All of it follows from the messages and their times, so live views and replays k
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
+from jaxtop.model.crashes import ended_at
 from jaxtop.model.host import EMPTY_HOST, Host, run_of
 from jaxtop.model.liveness import has_exited
 from jaxtop.model.state import Place
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
 # The bounds on runs whose processes have all exited: runs, their processes, and seconds. The newest of these
 # runs is kept whatever their number, and at any age if no live run is left.
 MOST_RUNS, MOST_PROCESSES, RUN_KEPT = 32, 512, 86_400.0
-# After this many seconds, a process that exited from a live run keeps only the fact that it exited.
-DETAILS_KEPT = 600.0
+# After this many seconds, a process that exited from a live run keeps only the fact that it exited, unless it
+# is one of the first that failed.
+DETAILS_KEPT, MOST_POSTMORTEMS = 600.0, 4
 SWEEP_EVERY = 60.0
 # Agents that were dropped. Rosters may still list them, and these entries are ignored.
 MOST_NAMED = 1_000
@@ -118,14 +121,22 @@ def outlived(hosts: Mapping[str, Host], at: float) -> Iterator[Host]:
 def faded(hosts: Mapping[str, Host], at: float) -> list[Host]:
     """Return exited processes of live runs whose details have been kept for long enough."""
     going_on = {run_of(host) for host in hosts.values() if not has_exited(host)}
+    kept = {host.agent for run in going_on for host in _crashed_first(hosts, run)}
     return [
         host
         for host in hosts.values()
         if has_exited(host)
         and (host.pulse is not EMPTY_HOST.pulse or host.arrays is not EMPTY_HOST.arrays)
         and run_of(host) in going_on
+        and host.agent not in kept
         and at - _ended_at((host,)) > DETAILS_KEPT
     ]
+
+
+def _crashed_first(hosts: Mapping[str, Host], run: str) -> list[Host]:
+    """Return the first processes of a run that ended with an exception: their post-mortems stay."""
+    failed = [host for host in hosts.values() if host.error is not None and run_of(host) == run]
+    return nsmallest(MOST_POSTMORTEMS, failed, key=ended_at)
 
 
 def _started_ms(host: Host) -> int:

@@ -285,5 +285,5 @@ class LiveSource:
         """Add a frame made by this viewer to the stream."""
         if agent and isinstance(message, wire.Link):
             self._note_link(DIRECT, agent, message)
-        else:
+        elif not agent or self._paths.is_used(DIRECT, agent):
             self._out.append(wire.local_frame(self._now, agent, message))

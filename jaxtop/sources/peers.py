@@ -7,7 +7,7 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from jaxtop import wire
+from jaxtop import runfiles, wire
 from jaxtop.sources.connection import Connection
 from jaxtop.sources.evidence import Door, judged
 from jaxtop.sources.mapping import NO_MAP
@@ -39,6 +39,7 @@ class Peer:
     run: str | None = None
     is_dialled: bool = False
     ended_at: float | None = None
+    has_left: bool = False  # its goodbye was heard or found
 
     @property
     def endpoint(self) -> str:
@@ -51,7 +52,7 @@ class Peers:
     Args:
         telemetry: The subscription.
         descriptors: The file descriptors that connections and probes may use.
-        emit: Reports the link to an agent.
+        emit: Reports the link to an agent, and what it left.
         address_map: What to dial in place of the addresses of agents.
     """
 
@@ -107,7 +108,7 @@ class Peers:
             # Another agent serves this address. The listing is outdated, or the agent's hello is on its way.
             self._drop(who.agent)
             state = judged(door, "closed", is_hung_up=True, has_neighbour=before.door.is_own)
-            self._emit(who.agent, wire.Link(state, telemetry))
+            self._emit_link(who.agent, wire.Link(state, telemetry))
             return None
         self._dropped.pop(who.agent, None)
         judge = partial(self._judge, door)
@@ -168,6 +169,7 @@ class Peers:
         peer.door.is_met = True
         self._report(peer, peer.telemetry.speaks())
         if frame.kind == "bye":
+            peer.has_left = True
             peer.ended_at = peer.ended_at or self._now
 
     def take_changes(self, now: float) -> None:
@@ -243,4 +245,15 @@ class Peers:
             peer.ended_at = peer.ended_at or self._now
         elif state == "up":
             peer.ended_at = None
-        self._emit(peer.agent, wire.Link(state, peer.endpoint))
+        self._emit_link(peer.agent, wire.Link(state, peer.endpoint), knows_ending=peer.has_left)
+
+    def _emit_link(self, agent: str, link: wire.Link, *, knows_ending: bool = False) -> None:
+        """Report a link. Of an agent whose goodbye was missed, report what it left on this machine."""
+        self._emit(agent, link)
+        if link.state not in ("closed", "dead") or knows_ending:
+            return
+        if (ending := runfiles.ending(agent)) is not None:
+            if (peer := self._peers.get(agent)) is not None:
+                peer.has_left = True
+            self._emit(agent, ending.hello)
+            self._emit(agent, ending.bye)

@@ -79,11 +79,19 @@ class Event(Struct, frozen=True, omit_defaults=True, tag="event"):
 
 
 class Uncaught(Struct, frozen=True, array_like=True):
-    """The exception that ended a script: its type, its message, and the last line of the script in it."""
+    """The exception that ended a script: its type, its message, and the last line of the script in it.
+
+    `function` is the compiled function whose launch raised it; empty where that is unknown.
+    """
 
     type: str
     message: str = ""
     place: Place | None = None
+    function: str = ""
+
+
+# The exit status of a script that the user interrupted, as shells show it.
+INTERRUPTED = 130
 
 
 # The reason of the last message where the script has ended; with any other reason the script goes on.
@@ -91,8 +99,12 @@ SCRIPT_ENDED = "ended"
 
 
 class Bye(Struct, frozen=True, omit_defaults=True, tag="bye"):
-    """The last message of an agent; silence after this is no alarm."""
+    """The last message of an agent; silence after this is no alarm.
+
+    `status` is the exit status of the script; None where it is unknown.
+    """
 
     at_ms: TimeMs
     reason: str
     error: Uncaught | None = None
+    status: int | None = None

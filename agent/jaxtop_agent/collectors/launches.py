@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from itertools import count, takewhile
+from threading import get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -62,6 +63,8 @@ class Launches:
         # The functions that were launched outside the fast path. The first such launch of each is marked: it
         # is no step, because others compile around it.
         self._slow_numbers: set[int] = set()
+        # The thread and the function of the last launch outside the fast path.
+        self._slow_last = 0, ""
         self._began = monotonic()
         self._slot = jaxprivate.LaunchHook()
         self._hook = self._make_hook()
@@ -89,9 +92,11 @@ class Launches:
 
     def _note_slow(self, name: str) -> None:
         """Count a launch outside JAX's fast path, where the hook is not called."""
-        number = self._named.get(unwrapped(name))
+        name = unwrapped(name)
+        self._slow_last = get_ident(), name
+        number = self._named.get(name)
         if number is None:
-            number = self._number(unwrapped(name))
+            number = self._number(name)
         self._counts[number] += 1
         noted = monotonic() + number * SPAN - self._began
         is_first = number not in self._slow_numbers
@@ -178,6 +183,11 @@ class Launches:
             return 0.0, ""
         function, since = divmod(abs(self._recent[-1]), SPAN)
         return self._began + since, self.names()[int(function)]
+
+    def launching(self) -> str:
+        """Return the function that this thread launches outside the fast path; empty if there is none."""
+        thread, name = self._slow_last
+        return name if thread == get_ident() else ""
 
     def compare(self, window: Window) -> None:
         """Compare with a window of the profiler, which shows programs whether or not the hook saw them."""

@@ -7,11 +7,12 @@ rest of the agent is loaded, so that processes that start together count the sam
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jaxtop_agent.collectors.compiles import Compiles
 from jaxtop_agent.collectors.launches import Launches
 from jaxtop_agent.hooks.garbage import GarbageClock
+from jaxtop_agent.hooks.raised import Raised
 
 if TYPE_CHECKING:
     from jaxtop.wire import Compiling
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.hooks.garbage import GarbageRuns
 
 
-T = TypeVar("T", Launches, Compiles)
+T = TypeVar("T", Launches, Compiles, Raised)
 
 
 class Hooks:
@@ -30,6 +31,7 @@ class Hooks:
         self._states: dict[str, str | Exception] = {}
         self._compiles: Compiles | None = None
         self.launched: Launches | None = None
+        self.raised: Raised | None = None
         self._garbage = GarbageClock()
 
     def install(self) -> None:
@@ -37,10 +39,14 @@ class Hooks:
         self._garbage.install()
         self.launched = self._installed(Launches)
         self._compiles = self._installed(Compiles)
+        self.raised = self._installed(Raised, self._launching)
 
-    def _installed(self, kind: type[T]) -> T | None:
+    def _launching(self) -> str:
+        return "" if self.launched is None else self.launched.launching()
+
+    def _installed(self, kind: type[T], *arguments: Any) -> T | None:
         try:
-            hook = kind()
+            hook = kind(*arguments)
             self._states[kind.name] = hook.install()
         except Exception as error:
             self._states[kind.name] = error
@@ -69,7 +75,7 @@ class Hooks:
 
     def uninstall(self) -> None:
         self._garbage.uninstall()
-        for hook in (self.launched, self._compiles):
+        for hook in (self.launched, self._compiles, self.raised):
             if hook is not None:
                 with suppress(Exception):  # a hook that JAX cannot remove only goes on counting
                     hook.uninstall()

@@ -29,6 +29,7 @@ from jaxtop_agent.jaxprivate.backends import (
     process_index,
 )
 from jaxtop_agent.jaxprivate.compiles import CompileListeners, Compiles, being_compiled
+from jaxtop_agent.jaxprivate.errors import RuntimeErrors
 from jaxtop_agent.jaxprivate.launches import LaunchHook, SlowLaunches, ThreadHooks, name_of
 from jaxtop_agent.jaxprivate.lookup import Missing, versions
 from jaxtop_agent.jaxprivate.profiler import Profiler
@@ -63,6 +64,7 @@ def features() -> dict[str, str]:
         ("coordination", Coordination),
         ("launches", LaunchHook),
         ("compiles", lambda: CompileListeners(_ignore, _ignore)),
+        ("exceptions", lambda: RuntimeErrors(_ignore)),
         ("programs", live_executables),
         ("collectives", Profiler),
     )

@@ -11,10 +11,9 @@ from jaxtop.clock import now_ms
 from jaxtop_agent.core.board import Board, reason
 from jaxtop_agent.core.settings import bounded
 from jaxtop_agent.programs import fitting
-from jaxtop_agent.service import addresses
+from jaxtop_agent.service import addresses, ending
 from jaxtop_agent.service.logthread import Changes
 from jaxtop_agent.service.messages import Messages, costs
-from jaxtop_agent.stalls.uncaught import uncaught
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,9 +84,13 @@ class Publisher:
             self._open(server, addresses.first_address(self._bind))
             server.watch_file(self._board.publisher_bell.fd)
             self._serve(server)
-            error = uncaught() if self.farewell == wire.SCRIPT_ENDED else None
-            self._send(server, wire.Bye(now_ms(), self.farewell, error))
+            before, bye = ending.last_messages(
+                self._messages, self._stalls.caught, self.farewell, self._oversized
+            )
+            for message in (*before, bye):
+                self._send(server, message)
             self._end_black_box()  # before the sockets are closed, which may take a while
+            ending.leave(self._messages, bye)
         finally:
             runfiles.remove(self._board.identity.agent)
             server.close()
@@ -121,6 +124,8 @@ class Publisher:
             now = time.monotonic()
             if (stacks := self._stalls.look(now)) is not None:
                 self._send(server, stacks)
+            for event in self._stalls.caught.events():
+                self._send(server, event)
             if now >= due or board.pulse_now:
                 # An early pulse restarts the interval: `due` may be far ahead if the interval was longer.
                 due = max((now if board.pulse_now else due) + board.interval, now)

@@ -29,14 +29,31 @@ def uncaught() -> wire.Uncaught | None:
     An interrupt by the user is none. `sys.exit(1)` leaves nothing here.
     """
     try:
-        error, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
-        if not isinstance(error, Exception) or trace is None or hasattr(sys, "ps1"):
-            return None  # at a prompt, an error ends nothing
-        if trace.tb_frame.f_back is not None:
-            return None  # it was shown by a program that caught it, such as pytest or IPython
+        error, trace = _last()
+        if not isinstance(error, Exception) or trace is None:
+            return None
         return wire.Uncaught(shorten(legible(type(error).__name__), LONGEST), _message(error), _place(trace))
     except Exception:  # an exception may have any class
         return None
+
+
+def exit_status() -> int | None:
+    """Return the exit status of the script; None where Python tells no exit hook, as after `sys.exit(3)`."""
+    try:
+        error, _ = _last()
+        return wire.INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1 if error is not None else None
+    except Exception:  # as above
+        return None
+
+
+def _last() -> tuple[BaseException | None, TracebackType | None]:
+    """Return what ended the script, with its traceback; None if nothing is known to have ended it."""
+    error, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
+    if error is None or trace is None or hasattr(sys, "ps1"):
+        return None, None  # at a prompt, an error ends nothing
+    if trace.tb_frame.f_back is not None:
+        return None, None  # it was shown by a program that caught it, such as pytest or IPython
+    return error, trace
 
 
 def _message(error: Exception) -> str:
@@ -48,7 +65,12 @@ def _message(error: Exception) -> str:
     first = args[0] if args else ""
     if isinstance(error, OSError) and type(words := _STRERROR(error)) is str:
         first = words
-    lines = first[: 2 * LONGEST_MESSAGE].strip().splitlines() if type(first) is str else []
+    return first_line(first) if type(first) is str else ""
+
+
+def first_line(message: str) -> str:
+    """Return the first line of a message, printable, and without the password of an address in it."""
+    lines = message[: 2 * LONGEST_MESSAGE].strip().splitlines()
     return shorten(legible(_PASSWORD.sub("://…@", lines[0])), LONGEST_MESSAGE) if lines else ""
 
 

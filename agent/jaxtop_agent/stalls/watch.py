@@ -11,6 +11,7 @@ from jaxtop.clock import now_ms
 from jaxtop.names import program_of
 from jaxtop_agent.core.board import Board, reason
 from jaxtop_agent.stalls import stacks
+from jaxtop_agent.stalls.caught import Caught
 from jaxtop_agent.stalls.launch_gaps import LaunchGaps, LongGap, Lull
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Stalls:
         self._is_broken = False
         self.stall: wire.Stall | None = None
         self.lull: wire.Lull | None = None
+        self.caught = Caught(hooks.raised, own_threads)
         board.sources[NAME] = "on"
 
     def look(self, now: float) -> wire.Stacks | None:

@@ -83,6 +83,15 @@ def growers(cluster: ClusterState) -> list[Grower]:
     return sorted(found.values(), key=lambda each: -each.bytes_per_minute)
 
 
+def growers_of(cluster: ClusterState, host: Host) -> list[Grower]:
+    """Return what grew on one process in its last two minutes, fastest first; it may have exited."""
+    past = _past(cluster, host)
+    if len(past) <= STEPS_UP:
+        return []
+    found = [each.grower for each in _growths(cluster, host, past).values() if _goes_on(host, each)]
+    return sorted(found, key=lambda each: -each.bytes_per_minute)
+
+
 def _past(cluster: ClusterState, host: Host) -> list[wire.Arrays]:
     """Return the remembered censuses, in whose lists arrays have the same positions, and the newest one."""
     now = host.arrays

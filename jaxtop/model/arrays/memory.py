@@ -138,6 +138,11 @@ def _sums(cluster: ClusterState, host: Host) -> list[tuple[int, ...]]:
     )
 
 
+def held_by_arrays(cluster: ClusterState, host: Host) -> list[int]:
+    """Return the bytes of live arrays on each device of a process, by its last census."""
+    return [sum(parts) for parts in _sums(cluster, host)]
+
+
 def _summed(host: Host, plan: _Plan) -> list[tuple[int, ...]]:
     census = host.arrays
     slots = [0] * (len(plan.positions) * _ARRAYS)

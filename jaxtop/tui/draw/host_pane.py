@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jaxtop.model.crashes import ending
+from jaxtop.model.findings.postmortem_words import facts
 from jaxtop.model.steps import StepView, step_of, steps_of
 from jaxtop.model.thresholds import Level
 from jaxtop.tui.core import text
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.model import Host, State
+    from jaxtop.model.findings.postmortem import Postmortem
     from jaxtop.tui.draw.ink import Ink
 
 # The least widths for three columns and for two.
@@ -43,6 +45,8 @@ class HostSubject:
     still: float | None = None
     # What others show of a process that cannot be reached.
     seen: str = ""
+    # What a process that failed was like.
+    postmortem: Postmortem | None = None
 
 
 def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
@@ -62,11 +66,10 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
         step.append(Text(f"last step {text.age(subject.still)} ago", of_level(Level.WARNING, ink), end=""))
     if subject.step is not None:
         step += step_lines(subject.step, ink, room, subject.trend)
-    machine = host_lines(subject.host.pulse, ink, room)
-    threads = thread_lines(subject.host.pulse.host.busy_threads, ink)
-    busy = [_title("busy threads", "", ink), *threads] if threads else []
-    if threads and count == 2 and len(machine) + len(busy) > height:
-        busy = [_title("busiest", "", ink).append_text(threads[0])]  # a title needs a line below it
+    if subject.postmortem is None:
+        machine, busy = _machine(subject, ink, room, height if count == 2 else None)
+    else:
+        machine, busy = _at_the_end(subject.postmortem, ink, room)
     parts = [[head, *step], machine, busy]
     if count == 2:
         parts = [parts[0], [*machine, *busy]]
@@ -77,6 +80,29 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     else:
         lines = side_by_side([(room, part) for part in parts], height)
     return joined(lines)
+
+
+def _machine(subject: HostSubject, ink: Ink, room: int, height: int | None) -> tuple[list[Text], list[Text]]:
+    """Return the machine and the busy threads; both must fit into the height, if there is one."""
+    machine = host_lines(subject.host.pulse, ink, room)
+    threads = thread_lines(subject.host.pulse.host.busy_threads, ink)
+    busy = [_title("busy threads", "", ink), *threads] if threads else []
+    if threads and height is not None and len(machine) + len(busy) > height:
+        busy = [_title("busiest", "", ink).append_text(threads[0])]  # a title needs a line below it
+    return machine, busy
+
+
+def _at_the_end(found: Postmortem, ink: Ink, room: int) -> tuple[list[Text], list[Text]]:
+    """Return what a process asked for and ran at its end, and what it held."""
+    lines: dict[str, list[Text]] = {}
+    for fact in facts(found):
+        words = [f"{fact.name} {fact.lines[0]}", *(f"  {line}" for line in fact.lines[1:])]
+        parts = [each for line in words for each in wrap(text.printable(line), room, subsequent_indent="  ")]
+        lines[fact.name] = [Text(each, end="") for each in parts]
+        lines[fact.name][0].stylize(ink.muted, 0, len(fact.name))
+    lines.pop("step", None)  # the step stands below the name of the process
+    held = [*lines.pop("arrays", ()), *lines.pop("grew", ())]
+    return [line for those in lines.values() for line in those], held
 
 
 def _last_step(subject: HostSubject, ink: Ink) -> list[Text]:

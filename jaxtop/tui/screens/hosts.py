@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from jaxtop.model import STEP_TIME, recent
+from jaxtop.model.findings.postmortem import has_failed, postmortem
 from jaxtop.model.neighbours import seen_by
 from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.columns.host_row import HostRow
@@ -96,6 +97,8 @@ class HostsView(TableView):
         subject = HostSubject(
             label, row.state, row.now, row.view.host, row.age, row.rhythm, past, row.still,
             seen_by(self.moment.cluster, row.host, self.moment.now),
+            postmortem(self.moment.cluster, row.view.host, row.state)
+            if has_failed(row.view.host, row.state) else None,
         )  # fmt: skip
         self._pane.show(lambda width, height: host_pane(subject, ink, width, height))
 

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.crashes import crashed, ended_at, ending, lost_by_crash
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.postmortem import postmortem
+from jaxtop.model.findings.postmortem_words import facts as facts_of
 from jaxtop.model.findings.rule import Rule, never
 from jaxtop.model.findings.rules.liveness import CONSEQUENCES, stall_of
 from jaxtop.model.findings.words import line_of
 from jaxtop.model.hosts import named
+from jaxtop.model.liveness import State
 from jaxtop.model.stalls.stacks import line_text
 from jaxtop.model.tuning import Number
 from jaxtop.names import shorten
@@ -18,12 +21,19 @@ from jaxtop.wire import SCRIPT_ENDED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from jaxtop.model.findings.postmortem import Postmortem
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
 
 # Processes of a run end within some seconds of each other.
 ENDS_WITHIN = Number("seconds", 15.0, "reported when it ended so many seconds ago")
 LONGEST_TEXT = 110
+# The lines on arrays in the evidence of a process that ran out of memory.
+MOST_LINES = 3
+NO_ROOM = (
+    "It asked for more memory than was free. `i` and `jaxtop postmortem BOX` have its program and largest "
+    "arrays with their lines: shard or donate them, or use a smaller batch."
+)
 
 
 def _crashed(facts: RunFacts) -> Iterator[Finding]:
@@ -35,6 +45,7 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
     error, at = first.error, ended_at(first)
     assert error is not None
     line = None if error.place is None else line_text(error.place)
+    found = postmortem(facts.cluster, first, State.ENDED)
     alike = [host for host in crashes if _kind(host) == _kind(first)]
     others = [host for host in crashes if host not in alike]
     stall, agents = stall_of(facts), {host.agent for host in crashes}
@@ -53,7 +64,9 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
             Evidence("line", line, source="script", at=at),
             Evidence("processes with it", len(alike), source="agents", at=facts.at),
             Evidence("processes with another one", len(others), source="agents", at=facts.at),
+            *_of_memory(found),
         ),
+        advice=NO_ROOM if found.shortage is not None else "",
         proof=Proof("hosts", row=first.agent, column="heard"),
         explains=(
             *(CONSEQUENCES if is_cause else ("straggler",)),
@@ -61,6 +74,22 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
         ),
         since=at,
     )
+
+
+def _of_memory(found: Postmortem) -> Iterator[Evidence]:
+    """Yield what a process that ran out of memory asked for, and what it held; nothing of the others."""
+    if found.shortage is None:
+        return
+    asked, at = found.shortage.asked, found.at
+    yield Evidence("asked for", asked and asked.bytes, "bytes", "exception", at)
+    yield Evidence("free", found.free and found.free.bytes, "bytes", found.free_source, at)
+    yield Evidence("more than was free", found.missing and found.missing.bytes, "bytes", "", at)
+    program = found.program
+    yield Evidence("program", program and f"{program.program.name}: {program.basis}", source="agent", at=at)
+    for fact in facts_of(found):
+        if fact.name in ("arrays", "grew"):
+            for line in fact.lines[: 1 + MOST_LINES]:
+                yield Evidence(fact.name, line, source="arrays", at=at)
 
 
 def _kind(host: Host) -> object:
@@ -115,8 +144,8 @@ RULES = (
         "the user is none",
         rationale="The others of its run wait for it in their next collective, or fail after it.",
         source="the last message of its agent, which has the exception that Python prints at the end; "
-        "viewers that were attached and black boxes have it. A script that ends with `sys.exit(1)` or "
-        "`os._exit` leaves none",
+        "viewers and black boxes have it, and for a day the machine itself. A script that ends with "
+        "`sys.exit(1)` or `os._exit` leaves none",
         advice="Its traceback is on its standard error. Correct the line, and restart from the checkpoint.",
         check=_crashed,
         holds_for=0.0,

@@ -1,0 +1,80 @@
+"""The exceptions that JAX's runtime raises, whether the script catches them or not."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jaxtop.clock import now_ms
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.arrays.origins import is_library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+
+MOST, DEEPEST, LONGEST = 64, 100, 600
+# JAX and its libraries raise these to find out what there is, and catch them themselves.
+_ANSWERS = frozenset({"UNIMPLEMENTED", "NOT_FOUND", "ALREADY_EXISTS"})
+# This module tries the platforms one by one, and catches what those that are absent raise.
+_TRIES = "jax._src.xla_bridge"
+_LAUNCHES = "jax._src.interpreters.pxla"
+
+
+class Raise(NamedTuple):
+    """An exception of JAX's runtime: when, on which thread, its message, and the script's line.
+
+    `function` is the one whose launch raised it; empty where that is unknown.
+    """
+
+    at_ms: int
+    thread: int
+    message: str
+    code: CodeType | None
+    line: int
+    function: str
+
+
+class Raised:
+    """The latest exceptions of JAX's runtime. No exception and no frame is held."""
+
+    name = "exceptions"
+
+    def __init__(self, launching: Callable[[], str]) -> None:
+        """`launching` returns the function that this thread is launching outside JAX's fast path."""
+        self._launching = launching
+        self.latest: deque[Raise] = deque(maxlen=MOST)
+        self._errors = jaxprivate.RuntimeErrors(self._note)
+
+    def install(self) -> str:
+        self._errors.install()
+        return "on"
+
+    def uninstall(self) -> None:
+        self._errors.uninstall()
+
+    def _note(self, args: tuple[Any, ...]) -> None:
+        text = args[0] if args else ""
+        if type(text) is not str or text.partition(":")[0] in _ANSWERS:
+            return
+        frame = innermost = sys._getframe(2)
+        for _ in range(DEEPEST):
+            if frame.f_globals.get("__name__") == _TRIES:
+                return
+            if not is_library(frame.f_code.co_filename) or frame.f_back is None:
+                break
+            frame = frame.f_back
+        is_of_script = not is_library(frame.f_code.co_filename)
+        is_launch = innermost.f_globals.get("__name__") == _LAUNCHES
+        self.latest.append(
+            Raise(
+                now_ms(),
+                get_ident(),
+                text[:LONGEST],
+                frame.f_code if is_of_script else None,
+                frame.f_lineno or 0,
+                self._launching() if is_launch else "",
+            )
+        )

@@ -1,0 +1,228 @@
+"""What a process was like when its script failed or it died: from what it had reported until then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop import names
+from jaxtop.model.arrays.groups import total
+from jaxtop.model.arrays.growth import growers_of, without_indices
+from jaxtop.model.arrays.memory import held_by_arrays
+from jaxtop.model.crashes import ended_at
+from jaxtop.model.findings.words import line_of
+from jaxtop.model.host import figure
+from jaxtop.model.hosts import host_views
+from jaxtop.model.liveness import State
+from jaxtop.model.programs import adds_bytes, free_bytes, launched_lately
+from jaxtop.model.shortage import Shortage, Size, shortage
+from jaxtop.model.stalls.stacks import line_text
+
+if TYPE_CHECKING:
+    from jaxtop import wire
+    from jaxtop.model.arrays.growth import Grower
+    from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState, LoggedEvent
+
+MOST_ARRAYS, MOST_EVENTS = 10, 10
+# The events of so many seconds before the end are shown.
+EVENTS_WITHIN = 120.0
+_OF_THE_END = ("ended", "died", "finding")
+# How the program is known: JAX was launching it; its line is that of the exception; it ran last.
+RAISED, SAME_LINE, RAN_LAST = "its launch raised the exception", "the exception has its line", "it ran last"
+
+
+class DeviceMemory(NamedTuple):
+    """The memory of a device in the last report; `arrays_bytes` are those of the last census."""
+
+    device_id: int
+    used_bytes: int | None
+    peak_bytes: int | None
+    limit_bytes: int | None
+    arrays_bytes: int | None
+
+
+@dataclass(frozen=True)
+class HeldArrays:
+    """Arrays of the last census that are alike, apart from indices in their names; `group` is one of them.
+
+    The bytes are those of all of them on a device.
+    """
+
+    group: wire.ArrayGroup
+    name: str | None
+    count: int
+    bytes_per_device: int
+
+
+class Program(NamedTuple):
+    """The program that ran, or was to run, at the end, and how this is known."""
+
+    program: wire.Program
+    basis: str
+
+    @property
+    def adds_bytes(self) -> int | None:
+        """The bytes that its launch needs on a device in addition to its arguments."""
+        return adds_bytes(self.program)
+
+
+@dataclass(frozen=True)
+class Postmortem:
+    """A process at its end. Ages are seconds before the end; None where a figure was never reported."""
+
+    host: Host
+    state: State
+    at: float
+    # What the exception says about memory; None if it is about something else, or there is none.
+    shortage: Shortage | None
+    # The bytes that were free on the fullest device, and where this is from.
+    free: Size | None
+    free_source: str
+    memory: tuple[DeviceMemory, ...]
+    memory_age: float | None
+    program: Program | None
+    # The largest arrays, how many there were, and the age of the census.
+    arrays: tuple[HeldArrays, ...]
+    array_count: int
+    census_age: float | None
+    growers: tuple[Grower, ...]
+    events: tuple[LoggedEvent, ...]
+
+    @property
+    def missing(self) -> Size | None:
+        """The bytes that were asked for beyond what was free; not positive if it was in pieces too small."""
+        asked = None if self.shortage is None else self.shortage.asked
+        if asked is None or self.free is None:
+            return None
+        return Size(asked.bytes - self.free.bytes, asked.is_exact and self.free.is_exact)
+
+
+def has_failed(host: Host, state: State) -> bool:
+    """Return whether the script of a process ended with an exception, or the process died."""
+    return state is State.DIED or (state is State.ENDED and host.error is not None)
+
+
+def postmortems(cluster: ClusterState, now: float) -> list[Postmortem]:
+    """Return the post-mortems of all processes that failed, the first one first."""
+    found = [
+        postmortem(cluster, view.host, view.state)
+        for view in host_views(cluster, now)
+        if has_failed(view.host, view.state)
+    ]
+    return sorted(found, key=lambda each: each.at)
+
+
+def postmortem(cluster: ClusterState, host: Host, state: State) -> Postmortem:
+    """Return what is known of the end of a process."""
+    return cluster.derived.of(
+        "post-mortems", host.agent, cluster.hosts, (host, state), lambda: _postmortem(cluster, host, state)
+    )
+
+
+def _postmortem(cluster: ClusterState, host: Host, state: State) -> Postmortem:
+    error, at = host.error, ended_at(host)
+    says = None if error is None else shortage(error.type, error.message)
+    free, source = _free(host, says)
+    pulse, census = host.pulse, host.arrays
+    counted = max(pulse.counted_ms or 0, census.at_ms)
+    return Postmortem(
+        host,
+        state,
+        at,
+        says,
+        free,
+        source,
+        memory=_memory(cluster, host),
+        memory_age=_age(at, pulse.sampled_ms or pulse.at_ms),
+        program=_program(host),
+        arrays=_largest(census),
+        array_count=sum(census.counts),
+        census_age=_age(at, counted),
+        growers=tuple(growers_of(cluster, host)[:MOST_ARRAYS]),
+        events=_before(cluster, host, at),
+    )
+
+
+def _age(at: float, of_ms: int) -> float | None:
+    return max(0.0, at - of_ms / 1000) if of_ms else None
+
+
+def _free(host: Host, says: Shortage | None) -> tuple[Size | None, str]:
+    """Return the bytes that were free on the fullest device, and the source of this."""
+    if says is not None and says.free is not None:
+        return says.free, "exception"
+    if free := free_bytes(host):
+        return Size(min(free)), "allocator"
+    machine = host.pulse.host
+    is_cpu = host.hello is not None and host.hello.platform == "cpu"
+    if is_cpu and machine.memory_total_bytes is not None and machine.memory_used_bytes is not None:
+        return Size(max(0, machine.memory_total_bytes - machine.memory_used_bytes)), "machine"
+    return None, ""
+
+
+def _memory(cluster: ClusterState, host: Host) -> tuple[DeviceMemory, ...]:
+    sample = host.pulse.devices
+    held = held_by_arrays(cluster, host) if host.arrays.at_ms else []
+    return tuple(
+        DeviceMemory(
+            device.id,
+            figure(sample.used_bytes, place),
+            figure(sample.peak_bytes, place),
+            figure(sample.limit_bytes, place),
+            held[place] if place < len(held) else None,
+        )
+        for place, device in enumerate(host.hello.devices if host.hello else ())
+    )
+
+
+def _largest(census: wire.Arrays) -> tuple[HeldArrays, ...]:
+    found: dict[tuple[object, ...], HeldArrays] = {}
+    for group, count in zip(census.groups, census.counts, strict=True):
+        if not count:
+            continue
+        stem = group.name and without_indices(group.name)
+        key = stem, group.created, group.shape, group.dtype, group.sharding, group.groups > 1
+        size = total(group.bytes_per_device, group, count)
+        before = found.get(key)
+        found[key] = (
+            HeldArrays(group, group.name, count, size)
+            if before is None
+            else HeldArrays(group, stem, before.count + count, before.bytes_per_device + size)
+        )
+    return tuple(nlargest(MOST_ARRAYS, found.values(), key=lambda each: each.bytes_per_device))
+
+
+def _program(host: Host) -> Program | None:
+    """Return the program at the end: the one that was launched, else that of the line, else what ran last."""
+    error, loaded = host.error, host.programs.programs  # the newest first
+    if error is not None and error.function:
+        name = names.program_of(error.function)
+        if found := next((each for each in loaded if each.name == name), None):
+            return Program(found, RAISED)
+    if error is not None and error.place is not None:
+        line = line_of(line_text(error.place))
+        of_line = [each for each in loaded if each.created and line_of(each.created) == line]
+        if of_line:
+            return Program(max(of_line, key=_needs), SAME_LINE)
+    lately = launched_lately(host)
+    ran = [each for each in loaded if each.name in lately]
+    return Program(max(ran, key=_needs), RAN_LAST) if ran else None
+
+
+def _needs(program: wire.Program) -> int:
+    return (program.argument_bytes or 0) + (adds_bytes(program) or 0)
+
+
+def _before(cluster: ClusterState, host: Host, at: float) -> tuple[LoggedEvent, ...]:
+    """Return the last events about a process before its end, the newest last."""
+    found = [
+        event
+        for event in cluster.events
+        if event.agent == host.agent
+        and event.severity != "info"
+        and event.kind not in _OF_THE_END
+        and at - EVENTS_WITHIN <= event.at <= at
+    ]
+    return tuple(found[-MOST_EVENTS:])

@@ -1,0 +1,150 @@
+"""A post-mortem in words: named facts, each of one or more lines, for commands and screens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.crashes import ending
+from jaxtop.model.findings.words import in_bytes
+from jaxtop.model.steps import steps_of
+from jaxtop.names import function_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop import wire
+    from jaxtop.model.arrays.growth import Grower
+    from jaxtop.model.findings.postmortem import DeviceMemory, HeldArrays, Postmortem, Program
+    from jaxtop.model.shortage import Size
+
+MOST_DEVICES = 4
+_WORDS_OF_SOURCES = {
+    "exception": "by the exception",
+    "allocator": "by the allocator",
+    "machine": "in the machine's memory",
+}
+
+
+class Fact(NamedTuple):
+    """A fact and its lines."""
+
+    name: str
+    lines: tuple[str, ...]
+
+
+def headline(found: Postmortem) -> str:
+    """Return who ended, and how."""
+    bye = found.host.bye
+    return f"{found.host.label} {'died without a goodbye' if bye is None else ending(bye)}"
+
+
+def facts(found: Postmortem) -> list[Fact]:
+    """Return what is known, what explains the end first; unknown facts are left out."""
+    named = (
+        ("asked", tuple(_asked(found))),
+        ("program", tuple(_program(found.program))),
+        ("step", tuple(_step(found))),
+        ("memory", tuple(_memory(found))),
+        ("arrays", tuple(_arrays(found))),
+        ("grew", tuple(map(_grew, found.growers))),
+    )
+    return [Fact(name, lines) for name, lines in named if lines]
+
+
+def size(value: Size) -> str:
+    return ("" if value.is_exact else "~") + in_bytes(value.bytes)
+
+
+def _asked(found: Postmortem) -> Iterator[str]:
+    asked = None if found.shortage is None else found.shortage.asked
+    if asked is None:
+        return
+    if found.free is None:
+        yield f"{size(asked)}; how much was free is unknown"
+        return
+    yield f"{size(asked)}; {size(found.free)} was free {_WORDS_OF_SOURCES[found.free_source]}"
+    missing = found.missing
+    if missing is not None and missing.bytes > 0:
+        yield f"{size(missing)} more than was free"
+    else:
+        yield "less than was free: in pieces too small, or taken since the last report"
+
+
+def _program(program: Program | None) -> Iterator[str]:
+    if program is None:
+        return
+    of = program.program
+    yield f"{function_of(of.name)}{f', {of.created}' if of.created else ''}: {program.basis}"
+    sizes = (
+        ("arguments", of.argument_bytes),
+        ("results", of.output_bytes),
+        ("in place of arguments", of.alias_bytes),
+        ("temporaries", of.temp_bytes),
+    )
+    known = [f"{name} {in_bytes(value)}" for name, value in sizes if value is not None]
+    if known:
+        yield f"on a device: {', '.join(known)}"
+    if program.adds_bytes is not None:
+        yield f"a launch adds {in_bytes(program.adds_bytes)} to its arguments"
+
+
+def _step(found: Postmortem) -> Iterator[str]:
+    reported, count = found.host.pulse.step, steps_of(found.host)
+    if reported is not None:
+        yield f"last step {reported.index:,}"
+    elif count is not None:
+        yield f"{count:,} steps"
+
+
+def _memory(found: Postmortem) -> Iterator[str]:
+    known = [each for each in found.memory if each.used_bytes is not None]
+    known.sort(key=lambda each: -(each.used_bytes or 0))
+    for each in known[:MOST_DEVICES]:
+        yield _of_device(each)
+    if len(known) > MOST_DEVICES:
+        yield f"{len(known) - MOST_DEVICES} more devices, each with less"
+    if known:
+        yield f"measured {_ago(found.memory_age)}"
+
+
+def _of_device(each: DeviceMemory) -> str:
+    words = [f"device {each.device_id}: {in_bytes(each.used_bytes or 0)} in use"]
+    for name, value in (
+        ("peak", each.peak_bytes),
+        ("limit", each.limit_bytes),
+        ("arrays", each.arrays_bytes),
+    ):
+        if value is not None:
+            words.append(f"{name} {in_bytes(value)}")
+    return ", ".join(words)
+
+
+def _arrays(found: Postmortem) -> Iterator[str]:
+    if found.census_age is None:
+        return
+    yield f"{found.array_count:,} live, counted {_ago(found.census_age)}; the largest, on a device:"
+    yield from map(_array, found.arrays)
+
+
+def _array(each: HeldArrays) -> str:
+    group = each.group
+    if group.groups > 1:
+        what = f"{group.groups} smaller groups"
+    else:
+        what = f"{each.name or 'without a name'} {_type(group)}"
+    many = f" ×{each.count:,}" if each.count > 1 else ""
+    return f"{in_bytes(each.bytes_per_device)}  {what}{many}{f'  {group.created}' if group.created else ''}"
+
+
+def _type(group: wire.ArrayGroup) -> str:
+    return f"{group.dtype}[{','.join(map(str, group.shape))}]"
+
+
+def _grew(each: Grower) -> str:
+    name = each.name or "arrays without a name"
+    made = f", {each.created}" if each.created else ""
+    return f"{name} by {in_bytes(each.bytes_per_minute)} a minute, to {in_bytes(each.bytes_per_device)}{made}"
+
+
+def _ago(age: float | None) -> str:
+    return "at an unknown time" if age is None else f"{age:.1f} s before the end"
