@@ -34,12 +34,18 @@ def seeds(
     show: Callable[[str], None] = lambda _: None,
     address_map: AddressMap = NO_MAP,
     *,
+    stays_in_job: bool = False,
     with_ended: bool = False,
 ) -> list[Seed]:
     """Return where to start for these targets; without any, at the newest live run of this user.
 
-    `show` receives notes for the user; `address_map` has what to dial in place of addresses. `with_ended`
-    also finds runs that ended on this machine.
+    Args:
+        targets: Names and addresses.
+        hostfile: A file with more of them.
+        show: Receives notes for the user.
+        address_map: What to dial in place of addresses.
+        stays_in_job: Whether the newest run is not meant if it is that of another job.
+        with_ended: Whether runs are found, too, that ended on this machine.
     """
     try:
         listed = hostnames.of_file(hostfile) if hostfile else []
@@ -48,7 +54,7 @@ def seeds(
     except hostnames.BadHosts as error:
         raise NoTarget(str(error)) from None
     if not names:
-        return _newest(found, show)
+        return _newest(found, show, stays_in_job=stays_in_job)
     started = (seed for name in names for seed in _seeds_of(name, found, address_map, with_ended=with_ended))
     return list({seed.target: seed for seed in started}.values())
 
@@ -77,21 +83,18 @@ def _names(target: str, found: list[runfiles.RunFile]) -> list[str]:
     return hostnames.expand(target) if is_list else [target]
 
 
-def newest(found: list[runfiles.RunFile]) -> Hello | None:
-    """Return an agent of the run that is meant where none is named: the newest, in a job that of the job."""
-    living = [each.hello for each in found if not each.is_stale]
-    if own := processes.job():
-        # Home directories are shared between jobs, and a newer run may be that of another one.
-        living = [each for each in living if each.job in (own, None)]
-        living.sort(key=lambda hello: hello.job is None)
-    return living[0] if living else None
-
-
-def _newest(found: list[runfiles.RunFile], show: Callable[[str], None]) -> list[Seed]:
-    if (meant := newest(found)) is not None:
-        return _seeds_like(meant, found)
-    if not all(each.is_stale for each in found):  # the hosts of this job may be those of the others, too
-        raise NoTarget(f"no live run of yours in this job ({processes.job()}); `jaxtop ls` lists all others")
+def _newest(found: list[runfiles.RunFile], show: Callable[[str], None], *, stays_in_job: bool) -> list[Seed]:
+    """Return the agents of the newest run. Inside a job its own run precedes those of other jobs."""
+    own, living = processes.job(), [each.hello for each in found if not each.is_stale]
+    # Home directories are shared between jobs, and a newer run may be that of another one.
+    here = sorted((each for each in living if each.job in (own, None)), key=lambda each: each.job is None)
+    ranked = living if own is None else here if stays_in_job else here or living
+    if ranked:
+        if note := _choice(ranked[0], living, own):
+            show(note)
+        return _seeds_like(ranked[0], found)
+    if living:  # the hosts of this job may be those of the others, too
+        raise NoTarget(f"no live run of yours in this job ({own}); `jaxtop ls` lists all others")
     if of_job := _seeds_of_job(show):
         return of_job
     raise NoTarget(
@@ -99,6 +102,18 @@ def _newest(found: list[runfiles.RunFile], show: Callable[[str], None]) -> list[
         or "no live run of yours on this machine; start one with `jaxtop run SCRIPT` or `jaxtop demo`, "
         "or name a host: `jaxtop attach HOST`"
     )
+
+
+def _choice(meant: Hello, living: list[Hello], own: str | None) -> str:
+    """Return which run was chosen of the living ones; empty if there is nothing to choose."""
+    count = len({each.run or each.agent for each in living})
+    shown = f"showing {meant.name or 'one without a name'} ({meant.run or meant.agent})"
+    which, others = "the newest", "`jaxtop ls` lists all of them"
+    if own is not None and meant.job not in (own, None):
+        return f"no live run of yours in this job ({own}): {shown}, {which} of other jobs; {others}"
+    if own is not None and meant.job == own:
+        which = "of this job"
+    return f"{count} live runs: {shown}, {which}; {others}" if count > 1 else ""
 
 
 def _seeds_of_job(show: Callable[[str], None]) -> list[Seed]:

@@ -22,7 +22,8 @@ from prometheus_client.parser import text_string_to_metric_families as parsed_cl
 from jaxtop import wire
 from jaxtop.cli import exporter
 from jaxtop.cli.exporter import pages
-from jaxtop.cli.http_server import Page, Protection, Request, Server
+from jaxtop.cli.http_server import Page, Request, Server
+from jaxtop.cli.listening import Protection
 from jaxtop.cli.watched import Watched
 from jaxtop.export import to_document, to_openmetrics
 from jaxtop.export.prometheus import exposition, targets

@@ -17,7 +17,8 @@ import pytest
 
 from jaxtop.cli import http_server
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.http_server import MOST_CLIENTS, MOST_STRANGERS, Protection, Server, address
+from jaxtop.cli.http_server import MOST_CLIENTS, Server
+from jaxtop.cli.listening import MOST_STRANGERS, Protection, address
 from tests.support import eventually, jaxtop
 from tests.test_export import cluster
 from tests.test_exporter import get, served

@@ -262,20 +262,30 @@ def test_a_process_of_any_name_has_a_start_time():
     assert done.stderr == ""
 
 
-def test_inside_a_job_its_own_run_is_meant(monkeypatch):
+def test_inside_a_job_its_own_run_is_meant_and_else_the_newest_with_a_note(monkeypatch):
     """Home directories are shared: the newest run may be that of another job."""
+    notes: list[str] = []
 
-    def meant() -> str:
-        return discovery.seeds([])[0].hello.agent
+    def meant(**how: bool) -> str:
+        notes.clear()
+        return discovery.seeds([], show=notes.append, **how)[0].hello.agent
 
     runfiles.write(hello("alone", run="r0", started_ms=1))
     runfiles.write(hello("first", run="r1", job="SLURM_JOB_ID 1", started_ms=2))
-    runfiles.write(hello("second", run="r2", job="SLURM_JOB_ID 2", started_ms=3))
+    runfiles.write(hello("second", run="r2", name="train", job="SLURM_JOB_ID 2", started_ms=3))
     assert meant() == "second"
+    assert notes == ["3 live runs: showing train (r2), the newest; `jaxtop ls` lists all of them"]
     monkeypatch.setenv("SLURM_JOB_ID", "1")
-    assert meant() == "first"
+    assert meant() == meant(stays_in_job=True) == "first" and "(r1), of this job" in notes[0]
     monkeypatch.setenv("SLURM_JOB_ID", "3")
-    assert meant() == "alone"
+    assert meant() == "alone" and "(r0), the newest" in notes[0]
     runfiles.remove("alone")
+    assert meant() == "second"
+    (note,) = notes
+    assert "no live run of yours in this job (SLURM_JOB_ID 3): showing train (r2)" in note
     with pytest.raises(discovery.NoTarget, match=r"no live run of yours in this job \(SLURM_JOB_ID 3\)"):
-        meant()
+        meant(stays_in_job=True)
+    runfiles.remove("first")
+    assert meant() == "second" and "showing train (r2)" in notes[0]  # also where there is only one
+    monkeypatch.delenv("SLURM_JOB_ID")
+    assert meant() == "second" and not notes

@@ -117,3 +117,10 @@ def test_in_a_replay_there_is_nothing_to_switch_to():
         assert not isinstance(stage.screen, RunPicker)
 
     play(act, *builders.well())
+
+
+def test_the_app_begins_with_notes_on_the_choice():
+    async def act(stage: Stage) -> None:
+        assert "showing train [0] (r2)" in [each.message for each in stage.app._notifications]
+
+    play(act, *builders.well(), notes=["showing train [0] (r2)"])

@@ -17,7 +17,7 @@ from jaxtop.cli import main
 from jaxtop.cli.browser import admission, server, tab
 from jaxtop.cli.browser.server import BrowserServer
 from jaxtop.cli.browser.tab import MOST, packet_of
-from jaxtop.cli.http_server import Protection
+from jaxtop.cli.listening import Protection
 from tests.chromium import until
 from tests.made_sessions import Made
 from tests.recorded import record

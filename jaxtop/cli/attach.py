@@ -15,7 +15,7 @@ from jaxtop.sources import LiveSource
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jaxtop.cli.app_recorder import AppRecorder
     from jaxtop.model import Tuning
@@ -45,9 +45,15 @@ def main(arguments: argparse.Namespace) -> int:
         if chosen is None:
             return 0
         arguments.target = [chosen]
-    source = targets.open_source(arguments)  # opened here, so that a wrong target is an error
+    notes: list[str] = []
+
+    def note(line: str) -> None:
+        targets.note(line)
+        notes.append(line)  # the app covers what was printed
+
+    source = targets.open_source(arguments, note)  # opened here, so that a wrong target is an error
     elsewhere = "" if isinstance(source, LiveSource) else ELSEWHERE
-    watch(lambda: source, arguments.rewind, arguments.owner, elsewhere)
+    watch(lambda: source, arguments.rewind, arguments.owner, elsewhere, notes)
     return 0
 
 
@@ -127,8 +133,12 @@ def watch(
     rewind: str | None = None,
     owner: str | None = None,
     why_no_others: str = "",
+    notes: Sequence[str] = (),
 ) -> None:
-    """Show the app until the user leaves it; `why_no_others` says why there is no list of runs."""
+    """Show the app until the user leaves it, with these notes at first.
+
+    `why_no_others` says why there is no list of runs.
+    """
     terminal.need("for text use `jaxtop snapshot`")
     from jaxtop.cli.rewind import size_of  # heavy: errors above must be fast
     from jaxtop.tui.app import JaxtopApp
@@ -148,6 +158,7 @@ def watch(
             probe=saved.last(),
             tuning=loaded.tuning,
             runs=runs,
+            notes=notes,
             look=look_of(loaded),
             notifier=Notifier(
                 bell=bool(loaded.get("alerts.bell")),

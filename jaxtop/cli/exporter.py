@@ -12,7 +12,8 @@ from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import JSON as JSON_FORMAT
 from jaxtop.cli.formats import written
-from jaxtop.cli.http_server import Page, Protection, Request, Server, add_tls_arguments, address, is_port
+from jaxtop.cli.http_server import Page, Request, Server
+from jaxtop.cli.listening import Protection, add_tls_arguments, address, is_port
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.watched import Watched
 from jaxtop.cli.words import number

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jaxtop import discovery, keys
 from jaxtop.cli import targets
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.listening import address
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.words import legible
 from jaxtop.clock import steady
@@ -57,7 +58,8 @@ def main(arguments: argparse.Namespace) -> int:
 
     def open_source(wanted: Open) -> Source:
         _use(wanted, arguments)
-        return targets.open_here(arguments)
+        # `slurm://JOB` runs this in the job, and means its run.
+        return targets.open_here(arguments, stays_in_job=True)
 
     FarHalf(sys.stdin.fileno(), sys.stdout.fileno(), open_source, UserError).run()
     return 0
@@ -102,8 +104,6 @@ def _listen(arguments: argparse.Namespace) -> int:
 
 def _bind(hub: Hub, listen: str) -> str:
     """Listen on an address, and return it with its port."""
-    from jaxtop.cli.http_server import address  # heavy, and `--stdio` does not need it
-
     host, port = address(listen, 0)
     try:
         literal = discovery.resolved(host)

@@ -177,8 +177,8 @@ class Settings:
 
     path: Path | None = None
     values: dict[str, Any] = field(default_factory=dict)
-    # Those of `values` that the app saved and the file does not set.
-    saved: dict[str, Any] = field(default_factory=dict)
+    # Those that the app saved and the file does not set.
+    saved: frozenset[str] = frozenset()
 
     def get(self, key: str) -> Any:
         """Return a setting of the file, unless it is not set or the environment precedes it."""
@@ -203,7 +203,7 @@ def load() -> Settings:
         return Settings()
     path, saved = folder / FILE, _read(folder / SAVED, is_saved=True)
     values = _read(path)
-    return Settings(path, saved | values, {key: saved[key] for key in saved.keys() - values.keys()})
+    return Settings(path, saved | values, frozenset(saved.keys() - values.keys()))
 
 
 def _read(path: Path, *, is_saved: bool = False) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from jaxtop import discovery, hostnames, keys, processes, runfiles
-from jaxtop.cli import ls, ways
+from jaxtop import discovery, hostnames, keys
+from jaxtop.cli import ways
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
 from jaxtop.sources import LiveSource
@@ -17,6 +17,7 @@ from jaxtop.sources.relay.stream import Open
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from jaxtop.sources import Source
 
@@ -63,10 +64,16 @@ def add_own_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
     )
 
 
-def open_source(arguments: argparse.Namespace) -> Source:
+def note(line: str) -> None:
+    """Print which run was chosen, or where runs are looked for."""
+    _show(f"jaxtop: {line}")
+
+
+def open_source(arguments: argparse.Namespace, note: Callable[[str], None] = note) -> Source:
+    """Return a source of what the arguments name; `note` receives what the user should know of the choice."""
     way = ways.find(arguments.via, arguments.target)
     if way is None:
-        return open_here(arguments)
+        return open_here(arguments, note=note)
     if arguments.map:
         raise UserError("--map is for what this machine dials: with --via and shorthands leave it out")
     try:
@@ -83,17 +90,22 @@ def open_named(names: list[str], owner: str | None = None) -> LiveSource:
     return open_here(Namespace(target=names, hostfile=None, owner=owner, map=[]))
 
 
-def open_here(arguments: argparse.Namespace, own_id: str = "") -> LiveSource:
+def open_here(
+    arguments: argparse.Namespace,
+    own_id: str = "",
+    note: Callable[[str], None] = note,
+    *,
+    stays_in_job: bool = False,
+) -> LiveSource:
     """Return a source that dials the agents from this machine; `own_id` is that of the relay that asks."""
-    if not (arguments.target or arguments.hostfile):
-        _name_the_newest()
     try:
         address_map = discovery.forwards(arguments.map)
         seeds = discovery.seeds(
             arguments.target,
             arguments.hostfile,
-            lambda line: _show(f"jaxtop: {line}"),
+            note,
             address_map,
+            stays_in_job=stays_in_job,
             with_ended=getattr(arguments, "with_ended", False),
         )
         owner = arguments.owner
@@ -109,14 +121,3 @@ def open_here(arguments: argparse.Namespace, own_id: str = "") -> LiveSource:
 
 def _show(line: str) -> None:
     print(legible(line), file=sys.stderr, flush=True)
-
-
-def _name_the_newest() -> None:
-    """Print which run is chosen if none is named and there are several."""
-    runs = ls.live_runs()
-    meant = discovery.newest(runfiles.find())
-    if len(runs) > 1 and meant is not None:
-        shown = f"{meant.name or 'one without a name'} ({meant.run or meant.agent})"
-        why = "of this job" if meant.job and meant.job == processes.job() else "the newest"
-        others = "`jaxtop ls` lists all of them"
-        _show(f"jaxtop: {len(runs)} live runs: showing {shown}, {why}; {others}")

@@ -110,8 +110,7 @@ def image(memory: Memory, base: int) -> Image:
         parts = [memory.numbers("IIQQQ", base + at + size * i)[:4] for i in range(count)]
         bias = base - next(address - offset for kind, _, offset, address in parts if kind == _LOAD)
         dynamic = next(bias + address for kind, _, _, address in parts if kind == _DYNAMIC)
-        pairs = (memory.numbers("QQ", dynamic + 16 * i) for i in range(_end(memory, dynamic)))
-        entries = {tag: value for tag, value in pairs}  # noqa: C416 - the pairs are tuples of any length to mypy
+        entries = _dynamic_section(memory, dynamic)
         tables = (entries[_STRINGS], entries[_SYMBOLS], entries[_GNU_HASH])
     except (struct.error, StopIteration, KeyError) as error:
         raise NotElf from error
@@ -119,9 +118,15 @@ def image(memory: Memory, base: int) -> Image:
     return Image(memory, bias, *(each if each >= bias else each + bias for each in tables))
 
 
-def _end(memory: Memory, dynamic: int) -> int:
-    """Return the number of entries of the dynamic section."""
-    return next(i for i in range(_MOST_DYNAMIC) if not memory.numbers("Q", dynamic + 16 * i)[0])
+def _dynamic_section(memory: Memory, at: int) -> dict[int, int]:
+    """Return its values by their tags; raise `NotElf` if it does not end."""
+    found = {}
+    for i in range(_MOST_DYNAMIC):
+        tag, value = memory.numbers("QQ", at + 16 * i)
+        if not tag:
+            return found
+        found[tag] = value
+    raise NotElf
 
 
 def _hash(name: str) -> int:

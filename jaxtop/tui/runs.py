@@ -18,7 +18,7 @@ from jaxtop.tui.request_keys import RequestApp
 from jaxtop.tui.requests import RequestBoard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from jaxtop.devbench.shown import Probe
     from jaxtop.tui.history import History, Recorder
@@ -73,6 +73,7 @@ class RunApp(RequestApp):
         tuning: Tuning = AS_DECLARED,
         runs: Runs | None = None,
         notifier: Notifier | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         """Create the app for a feed, a history, or both.
 
@@ -87,6 +88,7 @@ class RunApp(RequestApp):
             tuning: What the user changed of the rules of findings.
             runs: The live runs, to switch to another; None if that is not possible.
             notifier: Notifies about critical findings.
+            notes: What the user should know at the start, such as which run was chosen.
         """
         self._clock, self._probe, self._tuning = clock, probe, tuning
         self._cluster = Cluster(tuning=tuning)
@@ -97,7 +99,12 @@ class RunApp(RequestApp):
         self._is_folding = False
         self._runs = runs
         self._notifier = notifier or Notifier()
+        self._notes = notes
         self._playback.tick(clock())
+
+    def on_mount(self) -> None:
+        for note in self._notes:
+            self.notify(note)
 
     def _now(self) -> float:
         """Return the time up to which all frames are folded.

@@ -7,14 +7,13 @@ import secrets
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from jaxtop.cli.listening import MOST_STRANGERS, REQUEST_S
+
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Mapping
 
 COOKIE = "jaxtop"
-# The most connections without a valid cookie. When one more comes, the oldest is cut off: strangers cannot
-# keep the user out. Each is cut off after some seconds, whatever it sends.
-MOST_STRANGERS, REQUEST_S = 64, 5.0
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 

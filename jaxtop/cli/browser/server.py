@@ -15,8 +15,8 @@ import textual_serve
 from aiohttp import web
 
 from jaxtop import debuglog
-from jaxtop.cli import http_server
-from jaxtop.cli.browser.admission import COOKIE, REQUEST_S, Admission, Refused, Strangers
+from jaxtop.cli import listening
+from jaxtop.cli.browser.admission import COOKIE, Admission, Refused, Strangers
 from jaxtop.cli.browser.tab import CLEARED, Tab
 from jaxtop.cli.errors import UserError
 
@@ -62,12 +62,10 @@ _HEADERS = {
 class BrowserServer:
     """Serves one command to the browsers of its user."""
 
-    def __init__(
-        self, words: Sequence[str], host: str, port: int, protection: http_server.Protection
-    ) -> None:
+    def __init__(self, words: Sequence[str], host: str, port: int, protection: listening.Protection) -> None:
         missing = "" if protection.certificate is not None else "--tls-cert and --tls-key"
-        family, place = http_server.resolved(host, port, missing)
-        self._context: ssl.SSLContext | None = http_server.tls_context(protection)
+        family, place = listening.resolved(host, port, missing)
+        self._context: ssl.SSLContext | None = listening.tls_context(protection)
         self._words = words
         self._tabs: set[Any] = set()  # their websockets
         self._listener = socket.socket(family)
@@ -79,7 +77,7 @@ class BrowserServer:
             self._listener.close()
             raise UserError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         shown = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104 - only compared
-        self._url = http_server.url(shown, self._listener.getsockname()[1], self._context)
+        self._url = listening.url(shown, self._listener.getsockname()[1], self._context)
         self._admission = Admission(host, is_encrypted=self._context is not None)
 
     @property
@@ -99,7 +97,7 @@ class BrowserServer:
             self._strangers.greet,
             sock=self._listener,
             ssl=self._context,
-            ssl_handshake_timeout=None if self._context is None else REQUEST_S,
+            ssl_handshake_timeout=None if self._context is None else listening.REQUEST_S,
         )
         try:
             print(f"jaxtop: open {self.url}", file=sys.stderr, flush=True)
