@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from jaxtop import cli
 from jaxtop.export import alert_rules
@@ -18,6 +22,8 @@ from tests.pages import DOCS
 from tests.prometheus import promtool, with_promtool
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from jaxtop.model.findings.rule import Rule
 
 COLUMNS = 24
@@ -65,6 +71,34 @@ def test_a_board_asks_the_data_source_that_is_chosen_above_it(name):
     for panel in board["panels"]:
         for asked in [panel, *panel.get("targets", ())] if panel["type"] != "row" else ():
             assert asked["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+
+
+def through_grafana(board: dict) -> dict:
+    """A board as Grafana's own model has it after it read it: fields that it does not have are lost."""
+    register_default_plugins()
+    return json.loads(JSONEncoder().encode(Dashboard.from_json(copy.deepcopy(board))))
+
+
+def lost(given: Any, found: Any, path: str = "") -> Iterator[str]:
+    """Yield where the model has another value than was given."""
+    if isinstance(given, dict) and isinstance(found, dict):
+        for key, value in given.items():
+            yield from lost(value, found.get(key), f"{path}.{key}")
+    elif isinstance(given, list) and isinstance(found, list) and len(given) == len(found):
+        for number, (one, other) in enumerate(zip(given, found, strict=True)):
+            yield from lost(one, other, f"{path}[{number}]")
+    elif given != found:
+        yield path
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_grafana_has_every_field_of_a_board(name):
+    """By the model that Grafana generates of its schema, with the options of each type of panel."""
+    board = imported(name)
+    assert not list(lost(board, through_grafana(board)))
+    for field in ("legend", "stacking"):  # the model knows the fields of panels, too
+        wrong = json.loads(json.dumps(board).replace(f'"{field}"', '"of_nobody"'))
+        assert (wrong == board) or any("of_nobody" in path for path in lost(wrong, through_grafana(wrong)))
 
 
 @pytest.mark.parametrize("name", BOARDS)

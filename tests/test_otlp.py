@@ -15,6 +15,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from jaxtop import cli
 from jaxtop.cli import otlp
+from jaxtop.cli.collector import Collector
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.watched import Watched
 from jaxtop.export.metrics import METRICS
@@ -103,7 +104,7 @@ def receiver():
 
 
 def push(made: Cluster, url: str, now: float = NOW, detail: str = "program") -> otlp.Push:
-    return otlp.Push(Watched(made, lambda: now), otlp.Collector(url), detail, 3600)
+    return otlp.Push(Watched(made, lambda: now), Collector(url), detail, 3600)
 
 
 # Info metrics have the names by which boards and alert rules join them.
@@ -185,7 +186,7 @@ def test_a_large_run_is_sent_in_several_messages(receiver, monkeypatch):
 def test_events_and_findings_are_records_and_each_is_sent_once(receiver):
     now = [builders.NOW]
     watched = Watched(Cluster(), lambda: now[0])
-    sending = otlp.Push(watched, otlp.Collector(receiver.url), "run", 3600)
+    sending = otlp.Push(watched, Collector(receiver.url), "run", 3600)
     watched.take(Frames(*builders.well()))
     sending.send()
     before = len(receiver.records())
@@ -312,16 +313,24 @@ def test_the_environment_sets_the_compression(receiver, monkeypatch):
 
 @pytest.mark.parametrize(
     "address",
-    ["localhost:4318", "grpc://localhost:4317", "http://", "http://a:99999", "http://a/?x=1", "http://[::1"],
+    [
+        "localhost:4318",
+        "ftp://localhost:4317",
+        "http://",
+        "grpc://",
+        "http://a:99999",
+        "http://a/?x=1",
+        "http://[::1",
+    ],
 )
 def test_an_address_of_no_collector_is_refused_in_one_line(address):
     with pytest.raises(UserError, match="--otlp takes the address of a collector"):
-        otlp.Collector(address)
+        Collector(address)
 
 
 def test_without_the_sdk_the_command_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.delattr(cli, "otlp", raising=False)
-    monkeypatch.delitem(sys.modules, "jaxtop.cli.otlp")
+    monkeypatch.delattr(cli, "collector", raising=False)
+    monkeypatch.delitem(sys.modules, "jaxtop.cli.collector")
     monkeypatch.setitem(sys.modules, "requests", None)
     assert cli.main(["exporter", "--otlp", "http://localhost:4318", "127.0.0.1:1"]) == 2
     assert capsys.readouterr().err == (

@@ -21,7 +21,7 @@ from jaxtop.export.boards import BOARDS
 from jaxtop.export.findings import as_value
 from jaxtop.export.prometheus import exposition, preferred
 from jaxtop.export.prometheus import targets as machines
-from jaxtop.export.samples import DETAILS, PROGRAM
+from jaxtop.export.samples import DETAILS, HOST, PROGRAM
 from jaxtop.model import Cluster, findings
 
 if TYPE_CHECKING:
@@ -57,7 +57,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--otlp",
         metavar="URL",
-        help="also send metrics, events and findings to this collector of OpenTelemetry, over HTTP",
+        help="also send metrics, events and findings to this collector of OpenTelemetry, "
+        "such as http://HOST:4318 or grpc://HOST:4317; https and grpcs encrypt",
+    )
+    parser.add_argument(
+        "--otlp-detail",
+        choices=DETAILS,
+        default=HOST,
+        help="the same for the collector (default: host, because a series costs ten times as much there)",
     )
     parser.add_argument(
         "--otlp-interval",
@@ -113,10 +120,12 @@ def _push(watched: Watched, arguments: argparse.Namespace) -> Push | None:
     if arguments.otlp is None:
         return None
     try:
-        from jaxtop.cli import otlp  # optional: the extra `otlp` installs what it imports
+        from jaxtop.cli import collector, otlp  # optional: the extra `otlp` installs what they import
     except ImportError:
         raise UserError("--otlp needs the OpenTelemetry SDK: pip install 'jaxtop[otlp]'") from None
-    return otlp.Push(watched, otlp.Collector(arguments.otlp), arguments.detail, arguments.otlp_interval)
+    return otlp.Push(
+        watched, collector.Collector(arguments.otlp), arguments.otlp_detail, arguments.otlp_interval
+    )
 
 
 def pages(watched: Watched, detail: str) -> Pages:

@@ -1,138 +1,24 @@
-"""Sends metrics and logs to a collector of OpenTelemetry. The extra `otlp` installs what this imports."""
+"""Sends the figures of a run, and what happens in it, to a collector of OpenTelemetry at an interval."""
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
 import threading
 import time
 from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import urlsplit
-
-import requests
-from opentelemetry.exporter.otlp.proto.http import Compression
-from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
 from jaxtop import debuglog
-from jaxtop.cli.errors import UserError
 from jaxtop.export.otlp import Logs, Resources, metric_messages
-from jaxtop.names import legible, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from jaxtop.cli.collector import Collector
     from jaxtop.cli.watched import Watched
 
 # Records that wait while the collector does not take them, and how many are sent at a time.
 MOST_WAITING, AT_ONCE = 10_000, 500
 # Seconds for what is left at the end.
 LAST_S = 5.0
-# With these answers the collector says that it will never take this message.
-_NEVER = (400, 413, 422)
-
-
-class _Session(requests.Session):
-    """Remembers why the last message was not taken."""
-
-    why = ""
-    status = 0
-
-    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        self.why, self.status = "no answer", 0
-        options["allow_redirects"] = False
-        try:
-            answer = super().send(request, **options)
-        except requests.RequestException as error:
-            self.why = reason(_root(error))
-            raise
-        self.why, self.status = f"HTTP status {answer.status_code}", answer.status_code
-        if 300 <= answer.status_code < 400:
-            # The SDK would take it for success. To follow it would make the POST a GET without its body.
-            raise requests.RequestException(self.why)
-        return answer
-
-
-def _root(error: BaseException) -> BaseException:
-    """Return the error of Python itself that led to this one of a library; this one if there is none."""
-    found: BaseException | None = error
-    for _ in range(20):
-        if found is None:
-            return error
-        if isinstance(found, OSError) and type(found).__module__ in {"builtins", "socket", "ssl"}:
-            return found
-        found = found.__cause__ or found.__context__
-    return error
-
-
-class Signal:
-    """Metrics or logs: what sends them, and whether the collector takes them. Changes are reported once."""
-
-    def __init__(self, name: str, address: str, session: _Session, exporter: Any) -> None:
-        self._name, self._address, self._session, self._exporter = name, address, session, exporter
-        self._missed = 0
-        # What the caller dropped meanwhile.
-        self.lost = 0
-
-    def send(self, message: Any) -> bool:
-        """Return whether the collector took the message."""
-        try:
-            is_taken = bool(self._exporter.export(message).name == "SUCCESS")
-            why = self._session.why
-        except Exception as error:  # noqa: BLE001 - the next message may be taken
-            debuglog.warning("otlp", f"sending {self._name} failed", error=error)
-            is_taken, why = False, reason(_root(error))
-        if is_taken and self._missed:
-            lost = f", {self.lost} records were lost" if self.lost else ""
-            self._report(f"takes {self._name} again; {self._missed} attempts had failed{lost}")
-            self.lost = 0
-        elif not is_taken and not self._missed:
-            then = "these are lost" if self.is_refused else "trying again until it does"
-            self._report(f"does not take {self._name}: {why}; {then}")
-        self._missed = 0 if is_taken else self._missed + 1
-        return is_taken
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the collector will not take the last message at another time, either."""
-        return self._session.status in _NEVER
-
-    def _report(self, what: str) -> None:
-        print(legible(f"jaxtop: the collector at {self._address} {what}"), file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        self._exporter.shutdown()
-
-
-class Collector:
-    """The two addresses of a collector that speaks OTLP over HTTP."""
-
-    def __init__(self, url: str) -> None:
-        try:
-            parts = urlsplit(url)
-            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            is_address = False
-        if not is_address or parts.query or parts.fragment:
-            raise UserError("--otlp takes the address of a collector, such as http://localhost:4318")
-        # Its reports would stand between ours.
-        logger = logging.getLogger("opentelemetry")
-        logger.addHandler(logging.NullHandler())
-        logger.propagate = False
-        shown = parts.netloc.rpartition("@")[2]  # before it there may be a password
-
-        def signal(name: str, exporter: Callable[..., Any]) -> Signal:
-            session = _Session()
-            its = {"endpoint": f"{url.rstrip('/')}/v1/{name}", "session": session}
-            if not any("COMPRESSION" in each for each in os.environ if each.startswith("OTEL_EXPORTER_OTLP")):
-                its["compression"] = Compression.Gzip
-            return Signal(name, shown, session, exporter(**its))
-
-        self.metrics = signal("metrics", OTLPMetricExporter)
-        self.logs = signal("logs", OTLPLogExporter)
 
 
 class Push:
