@@ -22,7 +22,7 @@ from jaxtop.model.collectives import collectives, step_shares
 from jaxtop.model.steps import past_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from jaxtop.export.readings import HostReading
     from jaxtop.model import Cluster, Host, MemoryView
@@ -52,11 +52,11 @@ _Part = tuple[str, Labels, float | None]
 
 def snapshot(cluster: Cluster, now: float, detail: str = PROGRAM) -> Iterator[Sample]:
     """Yield the samples of one moment; of an exited process only its state."""
-    level = DETAILS.index(detail)
-    if level >= DETAILS.index(HOST):
+    levels = DETAILS[: DETAILS.index(detail) + 1]
+    if HOST in levels:
         for each in readings(cluster, now):
-            yield from _of_process(each, level)
-    if detail == PROGRAM:
+            yield from _of_process(each, levels)
+    if PROGRAM in levels:
         yield from _of_programs(cluster, now)
         for collective in collectives(cluster, now):
             yield from _samples({"run": collective.run}, _of_collective(collective))
@@ -70,7 +70,7 @@ def labels_of(run: str, host: Host) -> Labels:
     return where if host.process_index is not None else {**where, "pid": host.pid}
 
 
-def _of_process(each: HostReading, level: int) -> Iterator[Sample]:
+def _of_process(each: HostReading, levels: Sequence[str]) -> Iterator[Sample]:
     host, state = each.view.host, each.view.state
     where = labels_of(each.run, host)
     for one in State:
@@ -80,9 +80,9 @@ def _of_process(each: HostReading, level: int) -> Iterator[Sample]:
     if state.has_exited:
         return
     yield from _samples(where, _of_host(each))
-    if level >= DETAILS.index(PROGRAM):
+    if PROGRAM in levels:
         yield from _samples(where, _launches(each))
-    if level >= DETAILS.index(DEVICE):
+    if DEVICE in levels:
         for view in each.devices:
             yield from _of_device_in(each, where, view)
 

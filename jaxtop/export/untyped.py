@@ -51,8 +51,7 @@ class Kind:
         """Return the schema of a field, by the names that lead to it; empty if there is none."""
         found = self._resolved(self._schema)
         for name in path:
-            items = {str(each.get("title")): each for each in found.get("prefixItems", ())}
-            found = self._resolved((items or found.get("properties", {})).get(name, {}))
+            found = self._resolved((_places(found) or found.get("properties", {})).get(name, {}))
         return found
 
     def object_schema(self, path: tuple[str, ...], example: dict[str, Any]) -> JsonSchema:
@@ -78,7 +77,7 @@ class Kind:
             if item is None or item["type"] == "array" or self._may_be_null(schema["items"]):
                 return None
             return {"type": "array", "items": item}
-        fields = {str(each["title"]): each for each in schema.get("prefixItems", ()) if "title" in each}
+        fields = _places(schema)
         if kind != "object" and not fields:
             return None
         fields = fields or schema.get("properties") or {}
@@ -95,10 +94,10 @@ class Kind:
     def of_columns(self, schema: JsonSchema) -> JsonSchema:
         """Return the simple schema of a row of a table whose fields are columns."""
         rows: dict[str, JsonSchema] = {}
-        for each in schema.get("prefixItems", ()):
-            items = self._resolved(each).get("items")
+        for name, column in _places(schema).items():
+            items = self._resolved(column).get("items")
             row = self.simple(items, None) if isinstance(items, dict) else None
-            rows |= {str(each["title"]): row} if row and "title" in each else {}
+            rows |= {name: row} if row else {}
         return {"type": "object", "properties": rows}
 
     def _may_be_null(self, schema: JsonSchema) -> bool:
@@ -138,6 +137,11 @@ class Kind:
         if isinstance(schema.get("additionalProperties"), dict):
             return _object({}, self._namer(schema["additionalProperties"]))
         return _plain
+
+
+def _places(schema: JsonSchema) -> dict[str, JsonSchema]:
+    """Return the schemas of the places of a list that have a name."""
+    return {str(each["title"]): each for each in schema.get("prefixItems", ()) if "title" in each}
 
 
 def _each(namers: list[Namer], value: Any) -> Any:

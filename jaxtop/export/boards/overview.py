@@ -16,6 +16,7 @@ from jaxtop.export.boards.panels import (
     WRONG,
     Board,
     Panel,
+    by_run,
     lines,
     series,
     stat,
@@ -61,12 +62,12 @@ OVERVIEW = Board(
         (
             "Progress",
             (
-                lines("Steps a second", PER_SECOND, (f"avg by (run) ({series('step_rate')})", "{{run}}")),
+                lines("Steps a second", PER_SECOND, by_run("avg", "step_rate")),
                 lines(
                     "Step time",
                     Unit.SECONDS,
-                    (f"max by (run) ({series('step_p50_seconds')})", "{{run}} median"),
-                    (f"max by (run) ({series('step_p99_seconds')})", "{{run}} 99 %"),
+                    by_run("max", "step_p50_seconds", "median"),
+                    by_run("max", "step_p99_seconds", "99 %"),
                 ),
                 lines(
                     "What the script reports",
@@ -77,19 +78,19 @@ OVERVIEW = Board(
                 lines(
                     "Tokens a second",
                     COUNT,
-                    (f"sum by (run) ({series('tokens_per_second')})", "{{run}}"),
+                    by_run("sum", "tokens_per_second"),
                     needs=TOKENS,
                 ),
                 lines(
                     "Operations a second, of the peak",
                     Unit.SHARE,
-                    (f"avg by (run) ({series('step_utilization_ratio')})", "{{run}}"),
+                    by_run("avg", "step_utilization_ratio"),
                     needs=PEAK,
                 ),
                 lines(
                     "Idle",
                     Unit.SHARE,
-                    (f"avg by (run) ({series('step_idle_ratio')})", "{{run}}"),
+                    by_run("avg", "step_idle_ratio"),
                     needs=WINDOWS,
                 ),
             ),
@@ -100,19 +101,19 @@ OVERVIEW = Board(
                 lines(
                     "Memory of the fullest device",
                     Unit.BYTES,
-                    (f"max by (run) ({series('device_memory_used_bytes')})", "{{run}}"),
+                    by_run("max", "device_memory_used_bytes"),
                 ),
                 lines(
                     "Utilisation",
                     Unit.SHARE,
-                    (f"avg by (run) ({series('device_utilization_ratio')})", "{{run}} mean"),
-                    (f"min by (run) ({series('device_utilization_ratio')})", "{{run}} least"),
+                    by_run("avg", "device_utilization_ratio", "mean"),
+                    by_run("min", "device_utilization_ratio", "least"),
                     needs=DRIVER,
                 ),
                 lines(
                     "Power",
                     Unit.WATTS,
-                    (f"sum by (run) ({series('device_power_watts')})", "{{run}}"),
+                    by_run("sum", "device_power_watts"),
                     needs=DRIVER,
                 ),
             ),

@@ -95,6 +95,11 @@ def grouped(metric: str, legend: str) -> tuple[str, str]:
     return f"$as by ($by) ({metric})", legend
 
 
+def by_run(how: str, metric: str, of_what: str = "") -> tuple[str, str]:
+    """Return a query with one value for each run, and its legend; `how` says how a run adds them up."""
+    return f"{how} by (run) ({series(metric)})", f"{{{{run}}}} {of_what}".rstrip()
+
+
 def of_figures(figures: Iterable[Figure], matching: Callable[[str], str], legend: str) -> tuple[Panel, ...]:
     """Return a panel for each figure that has a metric: a new figure has one by itself."""
     return tuple(_of_figure(each, matching(each.metric), legend) for each in figures if each.metric)
