@@ -169,6 +169,26 @@ def test_without_a_terminal_and_consent_nothing_is_done(monkeypatch):
         assert cli.main(["inject", "--way", "python", str(process.pid)]) == 2
 
 
+@needs_trace
+@pytest.mark.parametrize(
+    ("machine", "debuggers", "why"),
+    [
+        ("aarch64", {"gdb", "lldb"}, "the way through gdb is for x86-64, and this is aarch64"),
+        ("x86_64", {"lldb"}, "gdb is not installed (apt-get install gdb); lldb cannot take its place"),
+        ("x86_64", set(), "gdb is not installed (apt-get install gdb)"),
+    ],
+)
+def test_without_a_way_each_missing_one_is_named_in_one_line(monkeypatch, capsys, machine, debuggers, why):
+    """A stand-in for other machines: what Python says of this one, and which programs it finds."""
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name in debuggers else None)
+    monkeypatch.setattr(remote, "why_not", lambda _: "its Python is older than 3.14")
+    with python() as process:
+        assert cli.main(["inject", "--yes", str(process.pid)]) == 2
+    said = f"jaxtop: there is no way into pid {process.pid}: its Python is older than 3.14; {why}\n"
+    assert capsys.readouterr().err == said
+
+
 @pytest.mark.parametrize(
     ("program", "why", "is_left"),
     [("false", "takes no code: no reason was given", 0), ("true", "runs no Python now", 1)],

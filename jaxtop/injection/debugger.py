@@ -36,7 +36,10 @@ def why_not() -> str | None:
     """Return why gdb cannot be used here; None if it can."""
     if platform.machine() != "x86_64":
         return f"the way through gdb is for x86-64, and this is {platform.machine()}"
-    return None if shutil.which("gdb") else "gdb is not installed (apt-get install gdb)"
+    if shutil.which("gdb"):
+        return None
+    instead = "; lldb cannot take its place" if shutil.which("lldb") else ""
+    return f"gdb is not installed (apt-get install gdb){instead}"
 
 
 def start(target: Target, request: Request) -> float:
