@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from jaxtop.tui.screens import SCREENS
 from tests import support
 from tests.logins import needs_sshd, sshd
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, training
@@ -238,13 +239,36 @@ def test_a_laptop_that_reaches_only_the_login_host_sees_the_run_through_ssh(logi
     assert status == 2 and not document["hosts"] and len(complaints) == 1, "there is no other way"
 
 
+# What each screen shows of this run: the keys of all screens, and words that only that screen has.
+SHOWN = {
+    "2": "by mesh axes",
+    "3": "LAUNCH/S",
+    "D": "OF MOST",
+    "4": "['w']",
+    "5": "8 devices hold",
+    "6": "all-reduce",
+    "7": "jit_step",
+    "8": "WHAT HAPPENED",
+    "9": "press p",
+    "0": "Tab alone",
+    "1": "Steps",
+}
+
+
+def test_every_screen_is_opened_through_ssh():
+    assert SHOWN.keys() == {each.key for each in SCREENS}
+
+
 @needs_sshd
 @pytest.mark.usefixtures("home")
 def test_through_ssh_the_app_opens_windows_are_taken_and_sessions_recorded(login, tmp_path):
     with in_a_terminal("attach", login, within=within(LAPTOP), TERM="xterm-256color") as (_, screen):
         assert "2/2 hosts live" in read_until(screen, "2/2 hosts live")
-        os.write(screen, b"3")
-        assert "LAUNCH/S" in read_until(screen, "LAUNCH/S")
+        for key, words in SHOWN.items():
+            os.write(screen, key.encode())
+            assert words in read_until(screen, words), key
+        os.write(screen, b"9p")
+        assert "stacks of 2 of 2 processes" in read_until(screen, "stacks of 2 of 2 processes")
         os.write(screen, b"q")
     asked = support.run(*within(LAPTOP), PYTHON, ROOT / "tests" / "programs" / "ask.py", login, 2, "capture")
     assert asked.stdout.strip() == '["", ""]', asked.stderr

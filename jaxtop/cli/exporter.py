@@ -135,13 +135,13 @@ def pages(watched: Watched, detail: str) -> Pages:
         form = preferred(asked.accept)
         return watched.page(
             f"metrics {form}",
-            lambda cluster, now: Page(*exposition(cluster, now, form, detail)),
+            lambda cluster, now: exposition(cluster, now, form, detail),
             asked.reads_gzip,
         )
 
     def shared(name: str, write: Callable[[Cluster, float], str]) -> Callable[[Request], Page]:
         return lambda asked: watched.page(
-            name, lambda cluster, now: Page(write(cluster, now).encode(), JSON), asked.reads_gzip
+            name, lambda cluster, now: ([write(cluster, now).encode()], JSON), asked.reads_gzip
         )
 
     def http_sd(asked: Request) -> Page:

@@ -12,12 +12,13 @@ from jaxtop.clock import steady
 from jaxtop.model import State, host_views
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from jaxtop.model import Cluster
     from jaxtop.sources import Source
 
-    Writer = Callable[[Cluster, float], Page]
+    # Returns the pieces of a page, and its content type.
+    Writer = Callable[[Cluster, float], tuple[Iterable[bytes], str]]
 
 POLL = 0.25
 # Seconds in which all clients get the same page.
@@ -43,16 +44,20 @@ class Moment:
 
     def page(self, name: str, write: Writer, is_compressed: bool) -> Page:
         with self._lock:
-            if (name, False) not in self._pages:
-                self._pages[name, False] = write(self._cluster, self._now)
+            if (name, True) not in self._pages:
+                pieces, content_type = write(self._cluster, self._now)
+                # A large page is never whole in memory, unless a client wants it so.
+                self._pages[name, True] = Page(_compressed(pieces), content_type, encoding="gzip")
             if (name, is_compressed) not in self._pages:
-                self._pages[name, True] = _compressed(self._pages[name, False])
+                packed = self._pages[name, True]
+                whole = zlib.decompress(packed.body, _GZIP)
+                self._pages[name, False] = packed._replace(body=whole, encoding="")
             return self._pages[name, is_compressed]
 
 
-def _compressed(page: Page) -> Page:
+def _compressed(pieces: Iterable[bytes]) -> bytes:
     packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
-    return page._replace(body=packer.compress(page.body) + packer.flush(), encoding="gzip")
+    return b"".join([*map(packer.compress, pieces), packer.flush()])
 
 
 class Watched:

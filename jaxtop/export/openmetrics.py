@@ -10,12 +10,13 @@ from jaxtop.export.samples import snapshot
 from jaxtop.names import legible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from jaxtop.export.samples import Labels, Sample
     from jaxtop.model import Cluster
 
 END = "# EOF\n"
+LINES_AT_ONCE = 256
 # Kinds of OpenMetrics that the classic format lacks, and what they are there.
 _CLASSIC_KINDS = {"info": "gauge", "stateset": "gauge"}
 
@@ -25,28 +26,37 @@ def to_openmetrics(cluster: Cluster, now: float) -> str:
     return "".join(by_metric(snapshot(cluster, now), heading)) + END
 
 
-def by_metric(samples: Iterable[Sample], heading: Callable[[str], str]) -> Iterable[str]:
-    """Yield the text of each metric, in their order. Both formats want its samples side by side."""
-    found: dict[str, list[str]] = {}
+def by_metric(samples: Iterable[Sample], heading: Callable[[str], str]) -> Iterator[str]:
+    """Yield the text of each metric in turn. Both formats want its samples side by side.
+
+    The lines wait as texts of many lines: as texts of their own they would take twice the memory.
+    """
+    lines: dict[str, list[str]] = {name: [] for name in METRICS}
+    texts: dict[str, list[str]] = {name: [] for name in METRICS}
+    begins = {name: f"{sample_name(name)}{{" for name in METRICS}
     place: Labels = {}
-    texts: dict[tuple[object, ...], str] = {}
+    joined: dict[tuple[object, ...], str] = {}
     prefix = ""
     for metric, where, labels, value in samples:
         # Most samples have the place of the sample before them, and labels that many others have.
         if where is not place:
             place, prefix = where, _joined(where)
         key = (*labels, *labels.values())
-        if key not in texts:
-            joined = _joined(labels)
-            texts[key] = f",{joined}" if joined else ""
-        lines = found.get(metric)
-        if lines is None:
-            lines = found[metric] = []
-        lines.append(f"{prefix}{texts[key]}}} {value if type(value) is int else number(value)}\n")
+        if key not in joined:
+            text = _joined(labels)
+            joined[key] = f",{text}" if text else ""
+        its = lines[metric]
+        its.append(
+            f"{begins[metric]}{prefix}{joined[key]}}} {value if type(value) is int else number(value)}\n"
+        )
+        if len(its) == LINES_AT_ONCE:
+            texts[metric].append("".join(its))
+            its.clear()
     for name in METRICS:
-        if name in found:
-            begin = sample_name(name) + "{"
-            yield heading(name) + begin + begin.join(found.pop(name))
+        if texts[name] or lines[name]:
+            yield heading(name)
+            yield from texts.pop(name)
+            yield "".join(lines.pop(name))
 
 
 def heading(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.export.openmetrics import END, by_metric, classic_heading, heading
@@ -10,7 +11,7 @@ from jaxtop.export.samples import PROGRAM, snapshot
 from jaxtop.model import runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from jaxtop.model import Cluster
 
@@ -24,12 +25,11 @@ def preferred(accept: str) -> str:
     return OPENMETRICS if OPENMETRICS.partition(";")[0] in types else CLASSIC
 
 
-def exposition(cluster: Cluster, now: float, form: str, detail: str = PROGRAM) -> tuple[bytes, str]:
-    """Return the metrics in this format, and its content type."""
+def exposition(cluster: Cluster, now: float, form: str, detail: str = PROGRAM) -> tuple[Iterator[bytes], str]:
+    """Return the metrics in this format, piece by piece, and the content type."""
     describe, end = (heading, END) if form == OPENMETRICS else (classic_heading, "")
-    texts = by_metric(snapshot(cluster, now, detail), describe)
-    page = b"".join([*(each.encode() for each in texts), end.encode()])
-    return page, f"{form}; charset=utf-8"
+    texts = chain(by_metric(snapshot(cluster, now, detail), describe), (end,))
+    return (each.encode() for each in texts), f"{form}; charset=utf-8"
 
 
 def targets(cluster: Cluster, now: float, ports: Sequence[str]) -> list[dict[str, Any]]:
