@@ -33,8 +33,8 @@ def pulse(**more) -> wire.Pulse:
     return wire.Pulse(int(NOW * 1000), **more)
 
 
-def followed(*pulses: wire.Pulse) -> Cluster:
-    cluster = Cluster()
+def followed(*pulses: wire.Pulse, **more: bool) -> Cluster:
+    cluster = Cluster(**more)
     cluster.apply(AGENT, hello(0, devices=3), NOW)
     for i, each in enumerate(pulses):
         cluster.apply(AGENT, each, NOW + i)
@@ -49,6 +49,17 @@ def test_every_figure_is_remembered_as_it_was_told(figure):
         now = figure.read(told, position)
         assert series(cluster, AGENT, figure, position) == [(NOW, now), (NOW + 1, None)]
     assert figure.read(told, 0) is not None
+
+
+def test_where_nothing_is_drawn_the_past_is_that_of_hosts_alone():
+    cluster = followed(pulse(devices=DEVICES, host=HOST), is_drawn=False)
+    told = pulse(devices=DEVICES, host=HOST)
+    for each in HOST_FIGURES:
+        assert series(cluster, AGENT, each) == [(NOW, each.read(told, 0))]
+    for each in set(DEVICE_FIGURES) - {FIGURES["used_bytes"]}:
+        assert series(cluster, AGENT, each) == [(NOW, None)]
+    whole = followed(pulse(devices=DEVICES, host=HOST))
+    assert cluster.figures[AGENT][0][1] != whole.figures[AGENT][0][1] and cluster == whole
 
 
 def test_no_two_figures_share_a_name():

@@ -85,7 +85,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(_printed(arguments.dashboard), end="")
         return 0
     host, port = address(arguments.listen, PORT)
-    watched = Watched(Cluster(tuning=settings.load().tuning))
+    watched = Watched(Cluster(tuning=settings.load().tuning, is_drawn=False))
     push = _push(watched, arguments)
     protection = Protection(arguments.tls_cert, arguments.tls_key, arguments.auth)
     source = targets.open_source(arguments)

@@ -66,7 +66,7 @@ def main(arguments: argparse.Namespace) -> int:
         end_with_sigterm()
         terminal.collect_rarely()
         book = AlertBook(Severity(given["severity"] or settings.ALERTING[0]))
-        follow(source, Cluster(tuning=loaded.tuning), book, receivers)
+        follow(source, Cluster(tuning=loaded.tuning, is_drawn=False), book, receivers)
     finally:
         source.close()
         _finish(receivers)

@@ -171,7 +171,8 @@ def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Hos
     if samples and samples[-1].used_bytes == used_bytes:
         used_bytes = samples[-1].used_bytes  # equal samples share one tuple
     samples.append(Sample(at, used_bytes, counted))
-    past, figures = state.figures.setdefault(host.agent, deque(maxlen=HISTORY)), stored(pulse)
+    past = state.figures.setdefault(host.agent, deque(maxlen=HISTORY))
+    figures = stored(pulse, has_devices=state.is_drawn)
     past.append((at, past[-1][1] if past and past[-1][1] == figures else figures))
     return host.but(
         pulse=pulse,

@@ -28,6 +28,7 @@ _USED = FIGURES["used_bytes"]
 # The columns whose past is stored here: the memory in use has a history of its own.
 _STORED = tuple(each.field for each in DEVICE_FIGURES if each is not _USED)
 _columns_of = attrgetter(*_STORED)
+_NO_COLUMNS = (None,) * len(_STORED)
 
 _Column = tuple[int | None, ...] | None
 # The pulses at the start of a history among which the oldest value of a figure is looked for.
@@ -38,12 +39,13 @@ _decoder = msgspec.msgpack.Decoder(tuple[tuple[_Column, ...], HostSample, Rhythm
 _MOST_READ = 16_384
 
 
-def stored(pulse: Pulse) -> bytes:
-    """Encode the figures of a pulse whose past is shown."""
+def stored(pulse: Pulse, *, has_devices: bool = True) -> bytes:
+    """Encode the figures of a pulse whose past is shown, or only those that rules read: of the host."""
     host = pulse.host
     if host.busy_threads:
         host = msgspec.structs.replace(host, busy_threads=())
-    return _encoder.encode((_columns_of(pulse.devices), host, pulse.rhythm))
+    columns = _columns_of(pulse.devices) if has_devices else _NO_COLUMNS
+    return _encoder.encode((columns, host, pulse.rhythm))
 
 
 def series(cluster: ClusterState, agent: str, figure: Figure, position: int = 0) -> list[Point]:

@@ -120,6 +120,8 @@ class ClusterState:
     # All figures of the same pulses, encoded. Keyframes leave them out because they would make a keyframe
     # many times as large. After a jump they start empty, so comparisons of two models ignore them.
     figures: dict[str, deque[tuple[float, bytes]]] = field(default_factory=dict, repr=False, compare=False)
+    # Whether plots show them. Else those of devices are left out: at a thousand hosts they take 100 MB.
+    is_drawn: bool = field(default=True, repr=False, compare=False)
     past_arrays: dict[str, deque[wire.Arrays]] = field(default_factory=dict)
     # Equal meshes and inventories are one object: a thousand hosts report the same mesh of thousands of
     # devices, and views compare them by identity.
