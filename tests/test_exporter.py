@@ -22,10 +22,10 @@ from prometheus_client.parser import text_string_to_metric_families as parsed_cl
 from jaxtop import wire
 from jaxtop.cli import exporter
 from jaxtop.cli.exporter import pages
-from jaxtop.cli.http_server import Page, Request, Server
+from jaxtop.cli.http_server import Request, Server
 from jaxtop.cli.listening import Protection
 from jaxtop.cli.watched import Watched
-from jaxtop.export import to_document, to_openmetrics
+from jaxtop.export import openmetrics, to_document, to_openmetrics
 from jaxtop.export.prometheus import exposition, targets
 from jaxtop.export.samples import DETAILS
 from jaxtop.model import Cluster
@@ -66,6 +66,10 @@ def values(families) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     }
 
 
+def exposed(*what) -> bytes:
+    return b"".join(exposition(*what)[0])
+
+
 def test_prometheus_gets_what_the_snapshot_says_in_the_format_that_it_prefers():
     with served(everything()) as server:
         _, kind, classic = get(f"{server.url}/metrics")
@@ -78,7 +82,7 @@ def test_prometheus_gets_what_the_snapshot_says_in_the_format_that_it_prefers():
 
 
 def test_runs_processes_and_devices_can_be_joined_by_their_info():
-    found = values(parsed_openmetrics(exposition(everything(), NOW, OPENMETRICS, "program")[0].decode()))
+    found = values(parsed_openmetrics(exposed(everything(), NOW, OPENMETRICS, "program").decode()))
     for name in ("run", "host", "device"):
         assert any(key[0] == f"jaxtop_{name}_info" and value == 1 for key, value in found.items())
 
@@ -86,20 +90,29 @@ def test_runs_processes_and_devices_can_be_joined_by_their_info():
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed (Debian: the package prometheus)")
 @pytest.mark.parametrize("detail", DETAILS)
 def test_promtool_accepts_what_is_served(detail):
-    text, _ = exposition(everything(), NOW, "", detail)
+    text = exposed(everything(), NOW, "", detail)
     done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_pieces_of_any_size_are_the_same_page(monkeypatch):
+    """The samples of a metric stand side by side, however many there are."""
+    made = run_of(Made(hosts=3, devices=2, late=1), windows=5)
+    whole = exposed(made, NOW, OPENMETRICS, "program")
+    for size in (1, 2, 7):
+        monkeypatch.setattr(openmetrics, "LINES_AT_ONCE", size)
+        assert exposed(made, NOW, OPENMETRICS, "program") == whole
 
 
 def test_each_level_of_detail_adds_series_to_the_one_before():
     before: set[object] = set()
     made = run_of(Made(hosts=3, devices=2, late=1), windows=5)
     for detail in DETAILS:
-        text, _ = exposition(made, NOW, OPENMETRICS, detail)
+        text = exposed(made, NOW, OPENMETRICS, detail)
         found = set(values(parsed_openmetrics(text.decode())))
         assert found > before, detail
         before = found
-    text, _ = exposition(everything(), NOW, OPENMETRICS, "host")
+    text = exposed(everything(), NOW, OPENMETRICS, "host")
     assert not any("device" in dict(labels) for _, labels in values(parsed_openmetrics(text.decode())))
 
 
@@ -109,7 +122,7 @@ def test_a_process_and_a_device_have_no_more_series_than_the_page_says():
         int(re.search(rf"at most (\d+) per {name}", text)[1]) for name in ("process", "device")
     )
     run, host, device, _ = (
-        len(values(parsed_openmetrics(exposition(everything(), NOW, OPENMETRICS, each)[0].decode())))
+        len(values(parsed_openmetrics(exposed(everything(), NOW, OPENMETRICS, each).decode())))
         for each in DETAILS
     )
     # `everything` has one metric of the step and two busy threads; an agent sends at most 16 and 3.
@@ -176,7 +189,7 @@ def test_clients_share_a_page_and_the_fold_does_not_wait_for_it():
         is_begun.set()
         assert may_end.wait(60)
         written.append((at, len(cluster.hosts)))
-        return Page(b"", "text/plain")
+        return [b""], "text/plain"
 
     clients = [threading.Thread(target=watched.page, args=("page", write)) for _ in range(2)]
     for each in clients:
