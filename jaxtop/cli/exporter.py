@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--otlp-detail",
         choices=DETAILS,
         default=HOST,
-        help="the same for the collector (default: host, because a series costs ten times as much there)",
+        help="as --detail, for the collector, where a series costs ten times as much (default: host)",
     )
     parser.add_argument(
         "--otlp-interval",

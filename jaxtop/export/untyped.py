@@ -77,7 +77,7 @@ class Kind:
             if item is None or item["type"] == "array" or self._may_be_null(schema["items"]):
                 return None
             return {"type": "array", "items": item}
-        fields = _places(schema)
+        fields: dict[str, Any] = _places(schema)
         if kind != "object" and not fields:
             return None
         fields = fields or schema.get("properties") or {}

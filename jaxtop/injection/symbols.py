@@ -120,7 +120,7 @@ def image(memory: Memory, base: int) -> Image:
 
 def _dynamic_section(memory: Memory, at: int) -> dict[int, int]:
     """Return its values by their tags; raise `NotElf` if it does not end."""
-    found = {}
+    found: dict[int, int] = {}
     for i in range(_MOST_DYNAMIC):
         tag, value = memory.numbers("QQ", at + 16 * i)
         if not tag:
