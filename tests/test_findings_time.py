@@ -292,6 +292,29 @@ class TestCompilations:
         assert (one.subject.program, one.subject.source) == ("jit_train_step", "t.py:9")
         assert one.cost.ms_per_step == pytest.approx(80)
 
+    def test_the_cause_and_the_line_are_named(self):
+        """The most frequent of the causes, with the last example of it."""
+        listed = [("first",), ("shape", "batch", "f32[8]", "f32[7]"), ("static", "n", "1", "2"),
+                  ("shape", "batch", "f32[7]", "f32[6]"), ("",)]  # fmt: skip
+        of_others = wire.Compilation(9, "init", "t.py:3", 70, "dtype", "x", "f32[]", "f16[]")
+        said = wire.Programs(
+            int(NOW * 1000),
+            compiles={"jit_train_step": 5},
+            recompiling=("jit_train_step",),
+            compilations=(
+                *(wire.Compilation(i, "train_step", f"t.py:{i}", 90, *each) for i, each in enumerate(listed)),
+                of_others,
+            ),
+            lines=(wire.CompiledLine("train_step", "t.py:3", 4, 500), wire.CompiledLine("train_step", "", 1, 90)),
+        )
+        one = only("recompilation", run(said, activity(compiling=40, wait=60)))
+        assert one.text == (
+            "train_step was compiled 5 times on host 0: shape of batch changed: f32[7] → f32[6] (2 of 3 times)"
+        )
+        assert one.subject.source == "t.py:3" and one.advice.startswith("Pad the argument")
+        evidence = {each.name: each.value for each in one.evidence}
+        assert evidence["changed"] == "shape of batch" and evidence["time lost"] == pytest.approx(0.59)
+
     @pytest.mark.parametrize(
         ("variants", "every_s", "compiling"), [(4, 15, 60), (3, 9, 60), (4, 15, 5), (4, 1, 60)]
     )

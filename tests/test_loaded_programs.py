@@ -14,6 +14,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors import programs as collector
 from jaxtop_agent.collectors.programs import LoadedPrograms
 from jaxtop_agent.programs import storms
+from jaxtop_agent.programs.recompilations import Recompilations, Subject
 from jaxtop_agent.programs.compilations import Compiled, steady_ms
 
 
@@ -67,6 +68,7 @@ class Board:
         self.sources: dict[str, str] = {}
         self.recompiling: frozenset[str] = frozenset()
         self.is_watched = True
+        self.history = Recompilations()
 
     def send(self, message: wire.Message) -> None:
         self.told.append(message)
@@ -141,6 +143,16 @@ def test_a_compilation_belongs_to_the_newest_program_of_its_name(loaded):
     board.compiled["jit_step"] = board.compiled["jit_step"].again(2000, 90)
     told = look(looking, board)
     assert (told.compile_ms, told.compiles) == ((90, 70), {"jit_step": 2})
+
+
+def test_the_compilations_are_sent_with_their_causes_and_lines(loaded):
+    looking, board = LoadedPrograms(), Board()
+    loaded.append(Executable("jit_step"))
+    board.compiled["jit_step"] = Compiled("step").again(1000, 70)
+    board.history.note(Subject("step", "train.py:7"), 5, 90, from_cache=False)
+    sent = look(looking, board)
+    assert sent.compilations == (wire.Compilation(5, "step", "train.py:7", 90, from_cache=False),)
+    assert sent.lines == (wire.CompiledLine("step", "train.py:7", 1, 90, 1, 0, 1),)
 
 
 def storm(function: str, now: int, **more) -> Compiled:

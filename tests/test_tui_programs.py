@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop.tui.core import text
+from jaxtop import wire
 from tests import builders, staged
 from tests.builders import frame
 from tests.stage import Stage, play
@@ -57,6 +58,16 @@ def test_a_storm_has_a_sign_and_a_hint():
     assert line("▌ ! jit_sample", shown).split()[5] == "17"
     assert "! jit_sample is recompiled repeatedly" in shown
     assert "its arguments change shape" in shown
+
+
+def test_why_a_function_was_compiled_again_is_shown_with_the_time_lost():
+    cause = wire.Compilation(9, "train_step", "train.py:9", 700, "shape", "batch", "f32[8]", "f32[7]")
+    frames = [*builders.well(), *(staged.programs(host, staged.STEP, compilations=(cause,), lines=(
+        wire.CompiledLine("train_step", "train.py:9", 2, 12_900, 1),)) for host in (0, 1))]  # fmt: skip
+    shown = seen(*frames, size=(250, 50))
+    assert "shape batch" in line("jit_train_step", shown) and "12.9s" in line("jit_train_step", shown)
+    assert "compiled again: shape of batch changed: f32[8] → f32[7]" in shown
+    assert "compilations of this name took 12.9s" in shown
 
 
 def test_a_launch_that_may_not_fit_is_marked_and_one_that_runs_is_not():

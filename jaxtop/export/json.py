@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import __version__
+from jaxtop.export import compiles as of_compiles
 from jaxtop.export import findings as of_findings
 from jaxtop.export import operations as of_operations
 from jaxtop.export.readings import OF_DEVICES, of_device, of_host, of_step, percent, readings, slowed
@@ -60,6 +61,8 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
         "meshes": [_mesh(mesh) for mesh in all_meshes],
         "arrays": [_array(view, all_meshes) for view in arrays(cluster)],
         "programs": [_program(view, cluster, shares, times) for view in programs(cluster, now)],
+        "compiles": of_compiles.latest(cluster, now),
+        "compile_lines": of_compiles.lines(cluster, now),
         "collectives": [_collective(view) for view in all_collectives],
         "axes": [_traffic(each) for each in axis_traffic(all_collectives)],
         "events": [

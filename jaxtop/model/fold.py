@@ -89,6 +89,7 @@ def _events(before: Host, host: Host, message: wire.Message, at: float) -> list[
     match message:
         case wire.Compile():
             text = f"{host.label} compiled {message.function} in {message.duration_ms / 1000:.2f} s"
+            text = f"{text} again: {message.why}" if message.why else text
             return [LoggedEvent(at, "info", "compile", host.agent, text)]
         case wire.Event():
             text = f"{host.label}: {message.text}"

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import names
+from jaxtop.model.compiles import cause_of, lost_ms
 from jaxtop.model.host import figure
 from jaxtop.model.hosts import host_views
 from jaxtop.model.loaded_programs import differing, identity, loaded, most, unlike
 from jaxtop.model.rates import program_of, rates
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jaxtop import wire
+    from jaxtop.model.compiles import Cause
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import HostView
     from jaxtop.model.state import ClusterState
@@ -46,6 +50,9 @@ class ProgramView:
     function_per_second: float | None = None
     # In which figures they differ.
     unlike: str = ""
+    # The time that compilations of the function took, tracing included, and why it was compiled again.
+    lost_ms: int | None = None
+    cause: Cause | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -116,6 +123,8 @@ def programs(cluster: ClusterState, now: float) -> list[ProgramView]:
                 differs=others_of,
                 unlike=words,
                 function_per_second=most(group.rates.get(name) for group in of_groups),
+                lost_ms=most(group.lost_ms.get(name) for group in of_groups),
+                cause=_latest(cause_of(group.compilations, name) for group in of_groups),
             )
         )
     views.sort(key=lambda view: -(view.needs_bytes or 0))
@@ -138,6 +147,9 @@ class _Figures(NamedTuple):
     compiles: dict[str, int]
     recompiling: set[str]
     free: int | None
+    lost_ms: dict[str, int]
+    # Of the process that compiled last.
+    compilations: tuple[wire.Compilation, ...]
 
 
 def _figures(members: list[HostView]) -> _Figures:
@@ -147,6 +159,8 @@ def _figures(members: list[HostView]) -> _Figures:
     compiles: dict[str, int] = {}
     recompiling: set[str] = set()
     free: list[int] = []
+    lost: dict[str, int] = {}
+    compilations: tuple[wire.Compilation, ...] = ()
     for view in members:
         for function, count in view.host.launches.items():
             name = program_of(function)
@@ -160,7 +174,21 @@ def _figures(members: list[HostView]) -> _Figures:
             compiles[name] = max(count, compiles.get(name, 0))
         recompiling.update(view.now.programs.recompiling)
         free += free_bytes(view.now)
-    return _Figures(launches, of_names, of_programs, compiles, recompiling, min(free, default=None))
+        for name, took in lost_ms(view.host.programs.lines).items():
+            lost[name] = max(took, lost.get(name, 0))
+        compilations = max(compilations, view.host.programs.compilations, key=_last_at)
+    return _Figures(
+        launches, of_names, of_programs, compiles, recompiling, min(free, default=None), lost, compilations
+    )
+
+
+def _last_at(compilations: tuple[wire.Compilation, ...]) -> int:
+    return compilations[-1].at_ms if compilations else 0
+
+
+def _latest(causes: Iterable[Cause | None]) -> Cause | None:
+    known = (each for each in causes if each is not None)
+    return max(known, key=lambda each: each.last.at_ms, default=None)
 
 
 def free_bytes(host: Host) -> list[int]:

@@ -49,7 +49,15 @@ from jaxtop.wire.past import (
     PastSteps,
     PastUnchecked,
 )
-from jaxtop.wire.programs import Collective, Inventory, Program, Programs, ReplicaGroups
+from jaxtop.wire.programs import (
+    Collective,
+    Compilation,
+    CompiledLine,
+    Inventory,
+    Program,
+    Programs,
+    ReplicaGroups,
+)
 from jaxtop.wire.pulse import (
     SLOWED,
     BusyThread,
@@ -70,7 +78,8 @@ __all__ = [
     "ACTIVITIES", "COMPILE", "COMPILED", "INTERRUPTED", "KINDS", "LAUNCH", "LOCAL_SEQUENCE",
     "MAX_DEVICES", "MAX_PATH", "MAX_PAYLOAD", "MAX_TELEMETRY", "OWN_KINDS", "READING", "SCRIPT",
     "SCRIPT_ENDED", "SLOWED", "VERSION", "WAIT", "ActiveLine", "Activity", "ArrayGroup", "Arrays",
-    "ArraysChange", "BusyThread", "Bye", "Collective", "Compile", "Compiling", "Cost", "Costs",
+    "ArraysChange", "BusyThread", "Bye", "Collective", "Compilation", "Compile", "CompiledLine",
+    "Compiling", "Cost", "Costs",
     "Device", "DeviceSample", "Event", "Frame", "Header", "Hello", "HostSample", "Ids", "Inventory",
     "Launch", "Link", "Lull", "Mesh", "Message", "NewerVersion", "Operation", "Operations", "Past",
     "PastArrays", "PastDropped", "PastEvent", "PastEvents", "PastFinding", "PastLaunched",

@@ -62,11 +62,12 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
 
 
 class Compile(Struct, frozen=True, omit_defaults=True, tag="compile"):
-    """A compilation that ended."""
+    """A compilation that ended; `why` is what made it necessary, for a function that was compiled before."""
 
     at_ms: TimeMs
     function: str
     duration_ms: int
+    why: str = ""
 
 
 class Event(Struct, frozen=True, omit_defaults=True, tag="event"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import Count, TimeMs  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.ids import Ids, Runs  # noqa: TC001 - msgspec reads the annotations
 
 
@@ -30,12 +30,88 @@ class Program(Struct, frozen=True, array_like=True):
     flops_at_least: bool = False
 
 
+# The causes of a compilation, as JSON has them, with the words for what changed.
+CHANGED = {
+    "shape": "shape",
+    "dtype": "dtype",
+    "weak_type": "weak type",
+    "sharding": "sharding",
+    "static": "static value",
+    "structure": "structure",
+    "setting": "setting",
+    "function": "function",
+}
+
+
+_REASONS = {"": "nothing that is compared has changed", "first": "not compiled before"}
+# Where one side of a difference has no such argument.
+ABSENT = "absent"
+
+
+class Compilation(Struct, frozen=True, array_like=True):
+    """A compilation, and what differs from the nearest one before it.
+
+    `source` is the line of the script that started it; `duration_ms` includes tracing and lowering. `cause`
+    is "first" for a function that was not compiled before, one of `CHANGED`, or empty if no difference is
+    known. `others` counts further differences. `from_cache` says whether JAX's persistent cache had the
+    program; None where that cache is off.
+    """
+
+    at_ms: TimeMs
+    function: str
+    source: str = ""
+    duration_ms: Count = 0
+    cause: str = ""
+    argument: str = ""
+    before: str = ""
+    after: str = ""
+    others: Count = 0
+    from_cache: bool | None = None
+
+    @property
+    def is_again(self) -> bool:
+        """Whether the function had been compiled before."""
+        return bool(self.cause) and self.cause != "first"
+
+    @property
+    def why(self) -> str:
+        """The cause in words."""
+        what = CHANGED.get(self.cause, self.cause)
+        text = f"{what} of {self.argument} changed: {self.before} → {self.after}"
+        if self.cause in _REASONS:
+            return _REASONS[self.cause]
+        if self.cause == "function":
+            text = self.after or "a new function object, though its code is the same"
+        elif self.cause == "structure":
+            text = f"{self.argument} {'is new' if self.before == ABSENT else 'is absent now'}"
+        elif self.cause == "setting":
+            text = f"the setting {self.argument or 'of JAX'} changed: {self.before} → {self.after}"
+        return text + (f", and {self.others:,} more" if self.others else "")
+
+
+class CompiledLine(Struct, frozen=True, array_like=True):
+    """The compilations of a function that a line of the script started, since the start of the process.
+
+    `again` counts those of a function that had been compiled before; `hits` and `misses` are those of JAX's
+    persistent cache.
+    """
+
+    function: str
+    source: str
+    count: Count = 0
+    duration_ms: Count = 0
+    again: Count = 0
+    hits: Count = 0
+    misses: Count = 0
+
+
 class Programs(Struct, frozen=True, omit_defaults=True, tag="programs"):
     """The loaded programs, the newest first, and how often each function was compiled so far.
 
     `seen_ms` and `compile_ms` are columns beside `programs`: when each was first seen, and how long its
     compilation took. `rest` counts programs that are not listed; `recompiling` names the functions that are
-    currently compiled again and again.
+    currently compiled again and again. `compilations` are the latest ones, the oldest first; `lines` are
+    those of the script that lost most time by compilations.
     """
 
     at_ms: TimeMs
@@ -45,6 +121,8 @@ class Programs(Struct, frozen=True, omit_defaults=True, tag="programs"):
     rest: int = 0
     compiles: dict[str, int] = {}
     recompiling: tuple[str, ...] = ()
+    compilations: tuple[Compilation, ...] = ()
+    lines: tuple[CompiledLine, ...] = ()
 
 
 class ReplicaGroups(Struct, frozen=True, array_like=True):

@@ -6,7 +6,10 @@ import os
 import sys
 import sysconfig
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 # Libraries that scripts call to create arrays and programs; lines inside them do not identify the script.
 _LIBRARIES = """
@@ -17,6 +20,8 @@ absl clu fire click typer IPython ipykernel traitlets tornado jupyter_client nbc
 LIBRARIES = frozenset(_LIBRARIES.split())
 # File names of code that is in no file but belongs to the user.
 _SPOKEN = ("<string>", "<stdin>", "<ipython")
+# The script is within this many calls of a compilation.
+DEEPEST = 200
 INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -30,6 +35,18 @@ def created(traceback: Any) -> str | None:
     except Exception:  # an array may be deleted meanwhile, and its traceback may be None
         pass
     return None
+
+
+def calling(frame: FrameType | None) -> str:
+    """Return the innermost line outside libraries from this frame on, as "train.py:57"; empty if none is."""
+    for _ in range(DEEPEST):
+        if frame is None:
+            break
+        file = frame.f_code.co_filename
+        if not is_library(file):
+            return f"{os.path.basename(file)}:{frame.f_lineno}"  # noqa: PTH119 - as above
+        frame = frame.f_back
+    return ""
 
 
 @lru_cache(maxsize=4096)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jaxtop import wire
 from jaxtop_agent import jaxprivate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from jaxtop_agent.arrays.specs import entries, spec_text
 
 # A program may create shardings without end, but the census must not grow without end.
 MOST = 1000
@@ -119,7 +117,7 @@ def _describe_other(sharding: Any) -> tuple[wire.Sharding, tuple[int, ...]]:
 
 def _parts(spec: Any) -> tuple[tuple[str, ...], ...] | None:
     parts: list[tuple[str, ...]] = []
-    for entry in _entries(spec):
+    for entry in entries(spec):
         if entry is None:
             parts.append(())
         elif isinstance(entry, str):
@@ -129,19 +127,3 @@ def _parts(spec: Any) -> tuple[tuple[str, ...], ...] | None:
         else:
             return None
     return tuple(parts)
-
-
-def _entries(spec: Any) -> Iterable[Any]:
-    # Newer JAX forbids iterating over specs with unreduced axes, since that would lose those axes.
-    entries: Iterable[Any] = getattr(spec, "partitions", spec)
-    return entries
-
-
-def spec_text(spec: Any) -> str:
-    """Return a PartitionSpec as text that is the same for all versions of JAX."""
-    shown = [repr(entry) for entry in _entries(spec)]
-    for what in ("unreduced", "reduced"):
-        axes = getattr(spec, what, None)
-        if axes:
-            shown.append(f"{what}={{{', '.join(sorted(map(repr, axes)))}}}")
-    return f"P({', '.join(shown)})"

@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.clock import now_ms
 from jaxtop.names import program_of, unwrapped
 from jaxtop_agent import jaxprivate
+from jaxtop_agent.arrays.origins import calling
 from jaxtop_agent.programs.compilations import Compiled, steady_ms
+from jaxtop_agent.programs.recompilations import Recompilations, Subject
+from jaxtop_agent.programs.signatures import Signature
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from jaxtop.wire import Compiling
     from jaxtop_agent.core.board import Board
+    from jaxtop_agent.programs.recompilations import Noted
 
 # The bound keeps the agent from growing with a program that makes new functions forever.
 MOST_NAMES = 500
@@ -27,6 +33,10 @@ STAGES = {
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
     EVENT,
 }
+# JAX looks for a program in its persistent cache, and finds it there.
+CACHE_ASKED, CACHE_HIT = (
+    f"/jax/compilation_cache/{name}" for name in ("compile_requests_use_cache", "cache_hits")
+)
 # A stage belongs to the same compilation as the stage before it if it begins within this time, or within the
 # time that the earlier stages took: JAX works on their results between two stages.
 NEXT_STAGE_WITHIN_MS = 1000
@@ -42,6 +52,14 @@ class Running(NamedTuple):
     since_ms: int
 
 
+class _Facts(NamedTuple):
+    """What was found out about a compilation when it began."""
+
+    subject: Subject
+    of_jax: bool | None = None
+    initializes: bool = False
+
+
 class Compiles:
     """The compilations of the process. A thread compiles one program at a time.
 
@@ -54,28 +72,38 @@ class Compiles:
     def __init__(self) -> None:
         self._board: Board | None = None
         self.compiled: dict[str, Compiled] = {}  # by program name; the board shares it
-        self._finished: deque[tuple[int, str, int]] = deque(maxlen=MOST_EARLY)
+        self.history = Recompilations(jaxprivate.setting_names)
+        self._finished: deque[tuple[int, str, int, Noted | None]] = deque(maxlen=MOST_EARLY)
         self._running: dict[int, Running] = {}
         self._depth: dict[int, int] = {}  # functions are traced within functions
         # The last stage of each thread, and its end.
         self._last: dict[int, tuple[Running, int]] = {}
-        self._compiles: dict[int, jaxprivate.Compiles] = {}
-        self._listeners = jaxprivate.CompileListeners(self._started, self._ended)
+        self._facts: dict[int, _Facts] = {}
+        # Seconds of the stages of each thread's compilation so far, and of the compilations within its stage.
+        self._spent: dict[int, float] = {}
+        self._within: dict[int, float] = {}
+        self._from_cache: dict[int, bool] = {}
+        self._listeners = jaxprivate.CompileListeners(self._started, self._ended, self._happened)
         # The monotonic time at which a compilation last ended.
         self.last_ended = 0.0
 
     def attach(self, board: Board) -> None:
         """Report to this board from now on, beginning with the compilations that have ended already."""
         board.compiled = self.compiled
+        board.history = self.history
         self._board = board
         self._report()
 
     def _report(self) -> None:
-        from jaxtop.wire import Compile  # loaded with the board
+        from jaxtop.wire import Compilation, Compile  # loaded with the board
 
         while self._board is not None and self._finished:
             with suppress(IndexError):  # another thread took it
-                self._board.send(Compile(*self._finished.popleft()))
+                at_ms, function, took, noted = self._finished.popleft()
+                compilation = None if noted is None else Compilation(*noted)
+                is_again = compilation is not None and compilation.is_again
+                why = compilation.why if compilation is not None and is_again else ""
+                self._board.send(Compile(at_ms, function, took, why))
 
     def install(self) -> str:
         """Listen from now on, and return the state of the source."""
@@ -96,7 +124,14 @@ class Compiles:
             with suppress(Exception):  # an error here must not stop the user's compilation
                 self._begin(threading.get_ident(), _function(facts))
                 if event == EVENT:
-                    self._compiles[threading.get_ident()] = jaxprivate.being_compiled(sys._getframe())
+                    self._from_cache.pop(threading.get_ident(), None)
+                    self._facts[threading.get_ident()] = _facts(sys._getframe(1), _function(facts))
+
+    def _happened(self, event: str, **facts: object) -> None:  # noqa: ARG002 - JAX's signature
+        if event in {CACHE_ASKED, CACHE_HIT}:
+            with suppress(Exception):  # JAX asks also where it has no cache
+                if jaxprivate.has_persistent_cache():
+                    self._from_cache[threading.get_ident()] = event == CACHE_HIT
 
     def _begin(self, thread: int, function: str) -> None:
         depth = self._depth[thread] = self._depth.get(thread, 0) + 1
@@ -107,19 +142,38 @@ class Compiles:
         is_next = now - ended_ms < max(NEXT_STAGE_WITHIN_MS, ended_ms - last.since_ms)
         goes_on = is_next and program_of(function) == program_of(last.function)
         self._running[thread] = last if goes_on else Running(function, now)
+        if not goes_on:
+            self._spent.pop(thread, None)
 
     def _ended(self, event: str, duration: float, **facts: object) -> None:
         if event in STAGES:
             with suppress(Exception):  # as above
-                self._end(threading.get_ident())
+                thread = threading.get_ident()
+                seconds = self._add_up(thread, event, duration)
+                self._end(thread)
                 if event == EVENT:
-                    self._last.pop(threading.get_ident(), None)  # the next stage is a new compilation's
+                    self._last.pop(thread, None)  # the next stage is a new compilation's
                     self.last_ended = time.monotonic()
                     function, took = _function(facts), round(duration * 1000)
-                    self._note(function, took)
-                    self._finished.append((now_ms(), function, took))
+                    noted = self._note(thread, function, took, round(seconds * 1000))
+                    self._finished.append((now_ms(), function, took, noted))
                     if self._board is not None:
                         self._report()
+
+    def _add_up(self, thread: int, event: str, duration: float) -> float:
+        """Return the seconds of a thread's compilation up to the end of this stage.
+
+        The time of a compilation within a stage of another one counts once: for the inner one.
+        """
+        if self._depth.get(thread, 1) > 1:
+            if event == EVENT:
+                self._within[thread] = self._within.get(thread, 0.0) + duration
+            return duration
+        own = max(0.0, duration - self._within.pop(thread, 0.0))
+        seconds = self._spent.pop(thread, 0.0) + own
+        if event != EVENT:
+            self._spent[thread] = seconds
+        return seconds
 
     def _end(self, thread: int) -> None:
         depth = self._depth.pop(thread, 1) - 1
@@ -130,14 +184,33 @@ class Compiles:
                 self._last.clear()
             self._last[thread] = done, now_ms()
 
-    def _note(self, function: str, took: int) -> None:
+    def _note(self, thread: int, function: str, took: int, whole_ms: int) -> Noted:
         """Note a compilation under its program's name, so that functions of one name share an entry."""
-        what = self._compiles.pop(threading.get_ident(), jaxprivate.Compiles())
+        facts = self._facts.pop(thread, _Facts(Subject(function)))
+        cached = self._from_cache.pop(thread, None)
+        last = self.history.note(facts.subject, now_ms(), whole_ms, from_cache=cached)
         noted, name = self.compiled, program_of(function)
         if name in noted or len(noted) < MOST_NAMES:
             noted[name] = noted.get(name, Compiled(function)).again(
-                steady_ms(), took, of_jax=what.of_jax, initializes=what.initializes
+                steady_ms(), took, of_jax=facts.of_jax, initializes=facts.initializes, last=last
             )
+        return last
+
+
+def _facts(frame: FrameType, function: str) -> _Facts:
+    """Return the facts about a compilation that begins; nothing of JAX or the script is kept alive."""
+    found, source = jaxprivate.Compiles(), ""
+    with suppress(Exception):  # what cannot be read stays unknown
+        source = calling(frame)
+        found = jaxprivate.being_compiled(frame)
+    if not found.defined:
+        return _Facts(Subject(function, source))
+    signature = None
+    with suppress(Exception):  # as above
+        signature = Signature.of(found)
+    # What JAX derives from a function, or compiles ahead of time, is told apart by its arguments' names.
+    key = function, found.defined, found.is_launch or found.names
+    return _Facts(Subject(function, source, key, signature), found.of_jax, found.initializes)
 
 
 def _function(facts: dict[str, object]) -> str:

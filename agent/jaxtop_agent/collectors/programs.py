@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from jaxtop_agent.collectors.launches import Launches
     from jaxtop_agent.programs.compilations import Compiled
     from jaxtop_agent.programs.operations import Work
+    from jaxtop_agent.programs.recompilations import Recompilations
 
 # The programs that need the most memory are sent, and the rest as a count: this keeps a message below
 # MAX_TELEMETRY.
 MOST_PROGRAMS = 300
+# The lines of the script that are sent with their compilations.
+MOST_LINES = 40
 # CPU seconds that one turn may spend on new programs; the rest is read in later turns.
 TURN_S = 0.01
 # On CPU, JAX makes a text of all buffers to count a program's memory: 50 MB and 0.1 s for 3,000 computations.
@@ -106,7 +109,7 @@ class LoadedPrograms:
             return
         self._compiles = total
         self._time(compiles)
-        programs = self._message(compiles, board.recompiling)
+        programs = self._message(compiles, board.recompiling, board.history)
         # The compared messages have no time, so that an unchanged one is not sent.
         if programs != self._last:
             self._last = board.programs = programs
@@ -228,7 +231,12 @@ class LoadedPrograms:
             elif now_ms() - read.seen_ms < LISTENER_LATE_MS:
                 self._untimed.add(key)
 
-    def _message(self, compiles: dict[str, Compiled], recompiling: frozenset[str]) -> wire.Programs:
+    def _message(
+        self,
+        compiles: dict[str, Compiled],
+        recompiling: frozenset[str],
+        history: Recompilations | None,
+    ) -> wire.Programs:
         known = [each for each in self._read.values() if each.program is not None]
         listed = known
         if len(known) > MOST_PROGRAMS:
@@ -244,7 +252,16 @@ class LoadedPrograms:
             rest=len(self._keys) - len(listed),
             compiles={name: compiles[name].count for name in sorted(names & compiles.keys())},
             recompiling=tuple(sorted(recompiling)),
+            **({} if history is None else _compilations(history)),
         )
+
+
+def _compilations(history: Recompilations) -> dict[str, Any]:
+    """Return the latest compilations, and the lines that lost most time by them."""
+    return {
+        "compilations": tuple(wire.Compilation(*each) for each in history.latest()),
+        "lines": tuple(wire.CompiledLine(*each) for each in history.lines(MOST_LINES)),
+    }
 
 
 def _with_work(program: wire.Program, work: Work | None) -> wire.Program:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.programs.compilations import Compiled
     from jaxtop_agent.programs.executed import Executed
     from jaxtop_agent.programs.loaded import Loaded
+    from jaxtop_agent.programs.recompilations import Recompilations
 
 
 # How the state of `programs` begins until all loaded programs have been read.
@@ -101,6 +102,8 @@ class Board:
     costs: dict[str, float] = field(default_factory=dict)  # CPU seconds that each collector used
     # Written by JAX's threads while they compile, by program name.
     compiled: dict[str, Compiled] = field(default_factory=dict)
+    # The latest compilations with their causes; None if this JAX does not report compilations.
+    history: Recompilations | None = None
     # Written by the sampler: the programs that are currently compiled again and again.
     recompiling: frozenset[str] = frozenset()
     # Written by the registrar: the processes of the run, and the offset from our clock to that of process 0.

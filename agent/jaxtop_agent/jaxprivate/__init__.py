@@ -28,7 +28,13 @@ from jaxtop_agent.jaxprivate.backends import (
     process_count,
     process_index,
 )
-from jaxtop_agent.jaxprivate.compiles import CompileListeners, Compiles, being_compiled
+from jaxtop_agent.jaxprivate.compiles import (
+    CompileListeners,
+    Compiles,
+    being_compiled,
+    has_persistent_cache,
+    setting_names,
+)
 from jaxtop_agent.jaxprivate.errors import RuntimeErrors
 from jaxtop_agent.jaxprivate.launches import LaunchHook, SlowLaunches, ThreadHooks, name_of
 from jaxtop_agent.jaxprivate.lookup import Missing, versions
@@ -63,7 +69,7 @@ def features() -> dict[str, str]:
         ("backends", default_client),
         ("coordination", Coordination),
         ("launches", LaunchHook),
-        ("compiles", lambda: CompileListeners(_ignore, _ignore)),
+        ("compiles", lambda: CompileListeners(_ignore, _ignore, _ignore)),
         ("exceptions", lambda: RuntimeErrors(_ignore)),
         ("programs", live_executables),
         ("collectives", Profiler),

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jaxtop_agent.programs.recompilations import Noted
 
 # This many compilations within a minute, spread over at least this time, are a storm: the program compiles
 # instead of computing. A function that initializes layers may be compiled once for each layer of a model, so
@@ -28,7 +32,7 @@ class Compiled:
     `ended` has the times at which the latest ones ended. It leaves out compilations of JAX's own functions,
     because JAX compiles those for each new shape. `is_the_scripts` is true if at least one compilation is
     known to be of a function that is not JAX's own. `initializes` is true if the last compiled program makes
-    values out of nearly nothing.
+    values out of nearly nothing. `last` is the last compilation, with its cause.
     """
 
     function: str
@@ -37,14 +41,21 @@ class Compiled:
     ended: tuple[int, ...] = ()
     is_the_scripts: bool = False
     initializes: bool = False
+    last: Noted | None = None
 
     def again(
-        self, at_ms: int, took_ms: int, *, of_jax: bool | None = None, initializes: bool = False
+        self,
+        at_ms: int,
+        took_ms: int,
+        *,
+        of_jax: bool | None = None,
+        initializes: bool = False,
+        last: Noted | None = None,
     ) -> Compiled:
         """Return the state after one more compilation; `of_jax` is None if the owner is unknown."""
         ended = self.ended if of_jax else (*self.ended, at_ms)[-MOST_REMEMBERED:]
         is_the_scripts = self.is_the_scripts or of_jax is False
-        return Compiled(self.function, self.count + 1, took_ms, ended, is_the_scripts, initializes)
+        return Compiled(self.function, self.count + 1, took_ms, ended, is_the_scripts, initializes, last)
 
     def lately(self, now_ms: int) -> tuple[int, ...]:
         """Return when the compilations of the last minute ended."""
@@ -62,9 +73,11 @@ class Compiled:
         )
 
     def storm_text(self, now_ms: int) -> str:
+        from jaxtop import wire  # compilations are noted before it is loaded
+
         lately = self.lately(now_ms)
         seconds = max(1, round((lately[-1] - lately[0]) / 1000))
-        return (
-            f"{self.function} was compiled {len(lately)} times in {seconds} s: "
-            "its arguments change shape, or jax.jit is called on it each time"
-        )
+        why = "its arguments change shape, or jax.jit is called on it each time"
+        if self.last is not None and self.last.cause:
+            why = wire.Compilation(*self.last).why
+        return f"{self.function} was compiled {len(lately)} times in {seconds} s: {why}"

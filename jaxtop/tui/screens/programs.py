@@ -70,6 +70,12 @@ class ProgramRow(NamedTuple):
         found = self.view.program.fingerprint
         return found and found[:FINGERPRINT]
 
+    @property
+    def why(self) -> str | None:
+        """Why the function was compiled again, in short."""
+        cause = self.view.cause
+        return None if cause is None else f"{cause.last.cause} {cause.last.argument}".strip()
+
     def who(self, agents: tuple[str, ...]) -> str:
         if len(agents) > MOST_NAMED:
             return f"{len(agents)} processes"
@@ -116,6 +122,8 @@ COLUMNS: tuple[Column[ProgramRow], ...] = (
     figure("headroom", "headroom", 8, lambda row: row.view.headroom_bytes, text.size, style=_headroom_colour),
     _bounded("flops", "flops", lambda row: row.view.program.flops, text.amount),
     figure("compiled", "compile", 7, lambda row: row.view.compile_ms, text.duration),
+    figure("lost", "lost", 6, lambda row: row.view.lost_ms, text.duration),
+    words("why", "why again", 18, lambda row: row.why, flexible=True),
     figure("arguments", "args", 6, lambda row: row.view.program.argument_bytes, text.size),
     figure("outputs", "outs", 6, lambda row: row.view.program.output_bytes, text.size),
     figure("temporaries", "temps", 6, lambda row: row.view.program.temp_bytes, text.size),
@@ -152,13 +160,19 @@ def about(row: ProgramRow, palette: Palette, width: int = 100) -> Text:
         )
     if view.is_recompiling:
         hint = "its arguments change shape, or jax.jit is called on it each time"
-        lines.append(Text(f"{STORM} recompiled repeatedly: {hint}", palette.warning))
+        if view.cause is not None:
+            hint = view.cause.words
+        lines.append(Text(text.printable(f"{STORM} recompiled repeatedly: {hint}"), palette.warning))
+    elif view.cause is not None:
+        lines.append(Text(text.printable(f"compiled again: {view.cause.words}")))
     if row.is_too_large:
         lines.append(Text(f"{TOO_LARGE} a launch may not fit into the fullest device", palette.bad))
     time = row.moment.time_of(view)
     if time is not None:
         lines.append(bar_line(time, width, palette))
     facts = [f"loaded by {row.who(view.agents)}"]
+    if view.lost_ms is not None:
+        facts.append(f"compilations of this name took {text.duration(view.lost_ms)}")
     if program.created:
         facts.append(f"compiled at {program.created}")
     if view.adds_bytes is not None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from jaxtop import names
+from jaxtop.model.compiles import cause_of, lost_ms
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured, never
 from jaxtop.model.host import figure
@@ -18,6 +19,7 @@ from jaxtop.wire import COMPILE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from jaxtop.model.compiles import Cause
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
 
@@ -27,6 +29,17 @@ FEWEST_VARIANTS, LATELY_MS, SHORTEST_MS = 4, 120_000, 12_000
 # Once a function that was launched so often had no new program for this time, so few new ones within the
 # longer time are enough.
 OFTEN, SETTLED_MS, FEWEST_LATER, LATER_MS = 20, 15_000, 2, 60_000
+# The next step where the cause is known.
+ADVICE = {
+    "shape": "Pad the argument to a few fixed shapes, or drop the last, smaller batch.",
+    "dtype": "Convert the argument to one dtype before the call.",
+    "weak_type": "Pass jnp.asarray(value, dtype) instead of a Python number, so that it has one type.",
+    "sharding": "Place the argument once with jax.device_put, and give jax.jit out_shardings that match.",
+    "static": "Pass the value as an array instead of a static argument, or make it change rarely.",
+    "function": "Make the function and call jax.jit on it once, outside the loop.",
+    "structure": "Pass the same keys and fields each time; use arrays of zeros instead of None.",
+    "setting": "Set it once before the first step instead of around single calls.",
+}
 COMPILING = Number("share", 0.2, "fewer compilations are reported from this share of the time on")
 
 
@@ -87,8 +100,10 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
     pace = pace_of(host)
     who = facts.named(hosts)
     variants = [each for each in host.programs.programs if each.name == name]
+    cause = cause_of(host.programs.compilations, name)
     created = next((each.created for each in variants if each.created), None) or ""
-    changed = _changed(variants)
+    source = created.split(" ")[0] if cause is None else cause.last.source
+    changed = _changed(variants) if cause is None else f": {cause.words}"
     return Finding(
         "recompilation",
         Severity.WARNING,
@@ -99,7 +114,7 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
             agent=host.agent,
             process_index=host.process_index,
             program=name,
-            source=created.split(" ")[0],
+            source=source,
         ),
         about=name,
         cost=Cost(None if share is None or not pace else share * 1000 / pace, share),
@@ -109,7 +124,9 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
                 "main thread in compilation", share, "ratio", "samples of the main thread", host.pulse_at
             ),
             Evidence("variants loaded", len(variants), source="loaded programs", at=host.pulse_at),
+            *_of_cause(host, name, cause),
         ),
+        advice="" if cause is None else ADVICE.get(cause.last.cause, ""),
         proof=Proof("programs", row=name),
     )
 
@@ -117,6 +134,18 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
 def _share(host: Host) -> float | None:
     total = sum(host.activity.samples)
     return host.activity.samples[COMPILE] / total if total >= FEWEST_SAMPLES else None
+
+
+def _of_cause(host: Host, name: str, cause: Cause | None) -> Iterator[Evidence]:
+    if cause is not None:
+        argument = cause.last.argument or "the function"
+        yield Evidence(
+            "changed", f"{cause.last.cause} of {argument}", source="arguments compared", at=host.pulse_at
+        )
+        lost = lost_ms(host.programs.lines).get(name)
+        yield Evidence(
+            "time lost", None if lost is None else lost / 1000, "s", "JAX's compilation events", host.pulse_at
+        )
 
 
 def _changed(variants: Sequence[object]) -> str:
@@ -138,8 +167,7 @@ RULES = (
         "and not compiled for 15 s, while 20 % of the time goes into it",
         rationale="While JAX compiles a step, nothing is launched; and each program takes memory.",
         source="JAX's compilation events and the loaded programs",
-        advice="Pad arguments to a few shapes; make a function that is passed to jit once, outside the "
-        "loop; set jax_explain_cache_misses to see which argument changes.",
+        advice="Pad arguments to a few shapes; make a function that is passed to jit once, outside the loop.",
         check=_check,
         holds_for=0.0,
         explains=("input_bound", "pauses", "slower_than_before"),

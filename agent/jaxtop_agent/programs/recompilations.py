@@ -1,0 +1,144 @@
+"""Why functions were compiled again, and the time that compilations took by function and line."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.names import shorten
+from jaxtop_agent.programs import signatures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop_agent.programs.signatures import Change, Signature
+
+# The signatures that are remembered, for comparison: of each function, and the array arguments of all.
+MOST_FUNCTIONS, MOST_SIGNATURES, MOST_LEAVES = 500, 16, 100_000
+# The latest compilations of new functions, and of functions that had been compiled before.
+MOST_FIRST, MOST_AGAIN = 24, 40
+MOST_LINES = 500
+LONGEST_NAME = 80
+ALL_OTHERS = "(other functions)"
+
+Key = tuple[object, ...]
+
+
+class Noted(NamedTuple):
+    """A compilation with its cause: see `wire.Compilation`, which has the same fields."""
+
+    at_ms: int
+    function: str
+    source: str
+    duration_ms: int
+    cause: str
+    argument: str
+    before: str
+    after: str
+    others: int
+    from_cache: bool | None
+
+
+class Line(NamedTuple):
+    """The compilations of a function that one line started: see `wire.CompiledLine`."""
+
+    function: str
+    source: str
+    times: int = 0
+    duration_ms: int = 0
+    again: int = 0
+    hits: int = 0
+    misses: int = 0
+
+
+class Subject(NamedTuple):
+    """What is compiled: the function, the line of the script that started it, and its signature."""
+
+    function: str
+    source: str = ""
+    key: Key = ()
+    signature: Signature | None = None
+
+
+class Recompilations:
+    """The compilations of this process, each compared with those before it. It grows to fixed bounds."""
+
+    def __init__(self, setting_names: Callable[[], tuple[str, ...]] = tuple) -> None:
+        self._setting_names = setting_names
+        self._signatures: dict[Key, tuple[Signature, ...]] = {}
+        self._leaves = 0
+        self._first: deque[Noted] = deque(maxlen=MOST_FIRST)
+        self._again: deque[Noted] = deque(maxlen=MOST_AGAIN)
+        self._lines: dict[tuple[str, str], Line] = {}
+
+    def note(
+        self,
+        subject: Subject,
+        at_ms: int,
+        duration_ms: int,
+        *,
+        from_cache: bool | None,
+    ) -> Noted:
+        """Note a compilation and return it with its cause."""
+        changes = self._compare(subject)
+        first = changes[0] if changes else signatures.Change("")
+        noted = Noted(
+            at_ms,
+            shorten(subject.function, LONGEST_NAME),
+            subject.source,
+            duration_ms,
+            first.cause,
+            shorten(first.argument, LONGEST_NAME),
+            first.before,
+            first.after,
+            max(0, len(changes) - 1),
+            from_cache,
+        )
+        (self._first if first.cause == signatures.FIRST else self._again).append(noted)
+        self._add_up(noted)
+        return noted
+
+    def latest(self) -> list[Noted]:
+        """Return the latest compilations, the oldest first."""
+        return sorted((*self._first.copy(), *self._again.copy()))
+
+    def lines(self, most: int) -> list[Line]:
+        """Return so many lines, the most expensive ones first; the last is the sum of the rest."""
+        lines = sorted(self._lines.copy().values(), key=lambda line: -line.duration_ms)
+        rest = lines[most - 1 :] if len(lines) > most else []
+        if rest:
+            lines[most - 1 :] = [
+                Line(ALL_OTHERS, "", *map(sum, zip(*(each[2:] for each in rest), strict=True)))
+            ]
+        return lines
+
+    def _compare(self, subject: Subject) -> list[Change]:
+        """Return the differences from the nearest signature, and remember this one; none if it is unknown."""
+        new, key = subject.signature, subject.key
+        if new is None:
+            return []
+        cached = self._signatures.pop(key, ())  # put back at the end, as the latest
+        changes = signatures.nearest(new, cached, self._setting_names())
+        if cached and cached[-1].names == new.names:
+            new = new._replace(names=cached[-1].names)  # one list of names in memory
+        self._signatures[key] = (*cached[-(MOST_SIGNATURES - 1) :], new)
+        self._leaves += len(new.leaves) - sum(len(each.leaves) for each in cached[: 1 - MOST_SIGNATURES])
+        while len(self._signatures) > MOST_FUNCTIONS or (
+            self._leaves > MOST_LEAVES and len(self._signatures) > 1
+        ):
+            oldest = self._signatures.pop(next(iter(self._signatures)))
+            self._leaves -= sum(len(each.leaves) for each in oldest)
+        return [signatures.Change(signatures.FIRST)] if changes is None else changes
+
+    def _add_up(self, noted: Noted) -> None:
+        key = noted.function, noted.source
+        if key not in self._lines and len(self._lines) >= MOST_LINES:
+            key = ALL_OTHERS, ""
+        line = self._lines.get(key, Line(*key))
+        self._lines[key] = line._replace(
+            times=line.times + 1,
+            duration_ms=line.duration_ms + noted.duration_ms,
+            again=line.again + (noted.cause != signatures.FIRST),
+            hits=line.hits + (noted.from_cache is True),
+            misses=line.misses + (noted.from_cache is False),
+        )

@@ -1,0 +1,244 @@
+"""What differs between two compilations, on made signatures, and that what is remembered has bounds."""
+
+from __future__ import annotations
+
+import enum
+import gc
+import weakref
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+
+from jaxtop import wire
+from jaxtop_agent.programs import recompilations, signatures, statics
+from jaxtop_agent.programs.recompilations import Recompilations, Subject
+from jaxtop_agent.programs.signatures import Identity, Leaf, Signature, difference, nearest
+
+
+def step(x):
+    return x
+
+
+def leaf(*shape: int, dtype: str = "float32", weak: bool = False, sharding: str = "on device 0") -> Leaf:
+    return Leaf(shape, dtype, weak, sharding)
+
+
+def signature(function=step, n: object = 3, settings=("None",), options=0, **arrays: Leaf) -> Signature:
+    arrays = arrays or {"x": leaf(4, 4), "k": leaf()}
+    return Signature(
+        tuple(arrays), tuple(arrays.values()), statics.parts("n", n), settings, Identity(function), options
+    )
+
+
+BASE = signature()
+
+
+@pytest.mark.parametrize(
+    ("new", "change"),
+    [
+        (signature(x=leaf(4, 5), k=leaf()), ("shape", "x", "float32[4,4]", "float32[4,5]")),
+        (
+            signature(x=leaf(4, 4, dtype="bfloat16"), k=leaf()),
+            ("dtype", "x", "float32[4,4]", "bfloat16[4,4]"),
+        ),
+        (
+            signature(x=leaf(4, 4), k=leaf(weak=True)),
+            ("weak_type", "k", "strong float32[]", "weak float32[]"),
+        ),
+        (
+            signature(x=leaf(4, 4, sharding="P('a') over a=2"), k=leaf()),
+            ("sharding", "x", "on device 0", "P('a') over a=2"),
+        ),
+        (signature(n=4), ("static", "n", "3", "4")),
+        (signature(n=(3, 4)), ("static", "n", "3", "absent")),
+        (signature(lambda x: x), ("function", "", "", "")),
+        (signature(options=7), ("function", "", "", "other options of jax.jit")),
+        (signature(settings=("float32",)), ("setting", "precision", "None", "float32")),
+        (signature(x=leaf(4, 4)), ("structure", "k", "float32[]", "absent")),
+        (
+            signature(x=leaf(4, 4), k=leaf(), mask=leaf(2)),
+            ("structure", "mask", "absent", "float32[2]"),
+        ),
+    ],
+)
+def test_one_difference_of_each_kind(new, change):
+    assert tuple(difference(new, BASE, ("precision",))[0]) == change
+
+
+def test_no_difference():
+    assert difference(signature(), BASE) == []
+    assert difference(signature(settings=("None", "new in this version")), BASE) == []
+
+
+def test_the_nearest_of_several_is_compared_and_the_latest_of_equals():
+    cached = (
+        signature(x=leaf(9, 9, dtype="int8"), k=leaf()),
+        signature(x=leaf(4, 4), k=leaf(weak=True)),
+        signature(x=leaf(4, 6), k=leaf()),
+        signature(x=leaf(4, 7), k=leaf()),
+    )
+    (only,) = nearest(signature(x=leaf(4, 8), k=leaf()), cached) or []
+    assert only.before == "float32[4,7]"
+    (only,) = nearest(signature(x=leaf(4, 4), k=leaf()), cached) or []
+    assert only.cause in {"weak_type", "shape"}
+
+
+def test_a_signature_of_another_function_counts_only_if_there_is_none_of_the_same():
+    same, other = signature(x=leaf(9), k=leaf()), signature(lambda x: x)
+    found = nearest(signature(), (same, other)) or []
+    assert [each.cause for each in found] == ["shape"]
+    found = nearest(signature(), (other,)) or []
+    assert [each.cause for each in found] == ["function"]
+    assert nearest(signature(), ()) is None
+
+
+def test_functions_are_compared_as_jax_does_and_not_kept_alive():
+    class Model:
+        def step(self):
+            pass
+
+    model, other = Model(), Model()
+    assert Identity(model.step).is_same(Identity(model.step))
+    assert not Identity(model.step).is_same(Identity(other.step))
+    wrapped = partial(step, 1)
+    assert Identity(wrapped).is_same(Identity(wrapped))
+    assert not Identity(wrapped).is_same(Identity(partial(step, 1)))
+    assert Identity(3).is_same(Identity(4))  # these cannot be followed, so no difference is claimed
+    mine, gone = Identity(wrapped), weakref.ref(wrapped)
+    del wrapped
+    gc.collect()
+    assert gone() is None and not mine.is_same(mine)
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Pair(NamedTuple):
+    one: int
+    other: str
+
+
+@dataclass
+class Config:
+    layers: int = 2
+    rate: float = 0.1
+    colour: Colour = Colour.RED
+
+    def __repr__(self) -> str:
+        raise AssertionError("code of the script")
+
+    __hash__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("code of the script")
+
+
+class Slotted:
+    __slots__ = ("a",)
+
+
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [
+        (3, {"n": "3"}),
+        (None, {"n": "None"}),
+        ("same", {"n": "'same'"}),
+        ((1, (2, "x")), {"n[0]": "1", "n[1][0]": "2", "n[1][1]": "'x'"}),
+        ((), {"n": "an empty tuple"}),
+        (Pair(1, "b"), {"n.one": "1", "n.other": "'b'"}),
+        ({"a": 1}, {"n['a']": "1"}),
+        (Config(), {"n.layers": "2", "n.rate": "0.1", "n.colour": "Colour.RED"}),
+        (Config, {"n": "Config"}),
+        (step, {"n": "function step"}),
+        (Slotted(), {"n": "a Slotted"}),
+        ([10**10_000], {"n[0]": "a large int"}),
+    ],
+)
+def test_static_values_are_read_in_parts_without_the_scripts_code(value, parts):
+    assert {each.name: each.text for each in statics.parts("n", value)} == parts
+
+
+def test_values_without_a_text_of_their_own_differ_by_identity_only_if_nothing_else_does():
+    values = Slotted(), Slotted()  # JAX keeps them alive
+    one, another = (signature(n=value) for value in values)
+    (only,) = difference(another, one)
+    assert only == ("static", "n", "a Slotted", "another object: a Slotted")
+    (only,) = difference(another._replace(leaves=(leaf(5), leaf())), one)
+    assert only.cause == "shape"
+
+
+def test_large_static_values_are_bounded():
+    endless: list[object] = []
+    endless.append(endless)
+    assert len(statics.parts("n", endless)) == 1
+    assert len(statics.parts("n", list(range(10_000)))) == statics.MOST_PARTS
+    assert all(len(each.text) <= statics.LONGEST for each in statics.parts("n", ["x" * 10_000]))
+
+
+def note(history: Recompilations, at: int, function: str = "f", new: Signature | None = BASE) -> str:
+    subject = Subject(function, f"a.py:{at % 700}", (function,), new)
+    return history.note(subject, at, 10, from_cache=at % 2 == 0).cause
+
+
+class TestRecompilations:
+    def test_what_is_remembered_is_bounded(self):
+        history = Recompilations()
+        for i in range(3000):
+            wide = signature(**{f"p{j}": leaf(i) for j in range(200)})
+            note(history, i, f"f{i % 900}", wide)
+        assert len(history._signatures) <= recompilations.MOST_FUNCTIONS
+        counted = sum(len(each.leaves) for one in history._signatures.values() for each in one)
+        assert counted == history._leaves <= recompilations.MOST_LEAVES
+        assert len(history.latest()) <= recompilations.MOST_FIRST + recompilations.MOST_AGAIN
+        lines = history.lines(40)
+        assert len(lines) == 40 and lines[-1].function == recompilations.ALL_OTHERS
+        assert sum(each.times for each in lines) == 3000
+        assert sum(each.duration_ms for each in lines) == 30_000
+        assert sum(each.hits for each in lines) == sum(each.misses for each in lines) == 1500
+        assert len(wire.encode(wire.Programs(
+            0,
+            compilations=tuple(wire.Compilation(*each) for each in history.latest()),
+            lines=tuple(wire.CompiledLine(*each) for each in lines),
+        ))) < 20_000  # fmt: skip
+
+    def test_first_then_the_cause(self):
+        history = Recompilations()
+        assert note(history, 1) == signatures.FIRST
+        assert note(history, 2, new=signature(x=leaf(4, 5), k=leaf())) == "shape"
+        assert note(history, 3) == ""  # JAX dropped its caches
+        assert note(history, 4, new=None) == ""
+        assert [each.at_ms for each in history.latest()] == [1, 2, 3, 4]
+        assert history.lines(40)[0].again <= 3
+
+    def test_new_functions_do_not_displace_those_compiled_again(self):
+        history = Recompilations()
+        note(history, 1)
+        note(history, 2, new=signature(n=9))
+        for i in range(3, 500):
+            note(history, i, f"g{i}")
+        assert next(each.cause for each in history.latest()) == "static"
+
+
+@pytest.mark.parametrize(
+    ("compilation", "words"),
+    [
+        (("first",), "not compiled before"),
+        (("",), "nothing that is compared has changed"),
+        (("shape", "x", "float32[4]", "float32[5]"), "shape of x changed: float32[4] → float32[5]"),
+        (("weak_type", "k", "weak int32[]", "strong int32[]", 2),
+         "weak type of k changed: weak int32[] → strong int32[], and 2 more"),
+        (("static", "n", "3", "4"), "static value of n changed: 3 → 4"),
+        (("structure", "b['m']", "absent", "float32[4]"), "b['m'] is new"),
+        (("structure", "b['m']", "float32[4]", "absent"), "b['m'] is absent now"),
+        (("function",), "a new function object, though its code is the same"),
+        (("function", "", "", "other options of jax.jit"), "other options of jax.jit"),
+        (("setting", "jax_enable_x64", "False", "True"), "the setting jax_enable_x64 changed: False → True"),
+        (("setting", "", "False", "True"), "the setting of JAX changed: False → True"),
+        (("of a newer agent", "x", "1", "2"), "of a newer agent of x changed: 1 → 2"),
+    ],
+)  # fmt: skip
+def test_causes_in_words(compilation, words):
+    assert wire.Compilation(0, "f", "a.py:1", 5, *compilation).why == words
