@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # Where the bindings of a class work, in the order of the page. A class that is missing here fails the test.
 PLACES = {
     "JaxtopApp": "Every screen",
+    "NavigationApp": "From screen to screen",
     "RunApp": "Runs",
     "RequestApp": "Requests to the run",
     "TimedApp": "Time",

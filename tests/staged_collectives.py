@@ -57,6 +57,28 @@ def few() -> list[wire.Frame]:
     return run(Made(HOSTS, DEVICES, late=3), windows=1)
 
 
+def of_one_line() -> list[wire.Frame]:
+    """Six small collectives come from one line, and a large one was added for a sharding."""
+    told = never_timed()
+    small = tuple(
+        wire.Collective(
+            f"all-gather.{i}", "all-gather", "f32[64]", 256, 0, 2, source="add", line="train.py:40"
+        )
+        for i in range(6)
+    )
+    large = wire.Collective(
+        "all-gather.9", "all-gather", "f32[1048576]", 4 << 20, 1, 1, source="dot_general", line="train.py:12",
+        name_stack="jit(train_step)/layer/dot_general", added="resharding", operand="params['w']",
+        has="cut along dimension 0 in 4", wants="whole along dimension 0",
+    )  # fmt: skip
+    for i, each in enumerate(told):
+        if each.kind == "inventory":
+            inventory = wire.decode("inventory", each.raw)
+            raw = wire.encode(replace(inventory, collectives=(large, *small)))
+            told[i] = each._replace(raw=raw)
+    return told
+
+
 def unread() -> list[wire.Frame]:
     """Windows were told of programs whose text nobody could read."""
     return run(Made(HOSTS, DEVICES, late=3), inventory=False)

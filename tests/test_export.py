@@ -14,6 +14,7 @@ from jaxtop.export import to_csv, to_document, to_json, to_openmetrics
 from jaxtop.export.metrics import METRICS
 from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Cluster
 from jaxtop.names import legible
+from tests import staged_collectives
 from tests.made_runs import run_of
 from tests.made_windows import Made
 from tests.pages import DOCS
@@ -466,6 +467,50 @@ def test_collectives_are_in_the_document_with_the_one_who_comes_last():
     assert min(waited) > 40_000
     assert max(device["wait_us"] for device in late["devices"]) < 5_000
     assert table(to_csv(measured, now))[0]["wait_us"] == str(waited[0])
+
+
+def test_the_line_of_a_collective_and_why_it_was_added():
+    seen = Cluster()
+    for each in staged_collectives.of_one_line():
+        seen.feed(each)
+    document = strictly(to_json(seen, staged_collectives.NOW))
+    added, *small = sorted(document["collectives"], key=lambda each: -each["bytes"])
+    assert (added["source"], added["name"]) == ("train.py:12", "dot_general")
+    assert added["name_stack"] == "jit(train_step)/layer/dot_general"
+    assert (added["added"], added["operand"]) == ("resharding", "params['w']")
+    assert (added["operand_has"], added["operand_wants"]) == (
+        "cut along dimension 0 in 4",
+        "whole along dimension 0",
+    )
+    assert [each["source"] for each in small] == ["train.py:40"] * 6
+    assert {each["added"] for each in small} == {each["operand"] for each in small} == {None}
+
+
+def test_compilations_are_in_the_document_with_their_causes():
+    told = [
+        wire.Compilation(10_000, "step", "train.py:7", 1500, "first", from_cache=False),
+        wire.Compilation(12_000, "step", "train.py:9", 700, "shape", "x", "f32[8]", "f32[7]", 1, True),
+    ]
+    lines = [wire.CompiledLine("step", "train.py:9", 1, 700, 1, 1, 0), wire.CompiledLine("step", "", 2, 900)]
+    seen = cluster_of(
+        *running(0), (13, "r1-0", wire.Programs(13_000, compilations=tuple(told), lines=tuple(lines)))
+    )
+    document = strictly(to_json(seen, 20.0))
+    first, again = document["compiles"]
+    assert again == {
+        "at": "1970-01-01T00:00:12.000Z", "run": "r1", "process_index": 0, "function": "step",
+        "source": "train.py:9", "seconds": 0.7, "cause": "shape", "argument": "x", "before": "f32[8]",
+        "after": "f32[7]", "others": 1, "from_cache": True,
+    }  # fmt: skip
+    assert (first["cause"], first["argument"], first["before"], first["from_cache"]) == (
+        "first", None, None, False,
+    )  # fmt: skip
+    assert document["compile_lines"] == [
+        {"run": "r1", "function": "step", "source": None, "seconds": 0.9, "count": 2, "again": 0,
+         "cache_hits": 0, "cache_misses": 0, "processes": 1},
+        {"run": "r1", "function": "step", "source": "train.py:9", "seconds": 0.7, "count": 1, "again": 1,
+         "cache_hits": 1, "cache_misses": 0, "processes": 1},
+    ]  # fmt: skip
 
 
 def test_collectives_that_were_never_timed_are_null_and_not_zero():

@@ -305,11 +305,15 @@ class TestCompilations:
                 *(wire.Compilation(i, "train_step", f"t.py:{i}", 90, *each) for i, each in enumerate(listed)),
                 of_others,
             ),
-            lines=(wire.CompiledLine("train_step", "t.py:3", 4, 500), wire.CompiledLine("train_step", "", 1, 90)),
+            lines=(
+                wire.CompiledLine("train_step", "t.py:3", 4, 500),
+                wire.CompiledLine("train_step", "", 1, 90),
+            ),
         )
         one = only("recompilation", run(said, activity(compiling=40, wait=60)))
         assert one.text == (
-            "train_step was compiled 5 times on host 0: shape of batch changed: f32[7] → f32[6] (2 of 3 times)"
+            "train_step was compiled 5 times on host 0: "
+            "shape of batch changed: f32[7] → f32[6] (2 of 3 times)"
         )
         assert one.subject.source == "t.py:3" and one.advice.startswith("Pad the argument")
         evidence = {each.name: each.value for each in one.evidence}

@@ -99,7 +99,7 @@ def test_functions_of_jax_are_told_from_those_of_the_script_by_where_they_are_de
     program = [PYTHON, ROOT / "tests" / "programs" / "compiling.py"]
     done = subprocess.run(program, env=environment(4), stdout=subprocess.PIPE, check=True)
     noted = json.loads(done.stdout)
-    assert noted["by the script"] == ["jit__lambda", "jit_init_layer", "jit_subtract"]
+    assert noted["by the script"] == ["jit__lambda", "jit_ahead", "jit_init_layer", "jit_subtract"]
     assert {"jit_init_layer"} == set(noted["initialize"]) & set(noted["by the script"])
     assert noted["remembered"] == {"jit__lambda": 5, "jit_init_layer": 5, "jit_subtract": 5, "jit_ahead": 1}
     compiled = [noted["compiled"][f"jit_{name}"] for name in ("multiply", "bitwise_and", "_truncated_normal")]

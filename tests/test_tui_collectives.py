@@ -23,9 +23,28 @@ def seen(*frames, keys=("6",), size=(200, 50)) -> str:
 
 class TestTheTable:
     def test_each_collective_has_a_line_with_what_it_costs(self):
-        row = line("reduce-scatter", seen(*staged.late())).split()
+        row = line("reduce-scatter", seen(*staged.late(), size=(250, 50))).split()
         assert row[1:3] == ["data", "32.0M"] and row[5:8] == ["none", "10.0", "4"]
         assert {"jit_train_step", "psum_scatter", "100", "×1", "f32[8388608]"} <= set(row)
+
+    def test_small_ones_of_one_line_share_a_row_that_unfolds_and_folds_again(self):
+        shown = seen(*staged.of_one_line())
+        row = line("▸ 6 all-gathers", shown)
+        assert "train.py:40" in row and "3.0K" in row  # six of 256 bytes, twice a launch
+        assert "2 collectives" not in shown and "7 collectives" in shown
+        unfolded = seen(*staged.of_one_line(), keys=("6", "G", "enter"))
+        assert "▸ 6" not in unfolded and unfolded.count("train.py:40") >= 6
+        assert "▸ 6 all-gathers" in seen(*staged.of_one_line(), keys=("6", "G", "enter", "*"))
+        found = seen(*staged.of_one_line(), keys=("6", *"/line~40", "enter"))
+        assert found.count("train.py:40") >= 6
+
+    def test_what_the_partitioner_added_is_marked_with_the_operand(self):
+        shown = seen(*staged.of_one_line(), size=(250, 50))
+        row = line("4.0M", shown)
+        assert "train.py:12" in row and "resharding" in row
+        assert "resharding, added by the partitioner" in shown
+        assert "params['w'] is cut along dimension 0 in 4" in shown
+        assert "whole along dimension 0" in shown
 
     def test_who_comes_last_is_named_with_a_sign(self):
         shown = seen(*staged.late(), size=(80, 24))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from jaxtop.tui.core import text
 from jaxtop import wire
+from jaxtop.tui.core import text
 from tests import builders, staged
 from tests.builders import frame
 from tests.stage import Stage, play

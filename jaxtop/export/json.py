@@ -21,6 +21,7 @@ from jaxtop.times import timestamp
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from jaxtop import wire
     from jaxtop.devbench.shown import Probe
     from jaxtop.export.readings import HostReading
     from jaxtop.model import ArrayView, Cluster, HostView, MemoryView, MeshView, ProgramView
@@ -259,7 +260,8 @@ def _collective(view: CollectiveView) -> dict[str, Any]:
     late = view.straggler
     return {
         **_fields(view, ("run", "program", "fingerprint", "op", "kind")),
-        "source": view.source or None,
+        "name": view.source or None,
+        **_origin(view.listed),
         "shape": view.shape or None,
         "axes": view.axes,
         "whole_axes": None if view.axes is None else view.is_whole_axes,
@@ -270,6 +272,23 @@ def _collective(view: CollectiveView) -> dict[str, Any]:
         "busbw_gbps": scaled(view.busbw_bytes_per_s, 10**9),  # gigabytes a second, despite the name
         "busbw_bytes_per_s": view.busbw_bytes_per_s,
         "straggler": late and _fields(late, ("process_index", "device_id", "share", "late_us")),
+    }
+
+
+def _origin(listed: wire.Collective | None) -> dict[str, Any]:
+    """Return the line of the script, and why the partitioner added a collective, if it did."""
+    return {
+        "source": None if listed is None else listed.line or None,
+        **{
+            name: None if listed is None else getattr(listed, field) or None
+            for name, field in {
+                "name_stack": "name_stack",
+                "added": "added",
+                "operand": "operand",
+                "operand_has": "has",
+                "operand_wants": "wants",
+            }.items()
+        },
     }
 
 

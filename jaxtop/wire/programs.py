@@ -140,7 +140,11 @@ class Collective(Struct, frozen=True, array_like=True):
 
     `bytes` is S by the definitions of nccl-tests, each time it runs. `times` is how often a launch runs it;
     None where the count of a loop is unknown. `groups` is a position in the inventory's list; None where the
-    text could not be parsed. `source` is the script's name of the operation, such as "psum".
+    text could not be parsed. `source` is the script's name of the operation, such as "psum", `line` its line
+    in the script, and `name_stack` the functions and name scopes around it.
+
+    `added` is "reduction", "resharding" or "rematerialization" if the partitioner added it. Then `operand` is
+    what it moves, `has` how that is sharded, and `wants` what its consumer wants.
     """
 
     op: str
@@ -151,6 +155,12 @@ class Collective(Struct, frozen=True, array_like=True):
     times: int | None = 1
     is_async: bool = False
     source: str = ""
+    line: str = ""
+    name_stack: str = ""
+    added: str = ""
+    operand: str = ""
+    has: str = ""
+    wants: str = ""
 
 
 class Inventory(Struct, frozen=True, omit_defaults=True, tag="inventory"):

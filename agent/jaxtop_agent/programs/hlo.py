@@ -10,12 +10,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
+from jaxtop.names import legible, shorten
 from jaxtop_agent.programs import found, groups, lines, shapes, text
 from jaxtop_agent.programs.calls import Calls
 from jaxtop_agent.programs.found import KINDS, Found, Table
+from jaxtop_agent.programs.resharding import Added, Partitioner
+from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from jaxtop_agent.programs.groups import Places
     from jaxtop_agent.programs.lines import Instruction
@@ -29,6 +32,9 @@ _CALLBACK = re.compile(r'\bcustom_call_target="[^"]*python\w*callback')
 _HOST_TRANSFER = "is_host_transfer=true"
 _IS_SYNC = re.compile(r'\bis_sync\\?":\s*true')
 _UNREAD = re.compile(rf'[^"]* = [^"]* (?:{"|".join(KINDS)})(?:-start)?\(')
+LONGEST_STACK = 120
+BETWEEN_PAUSES = 32
+NO_FRAMES, NOT_ADDED = Frames(), Added("")
 _COUNTS = re.compile(r"\b(replica_count|num_partitions)=(\d{1,7})\b")
 
 
@@ -61,7 +67,23 @@ def read(module_text: str, pause: Callable[[], None] = lambda: None) -> Reading:
             pause()
         if not module.uncalled(pause) - entries:
             break  # all callers are found: the search for fusions can be skipped
-    return module.finish(places, pause, entries)
+    if module:
+        for name, _, listed in parsed(module_text, pause):
+            module.add_computation(name, listed)
+    header = module_text[: max(0, module_text.find(text.HEADER_END))]
+    return module.finish(places, pause, entries, Frames(header))
+
+
+def parsed(module_text: str, pause: Callable[[], None]) -> Iterator[tuple[str, bool, list[Instruction]]]:
+    """Yield the computations of a module with their instructions; `pause` is called often."""
+    for name, is_entry, instructions in text.computations(module_text):
+        listed = []
+        for number, each in enumerate(instructions):
+            if (by := lines.read(each)) is not None:
+                listed.append(by)
+            if not number % BETWEEN_PAUSES:
+                pause()
+        yield name, is_entry, listed
 
 
 class Module:
@@ -73,6 +95,11 @@ class Module:
         self._before: dict[str, str] = {}  # from a later part of an operation to the part before it
         self._unread = 0
         self._calls_back = False
+        self._partitioner = Partitioner()
+
+    def add_computation(self, computation: str, listed: list[Instruction]) -> None:
+        """Note all instructions of a computation, with which the partitioner's collectives are explained."""
+        self._partitioner.add(computation, listed)
 
     def add(self, computation: str, line: str) -> Instruction | None:
         """Parse one instruction, note it if it matters for collectives, and return it."""
@@ -106,7 +133,11 @@ class Module:
         return found.places(self._found, total)
 
     def finish(
-        self, places: Places | None, pause: Callable[[], None], entries: set[str] | None = None
+        self,
+        places: Places | None,
+        pause: Callable[[], None],
+        entries: set[str] | None = None,
+        frames: Frames = NO_FRAMES,
     ) -> Reading:
         """Return the reading, once. Without `entries`, the computations without a caller are the entries."""
         entries = self.uncalled(pause) if entries is None else entries
@@ -121,6 +152,7 @@ class Module:
             op, is_async = self._shown_as(each, alone)
             shown[each.by.name] = shown[op] = op
             place, sides = table.place(each), each.sides()
+            added = self._partitioner.added(each, frames, table.size(place), pause) or NOT_ADDED
             collectives.append(
                 wire.Collective(
                     op=op,
@@ -131,9 +163,16 @@ class Module:
                     times=self._calls.times(each.computation, entries),
                     is_async=is_async,
                     source=each.by.source,
+                    line=frames.line(each.by) or added.line,
+                    name_stack=shorten(legible(each.by.name_stack), LONGEST_STACK),
+                    added=added.how,
+                    operand=added.operand,
+                    has=added.has,
+                    wants=added.wants,
                 )
             )
             pause()
+        self._partitioner.forget()
         return Reading(
             collectives=tuple(collectives),
             groups=tuple(table.packed),

@@ -12,7 +12,7 @@ from jaxtop import wire
 from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import breathe
-from jaxtop_agent.programs import fitting, hlo, lines, text
+from jaxtop_agent.programs import fitting, hlo
 from jaxtop_agent.programs.hlo import Module, Reading
 from jaxtop_agent.programs.loaded import Loaded
 from jaxtop_agent.programs.operations import Operations, Work
@@ -221,9 +221,12 @@ def _reading(source: _Source, room: int) -> Generator[None, None, tuple[Reading,
     yield
     work = operations.work(None, pace)
     yield
-    executed = operations.executed(Frames.of(source.module, operations.instructions), room, pace)
+    frames = Frames.of(source.module, operations.instructions)
     yield
-    return module.finish(_places(module, source), pace), PerLaunch(work, operations.sides(), executed)
+    executed = operations.executed(frames, room, pace)
+    yield
+    reading = module.finish(_places(module, source), pace, frames=frames)
+    return reading, PerLaunch(work, operations.sides(), executed)
 
 
 def _add(module: Module, operations: Operations, computation: Any) -> Iterator[None]:
@@ -233,6 +236,7 @@ def _add(module: Module, operations: Operations, computation: Any) -> Iterator[N
             listed.append(by)
         if not number % BETWEEN_LOOKS:
             yield
+    module.add_computation(name, listed)
     yield from operations.add(name, listed)
 
 
@@ -263,13 +267,7 @@ def executed_of(printed: str, pace: Callable[[], None], most: int = MOST_OPERATI
 
 def _summed(printed: str, pace: Callable[[], None]) -> tuple[Operations, str | None]:
     operations, entry = Operations(), None
-    for name, is_entry, instructions in text.computations(printed):
-        listed = []
-        for number, each in enumerate(instructions):
-            if (by := lines.read(each)) is not None:
-                listed.append(by)
-            if not number % BETWEEN_LOOKS:
-                pace()
+    for name, is_entry, listed in hlo.parsed(printed, pace):
         for _ in operations.add(name, listed):
             pace()
         entry = name if is_entry else entry

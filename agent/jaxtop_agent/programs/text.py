@@ -13,7 +13,7 @@ COLLECTIVES = (" all-", " reduce-scatter", " ragged-all-", " collective-")
 CALLERS = (" while(", " call(", " conditional(", " async-")
 CALLBACKS = ('_callback"', "is_host_transfer=true")
 FUSIONS = (" fusion(", " custom-call(")
-_HEADER_END = "{\n"
+HEADER_END = "{\n"
 _HEADER = re.compile(r"(ENTRY )?%?([^\s(]+)")
 # The characters that are searched in a few hundred microseconds.
 SLICE = 1 << 16
@@ -30,13 +30,13 @@ class Line(NamedTuple):
 def computations(text: str) -> Iterator[tuple[str, bool, list[str]]]:
     """Yield the computations of a module: the name, whether it is the entry, and the instructions."""
     end = 0
-    while (start := text.find(_HEADER_END, end)) >= 0:
+    while (start := text.find(HEADER_END, end)) >= 0:
         first = text.rfind("\n", 0, start) + 1
         end = text.find("\n}", start)
         end = len(text) if end < 0 else end
         match = _HEADER.match(text, first)
         if match is not None and not text.startswith(" ", first):
-            yield match[2], bool(match[1]), text[start + len(_HEADER_END) : end].split("\n")
+            yield match[2], bool(match[1]), text[start + len(HEADER_END) : end].split("\n")
 
 
 def having(words: tuple[str, ...], text: str, pause: Callable[[], None]) -> Iterator[Line]:
@@ -45,7 +45,7 @@ def having(words: tuple[str, ...], text: str, pause: Callable[[], None]) -> Iter
     start, end = 0, len(text)
     while start < end:
         stop = text.find("\n", min(start + SLICE, end)) + 1 or end
-        spots = [(at, True) for at in _spots(text, _HEADER_END, start, stop)]
+        spots = [(at, True) for at in _spots(text, HEADER_END, start, stop)]
         for word in words:
             spots += [(at, False) for at in _spots(text, word, start, stop)]
         last = -1

@@ -78,6 +78,19 @@ class CollectiveView:
     is_judged: bool = True
     # Launches of all programs of this name together, where they cannot be split by program.
     unsplit: Unsplit | None = None
+    listed: wire.Collective | None = None  # None if only windows have shown it
+    # The collectives that share this row, if several do.
+    folded: tuple[CollectiveView, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """Its line in the script, "train.py:12"; empty if unknown."""
+        return self.listed.line if self.listed else ""
+
+    @property
+    def added(self) -> str:
+        """Why the partitioner added it; empty if the script has it, or that is unknown."""
+        return self.listed.added if self.listed else ""
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -233,6 +246,7 @@ def _measure(
         op=op,
         kind=kind,
         source=listed.source if listed else "",
+        listed=listed,
         shape=listed.shape if listed else "",
         axes=axes.names if axes else None,
         is_whole_axes=axes is not None and axes.is_whole,

@@ -27,6 +27,8 @@ FACTS = 54
 SHORT = 6
 # With fewer lines for groups, their title is omitted.
 ROOM_FOR_TITLE = 4
+# How the reasons of the partitioner are shown, where their names do not say it.
+ADDED = {"reduction": "sum of parts"}
 # Members of larger groups are listed by wait.
 MOST_MEMBERS = 64
 
@@ -80,7 +82,7 @@ def _facts(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
     busbw.append(f"  estimated{share or ', as in nccl-tests'}", ink.muted)
     lines = [_title(view, ink), _verdict(view, ink), _times(view, ink)]
     if height > SHORT:
-        lines += [busbw, _place(view, ink)]
+        lines += [busbw, _place(view, ink), *_origin(view, ink)]
     else:
         lines[0].append("  ")
         lines[0].append_text(busbw)
@@ -97,6 +99,22 @@ def _title(view: CollectiveView, ink: Ink) -> Text:
 def _place(view: CollectiveView, ink: Ink) -> Text:
     crosses = {None: "", True: "across hosts", False: "inside hosts"}[view.crosses_hosts]
     return pairs([("", view.shape or text.NA), ("over", axes_in_words(view)), ("", crosses)], ink)
+
+
+def _origin(view: CollectiveView, ink: Ink) -> list[Text]:
+    """Return the line of the script, and the operand that made the partitioner add the collective."""
+    listed = view.listed
+    if listed is None:
+        return []
+    lines = [pairs([("", listed.line), ("in", listed.name_stack)], ink)] if listed.line else []
+    if listed.added:
+        how = ADDED.get(listed.added, listed.added)
+        lines.append(Text(text.printable(f"{how}, added by the partitioner"), ink.style()))
+        has = f" is {listed.has}" if listed.has else ""
+        if listed.operand:
+            lines.append(Text(text.printable(f"{listed.operand}{has}"), ink.style()))
+        lines.append(pairs([("wanted", listed.wants)], ink))
+    return lines
 
 
 def axes_in_words(view: CollectiveView) -> str:

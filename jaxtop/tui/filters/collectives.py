@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 _CROSSES = {None: None, True: "yes", False: "no"}
 # Times are in microseconds.
 FIELDS: dict[str, Field[CollectiveView]] = {
-    **{name: Field(attrgetter(name), words) for name in ("kind", "program", "op", "source", "shape", "run")},
+    **{
+        name: Field(attrgetter(name), words)
+        for name in ("kind", "program", "op", "source", "shape", "run", "line", "added")
+    },
     **{name: Field(attrgetter(name), number) for name in ("bytes", "samples")},
     **{name: Field(attrgetter(f"{name}_us"), number) for name in ("p50", "p99", "wait", "transfer")},
     "axes": Field(axes_in_words, words),
@@ -33,7 +36,16 @@ FIELDS: dict[str, Field[CollectiveView]] = {
 
 
 def _text_of(view: CollectiveView) -> str:
-    named = view.kind, view.program, view.op, view.source, view.shape, axes_in_words(view)
+    named = (
+        view.kind,
+        view.program,
+        view.op,
+        view.source,
+        view.shape,
+        axes_in_words(view),
+        view.line,
+        view.added,
+    )
     return " ".join([*(name or text.NA for name in named), straggler_in_words(view)]).lower()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,13 +9,13 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from jaxtop.model.collectives import CollectiveView, step_shares
-from jaxtop.model.collectives.timeline import NO_TIMELINE, Timeline, reporting_agents, timeline, windows_seen
+from jaxtop.model.collectives.folded import folded, group_key
+from jaxtop.model.collectives.timeline import windows_seen
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, Selection, name_of
 from jaxtop.tui.draw.collective_pane import (
     Subject,
     axes_in_words,
-    by_wait,
     pane,
     straggler_in_words,
     strips_room,
@@ -25,12 +24,16 @@ from jaxtop.tui.draw.facts import joined
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.collectives import understand
 from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.collective_chart import Chart, chart
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
+from jaxtop.tui.widgets.folding import FOLDED
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from textual import events
     from textual.app import ComposeResult
 
@@ -40,8 +43,6 @@ if TYPE_CHECKING:
 # filter, the header and three rows. It is hidden if fewer than LEAST_PANE lines are left for it.
 TALL, PANE, TALL_PANE = 30, 11, 14
 ABOVE, LEAST_PANE = 6, 6
-# A launch drawn in fewer characters would show no detail.
-LAUNCH_WIDTH = 40
 
 
 def _late_colour(view: CollectiveView, palette: Palette) -> str | None:
@@ -64,13 +65,21 @@ def _few(view: CollectiveView, palette: Palette) -> str | None:
     return None if view.is_enough else palette.muted
 
 
+def _added_colour(view: CollectiveView, palette: Palette) -> str | None:
+    return palette.warning if view.added in {"resharding", "rematerialization"} else None
+
+
+def _kind(view: CollectiveView) -> str:
+    return f"{FOLDED} {len(view.folded)} {view.kind}s" if view.folded else view.kind
+
+
 def _times(view: CollectiveView) -> str:
     return f"×{view.times:,}" if view.times is not None else text.NA
 
 
 _rate = partial(text.number, digits=1)
 COLUMNS: tuple[Column[CollectiveView], ...] = (
-    words("kind", "kind", 14, lambda view: view.kind, flexible=True),
+    words("kind", "kind", 14, _kind, flexible=True),
     words("axes", "axes", 10, axes_in_words),
     figure("bytes", "bytes", 6, lambda view: view.bytes, text.size),
     figure("p50", "p50", 6, lambda view: view.p50_us, text.micros, style=_few),
@@ -78,6 +87,8 @@ COLUMNS: tuple[Column[CollectiveView], ...] = (
     Column("straggler", "straggler", 18, "left", _lateness, _straggler, _late_colour, largest_first=True),
     figure("rate", "per s", 6, lambda view: view.per_second, _rate),
     figure("size", "group", 5, lambda view: view.group_size, text.number),
+    words("line", "line", 16, lambda view: view.line or None),
+    words("added", "added for", 12, lambda view: view.added or None, _added_colour),
     words("program", "program", 16, lambda view: view.program),
     words("source", "op", 16, lambda view: view.source or view.op),
     figure("p99", "p99", 6, lambda view: view.p99_us, text.micros, style=_few),
@@ -153,47 +164,6 @@ def _lately(moment: Moment) -> list[str]:
     return [f"windows: {seen.windows:,}, last {age} ago", *moment.not_on("collectives")[:1]]
 
 
-@dataclass(frozen=True)
-class Chart:
-    """The timeline strips and the inputs they were computed from, so that they are computed once a window."""
-
-    inputs: tuple[Any, ...] = ()
-    timeline: Timeline = NO_TIMELINE
-    hidden: int = 0
-
-
-def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], last: Chart) -> Chart:
-    """Return the strips of as many hosts as fit, or `last` if its inputs are the same."""
-    cluster, (width, height) = moment.cluster, room
-    windows = cluster.windows
-    inputs = view.key, room, id(windows), windows.changes, cluster.layout_changes, view.straggler
-    if inputs == last.inputs:
-        return last
-    agents = reporting_agents(cluster, view)
-    chosen = chosen_hosts(
-        moment, view, agents, max(1, height - 2 if len(agents) > height - 1 else height - 1)
-    )
-    met = [each.op for each in moment.collectives if each.key[:3] == view.key[:3] and each.crosses_hosts]
-    anchors = dict.fromkeys([view.op, *met] if view.crosses_hosts is not False else met)
-    drawn = timeline(cluster, view, anchors, chosen, max(1, width // LAUNCH_WIDTH))
-    return Chart(inputs, drawn, len(agents) - len(drawn.strips))
-
-
-def chosen_hosts(moment: Moment, view: CollectiveView, agents: tuple[str, ...], most: int) -> tuple[str, ...]:
-    """Return at most `most` of the agents, in their order.
-
-    The straggler is chosen first, then the hosts of the slowest group, then the others.
-    """
-    owners = {device.id: device.agent for device in moment.devices if device.run == view.run}
-    slowest = view.groups[by_wait(view)[0]] if view.groups else ()
-    wanted = [view.straggler.agent] if view.straggler is not None else []
-    wanted += [owners[each] for each in slowest if each in owners]
-    there = set(agents)
-    first = dict.fromkeys(agent for agent in (*wanted, *agents) if agent in there)
-    taken = set(list(first)[:most])
-    return tuple(agent for agent in agents if agent in taken)
-
-
 class CollectivesView(TableView):
     """One line per collective, with the details of the one under the cursor below."""
 
@@ -205,6 +175,7 @@ class CollectivesView(TableView):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("z", "paint", "Groups on the mesh", show=False),
         Binding("c", "app.capture", "Capture now"),
+        Binding("asterisk", "fold_all", "Fold all again", show=False, key_display="*"),
     ]
 
     def __init__(self) -> None:
@@ -212,6 +183,7 @@ class CollectivesView(TableView):
         self._step = Words(id="step")
         self._pane = Words(id="collective")
         self._chart = Chart()
+        self._unfolded: set[Hashable] = set()
         self.table: Table[CollectiveView] = Table(
             COLUMNS, lambda view: view.key, noun="collective", pinned=1, understand=understand
         )
@@ -230,7 +202,9 @@ class CollectivesView(TableView):
     def show(self, moment: Moment) -> None:
         super().show(moment)
         self._update_columns(lambda: columns_for(moment), moment.run_names if len(moment.runs) > 1 else None)
-        self.table.update_rows(moment.collectives, empty(moment))
+        listed = moment.collectives
+        rows = listed if self.table.words else folded(listed, self._unfolded)
+        self.table.update_rows(rows, empty(moment))
         self._draw()
 
     def _draw(self) -> None:
@@ -242,7 +216,8 @@ class CollectivesView(TableView):
             self._pane.read(Text())
             return
         moment = self.moment
-        shown = self._chart = chart(moment, view, strips_room(width, height), self._chart)
+        drawn = view.folded[0] if view.folded else view
+        shown = self._chart = chart(moment, drawn, strips_room(width, height), self._chart)
         reason, busbw = untimed(moment), moment.probed_busbw(view)
         subject = Subject(view, shown.timeline, self._host_name, shown.hidden, reason, busbw)
         lines = pane(subject, self.ink, width, height)
@@ -250,14 +225,31 @@ class CollectivesView(TableView):
 
     def point_at(self, row: str) -> None:
         named = [view for view in self.moment.collectives if view.op == row]
-        self.table.select(max(named, key=lambda view: view.wait_us or 0).key if named else None)
+        chosen = max(named, key=lambda view: view.wait_us or 0, default=None)
+        if chosen is not None:
+            self._unfold(chosen)
+        self.table.select(None if chosen is None else chosen.key)
+
+    def _unfold(self, row: CollectiveView) -> None:
+        """List the collectives of a row singly."""
+        self._unfolded.add(group_key(row))
+        self.show(self.moment)
+
+    def action_fold_all(self) -> None:
+        """Fold again what was unfolded."""
+        self._unfolded.clear()
+        self.show(self.moment)
 
     def _host_name(self, agent: str) -> str:
         host = self.moment.host(agent)
         return agent if host is None else name_of(host)
 
-    def _chosen(self, _row: Any) -> None:
-        self.action_paint()
+    def _chosen(self, row: Any) -> None:
+        if row.folded:
+            self._unfold(row)
+            self.table.select(row.folded[0].key)
+        else:
+            self.action_paint()
 
     def action_paint(self) -> None:
         view = self.table.row

@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.collectives.folded import SMALL_BYTES
 from jaxtop.model.collectives.sums import axis_traffic
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 COMMUNICATION_SHARE = Number("share", 0.3, "reported from this share of a step on")
 SMALL_SHARE = HEAVY_SHARE = Number("share", 0.05, "reported from this share of the time on")
 MANY = Number("count", 20, "reported from so many in a launch on")
-SMALL_BYTES = Number("most_bytes", 64 << 10, "bytes up to which a collective is small")
+MOST_BYTES = Number("most_bytes", SMALL_BYTES, "bytes up to which a collective is small")
 HEAVIER = Number("times", 2.0, "reported from this many times the bytes of the other axis on")
 WARNING_SHARE = Number("warning_share", 0.15, "a warning from this share of the time on")
 _WINDOWS = "profiler windows"
@@ -123,12 +124,12 @@ class _Small(NamedTuple):
 def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
     if not facts.collectives:
         raise Unmeasured("no collectives were found")
-    most, many, least = (facts.number("small_collectives", each) for each in (SMALL_BYTES, MANY, SMALL_SHARE))
+    most, many, least = (facts.number("small_collectives", each) for each in (MOST_BYTES, MANY, SMALL_SHARE))
     groups: dict[tuple[str, str | None, str], list[CollectiveView]] = defaultdict(list)
     rated = [_with_least_rate(facts, each) for each in facts.collectives]
     for view in rated:
         if view.bytes is not None and view.bytes <= most and view.times:
-            groups[view.program, view.fingerprint, view.source or view.kind].append(view)
+            groups[view.program, view.fingerprint, _place(view)].append(view)
     found = []
     for views in groups.values():
         times = sum(each.times or 0 for each in views)
@@ -151,8 +152,8 @@ def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
         0.8,
         facts.run.id,
         f"each launch of {view.program} runs {worst.times} {view.kind}s of at most {_size(bytes_each)} from "
-        f"{view.source or 'one line'}: {share:.0%} of the time",
-        Subject(program=view.program, collective=view.op, axis=_axes(view), source=view.source),
+        f"{_place(view)}: {share:.0%} of the time",
+        Subject(program=view.program, collective=view.op, axis=_axes(view), source=view.line),
         about=view.program,
         cost=Cost(ms, share),
         evidence=(
@@ -162,6 +163,11 @@ def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
         ),
         proof=Proof("collectives", row=view.op),
     )
+
+
+def _place(view: CollectiveView) -> str:
+    """Return the line of the script, else the script's name of the operation."""
+    return view.line or view.source or "one place"
 
 
 def _size(count: int) -> str:
@@ -236,7 +242,7 @@ RULES = (
         "loop.",
         check=_small_collectives,
         explains=("communication_bound",),
-        numbers=(SMALL_SHARE, MANY, SMALL_BYTES),
+        numbers=(SMALL_SHARE, MANY, MOST_BYTES),
     ),
     Rule(
         name="axis_crosses_hosts",

@@ -1,0 +1,252 @@
+"""Which collectives the partitioner added, and the operand whose sharding its consumer does not want.
+
+JAX names an operation by the path of the script's functions. A collective at whose end no collective of JAX
+stands was added by the partitioner, for the operation that is named there.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import zip_longest
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.names import legible, shorten
+from jaxtop_agent.programs import shapes
+from jaxtop_agent.programs.calls import made_by
+from jaxtop_agent.programs.found import KINDS, PERMUTE, REDUCE, SCATTER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from jaxtop_agent.programs.found import Found
+    from jaxtop_agent.programs.lines import Instruction
+    from jaxtop_agent.programs.source_lines import Frames
+
+    Users = dict[str, list[tuple[Instruction, int]]]
+
+REDUCTION, RESHARDING, REMATERIALIZATION = "reduction", "resharding", "rematerialization"
+# The collectives that a script writes, as JAX names them, without "_start" and similar ends.
+_OF_JAX = re.compile(
+    r"(psum|pmax|pmin|pmean|ppermute|pbroadcast|psend|precv|pgather|preduced"
+    r"|all_gather|all_to_all|ragged_all_to_all|reduce_scatter|psum_scatter|unreduced_\w+)"
+    r"(_invariant|_reduced|2)?(_start|_done)?"
+)
+# These move data, and compute nothing: what comes out is what went in.
+_MOVES = frozenset(
+    {"bitcast", "copy", "copy-start", "copy-done", "convert", "transpose", "reshape", "slice"}
+    | {"dynamic-slice", "get-tuple-element", "opt-barrier", "concatenate", "pad"}
+)
+# Partitioners often need several of these to get from one sharding to another.
+_STEPS = ("all-to-all", "all-gather", PERMUTE)
+_CALLS = frozenset({"while", "call", "async-start"})
+# What a computation that only moves data may contain besides.
+_IDLE = frozenset({"parameter", "constant", "tuple", "partition-id", "clamp", "broadcast"})
+_SHARDING = re.compile(r"\bsharding=\{((?:[^{}]|\{[^{}]*\})*)\}")
+_TILES = re.compile(r"devices=\[([\d,]+)\]")
+_DIMENSIONS = re.compile(r"\bdimensions=\{(\d+)\}")
+_INDEX = re.compile(r"\bindex=(\d+)")
+FARTHEST = 64
+BETWEEN_PAUSES = 32
+LONGEST = 60
+
+
+class Added(NamedTuple):
+    """Why the partitioner added a collective: the operand, how it is sharded, what its consumer wants."""
+
+    how: str
+    operand: str = ""
+    has: str = ""
+    wants: str = ""
+    line: str = ""
+
+
+class Partitioner:
+    """Takes the computations of a module, in any order; then it explains their collectives."""
+
+    def __init__(self) -> None:
+        # Of computations with collectives or loops: their instructions by name.
+        self._inside: dict[str, dict[str, Instruction]] = {}
+        # Of others: those that only move data, with the parameters that are only sliced; and what else does.
+        self._moving: set[str] = set()
+        self._sliced: dict[str, frozenset[int]] = {}
+        self._computing: dict[str, Instruction] = {}
+        self._users: dict[str, Users] = {}
+        self._callers: dict[str, tuple[str, Instruction]] = {}
+
+    def add(self, computation: str, listed: list[Instruction]) -> None:
+        opcodes = {each.opcode for each in listed}
+        if any(opcode.startswith(KINDS) for opcode in opcodes) or opcodes & _CALLS:
+            self._inside[computation] = {each.name: each for each in listed}
+            for each in listed:
+                if each.opcode in _CALLS:
+                    self._callers.update((name, (computation, each)) for name, _ in made_by(each))
+            return
+        if opcodes <= _MOVES | _IDLE:
+            self._moving.add(computation)
+        else:
+            self._computing[computation] = next(
+                each for each in reversed(listed) if each.opcode not in _MOVES | _IDLE
+            )
+        if "dynamic-slice" in opcodes:
+            self._sliced[computation] = _only_sliced(listed)
+
+    def added(
+        self, found: Found, frames: Frames, group_size: int | None, pause: Callable[[], None]
+    ) -> Added | None:
+        """Return why the partitioner added a collective; None if the script wrote it, or it may have."""
+        name, is_sum = found.by.source, found.kind in {REDUCE, SCATTER}
+        if _OF_JAX.fullmatch(name) or (is_sum and not name):
+            return None
+        origin = self._origin(found)
+        operand, has, line = "", "", ""
+        if origin is not None and origin.opcode == "parameter":
+            operand, has = shorten(legible(origin.name_stack), LONGEST), _sharded(origin)
+        elif origin is not None:
+            line = frames.line(origin)
+            result = f"the result of {origin.source or origin.opcode}"
+            operand = shorten(f"{result} ({line})" if line else result, LONGEST)
+        if is_sum:
+            return Added(REDUCTION, operand, has, f"the sum over {group_size or 'its'} parts")
+        is_for_parts = found.kind == "all-gather" and self._is_only_sliced(found, pause)
+        how = REMATERIALIZATION if is_for_parts else RESHARDING
+        # Where the compiler names no operation, the line is that of the operand.
+        return Added(
+            how, operand, has or _cut_by(found, group_size), _wanted(found, how), "" if name else line
+        )
+
+    def forget(self) -> None:
+        """Drop the instructions one by one: freeing thousands at once holds the GIL for milliseconds."""
+        for inside, users in zip_longest(self._inside.values(), self._users.values()):
+            while inside:
+                inside.popitem()
+            while users:
+                users.popitem()
+
+    def _is_only_sliced(self, found: Found, pause: Callable[[], None]) -> bool:
+        """Return whether each device gathers the whole and then uses its own part of it only."""
+        computation = found.computation
+        if computation not in self._users and computation in self._inside:
+            self._users[computation] = _users(self._inside[computation].values(), pause)
+        uses = self._users.get(computation, {}).get(found.by.name, [])
+        return bool(uses) and all(self._slices(each, place) for each, place in uses)
+
+    def _slices(self, user: Instruction, place: int) -> bool:
+        if user.opcode == "dynamic-slice":
+            return place == 0
+        called = made_by(user) if user.opcode == "fusion" else []
+        return bool(called) and place in self._sliced.get(called[0][0], ())
+
+    def _origin(self, found: Found) -> Instruction | None:
+        """Return the argument of the program, or the operation, whose value a collective moves."""
+        computation = found.computation
+        by: Instruction | None = found.by
+        index: int | None = None  # of an element, while `by` is a tuple
+        for _ in range(FARTHEST):
+            if by is None:
+                break
+            inside = self._inside.get(computation, {})
+            names = by.operand_names if by.opcode != "parameter" else []
+            operand = next(iter(names), "")
+            if by.opcode == "parameter":
+                if computation not in self._callers:
+                    return by if by.name_stack else None
+                computation, caller = self._callers[computation]
+                by, index = self._passed(computation, caller, by, index), None
+            elif by.opcode == "get-tuple-element":
+                match = by.match(_INDEX)
+                index, by = int(match[1]) if match else None, inside.get(operand)
+            elif by.opcode == "tuple" and index is not None:
+                by, index = inside.get(names[index] if index < len(names) else ""), None
+            elif by is found.by or self._moves(by):
+                by, index = inside.get(operand), None
+            else:
+                called = made_by(by) if by.opcode == "fusion" else []
+                computing = self._computing.get(called[0][0]) if called else None
+                return computing if computing is not None and computing.source else by
+        return None
+
+    def _moves(self, by: Instruction) -> bool:
+        if by.opcode in _MOVES or by.opcode.startswith(_STEPS):
+            return True
+        called = made_by(by) if by.opcode == "fusion" else []
+        return bool(called) and called[0][0] in self._moving
+
+    def _passed(
+        self, computation: str, caller: Instruction, parameter: Instruction, index: int | None
+    ) -> Instruction | None:
+        """Return what is passed for a parameter; for that of a loop, the element it begins with."""
+        inside, names = self._inside[computation], caller.operand_names
+        if caller.opcode != "while":
+            place = int(parameter.operands) if parameter.operands.isdigit() else len(names)
+            return inside.get(names[place]) if place < len(names) else None
+        start = inside.get(caller.operand)
+        if start is None or start.opcode != "tuple" or index is None:
+            return None
+        elements = start.operand_names
+        return inside.get(elements[index]) if index < len(elements) else None
+
+
+def _users(listed: Iterable[Instruction], pause: Callable[[], None] = lambda: None) -> Users:
+    """Return the instructions that use each value, with the place of the operand."""
+    users: Users = {}
+    for number, each in enumerate(listed):
+        for place, name in enumerate(each.operand_names if each.opcode != "parameter" else ()):
+            users.setdefault(name, []).append((each, place))
+        if not number % BETWEEN_PAUSES:
+            pause()
+    return users
+
+
+def _only_sliced(listed: list[Instruction]) -> frozenset[int]:
+    """Return the parameters of which a computation uses nothing but a slice at a computed place."""
+    users = _users(listed)
+
+    def is_sliced(name: str, depth: int) -> bool:
+        uses = users.get(name, [])
+        return bool(uses) and all(
+            (each.opcode == "dynamic-slice" and place == 0)
+            or (each.opcode in _MOVES and depth < FARTHEST and is_sliced(each.name, depth + 1))
+            for each, place in uses
+        )
+
+    return frozenset(
+        int(each.operands)
+        for each in listed
+        if each.opcode == "parameter" and each.operands.isdigit() and is_sliced(each.name, 0)
+    )
+
+
+def _sharded(parameter: Instruction) -> str:
+    """Return how an argument lies over the devices, as the program states it."""
+    match = _SHARDING.search(parameter.quoted)
+    if match is None:
+        return ""
+    if "devices=" not in match[1]:
+        return "whole on each device" if match[1].startswith("replicated") else ""
+    tiles = _TILES.search(match[1])
+    shape = shapes.read(parameter.shape)
+    if tiles is None or not isinstance(shape, shapes.Array):
+        return ""
+    counts = [int(each) for each in tiles[1].split(",")][: len(shape.dimensions)]
+    cut = [f"dimension {i} in {count}" for i, count in enumerate(counts) if count > 1]
+    return f"cut along {' and '.join(cut)}" if cut else "whole on each device"
+
+
+def _cut_by(found: Found, group_size: int | None) -> str:
+    """Return how the operand must be cut for a gather of this kind."""
+    match = found.by.match(_DIMENSIONS) if found.kind == "all-gather" else None
+    if match is None:
+        return ""
+    return f"cut along dimension {match[1]}{f' in {group_size}' if group_size else ''}"
+
+
+def _wanted(found: Found, how: str) -> str:
+    """Return what the consumer wants instead."""
+    match = found.by.match(_DIMENSIONS)
+    if how == REMATERIALIZATION:
+        return "other parts of it: each device gathers the whole for its part"
+    if found.kind == PERMUTE:
+        return "parts of other devices"
+    if found.kind == "all-gather":
+        return f"whole along dimension {match[1]}" if match else "whole"
+    return "cut along another dimension"
