@@ -14,7 +14,7 @@ from jaxtop.export import to_csv, to_document, to_json, to_openmetrics
 from jaxtop.export.metrics import METRICS
 from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Cluster
 from jaxtop.names import legible
-from tests import staged_collectives
+from tests import builders, staged_collectives
 from tests.made_runs import run_of
 from tests.made_windows import Made
 from tests.pages import DOCS
@@ -473,7 +473,7 @@ def test_the_line_of_a_collective_and_why_it_was_added():
     seen = Cluster()
     for each in staged_collectives.of_one_line():
         seen.feed(each)
-    document = strictly(to_json(seen, staged_collectives.NOW))
+    document = strictly(to_json(seen, builders.NOW))
     added, *small = sorted(document["collectives"], key=lambda each: -each["bytes"])
     assert (added["source"], added["name"]) == ("train.py:12", "dot_general")
     assert added["name_stack"] == "jit(train_step)/layer/dot_general"
