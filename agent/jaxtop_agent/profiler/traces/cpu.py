@@ -6,7 +6,8 @@ Stats are expensive (7 µs per event): on a thread that launches, they are read 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from array import array
+from bisect import bisect_left
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -48,13 +49,14 @@ class _On(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """An operation that may be a collective; it has its event until its end is found."""
+    """An operation; it has its event until its end is found. `is_work` if it is certainly no collective."""
 
     on: _On
     name: str
     start: int
     end: int
     event: Any
+    is_work: bool
 
 
 def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:  # noqa: ARG001 - shared signature
@@ -73,8 +75,14 @@ class _Reader:
         self._seen = seen
         self._kinds: dict[str, str] = {}
         self._parts: list[_Part] = []
-        # When operations ended that continued on another thread, and where the parts of that thread begin.
+        # The last operation of this thread, until its end is found.
+        self._open: _Part | None = None
+        # When operations ended that continued on another thread, and the number of that thread.
         self._ends: dict[tuple[int, int], tuple[int, int]] = {}
+        # With names: when operations began and in which launches, thread by thread, and where each thread
+        # begins. Thousands of objects instead would bring garbage collections forward.
+        self._starts, self._launches = array("q"), array("q")
+        self._numbers: dict[_On, int] = {}
         self._threads: list[int] = []
         self._first: dict[_On, int] = {}
         self._begun: Counter[int] = Counter()  # the number of devices on which a run began in the window
@@ -84,15 +92,14 @@ class _Reader:
         """Read the events of one thread, in order of their starts."""
         launches = LAUNCHING.fullmatch(line.name) is not None
         on: _On | None = None
-        last = len(self._parts)  # the parts of this thread begin here
-        self._threads.append(last)
+        self._threads.append(len(self._starts))
         for event in reading(self._seen, line.events):
             name = event.name
             kind = self._kinds.get(name) or self._kind(name)
             if kind == "other":
                 continue
             if kind == "end":
-                self._operation_ends(name[len(END) :], event, last)
+                self._operation_ends(name[len(END) :], event)
             elif kind in {"begin", "finish"}:
                 on = None
                 self._launch(kind, event)
@@ -101,6 +108,7 @@ class _Reader:
                     on = self._asked(event)
                 if on is not None:
                     self._operation(kind, on, name, event)
+        self._leave_open()
 
     def _kind(self, name: str) -> str:
         if name.startswith(END):
@@ -114,7 +122,7 @@ class _Reader:
         elif name[:1].isupper() or any(sign in name for sign in " :([") or CONTAINER.fullmatch(name):
             kind = "other"  # events of the runtime, annotations of the script, and containers of operations
         else:
-            kind = "part" if self._seen.has_names else "work"
+            kind = "named" if self._seen.has_names else "work"
         self._kinds[name] = kind
         return kind
 
@@ -134,18 +142,32 @@ class _Reader:
         start, end = extent(event)
         if start < self._first.get(on, start + 1):
             self._first[on] = start
-        if kind == "part":
-            self._parts.append(_Part(on, name, start, end, event))
-        else:
+        if kind == "work":
             self._seen.work(on.run, on.device, start, end, name)
+            return
+        if kind == "named":
+            self._starts.append(start)
+            self._launches.append(self._numbers.setdefault(on, len(self._numbers)))
+        self._leave_open()
+        self._open = _Part(on, name, start, end, event, kind == "named")
 
-    def _operation_ends(self, name: str, event: Any, first: int) -> None:
-        part = self._parts[-1] if len(self._parts) > first else None
-        if part is not None and part.name == name and abs(event.start_ns - part.end) < AT_ONCE_NS:
-            self._parts[-1] = part._replace(event=None)
-        else:
+    def _leave_open(self) -> None:
+        if self._open is not None:
+            self._parts.append(self._open)
+            self._open = None
+
+    def _operation_ends(self, name: str, event: Any) -> None:
+        part = self._open
+        if part is None or part.name != name or abs(event.start_ns - part.end) >= AT_ONCE_NS:
             values = stats(event)
-            self._ends[values.get("_ct", 0), values.get("_c", 0)] = extent(event)[1], first
+            key = values.get("_ct", 0), values.get("_c", 0)
+            self._ends[key] = extent(event)[1], len(self._threads) - 1
+            return
+        self._open = None
+        if part.is_work:
+            self._seen.work(part.on.run, part.on.device, part.start, part.end, name)
+        else:
+            self._parts.append(part._replace(event=None))
 
     def _launch(self, kind: str, event: Any) -> None:
         values = stats(event)
@@ -164,7 +186,7 @@ class _Reader:
                 values = stats(part.event)
                 if "_p" in values:
                     ended = self._ends.get((values.get("_pt", 0), values["_p"]), NEVER)
-            op = self._wanted.op(on.module, part.name)
+            op = None if part.is_work else self._wanted.op(on.module, part.name)
             if op is None:
                 end = self._end_of_work(part, *ended)
                 seen.work(on.run, on.device, part.start, end, part.name)
@@ -173,20 +195,19 @@ class _Reader:
         self._find_whole()
 
     def _end_of_work(self, part: _Part, end: int, thread: int) -> int:
-        """Return the end of an operation that may have continued on the thread whose parts begin there.
+        """Return the end of an operation that may have continued on the thread with this number.
 
         XLA notes that end only after it has run the operations that wait for this one, on the same thread.
         """
         if thread < 0:
             return part.end
-        after = bisect_right(self._threads, thread)
-        until = self._threads[after] if after < len(self._threads) else len(self._parts)
-        first = bisect_left(self._parts, part.end, thread, until, key=lambda each: each.start)
-        for other in self._parts[first : min(until, first + MOST_BETWEEN)]:
-            if other.start >= end:
+        first, until = [*self._threads, len(self._starts)][thread : thread + 2]
+        at = bisect_left(self._starts, part.end, first, until)
+        for i in range(at, min(until, at + MOST_BETWEEN)):
+            if self._starts[i] >= end:
                 break
-            if other.on == part.on:
-                return other.start
+            if self._launches[i] == self._numbers.get(part.on):
+                return self._starts[i]
         return max(part.end, end)
 
     def _find_whole(self) -> None:
