@@ -475,8 +475,7 @@ def test_the_line_of_a_collective_and_why_it_was_added():
         seen.feed(each)
     document = strictly(to_json(seen, builders.NOW))
     added, *small = sorted(document["collectives"], key=lambda each: -each["bytes"])
-    assert (added["source"], added["name"]) == ("train.py:12", "dot_general")
-    assert added["name_stack"] == "jit(train_step)/layer/dot_general"
+    assert (added["source"], added["name_stack"]) == ("train.py:12", "jit(train_step)/layer/dot_general")
     assert (added["added"], added["operand"]) == ("resharding", "params['w']")
     assert (added["operand_has"], added["operand_wants"]) == (
         "cut along dimension 0 in 4",

@@ -260,7 +260,6 @@ def _collective(view: CollectiveView) -> dict[str, Any]:
     late = view.straggler
     return {
         **_fields(view, ("run", "program", "fingerprint", "op", "kind")),
-        "name": view.source or None,
         **_origin(view.listed),
         "shape": view.shape or None,
         "axes": view.axes,
@@ -276,9 +275,9 @@ def _collective(view: CollectiveView) -> dict[str, Any]:
 
 
 def _origin(listed: wire.Collective | None) -> dict[str, Any]:
-    """Return the line of the script, and why the partitioner added a collective, if it did."""
+    """Return the line of the script, or the operation's name, and why the partitioner added a collective."""
     return {
-        "source": None if listed is None else listed.line or None,
+        "source": None if listed is None else listed.line or listed.source or None,
         **{
             name: None if listed is None else getattr(listed, field) or None
             for name, field in {
