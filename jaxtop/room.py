@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import _thread
-import mmap
 import os
 import resource
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 # A thread's stack, and what the allocator reserves for it; most of it is never touched.
@@ -35,7 +33,7 @@ def require_descriptors(count: int) -> None:
 
 def require_threads(count: int) -> None:
     """Raise unless this many more threads, with their stacks, can run."""
-    _require_address_space(count * ADDRESS_SPACE_A_THREAD)
+    require_address_space(count)
     over = _thread.allocate_lock()
     over.acquire()
     tasks: list[int] = []
@@ -66,12 +64,17 @@ def _wait_for_end(tasks: list[int], count: int) -> None:
         time.sleep(0.0005)
 
 
-def _require_address_space(size: int) -> None:
-    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+def require_address_space(threads: int) -> None:
+    """Raise unless so many threads fit into a limit of address space (`ulimit -v`).
+
+    Nothing is allocated for this: the script would be short of it meanwhile, and JAX crashes then.
+    """
+    limit, size = resource.getrlimit(resource.RLIMIT_AS)[0], threads * ADDRESS_SPACE_A_THREAD
+    if limit == resource.RLIM_INFINITY:
         return
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     try:
-        with suppress(BufferError):
-            mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ).close()
-    except (OSError, ValueError, MemoryError) as error:
-        raise NoRoom(f"less than {size >> 20} MB of address space are left") from error
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except (OSError, ValueError):
+        return
+    if limit - taken < size:
+        raise NoRoom(f"less than {size >> 20} MB of address space are left (ulimit -v)")

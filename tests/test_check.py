@@ -13,6 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from jaxtop import cli, wire
 from jaxtop.cli import check as command
+from jaxtop.cli import formats
 from jaxtop.export import check, to_document, to_openmetrics
 from jaxtop.export.check import Checkup
 from jaxtop.export.series import SERIES
@@ -86,8 +87,8 @@ LATE = Finding(
 def test_a_healthy_run_is_one_line_that_says_what_was_checked():
     checkup = Checkup.of(cluster_of(run()), NOW + 30)
     text = check.to_text(checkup)
-    assert text.count("\n") == 1 and text.startswith("train: healthy; ")
-    assert f"{len(checkup.checked)} rules checked" in text or "1 rule checked" in text
+    assert text.count("\n") == 1 and text.startswith(f"train: {checkup.verdict}; ")
+    assert checkup.verdict == f"nothing wrong in {len(checkup.checked)} of {len(RULES)} rules checked"
     assert checkup.status == 0
     reasons = set(checkup.unchecked.values())
     assert sum(reason in text for reason in reasons) == min(len(reasons), MOST_REASONS)
@@ -96,16 +97,32 @@ def test_a_healthy_run_is_one_line_that_says_what_was_checked():
 
 def test_rules_that_could_not_be_checked_are_named_by_reason():
     checkup = staged(unchecked={("r1", "straggler"): "too few windows", ("r1", "stalled"): "too few windows"})
-    assert checkup.coverage.in_words.endswith("2 could not be: too few windows (Straggler, Stalled)")
+    assert checkup.coverage.why_not == "2 rules could not be checked: too few windows (Straggler, Stalled)"
     assert len(checkup.checked) == len(RULES) - 2
+    assert checkup.verdict == f"healthy; {len(RULES) - 2} of {len(RULES)} rules checked"
     unmeasured = staged(unchecked={("r1", rule.name): "no pulse yet" for rule in RULES})
-    assert check.to_text(unmeasured).startswith("train: not checked; 0 rules checked")
+    every = len(RULES)
+    assert check.to_text(unmeasured).startswith(f"train: not checked; 0 of {every} rules checked; {every} r")
+
+
+@pytest.mark.parametrize(("share", "word"), [(1.0, "healthy"), (0.6, "healthy"), (0.4, "nothing wrong in")])
+def test_a_run_is_called_healthy_only_if_most_rules_were_checked(share, word):
+    """Also beside notes, which are no warnings; how much was checked is always said."""
+    names = [rule.name for rule in RULES]
+    count = round(share * len(names))
+    unchecked = {("r1", name): "no figure" for name in names[count:]}
+    counted = "all" if count == len(names) else f"{count} of"
+    note = Finding("stalled", Severity.INFO, 1.0, "r1", "x", since=NOW)
+    for found in ((), (note,)):
+        checkup = staged(*found, unchecked=unchecked)
+        assert checkup.verdict.startswith(word) and f"{counted} {len(names)} rules checked" in checkup.verdict
+        assert ("1 info" in checkup.verdict) == bool(found) and checkup.status == 0
 
 
 def test_a_finding_is_a_block_with_its_cost_and_the_next_step():
     text = check.to_text(staged(LATE))
     first, _, head, *facts = text.splitlines()
-    assert first.startswith("train: 1 warning; ")
+    assert first == f"train: 1 warning; all {len(RULES)} rules checked"
     assert head == "△ warning  Straggler: host 1 is late: the others wait 84 ms for all_reduce_*"
     cost = "84 ms per step on average (50% of the time), 3.0 GiB on each device, memory is full in 12 min"
     assert facts[0] == f"    cost    {cost}"
@@ -128,14 +145,17 @@ def test_the_status_is_that_of_the_most_severe_finding():
     assert of().status == of(Severity.INFO).status == 0
     assert of(Severity.INFO, Severity.WARNING).status == 1
     assert of(Severity.WARNING, Severity.CRITICAL).status == 2
-    assert of(Severity.INFO).verdict == "healthy, 1 info"
-    assert of(Severity.CRITICAL, Severity.WARNING, Severity.WARNING).verdict == "1 critical, 2 warnings"
+    assert of(Severity.INFO).verdict.startswith("healthy, 1 info; ")
+    several = of(Severity.CRITICAL, Severity.WARNING, Severity.WARNING)
+    assert several.verdict.startswith("1 critical, 2 warnings; ")
 
 
 def test_json_has_the_findings_of_the_snapshot():
     cluster = cluster_of(run(died_at=10))
     document = json.loads(check.to_json(Checkup.of(cluster, NOW + 30)))
-    assert document["findings"] == json.loads(json.dumps(to_document(cluster, NOW + 30)["findings"]))
+    shown = json.loads(json.dumps(to_document(cluster, NOW + 30)))
+    same = ("verdict", "findings", "checked", "unchecked")
+    assert {name: document[name] for name in same} == {name: shown[name] for name in same}
     assert document["schema"] == 1 and document["status"] == 2
     ends = {"ended_at": None, "exit_statuses": None}
     assert document["runs"] == [{"id": "r1", "name": "train", "process_count": 2, **ends}]
@@ -169,9 +189,42 @@ def test_a_recording_is_checked_at_its_end_or_at_a_time(tmp_path):
     assert (done.returncode, done.stderr) == (2, "")
     assert "Host lost: host 1 has died" in done.stdout and "\x1b" not in done.stdout
     earlier = jaxtop("check", path, "--at", "+10s")
-    assert earlier.returncode == 0 and earlier.stdout.startswith("train: healthy")
+    assert earlier.returncode == 0 and earlier.stdout.startswith("train: nothing wrong in ")
     assert json.loads(jaxtop("check", tmp_path, "--json").stdout)["findings"][0]["rule"] == "host_lost"
-    assert jaxtop("check", path, "--markdown").stdout.startswith("**train: 1 critical**; ")
+    assert jaxtop("check", path, "--markdown").stdout.startswith("**train: 1 critical; ")
+
+
+@pytest.mark.parametrize("form", command.FORMATS)
+def test_formats_are_chosen_alike_in_every_command(tmp_path, form):
+    path = recorded(tmp_path / "a.mcap", run())
+    named, short = (jaxtop("check", path, *words).stdout for words in (["--format", form], [f"--{form}"]))
+    assert named == short and named
+
+
+@pytest.mark.parametrize("form", formats.FORMATS)
+def test_a_format_alone_prints_the_last_moment_of_a_recording(tmp_path, form):
+    path = recorded(tmp_path / "a.mcap", run(10))
+    last = jaxtop("replay", path, "--at", "0s ago", "--format", form)
+    assert last.returncode == 0 and jaxtop("replay", path, f"--{form}").stdout == last.stdout
+    both = jaxtop("replay", path, f"--{form}", "--export", "csv")
+    assert both.returncode == 2 and is_one_line(both.stderr) and "give only one" in both.stderr
+
+
+def test_snapshot_takes_the_names_of_formats_as_flags():
+    parser = cli.parser_of_all()[1]["snapshot"]
+    assert [parser.parse_args(words).format for words in ([], ["--json"], ["--csv"])] == [
+        "json",
+        "json",
+        "csv",
+    ]
+
+
+def test_help_of_a_command_is_found_as_in_other_programs(capsys):
+    for words in (["help", "check"], ["help"], ["-V"]):
+        with pytest.raises(SystemExit) as end:
+            cli.main(words)
+        assert end.value.code == 0
+        assert capsys.readouterr().out.startswith(("usage: jaxtop check", "usage: jaxtop", "jaxtop "))
 
 
 def test_a_recording_of_a_session_with_keyframes_says_what_the_live_view_said(tmp_path):

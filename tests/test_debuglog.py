@@ -230,7 +230,9 @@ class TestAgent:
                 variables["JAXTOP"] = "0"
                 text = "agent.start() did nothing: JAXTOP is set to off"
             case "invalid":
-                start = START.replace("start()", "start(interval='often')")
+                start = START.replace(
+                    "start()", "start(interval=type('', (), {'__float__': lambda _: 1 / 0})())"
+                )
                 text = "agent.start() did nothing: it failed"
             case "twice":
                 start = START + ";" + START

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import socket
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from jaxtop.model import RULES_BY_NAME
-from jaxtop.model.finding import Finding, Severity, Subject
+from jaxtop.model.finding import Cost, Finding, Severity, Subject
 from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME, VARIANTS, network
 from tests.faults import follow, table
-from tests.faults.outcome import Outcome, is_about
+from tests.faults.follower import Follower
+from tests.faults.outcome import Outcome, findings_about, is_about
 
 
 def finding(rule, **subject):
@@ -94,6 +97,26 @@ def test_a_slow_network_paces_what_is_sent_and_a_cut_link_loses_what_arrives(mon
         served.settimeout(0.3)
         with pytest.raises(TimeoutError):
             served.recv(5)
+
+
+def test_what_was_so_before_the_fault_is_not_about_it_however_late_it_is_reported(monkeypatch):
+    follower = Follower([])
+    follower._source = SimpleNamespace(poll=lambda _: [])
+    began, shown = 1000.0, []
+    monkeypatch.setattr("tests.faults.follower.findings", lambda _: shown)
+    monkeypatch.setattr("tests.faults.follower.time.time", lambda: began + 0.5)
+    output, fault = SimpleNamespace(began=began), FAULTS_BY_NAME["slow_network"]
+
+    def tell(since, ms):
+        shown[:] = [replace(finding("communication_bound"), since=since, cost=Cost(ms))]
+        follower.look(0)
+        return list(findings_about(fault, follower, output))
+
+    follower.begin(began)
+    assert tell(began - 3, 100.0) == []  # it held for a while before it was reported
+    assert follower.before(shown[0]).cost.ms_per_step == 100.0
+    ((at, found),) = tell(began - 3, 300.0)
+    assert (at, found.cost.ms_per_step) == (began + 0.5, 300.0)
 
 
 @pytest.mark.jax

@@ -124,6 +124,8 @@ def test_a_process_that_was_never_reached_is_a_note():
     assert run.found("host_lost") == []
     found = run.the("never_started")
     assert found.severity is Severity.INFO and found.text.startswith("host 2 was never reached from here")
+    run.tell(2, wire.Link("closed", "10.9.9.9:7411"))  # it is gone, so it was not just out of reach
+    assert run.found("never_started") == [] and run.the("host_lost").text == "host 2 is gone"
 
 
 # Ended before the others
@@ -316,6 +318,15 @@ def test_a_limit_of_what_can_be_seen_is_a_note():
         "stalls": "off: not all launches are counted",
     }
     assert with_sources(2, 0, 1, **sources).the("parts_off").severity is Severity.INFO
+
+
+def test_a_setting_that_is_ignored_is_a_note_on_the_hosts_that_ignore_it():
+    why = "JAXTOP_INTERVAL='abc' is not a number; 1 is used"
+    run = with_sources(2, 1, settings=f"ignored: {why}")
+    found = run.the("setting_ignored")
+    assert (found.severity, found.text) == (Severity.INFO, f"{why} on host 1")
+    assert found.subject.process_index == 1 and run.found("parts_off") == []
+    assert with_sources(2, 0, 1, settings=f"ignored: {why}").the("setting_ignored").text == why
 
 
 def test_a_black_box_that_is_not_written_is_a_warning():

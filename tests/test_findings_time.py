@@ -381,6 +381,26 @@ class TestCommunication:
                 cluster.feed(frame(agent_id(index), seen, at))
         return cluster
 
+    def change(self, cluster, at):
+        """Let the steps of both processes have another rhythm since this time."""
+        for index in range(2):
+            slower = msgspec.structs.replace(rhythm(), since_ms=int(at * 1000), before_us=100_000)
+            for later, count in ((NOW + 12, 80), (NOW + 22, 130)):
+                seen = builders.pulse(index, later, 4, count, rhythm=slower)
+                cluster.feed(frame(agent_id(index), seen, later))
+
+    def test_launches_of_before_the_steps_changed_do_not_count(self):
+        cluster = self.cluster(0.6)
+        self.change(cluster, NOW)  # later than all windows
+        assert found("communication_bound", cluster, NOW + 22) == (
+            "no window was taken since the time of a step changed"
+        )
+        cluster = self.cluster(0.6)
+        self.change(cluster, NOW - 4)  # before the last window
+        assert only("communication_bound", cluster, NOW + 22).cost.share_of_step == pytest.approx(
+            0.5, abs=0.1
+        )
+
     def test_exposed_communication_names_the_collective_and_its_axis(self):
         one = only("communication_bound", self.cluster(0.6), NOW + 11)
         assert one.severity is Severity.WARNING

@@ -86,6 +86,22 @@ class TestLaunches:
         tell(cluster, (13, "r1-1", pulse(at_ms=61_000, launches={"step": 9, "other": 3})))
         assert (only(cluster).launches, only(cluster).compiles) == (9, 2)
 
+    def test_programs_that_share_a_name_in_a_process_do_not_each_have_all_launches_of_the_function(self):
+        other = replace(STEP, fingerprint="f2")
+        for first, second, launches in (
+            (told(STEP, other), told(STEP, other), [None, None]),
+            (told(STEP), told(other), [7, 9]),  # each process has one: its launches are that program's
+            (told(STEP, STEP), told(STEP, STEP), [9]),  # loaded twice, it is still one program
+        ):
+            cluster = pair(first, second)
+            tell(cluster, (13, "r1-0", pulse(at_ms=61_000, launches={"step": 7})))
+            tell(cluster, (13, "r1-1", pulse(at_ms=61_000, launches={"step": 9})))
+            views = sorted(programs(cluster, 0), key=lambda view: view.program.fingerprint)
+            assert [view.launches for view in views] == launches
+            assert {view.function_launches for view in views} == ({9} if len(first.programs) > 1 else {7, 9})
+            shown = [each["launches"] for each in to_document(cluster, 0)["programs"]]
+            assert sorted(map(str, shown)) == sorted(map(str, launches))
+
     def test_names_that_are_no_module_names_are_matched_as_jax_writes_them(self):
         assert program_of("<lambda>") == "jit__lambda"
         assert program_of("<unnamed function>") == "jit__unnamed_function"

@@ -248,7 +248,8 @@ def test_a_viewer_that_does_not_read_costs_the_far_half_bounded_memory_and_then_
     ("way", "why"),
     [
         (("sh", "-c", "echo boom >&2; exit 3"), "ended: boom"),
-        (("sh", "-c", "exit 3"), "ended with status 3"),
+        (("sh", "-c", "exit 3"), "ended with status 3 without running `jaxtop relay`: --via needs a command"),
+        (("true",), "`true` ended with status 0 without running `jaxtop relay`"),
         (("sh", "-c", r"printf '\033[31mred' >&2; exit 3"), r"ended: \x1b[31mred"),
         (("env", "PATH=/nowhere", "sh"), "No such file or directory"),
         (("no-such-command",), "no-such-command cannot be run"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jaxtop_agent.arrays.walk import MOST_ARRAYS, MOST_CONTAINERS, Walk
+from jaxtop_agent.arrays.walk import BARREN, MOST_ARRAYS, MOST_CONTAINERS, Walk
 
 
 @dataclass(eq=False)
@@ -171,12 +171,51 @@ def test_names_are_the_same_objects_at_each_census():
         ({"params": A(), "grads": {"params": A()}, "batch": (A(),), "thing": A()},
          {"parameters", "gradients", "batch", None}),
         ({"opt_state": {"model": A()}}, {"optimizer"}),
+        ({"model": {"_jax_state": {"trainable_variables": [A()], "optimizer_variables": [A()]}}},
+         {"parameters", "optimizer"}),
+        ({"model": {"_jax_state": {"non_trainable_variables": [A()], "metrics_variables": [A()]}}},
+         {"other"}),
     ],
-    ids=["a state", "a dict", "a model-shaped state"],
+    ids=["a state", "a dict", "a model-shaped state", "Keras", "the rest of Keras"],
 )  # fmt: skip
 def test_roles_come_from_the_names_on_the_way(value, roles):
     walk = Walk(Array, lambda _: None, bool, bool)
     assert {path.role for path in walk.places_in("s", value).values()} == roles
+
+
+def test_the_optimizer_of_an_object_refers_to_its_model():
+    class Object:
+        def __init__(self, **held: Any) -> None:
+            self.__dict__ |= held
+
+    optimizer = Object(_variables=[A()], _trainable_variables=[A()], moments=Object(model=A()))
+    walk = Walk(Array, lambda _: None, bool, bool)
+    roles = {path.name: path.role for path in walk.places_in("s", {"optimizer": optimizer}).values()}
+    assert roles == {
+        "s['optimizer']._variables[0]": "optimizer",
+        "s['optimizer']._trainable_variables[0]": "parameters",
+        "s['optimizer'].moments.model": "optimizer",  # it has the shape of the model
+    }
+
+
+def test_a_variable_without_arrays_is_looked_at_again_soon_and_then_ever_more_rarely(monkeypatch):
+    crowd = [[] for _ in range(BARREN + 1)]
+    walk, walked, walk_from = Walk(Array, lambda _: None, bool, bool), [], Walk._walk
+
+    def spy(self: Walk, path: Any) -> int:
+        if path.name == "crowd":
+            walked.append(self._census)
+        return walk_from(self, path)
+
+    def look() -> bool:
+        return any(path.name.startswith("crowd") for path in walk.places([]).values())
+
+    monkeypatch.setattr(Walk, "_walk", spy)
+    for _ in range(39):
+        assert not look()
+    assert walked == [1, 3, 6, 11, 20, 31]
+    crowd.append([A()])
+    assert not look() and any(look() for _ in range(3))
 
 
 def test_nothing_is_held_while_the_script_may_run():

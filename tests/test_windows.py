@@ -13,7 +13,7 @@ import jax
 import pytest
 
 from jaxtop.wire import MAX_TELEMETRY, Window, encode
-from jaxtop_agent.core import budget, settings
+from jaxtop_agent.core import budget
 from jaxtop_agent.core.threads import Wake
 from jaxtop_agent.profiler import rows, traces
 from jaxtop_agent.profiler.load import seconds_between
@@ -481,11 +481,3 @@ class TestSchedule:
         launched = {"add": 400, "step": 40, "agree": 2}
         assert seconds_between(4.0, launched, {"step", "agree"}) == pytest.approx((2.0, 0.1))
         assert seconds_between(4.0, launched, set()) == pytest.approx((0.1, 0.1))
-
-
-def test_a_policy_that_makes_no_sense_is_as_good_as_none(monkeypatch):
-    monkeypatch.setenv("JAXTOP_COLLECTIVES", "On Request")
-    assert settings.read(None, None, None).collectives == "on request"
-    assert settings.read(None, None, None, "off").collectives == "off"
-    monkeypatch.setenv("JAXTOP_COLLECTIVES", "sometimes")
-    assert settings.read(None, None, None).collectives == "auto"

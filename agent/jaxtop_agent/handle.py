@@ -59,6 +59,11 @@ class Handle:
             return agent.failure
         return f"the agent stays with process {agent.pid}" if agent.pid != os.getpid() else ""
 
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """A sentence for each setting whose value cannot be used: why, and what is used instead."""
+        return () if self._agent is None else self._agent.ignored
+
     def __repr__(self) -> str:
         return f"<jaxtop agent: {' '.join(word for word, _ in self._words())}>"
 
@@ -78,6 +83,7 @@ class Handle:
         from jaxtop.names import legible
 
         state, why, name, address = self.state, legible(self.why), legible(self.name), self.address
+        notes = [(f"({note})", False) for note in self.ignored]
         if address:
             return [
                 (f"serves {name} at", False),
@@ -87,6 +93,7 @@ class Handle:
                 ("in a terminal, or", False),
                 ("jaxtop.live()", True),
                 ("in a notebook", False),
+                *notes,
             ]
         said = {WAITS: "waits until jax is imported", STARTS: f"starts {name}"}.get(state, state)
-        return [(f"{said}: {why}" if why else said, False)]
+        return [(f"{said}: {why}" if why else said, False), *notes]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 
 
@@ -12,16 +11,11 @@ def main() -> None:
     import jax  # noqa: F401 - jaxprivate reads the modules that this import leaves in sys.modules
 
     from jaxtop_agent import jaxprivate
-    from jaxtop_agent.core.settings import POLICIES
+    from jaxtop_agent.core import settings
 
     version, jaxlib = jaxprivate.versions()
     features = jaxprivate.features()
-    asked = os.environ.get("JAXTOP_COLLECTIVES", "").strip().lower()
-    if asked and asked not in POLICIES:
-        features["collectives"] = (
-            f"JAXTOP_COLLECTIVES={asked!r} is not one of {', '.join(POLICIES)}: using auto"
-        )
-    elif asked == "off":
+    if settings.read().collectives == "off":
         features["collectives"] = "off: JAXTOP_COLLECTIVES=off"
     json.dump({"jax": version, "jaxlib": jaxlib, "features": features}, sys.stdout)
 

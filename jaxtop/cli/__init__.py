@@ -81,6 +81,9 @@ def _run(words: list[str]) -> int:
     name = _name_in(words)
     if not words:  # `jaxtop` alone is `jaxtop attach`
         name, words = "attach", ["attach"]
+    elif name == "help":  # as in git and docker: `jaxtop help run` is `jaxtop run --help`
+        words = [*words[words.index(name) + 1 :][:1], "--help"]
+        name = _name_in(words)
     parser = _parser(name)
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
@@ -134,7 +137,7 @@ def _with_commands(
     wanted: Collection[str],
 ) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     parser = _Parser(prog="jaxtop", description=_SUMMARY)
-    parser.add_argument("--version", action="version", version=f"jaxtop {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"jaxtop {__version__}")
     parser.add_argument(
         "--man", action=_Manual, nargs=0, help="print the manual page: jaxtop --man | man -l -"
     )

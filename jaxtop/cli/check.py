@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.cli import replay, settings, targets
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.formats import add_formats
 from jaxtop.cli.snapshot import complaints, gather, watch
 from jaxtop.cli.words import legible, number
 from jaxtop.clock import steady
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from jaxtop.model import Cluster
 
 NOT_REACHED = 3
+FORMATS = ("text", "json", "markdown")
 # Most rules report after a few seconds, and few hosts need as long to answer.
 USUAL_WAIT, LONGEST_GATHERING = 15.0, 5.0
 # A run in which nothing is found is watched for at least this many seconds: most rules must hold for a while.
@@ -32,9 +34,7 @@ _SECONDS = number("between 0 and 3600 seconds", 0, 3600)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser, "recordings or folders of them")
     parser.set_defaults(with_ended=True)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print a JSON object")
-    form.add_argument("--markdown", action="store_true", help="print Markdown, for chats and builds")
+    add_formats(parser, FORMATS)
     parser.add_argument(
         "--wait",
         type=_SECONDS,
@@ -116,9 +116,9 @@ def _is_enough(cluster: Cluster, since: float) -> bool:
 def _print(checkup: Checkup, arguments: argparse.Namespace) -> None:
     from jaxtop.export import check
 
-    if arguments.json:
+    if arguments.format == "json":
         text = check.to_json(checkup)
-    elif arguments.markdown:
+    elif arguments.format == "markdown":
         text = check.to_markdown(checkup)
     else:
         text = check.to_text(checkup, coloured=_takes_colours())

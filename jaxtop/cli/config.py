@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -36,11 +37,22 @@ def main(arguments: argparse.Namespace) -> int:
             "settings": [dict(zip(names, row, strict=True)) for row in rows],
         }
         print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        _print_ignored()
         return 0
     there = "" if loaded.path is not None and loaded.path.exists() else " (not there)"
     print(f"file: {loaded.path or 'none, because there is no home folder'}{there}\n")
     print("\n".join(aligned([("SETTING", "VALUE", "FROM", "MEANING"), *rows])))
+    _print_ignored()
     return 0
+
+
+def _print_ignored() -> None:
+    """Print the variables of the agent whose values cannot be used."""
+    from jaxtop_agent.core import settings as of_agent  # the part of the agent that needs no JAX
+
+    sys.stdout.flush()
+    for each in of_agent.read().ignored:
+        print(f"jaxtop: {each}", file=sys.stderr)
 
 
 def _rows(loaded: settings.Settings) -> Iterator[tuple[str, str, str, str]]:

@@ -148,6 +148,15 @@ def _run_files() -> Iterator[Finding]:
         for source, state in each.hello.sources.items():
             if state.startswith("off"):
                 yield Finding(f"pid {each.hello.pid}", NOTE, f"{source} is {state}")
+            elif state.startswith("ignored: "):
+                yield Finding(f"pid {each.hello.pid}", NOTE, state.removeprefix("ignored: "))
+
+
+def _settings() -> Iterator[Finding]:
+    """Check the variables that set the agent, as an agent that is started here would read them."""
+    from jaxtop_agent.core import settings  # the part of the agent that needs no JAX
+
+    yield from (Finding("settings", NOTE, each) for each in settings.read().ignored)
 
 
 def _costs(reports: list[costs.CostReport]) -> Iterator[Finding]:
@@ -269,6 +278,6 @@ def _home() -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    _versions, _encryption, _key, _home, _run_files, _room, _port, _injection, _jax, _hardware, _stand_ins,
-    _demo,
+    _versions, _encryption, _key, _home, _settings, _run_files, _room, _port, _injection, _jax, _hardware,
+    _stand_ins, _demo,
 )  # fmt: skip

@@ -5,10 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
     from jaxtop.model import Cluster
 
 JSON = "json"
 FORMATS = (JSON, "csv", "openmetrics")
+
+
+def add_formats(parser: argparse.ArgumentParser, formats: Sequence[str], of: str = "") -> None:
+    """Add --format, of which the first format is the default, and for each format a flag of its name.
+
+    `of` says what is printed, if the command does not always print it: then there is no default.
+    """
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--format",
+        choices=formats,
+        default=None if of else formats[0],
+        help=f"output format{of} (default: {formats[0]})",
+    )
+    for each in formats:
+        form.add_argument(
+            f"--{each}", dest="format", action="store_const", const=each, help=f"the same as --format {each}"
+        )
 
 
 def written(form: str, cluster: Cluster, at: float) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jaxtop import times
 from jaxtop.cli import processes, settings, terminal, web
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.formats import FORMATS, written
+from jaxtop.cli.formats import FORMATS, add_formats, written
 from jaxtop.cli.look import look_of
 from jaxtop.cli.output import ProgressLine, new_file
 from jaxtop.cli.words import legible, number, size
@@ -44,9 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--loop", action="store_true", help="restart at the end")
     parser.add_argument("--at", metavar="T", help="print this moment instead of opening the app")
-    parser.add_argument(
-        "--format", choices=FORMATS, default="json", help="output format of --at (default: json)"
-    )
+    add_formats(parser, FORMATS, " of --at, or without it of the last moment")
     parser.add_argument(
         "--export",
         nargs="+",
@@ -63,15 +61,17 @@ def main(arguments: argparse.Namespace) -> int:
     files = [*(arguments.file or ()), *more]
     if not files:
         raise UserError("give the FILE to replay; see jaxtop replay --help")
-    if arguments.at is not None and form is not None:
-        raise UserError("--at prints one moment, --export all of them: give only one")
+    is_moment = arguments.at is not None or arguments.format is not None
+    if is_moment and form is not None:
+        raise UserError("--at and --format print one moment, --export all of them: give only one")
     is_served = web.is_asked(arguments)
-    if is_served and (arguments.at is not None or form is not None):
+    if is_served and (is_moment or form is not None):
         raise UserError("--web shows the app, --at and --export print text: give only one")
     with opened(files) as (session, span):
         start = None if arguments.start is None else time_in(arguments.start, span)
-        if arguments.at is not None:
-            _print_moment(session, time_in(arguments.at, span), arguments.format)
+        if is_moment:
+            at = span[1] if arguments.at is None else time_in(arguments.at, span)
+            _print_moment(session, at, arguments.format or FORMATS[0])
         elif out is not None:
             _write_json(session, start, arguments.step, out)
         elif form is not None:

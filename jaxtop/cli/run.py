@@ -87,6 +87,9 @@ def given(arguments: argparse.Namespace) -> dict[str, object]:
 
 def _warnings(arguments: argparse.Namespace) -> Iterator[str]:
     """Yield what the agent will not be able to do on this machine: no reason to refuse the script."""
+    from jaxtop_agent.core import settings  # the part of the agent that needs no JAX
+
+    yield from settings.read(interval=arguments.interval).ignored
     if arguments.bind and arguments.bind != "auto":
         try:
             with socket.socket() as trial:

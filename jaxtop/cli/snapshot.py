@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from jaxtop.cli import settings, targets
-from jaxtop.cli.formats import FORMATS, JSON, written
+from jaxtop.cli.formats import FORMATS, add_formats, written
 from jaxtop.cli.words import legible, number
 from jaxtop.clock import steady
 from jaxtop.model import Cluster, State, host_views, hosts, runs
@@ -29,7 +29,7 @@ _SECONDS = number("between 0 and 3600 seconds", 1e-6, 3600)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser)
-    parser.add_argument("--format", choices=FORMATS, default=JSON, help="output format (default: json)")
+    add_formats(parser, FORMATS)
     parser.add_argument(
         "--wait", type=_SECONDS, default=5.0, metavar="S", help="seconds to wait for slow hosts (default: 5)"
     )

@@ -13,7 +13,7 @@ from jaxtop import __version__
 from jaxtop.export.findings import as_value
 from jaxtop.model import RULES_BY_NAME, Severity, findings, runs
 from jaxtop.model.crashes import ended_at, exit_status
-from jaxtop.model.findings.coverage import NOT_CHECKED, Coverage, coverage
+from jaxtop.model.findings.coverage import HEALTHY, NOT_CHECKED, Coverage, coverage
 from jaxtop.model.findings.words import costs
 from jaxtop.names import legible
 from jaxtop.times import timestamp
@@ -57,12 +57,13 @@ class Checkup:
 
     @property
     def about(self) -> str:
-        """Which rules were checked; before that when the runs ended and how, unless one of them goes on."""
-        if not self.runs or not all(run.has_ended for run in self.runs):
-            return self.coverage.in_words
-        members = [view.host for run in self.runs for view in run.hosts]
-        at = _time(max(map(ended_at, members)), self.at)
-        return f"ended at {at}, exit status {exit_status(members)}; {self.coverage.in_words}"
+        """When the runs ended and how, unless one goes on; then why rules could not be checked; or empty."""
+        words = []
+        if self.runs and all(run.has_ended for run in self.runs):
+            members = [view.host for run in self.runs for view in run.hosts]
+            at = _time(max(map(ended_at, members)), self.at)
+            words.append(f"ended at {at}, exit status {exit_status(members)}")
+        return "; ".join(filter(None, (*words, self.coverage.why_not)))
 
     def name_of(self, run_id: str) -> str:
         """Return the name of a run that people use."""
@@ -75,12 +76,10 @@ class Checkup:
 
     @property
     def verdict(self) -> str:
-        """How many findings there are of each severity; with infos alone it is healthy."""
+        """How many findings there are of each severity, and how much was checked; with infos, healthy."""
         counts = {each: sum(found.severity is each for found in self.findings) for each in Severity}
         words = [_counted(count, severity) for severity, count in counts.items() if count]
-        if not self.checked and not words:
-            return "not checked"
-        return ", ".join(words if self.status else ["healthy", *words])
+        return self.coverage.after(", ".join(words if self.status else [HEALTHY, *words]))
 
     @property
     def coverage(self) -> Coverage:
@@ -89,7 +88,7 @@ class Checkup:
 
 def to_text(checkup: Checkup, *, coloured: bool = False) -> str:
     """Return one line on the whole, and a block for each finding."""
-    lines = [f"{legible(checkup.title)}: {checkup.verdict}; {legible(checkup.about)}"]
+    lines = [legible("; ".join(filter(None, (f"{checkup.title}: {checkup.verdict}", checkup.about))))]
     for each in checkup.findings:
         head = f"{each.severity.sign} {each.severity.value}"
         if coloured:
@@ -101,7 +100,8 @@ def to_text(checkup: Checkup, *, coloured: bool = False) -> str:
 
 def to_markdown(checkup: Checkup) -> str:
     """Return the same for a chat or the summary of a build."""
-    lines = [f"**{_escaped(checkup.title)}: {checkup.verdict}**; {_escaped(checkup.about)}"]
+    about = f"; {checkup.about}" * bool(checkup.about)
+    lines = [f"**{_escaped(checkup.title)}: {checkup.verdict}**{_escaped(about)}"]
     for each in checkup.findings:
         lines += [
             "",
@@ -117,17 +117,25 @@ def to_json(checkup: Checkup) -> str:
         "jaxtop": __version__,
         "at": timestamp(checkup.at),
         "status": checkup.status,
+        "verdict": checkup.verdict,
         "runs": [
             {"id": run.id, "name": run.name, "process_count": run.process_count, **_ended(run)}
             for run in checkup.runs
         ],
         "findings": [as_value(each, checkup.at) for each in checkup.findings],
+        **of_rules(checkup),
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def of_rules(checkup: Checkup) -> dict[str, Any]:
+    """Return which rules were checked in every run, and why the others were not, as they stand in JSON."""
+    return {
         "checked": checkup.checked,
         "unchecked": [
             {"run": run, "rule": rule, "reason": reason} for (run, rule), reason in checkup.unchecked.items()
         ],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
 def _ended(run: Run) -> dict[str, Any]:

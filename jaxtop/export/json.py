@@ -10,8 +10,9 @@ from jaxtop import __version__
 from jaxtop.export import compiles as of_compiles
 from jaxtop.export import findings as of_findings
 from jaxtop.export import operations as of_operations
+from jaxtop.export.check import Checkup, of_rules
 from jaxtop.export.readings import OF_DEVICES, of_device, of_host, of_step, percent, readings, slowed
-from jaxtop.model import EMPTY_HOST, Part, arrays, findings, meshes, programs, runs, scaled, step_of, steps_of
+from jaxtop.model import EMPTY_HOST, Part, arrays, meshes, programs, runs, scaled, step_of, steps_of
 from jaxtop.model.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares
 from jaxtop.model.parts import NAMES as PART_NAMES
 from jaxtop.model.parts import parts
@@ -44,13 +45,16 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
     lateness = ("last", "instances", "late_us")
     of_agents = parts(cluster, now)
     times = of_operations.times(cluster, now, probe)
+    checkup = Checkup.of(cluster, now)
     late = {each.agent: _fields(each, lateness) for each in lateness_of_hosts(cluster)}
     return {
         "schema": SCHEMA,
         "jaxtop": __version__,
         "at": timestamp(now),
         "runs": [_fields(run, ("id", "name", "process_count")) for run in runs(cluster, now)],
-        "findings": [of_findings.as_value(each, now) for each in findings(cluster)],
+        "verdict": checkup.verdict,
+        "findings": [of_findings.as_value(each, now) for each in checkup.findings],
+        **of_rules(checkup),
         "hosts": [
             {**_host(each, now, of_agents), "late": late.get(each.view.host.agent)}
             for each in readings(cluster, now)
@@ -240,6 +244,7 @@ def _program(
         "flops_at_least": None if program.flops is None else program.flops_at_least,
         **_fields(program, _SIZES_OF_PROGRAM),
         **_fields(view, ("headroom_bytes", "launches", "launches_per_second")),
+        "function_launches": view.function_launches,
         "function_launches_per_second": view.function_per_second,
         **_fields(view, ("variants", "compiles", "compile_ms")),
         "recompiling": view.is_recompiling,

@@ -60,7 +60,7 @@ def summary(cluster: Cluster, now: float) -> Summary:
     return Summary(
         legible(checkup.title),
         tuple(_facts(cluster, now)),
-        f"{checkup.verdict}; {checkup.coverage.in_short}",
+        checkup.verdict,
         checkup.findings,
     )
 

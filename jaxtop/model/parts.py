@@ -64,6 +64,19 @@ class Parts(NamedTuple):
 NAMES = ("compute", "communication", "waiting", "host_gap", "unknown")
 
 
+def has_current_windows(host: Host) -> bool:
+    """Return whether a window has shown launches since the rhythm of the steps last changed.
+
+    Until then the parts of a host rest on launches of the earlier steps.
+    """
+    return _timed_ms(host) >= changed_ms(host.pulse)
+
+
+def _timed_ms(host: Host) -> int:
+    """Return when the last window began whose launches were timed."""
+    return max((each.at_ms for each in host.launched.values() if each.times), default=0)
+
+
 class _Launch(NamedTuple):
     """The mean times of a launch of one program on one host, in seconds; the exposed time may be unknown."""
 
@@ -155,7 +168,7 @@ def _measured(host: Host, waited: Mapping[ProgramKey, Mapping[int, int]]) -> _Me
         idle_share(host.window.launches)
         if len(spans) < MOST_LAUNCHES and host.window.at_ms >= changed_ms(host.pulse)
         else None,
-        max((each.at_ms for each in host.launched.values() if each.times), default=0),
+        _timed_ms(host),
     )
 
 

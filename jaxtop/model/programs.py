@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,7 @@ from jaxtop.model.loaded_programs import differing, identity, loaded, most, unli
 from jaxtop.model.rates import program_of, rates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from jaxtop import wire
     from jaxtop.model.compiles import Cause
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 class ProgramView:
     """A program of a run, merged over all processes that loaded it; the bytes are those of one device.
 
-    Launches are counted by function: `launches` covers all programs of this name. Windows of the profiler
-    split the rate over these programs; `launches_per_second` is None where they do not. `function_per_second`
-    is the rate of the function. Figures of several processes are not added up, because the processes launch
-    together: the highest figure counts.
+    Launches are counted by function: `function_launches` and `function_per_second` cover all programs of this
+    name. `launches` is None where a process has several of them. Windows of the profiler split the rate over
+    these programs; `launches_per_second` is None where they do not. Figures of several processes are not
+    added up, because the processes launch together: the highest figure counts.
     """
 
     run: str
@@ -47,6 +47,7 @@ class ProgramView:
     free_bytes: int | None
     # Agents that loaded a different program of this name, though all must run the same.
     differs: tuple[str, ...]
+    function_launches: int | None = None
     function_per_second: float | None = None
     # In which figures they differ.
     unlike: str = ""
@@ -101,7 +102,8 @@ def programs(cluster: ClusterState, now: float) -> list[ProgramView]:
     for each in merged:
         for group in each.groups:
             if id(group) not in figures:
-                figures[id(group)] = _figures([by_agent[host.agent] for host in group.members])
+                views_of_group = [by_agent[host.agent] for host in group.members]
+                figures[id(group)] = _figures(group.programs, views_of_group)
         of_groups = [figures[id(group)] for group in each.groups]
         name = each.program.name
         others_of, words = differs.get((each.run, identity(each.program)), ((), ""))
@@ -112,7 +114,7 @@ def programs(cluster: ClusterState, now: float) -> list[ProgramView]:
                 function=names.function_of(name),
                 agents=each.agents,
                 variants=variants[each.run, name],
-                launches=most(group.launches.get(name) for group in of_groups),
+                launches=most(g.launches.get(name) for g in of_groups if name not in g.shared),
                 launches_per_second=most(
                     group.program_rates.get((name, each.program.fingerprint)) for group in of_groups
                 ),
@@ -122,6 +124,7 @@ def programs(cluster: ClusterState, now: float) -> list[ProgramView]:
                 free_bytes=min((g.free for g in of_groups if g.free is not None), default=None),
                 differs=others_of,
                 unlike=words,
+                function_launches=most(group.launches.get(name) for group in of_groups),
                 function_per_second=most(group.rates.get(name) for group in of_groups),
                 lost_ms=most(group.lost_ms.get(name) for group in of_groups),
                 cause=_latest(cause_of(group.compilations, name) for group in of_groups),
@@ -141,6 +144,8 @@ def launched_lately(host: Host) -> set[str]:
 class _Figures(NamedTuple):
     """The figures of a group of processes: those of its programs by name, and its fullest device."""
 
+    # The names that several of its programs have.
+    shared: frozenset[str]
     launches: dict[str, int]
     rates: dict[str, float]
     program_rates: dict[tuple[str, str | None], float]
@@ -152,7 +157,7 @@ class _Figures(NamedTuple):
     compilations: tuple[wire.Compilation, ...]
 
 
-def _figures(members: list[HostView]) -> _Figures:
+def _figures(listed: Sequence[wire.Program], members: list[HostView]) -> _Figures:
     launches: dict[str, int] = {}
     of_names: dict[str, float] = {}
     of_programs: dict[tuple[str, str | None], float] = {}
@@ -177,8 +182,17 @@ def _figures(members: list[HostView]) -> _Figures:
         for name, took in lost_ms(view.host.programs.lines).items():
             lost[name] = max(took, lost.get(name, 0))
         compilations = max(compilations, view.host.programs.compilations, key=_last_at)
+    often = Counter(each.name for each in {identity(each): each for each in listed}.values())
     return _Figures(
-        launches, of_names, of_programs, compiles, recompiling, min(free, default=None), lost, compilations
+        frozenset(name for name, count in often.items() if count > 1),
+        launches,
+        of_names,
+        of_programs,
+        compiles,
+        recompiling,
+        min(free, default=None),
+        lost,
+        compilations,
     )
 
 

@@ -57,7 +57,7 @@ def _follow(
         now = time.time()
         if output.began is not None and not has_begun:
             has_begun = True
-            follower.begin()
+            follower.begin(output.began)
         begin = (output.steps[0][0] if output.steps else None) if fault is None else output.began
         if begin is None:
             if now - started > STARTS_WITHIN or hosts[0].poll() is not None:

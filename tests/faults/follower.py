@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,9 @@ class Follower:
         self.last: dict[tuple[str, str, str], Finding] = {}
         # When a finding first cost far more than at first.
         self.grew: dict[tuple[str, str, str], float] = {}
-        self._of_healthy: set[tuple[str, str, str]] = set()
+        # What was so before the fault began, though it may have been reported later.
+        self.of_healthy: set[tuple[str, str, str]] = set()
+        self._began = -math.inf
 
     def look(self, seconds: float) -> None:
         """Follow the run for this long."""
@@ -45,6 +48,8 @@ class Follower:
             for frame in self._source.poll(left):
                 self.cluster.feed(frame)
         for each in findings(self.cluster):
+            if each.key not in self.first and each.since < self._began - 1:
+                self.of_healthy.add(each.key)
             self.first.setdefault(each.key, (time.time(), each))
             self.last[each.key] = each
             before, now = self.first[each.key][1].cost, each.cost
@@ -55,15 +60,16 @@ class Follower:
             if any(one and other and other > GROWN * one for one, other in grown):
                 self.grew.setdefault(each.key, time.time())
 
-    def begin(self) -> None:
-        """Count the present findings as those of the healthy run."""
-        self.first = {key: (at, self.last[key]) for key, (at, _) in self.first.items()}
-        self._of_healthy = set(self.first)
+    def begin(self, at: float) -> None:
+        """Count the present findings as those of the healthy run: the fault began at this time."""
+        self.first = {key: (first_at, self.last[key]) for key, (first_at, _) in self.first.items()}
+        self.of_healthy = {key for key, (first_at, _) in self.first.items() if first_at < at - 1}
+        self._began = at
         self.grew.clear()
 
     def before(self, finding: Finding) -> Finding | None:
         """Return what was reported of the same subject when the fault began; None if nothing was."""
-        return self.first[finding.key][1] if finding.key in self._of_healthy else None
+        return self.first[finding.key][1] if finding.key in self.of_healthy else None
 
     def close(self) -> None:
         if self._source is not None:

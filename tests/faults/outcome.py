@@ -49,7 +49,7 @@ def findings_about(fault: type[Fault], follower: Follower, output: Output) -> It
     began = output.began or float("inf")
     for key, last in follower.last.items():
         at = follower.first[key][0]
-        if at < began - 1:
+        if key in follower.of_healthy:
             at = follower.grew.get(key, 0.0)  # it says the same of the healthy run, but less of it
         if at >= began - 1 and is_about(fault, last):
             yield at, last

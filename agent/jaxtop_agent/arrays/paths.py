@@ -48,6 +48,8 @@ class Path(msgspec.Struct, gc=False, eq=False):
     shown: Path | None = None
     # Up to this census the place is skipped, because it held many objects and no array.
     barren_until: int = 0
+    # For how many censuses it was skipped last.
+    skipped: int = 0
 
     def add(self, key: Any, within: Container) -> Path:
         """Create the place of a child that has none yet."""
@@ -71,8 +73,9 @@ class Path(msgspec.Struct, gc=False, eq=False):
         if self.role in (GRADIENTS, OPTIMIZER):
             # An optimizer object may hold the model, as `optimizer.model`. Deeper inside, a tree with the
             # shape of the model holds moments or gradients.
-            is_object = self.parent is None and within.access == ATTRIBUTE and within.role is None
-            if is_object and by_name == PARAMETERS:
+            is_outermost = self.parent is None or self.parent.role != self.role
+            is_object = within.access == ATTRIBUTE and within.role is None
+            if is_outermost and is_object and by_name == PARAMETERS:
                 return by_name
             return within.role if within.role == OPTIMIZER else self.role
         return within.role or by_name or self.role

@@ -30,7 +30,8 @@ REGISTERED = "agent.watch"
 MOST_PATHS = 30_000
 # After this many objects of one variable the walk continues with the next.
 MOST_VISITED = 300_000
-# A variable with more than BARREN objects and no array is skipped for BARREN_FOR censuses.
+# A variable with more than BARREN objects and no array is skipped for one census, then for twice as many, up
+# to BARREN_FOR: a model may be empty only for the moment.
 BARREN, BARREN_FOR = 500, 10
 # The number of generators' arrays that are remembered.
 MOST_REMEMBERED = 1000
@@ -117,8 +118,9 @@ class Walk:
             visited = self._walk(path)
             if path.ends is None or any(map(operator.is_not, path.ends, self._ends)):
                 path.ends, path.renewed = tuple(self._ends), self._census
-            if visited > BARREN and len(self._named) == before:
-                path.barren_until = self._census + BARREN_FOR
+            is_barren = visited > BARREN and len(self._named) == before
+            path.skipped = min(BARREN_FOR, 2 * path.skipped or 1) if is_barren else 0
+            path.barren_until = self._census + path.skipped
         self._recall()
 
     def _remember(self, generators: list[Path]) -> None:

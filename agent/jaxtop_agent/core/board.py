@@ -157,6 +157,10 @@ class Board:
         """Send an event."""
         self.send(wire.Event(now_ms(), severity, kind, text))
 
+    def switch_off(self, source: str, error: BaseException) -> None:
+        """Show a source as off, with the reason."""
+        self.sources[source] = reason(error)
+
     def peer(self) -> wire.Peer:
         """Return this agent's entry in the roster."""
         own = self.identity

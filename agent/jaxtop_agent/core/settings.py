@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jaxtop import debuglog
+from jaxtop.names import legible, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # When profiler windows are taken to measure collectives.
 POLICIES = ("auto", "sampled", "on request", "off")
+OFF, ON = ("0", "off", "false", "no"), ("1", "on", "true", "yes")
 
 SHORTEST_INTERVAL, USUAL_INTERVAL, LONGEST_INTERVAL = 0.1, 1.0, 60.0
 # How many minutes the black box keeps; 0 keeps everything.
 MINUTES = 10
+MOST_MINUTES, MOST_FLOPS = 1e6, 1e18
+# The source under which viewers read which settings were ignored, and the length of a value there.
+SOURCE, LONGEST_VALUE = "settings", 40
 
 
 class Settings(NamedTuple):
@@ -26,26 +36,44 @@ class Settings(NamedTuple):
     record_minutes: int = MINUTES
     # The peak rate of each device in operations per second, where the user overrides our table.
     peak_flops: int | None = None
+    # Viewers may look, but not act.
+    read_only: bool = False
+    # A sentence for each value that cannot be used: why, and what is used instead.
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """What viewers are told of ignored values, among the states of the sources."""
+        return {SOURCE: f"ignored: {'; '.join(self.ignored)}"} if self.ignored else {}
 
 
 def read(
-    name: str | None,
-    bind: str | None,
-    interval: float | None,
+    name: str | None = None,
+    bind: str | None = None,
+    interval: float | None = None,
     collectives: str | None = None,
     record: str | os.PathLike[str] | None = None,
 ) -> Settings:
-    """Return the settings in force; an invalid value counts as missing."""
-    return Settings(
-        on=os.environ.get("JAXTOP", "1").strip().lower() not in {"0", "off", "false", "no"},
+    """Return the settings in force; a value that cannot be used counts as missing, and is noted."""
+    given = _Given({"interval": interval, "collectives": collectives})
+    settings = Settings(
+        on=given.flag("JAXTOP", otherwise=True),
         name=name or os.environ.get("JAXTOP_NAME") or None,
         bind=bind or os.environ.get("JAXTOP_BIND") or "auto",
-        interval=bounded(interval if interval is not None else _number("JAXTOP_INTERVAL", USUAL_INTERVAL)),
-        collectives=_policy(collectives or os.environ.get("JAXTOP_COLLECTIVES", "")),
+        interval=given.number(
+            "JAXTOP_INTERVAL", USUAL_INTERVAL, SHORTEST_INTERVAL, LONGEST_INTERVAL, "interval"
+        ),
+        collectives=given.policy("JAXTOP_COLLECTIVES", "collectives"),
         record=record or os.environ.get("JAXTOP_RECORD") or None,
-        record_minutes=max(0, round(_number("JAXTOP_RECORD_MINUTES", MINUTES))),
-        peak_flops=round(peak) if 0 < (peak := _number("JAXTOP_PEAK_FLOPS", 0)) < 1e18 else None,
+        record_minutes=round(given.number("JAXTOP_RECORD_MINUTES", MINUTES, 0, MOST_MINUTES)),
+        peak_flops=round(given.number("JAXTOP_PEAK_FLOPS", 0, 0, MOST_FLOPS)) or None,
+        # An unclear value forbids: a viewer that may too much does more harm than one that may too little.
+        read_only=given.flag("JAXTOP_READONLY", otherwise=bool(os.environ.get("JAXTOP_READONLY"))),
+        ignored=tuple(given.ignored),  # the last field: those above add to it
     )
+    for each in settings.ignored:
+        debuglog.warning("settings", each)
+    return settings
 
 
 def bounded(interval: float) -> float:
@@ -53,13 +81,53 @@ def bounded(interval: float) -> float:
     return min(max(finite, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 
 
-def _policy(given: object) -> str:
-    named = str(given).strip().lower()
-    return named if named in POLICIES else POLICIES[0]
+class _Given:
+    """What the call and the environment set; notes what cannot be used."""
 
+    def __init__(self, arguments: Mapping[str, object]) -> None:
+        self._arguments = arguments
+        self.ignored: list[str] = []
 
-def _number(variable: str, default: float) -> float:
-    try:
-        return float(os.environ[variable])
-    except (KeyError, ValueError):
-        return default
+    def flag(self, variable: str, *, otherwise: bool) -> bool:
+        word = os.environ.get(variable, "").strip().lower()
+        if word and word not in OFF + ON:
+            self._ignore(variable, word, "neither 1 nor 0", ON[0] if otherwise else OFF[0])
+        return word in ON if word in OFF + ON else otherwise
+
+    def number(
+        self, variable: str, usual: float, least: float, most: float, argument: str | None = None
+    ) -> float:
+        """Return the number, moved into its bounds if there is a usual one; else the usual one."""
+        name, value = self._value(variable, argument)
+        if value is None or value == "":
+            return usual
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if math.isnan(number):
+            self._ignore(name, value, "not a number", f"{usual:g}" if usual else "none")
+            return usual
+        used = min(max(number, least), most)
+        if used == number:
+            return number
+        used = used if usual else usual
+        self._ignore(name, value, f"not between {least:g} and {most:g}", f"{used:g}" if usual else "none")
+        return used
+
+    def policy(self, variable: str, argument: str) -> str:
+        name, value = self._value(variable, argument)
+        word = str(value or "").strip().lower()
+        if word and word not in POLICIES:
+            self._ignore(name, value, f"not one of {', '.join(POLICIES)}", POLICIES[0])
+        return word if word in POLICIES else POLICIES[0]
+
+    def _value(self, variable: str, argument: str | None) -> tuple[str, Any]:
+        """Return the value of the argument, else of the variable, with the name to call it by."""
+        passed = self._arguments.get(argument or "")
+        return (f"{argument}=", passed) if passed is not None else (variable, os.environ.get(variable))
+
+    def _ignore(self, name: str, value: object, why: str, used: str) -> None:
+        sign = "" if name.endswith("=") else "="
+        shown = shorten(legible(repr(value)), LONGEST_VALUE)
+        self.ignored.append(f"{name}{sign}{shown} is {why}; {used} is used")

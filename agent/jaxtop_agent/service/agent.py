@@ -41,7 +41,7 @@ class Agent:
     """Waits for JAX, then starts the publisher, the sampler and the registrar."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self._settings, self.ignored = settings, settings.ignored
         self.pid = os.getpid()
         self._workers: list[Worker] = []
         self._board: Board | None = None
@@ -77,6 +77,7 @@ class Agent:
     def _begin(self) -> None:
         # This runs on the user's thread, inside `import jax` or `agent.start()`: no exception may leave it.
         try:
+            room.require_address_space(THREADS)
             hooks = self._hooks = Hooks()
             hooks.install()
             import psutil  # imported on our own thread, it would register that thread with `threading`  # noqa: F401
@@ -148,12 +149,15 @@ class Agent:
         hardware.prepare()
         settings = self._settings
         board = self._board = Board(
-            identify(settings.name), interval=settings.interval, peak_flops=settings.peak_flops
+            identify(settings.name),
+            interval=settings.interval,
+            peak_flops=settings.peak_flops,
+            sources=settings.sources,
         )
         hooks = self._hooks
         assert hooks is not None
         hooks.attach(board)
-        black_box = self._black_box = self._recorder(board)
+        black_box = self._black_box = self._recorder(board, settings)
         stalls = Stalls(board, hooks, self.progress, self._own_idents)
         publisher = self._publisher = Publisher(
             board,
@@ -161,7 +165,7 @@ class Agent:
             stalls,
             self._own_threads,
             bind=settings.bind,
-            read_only=os.environ.get("JAXTOP_READONLY", "") not in {"", "0"},
+            read_only=settings.read_only,
             black_box=black_box,
         )
         sampled = collectors.sampled(self.watched, hooks.launched, self.progress, self._own_threads)
@@ -184,11 +188,9 @@ class Agent:
         for worker in self._workers:
             worker.start()
 
-    def _recorder(self, board: Board) -> BlackBox | None:
+    def _recorder(self, board: Board, settings: Settings) -> BlackBox | None:
         """Return the black box if one is requested; None if it is not, or cannot be created."""
-        from jaxtop_agent.core.board import reason
-
-        if self._settings.record is None:
+        if settings.record is None:
             return None
         try:
             import mcap.data_stream  # here, where no fork can interrupt it
@@ -197,21 +199,19 @@ class Agent:
 
             from jaxtop_agent.blackbox import BlackBox
 
-            return BlackBox(board, self._settings.record, self._settings.record_minutes)
+            return BlackBox(board, settings.record, settings.record_minutes)
         except Exception as error:
             debuglog.warning("agent", "the black box cannot be created", error=error)
-            board.sources["recording"] = reason(error)
+            board.switch_off("recording", error)
             return None
 
     def _failure(self, name: str) -> Callable[[BaseException], None]:
-        from jaxtop_agent.core.board import reason
-
         def note(error: BaseException) -> None:
             debuglog.warning("agent", f"the thread {name!r} ended", error=error)
             board = self._board
             if board is None:
                 return
-            board.sources[name] = reason(error)
+            board.switch_off(name, error)
             if name == "publisher":  # no viewer can connect any more: stop everything
                 self._explain(error)
                 self.progress.close()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from jaxtop import debuglog, keys, runfiles, transport, wire
 from jaxtop.clock import now_ms
-from jaxtop_agent.core.board import Board, reason
 from jaxtop_agent.core.settings import bounded
 from jaxtop_agent.programs import fitting
 from jaxtop_agent.service import addresses, ending
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop_agent.blackbox import BlackBox
+    from jaxtop_agent.core.board import Board
     from jaxtop_agent.stalls.watch import Stalls
 
 READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
@@ -148,7 +148,7 @@ class Publisher:
             self._open(server, wider)
         except Exception as error:  # viewers on this machine are still served
             debuglog.warning("publisher", f"cannot serve on {wider}", error=error)
-            self._board.sources["network"] = reason(error)
+            self._board.switch_off("network", error)
 
     def _welcome(self, server: transport.Server, came: bool) -> None:
         before, self._board.viewers = self._board.viewers, server.viewers

@@ -13,10 +13,10 @@ import msgspec
 from jaxtop import debuglog
 from jaxtop.wire import Peer, Roster
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.board import Board, reason
 from jaxtop_agent.core.waiting import wait
 
 if TYPE_CHECKING:
+    from jaxtop_agent.core.board import Board
     from jaxtop_agent.profiler.offset import ClockOffset
 
 PREFIX = "jaxtop/v1/"
@@ -49,7 +49,7 @@ class Registrar:
                     self._clock.refresh(board)
             except Exception as error:
                 debuglog.warning("registrar", "the roster cannot be exchanged", error=error)
-                board.sources["roster"] = reason(error)
+                board.switch_off("roster", error)
             asked = wait(board.registrar_bell, LONGEST_PAUSE if complete else pause)
             pause = FIRST_PAUSE if asked else min(pause * 2, LONGEST_PAUSE)
 

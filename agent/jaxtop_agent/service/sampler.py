@@ -108,7 +108,7 @@ class Sampler:
             return jaxprivate.default_client()
         except Exception as error:  # JAX may keep its backends elsewhere; figures of the machine still work
             debuglog.warning("sampler", "the backends cannot be found", error=error)
-            self._board.sources["devices"] = reason(error)
+            self._board.switch_off("devices", error)
             return None
 
     def _ask(self, turn: _Turn, client: Any, interval: float) -> None:

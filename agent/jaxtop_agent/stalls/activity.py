@@ -17,7 +17,6 @@ from jaxtop.names import shorten
 from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
 from jaxtop_agent.arrays import origins, running
 from jaxtop_agent.core import threads
-from jaxtop_agent.core.board import reason
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.machine import basics
 from jaxtop_agent.stalls import calls, stacks
@@ -91,7 +90,7 @@ class MainThread:
                 self._look(time.monotonic())
         except Exception as error:
             debuglog.warning(NAME, "the main thread is not sampled any more", error=error)
-            board.sources[NAME] = reason(error)
+            board.switch_off(NAME, error)
 
     def _look(self, now: float) -> None:
         read = _read(self._hooks)

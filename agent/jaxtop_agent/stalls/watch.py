@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from jaxtop import debuglog, wire
 from jaxtop.clock import now_ms
 from jaxtop.names import program_of
-from jaxtop_agent.core.board import Board, reason
 from jaxtop_agent.stalls import stacks
 from jaxtop_agent.stalls.caught import Caught
 from jaxtop_agent.stalls.launch_gaps import LaunchGaps, LongGap, Lull
@@ -17,6 +16,7 @@ from jaxtop_agent.stalls.launch_gaps import LaunchGaps, LongGap, Lull
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.jax import Hooks
     from jaxtop_agent.steps.progress import Progress
 
@@ -137,7 +137,7 @@ class Stalls:
         debuglog.warning("publisher", "stalls cannot be detected any more", error=error)
         self._is_broken = True
         self.stall = self.lull = None
-        self._board.sources[NAME] = reason(error)
+        self._board.switch_off(NAME, error)
 
 
 def _wall_ms(at: float, now: float) -> int:

@@ -30,27 +30,45 @@ AS_LONG = 0.4
 COMPARED = 64
 
 
-def changed_at(steps: Sequence[float], start: int, end: int) -> int | None:
+def may_change(steps: Sequence[float], new: int) -> bool:
+    """Return whether the rhythm may have changed at one of the new steps: there are steps that differ."""
+    compared = steps[max(0, len(steps) - new - MOST_COMPARED) :]
+    return bool(compared) and max(compared) - min(compared) > AT_LEAST_NS
+
+
+def changed_at(steps: list[float], start: int, end: int) -> int | None:
     """Return the index of the first step of a new rhythm, from the steps between; None if it is the same.
 
-    This is asked at every new step, so it looks at few of them.
+    This is asked at every new step, so it looks at few of them, and sorts only where the answer is open.
     """
     last = steps[max(start, end - IN_A_ROW) : end]
-    before = sorted(steps[max(start, end - IN_A_ROW - MOST_BEFORE) : end - len(last)])
+    before = steps[max(start, end - IN_A_ROW - MOST_BEFORE) : end - len(last)]
     if len(before) < FEWEST_BEFORE:
         return None
-    is_new = _differs(last, before[len(before) // 4], before[-1 - len(before) // 4])
+    is_new = None
+    if _may_differ(last, min(before), max(before)):
+        before.sort()
+        is_new = _differs(last, before[len(before) // 4], before[-1 - len(before) // 4])
     if is_new is not None:
         first = end - IN_A_ROW
         while first > start and is_new(steps[first - 1]):
             first -= 1
         return first if first > start else None
-    oldest = max(start, end - MOST_COMPARED)
-    blocks = [sum(steps[i - BLOCK : i]) / BLOCK for i in range(end, oldest + BLOCK - 1, -BLOCK)]
-    if len(blocks) < BLOCKS_BEFORE + 2:
+    count = (end - max(start, end - MOST_COMPARED)) // BLOCK
+    if count < BLOCKS_BEFORE + 2:
         return None
-    is_new = _differs(blocks[:2], min(blocks[2:]), max(blocks[2:]))
-    return None if is_new is None else end - 2 * BLOCK
+    oldest, middle = end - count * BLOCK, end - 2 * BLOCK
+    usual = sum(steps[oldest:middle]) / (middle - oldest)
+    latest = [sum(steps[i - BLOCK : i]) / BLOCK for i in (end, end - BLOCK)]
+    if not _may_differ(latest, usual, usual):
+        return None
+    others = [sum(steps[i : i + BLOCK]) / BLOCK for i in range(oldest, middle, BLOCK)]
+    return None if _differs(latest, min(others), max(others)) is None else middle
+
+
+def _may_differ(last: Sequence[float], least: float, most: float) -> bool:
+    """Return whether figures may be clearly outside of bounds that are no closer than these."""
+    return min(last) > least + AT_LEAST_NS or max(last) < most - AT_LEAST_NS
 
 
 def _differs(last: Sequence[float], least: float, most: float) -> Callable[[float], bool] | None:

@@ -8,7 +8,7 @@ from heapq import merge
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.steps.changes import Pauses, changed_at
+from jaxtop_agent.steps.changes import Pauses, changed_at, may_change
 from jaxtop_agent.steps.durations import ONLY_LAUNCHED_NS, Gap, step_times
 from jaxtop_agent.steps.figures import RECENT_NS, Counted, Facts, StepFigures, figures
 from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, find_slow, is_still, makers
@@ -161,6 +161,8 @@ class Steps:
         new = sum(gap.end > looked_until for gap in gaps)
         is_timed = all(gap.duration > ONLY_LAUNCHED_NS * gap.steps for gap in gaps)
         steps = [gap.duration / gap.steps for gap in gaps]
+        if not may_change(steps, new):
+            return
         start = 0
         for end in range(len(gaps) - new + 1 if is_timed else len(gaps), len(gaps) + 1):
             first = changed_at(steps, start, end)
@@ -238,4 +240,7 @@ class Steps:
         if not 0 < stride <= LONGEST_STRIDE:
             return
         self.steps += stride
-        self._gaps.append(Gap(now.at, now.at - before.at, stride, launched, first, frozenset(launched)))
+        functions = frozenset(launched)
+        if self._gaps and self._gaps[-1].functions == functions:
+            functions = self._gaps[-1].functions  # the same object is counted several times as fast
+        self._gaps.append(Gap(now.at, now.at - before.at, stride, launched, first, functions))

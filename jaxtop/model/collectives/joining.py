@@ -106,7 +106,7 @@ def _note_rhythm(windows: ProgramWindows, number: int, at_ms: int, since_ms: int
     if windows.since_ms is None:
         windows.since_ms = since_ms
     elif at_ms >= since_ms > windows.since_ms + APART_MS:
-        windows.since_ms, windows.first = since_ms, number
+        windows.since_ms, windows.first, windows.shares = since_ms, number, ()
 
 
 def _is_overdue(windows: ProgramWindows) -> bool:

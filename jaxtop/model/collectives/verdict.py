@@ -8,6 +8,7 @@ statistics count windows, and a late unit must be late in each of the last few.
 from __future__ import annotations
 
 from itertools import groupby
+from math import sqrt
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +31,8 @@ LATE_MS_ON_CPU = Number("collective_ms_on_cpu", 25.0, "the same where the device
 OF_LAUNCH = 0.03
 # The lead must be this many times the measured spread of the others, and of the unit's own lead.
 SPREADS, OWN_SPREADS = 3.0, 2.0
-# Older windows say little about the present.
+# Older windows say little about the present. The more windows agree, the less their lead may be due to
+# chance: the marks from spreads fall with the root of their number.
 MOST_WINDOWS = 8
 # The lead must also be this many times the usual lead of the last unit, where that unit keeps changing.
 USUAL = 1.5
@@ -84,10 +86,11 @@ def verdict(
     own = [lead for window in leads[-agreeing:] for lead in window]
     share = sum(lead > 0 for lead in own) / len(own)
     usual = _usual(windows, len(windows) - agreeing)
+    chance = min(1.0, sqrt(ENOUGH_WINDOWS / agreeing))
     mark = max(
         mark,
-        slack * OWN_SPREADS * _sigma(own),
-        slack * SPREADS * spread(launches, suspect),
+        slack * chance * OWN_SPREADS * _sigma(own),
+        slack * chance * SPREADS * spread(launches, suspect),
         slack * USUAL * usual,
     )
     if share < slack * SHARE or median(own) < mark:

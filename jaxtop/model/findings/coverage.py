@@ -10,6 +10,8 @@ from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# What a run without warnings is called.
+HEALTHY = "healthy"
 # The reasons that are spelled out.
 MOST_REASONS = 3
 
@@ -21,29 +23,35 @@ class Coverage(NamedTuple):
     unchecked: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     @property
-    def _counts(self) -> str:
-        checked = f"{len(self.checked)} {'rule' if len(self.checked) == 1 else 'rules'} checked"
-        others = len(RULES) - len(self.checked)
-        return f"{checked}, {others} could not be" if self.unchecked else checked
-
-    @property
     def in_short(self) -> str:
         """How many of all rules were checked."""
-        count = f"{len(self.checked)} of " if self.unchecked else ""
-        return f"{count}{len(RULES)} rules checked"
+        count, every = len(self.checked), len(RULES)
+        return f"all {every} rules checked" if count == every else f"{count} of {every} rules checked"
 
     @property
     def is_little(self) -> bool:
         """Whether most rules could not be checked."""
         return 2 * len(self.checked) < len(RULES)
 
+    def after(self, verdict: str, joint: str = "; ") -> str:
+        """Return a verdict on a run with how much was checked: where that is little, it is not healthy."""
+        notes = verdict.removeprefix(HEALTHY)
+        if verdict == notes or not self.is_little:
+            return f"{verdict}{joint}{self.in_short}"
+        if not self.checked:
+            return f"not checked{notes}{joint}{self.in_short}"
+        return f"nothing wrong in {self.in_short}{notes}"
+
     @property
-    def in_words(self) -> str:
-        """The counts and the most frequent reasons, with the rules."""
+    def why_not(self) -> str:
+        """How many rules could not be checked, and the most frequent reasons with the rules; may be empty."""
+        if not self.unchecked:
+            return ""
         reasons = [f"{reason} ({', '.join(titles)})" for reason, titles in self.unchecked.items()]
         if len(reasons) > MOST_REASONS:
             reasons[MOST_REASONS:] = [f"{len(reasons) - MOST_REASONS} more reasons in --json"]
-        return ": ".join([self._counts, *(["; ".join(reasons)] if reasons else [])])
+        count = len(RULES) - len(self.checked)
+        return f"{count} {'rule' if count == 1 else 'rules'} could not be checked: {'; '.join(reasons)}"
 
 
 NOT_CHECKED = Coverage()

@@ -164,7 +164,14 @@ class RelaySource:
                 f"{self._name} finds no jaxtop on the other side ({last or f'status {status}'}): install "
                 "it there, or put its folder into PATH: --via 'ssh HOST PATH=$HOME/venv/bin:$PATH'"
             )
-        return f"{self._name} ended" + (f": {last}" if last else f" with status {status}")
+        if last:
+            return f"{self._name} ended: {last}"
+        if self._conversation.is_open:
+            return f"{self._name} ended with status {status}"
+        return (
+            f"{self._name} ended with status {status} without running `jaxtop relay`: --via needs a command "
+            "that runs the words after it elsewhere, such as 'ssh login01'"
+        )
 
     def _lose(self, why: str) -> None:
         """Note a cut: every agent is out of reach until the next connection."""

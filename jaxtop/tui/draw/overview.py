@@ -29,6 +29,8 @@ TWO_COLUMNS, MOST_RIGHT = 100, 90
 LEAST_STEP, FULL_STEP = 8, 16
 # The least height of the panels that only large terminals have.
 LEAST_MORE = 6
+# The least height of a panel of a narrow terminal.
+LEAST_PANEL = 4
 # In less than this width or height there are no frames.
 FRAMED = (58, 12)
 _LABEL = 6
@@ -152,20 +154,26 @@ def _events(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
 
 
 def _narrow(shown: Overview, ink: Ink, width: int, height: int) -> list[list[Text]]:
-    """Return panels below each other, the most important first."""
-    where = max(4, min(len(shown.parts), 5) + FRAME_HEIGHT)
-    found = [_where(shown, ink, width, where)]
+    """Return panels below each other, the most important first.
+
+    If there is too little room for the panel of the steps, the step is a line, and the memory gets the rest.
+    """
+    where = max(LEAST_PANEL, min(len(shown.parts), 5) + FRAME_HEIGHT)
     left = height - where
-    memory = 5 if left >= 10 else 4
-    if left >= memory:
-        found.append(_memory(shown, ink, width, memory))
-        left -= memory
-    hosts = min(left, len(shown.hosts) + FRAME_HEIGHT)
-    if hosts > FRAME_HEIGHT:
+    memory = 5 if left >= 10 else LEAST_PANEL
+    left -= memory
+    hosts = min(left - 1, len(shown.hosts) + FRAME_HEIGHT)
+    hosts = hosts if hosts > FRAME_HEIGHT else 0
+    left -= hosts
+    found: list[list[Text]] = []
+    if left >= LEAST_PANEL:
+        found.append(_step(shown, ink, width, left))
+    else:
+        found.append([_step_line(shown)])
+        memory += left - 1
+    found += [_where(shown, ink, width, where), _memory(shown, ink, width, memory)]
+    if hosts:
         found.append(_hosts(shown, ink, width, hosts))
-        left -= hosts
-    if left >= 4:
-        found.insert(0, _step(shown, ink, width, left))
     return found
 
 
@@ -175,7 +183,7 @@ def _stack(panels: Sequence[Sequence[Text]], height: int) -> list[Text]:
 
 def _plain(shown: Overview, ink: Ink, width: int) -> list[Text]:
     lines = [
-        Text(f"step {text.seconds(shown.step_s)}  {text.rate(shown.per_second)}"),
+        _step_line(shown),
         Text(f"{shown.live} of {shown.host_count} hosts live, {shown.devices} devices"),
     ]
     if shown.still:
@@ -188,6 +196,10 @@ def _plain(shown: Overview, ink: Ink, width: int) -> list[Text]:
     for line in lines:
         line.truncate(width, overflow="ellipsis")
     return lines
+
+
+def _step_line(shown: Overview) -> Text:
+    return Text(f"step {text.seconds(shown.step_s)}  {text.rate(shown.per_second)}")
 
 
 def _step(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:

@@ -14,7 +14,7 @@ from jaxtop.model import (
     Severity,
     step_of_run,
 )
-from jaxtop.model.findings.coverage import Coverage, coverage
+from jaxtop.model.findings.coverage import HEALTHY, coverage
 from jaxtop.model.hosts import named
 from jaxtop.model.stalls.diagnosis import LOST
 from jaxtop.tui.core import text
@@ -72,6 +72,8 @@ def _titled(finding: Finding) -> str:
 
 def verdict(moment: Moment, muted: Collection[tuple[str, str, str]] = ()) -> tuple[str, str]:
     """Return one sentence on the health of the runs, and the name of its colour."""
+    checked = coverage(moment.cluster.findings.unchecked)
+    why = " (i: why)" * bool(checked.unchecked)
     serious = [each for each in moment.findings if each.severity is not Severity.INFO]
     found = [each for each in serious if each.key not in muted]
     if not moment.hosts:
@@ -80,34 +82,34 @@ def verdict(moment: Moment, muted: Collection[tuple[str, str, str]] = ()) -> tup
         critical = sum(each.severity is Severity.CRITICAL for each in found)
         count = f"{len(found)} finding{'s' * (len(found) > 1)}"
         count += f", {critical} critical" if critical else ""
-        return f"{count}: ⏎ opens the proof, i explains", "bad" if critical else "warning"
+        sentence = f"{count}: ⏎ opens the proof, i explains · {checked.in_short}"
+        return sentence, "bad" if critical else "warning"
     if not any(view.now.pulse_at for view in moment.hosts):
         return "connecting: no process has reported yet", "muted"
     lost = [view for view in moment.hosts if view.state in LOST]
     if lost:
         return f"{named([view.host for view in lost])} {lost[0].state.value}", "bad"
-    checked = coverage(moment.cluster.findings.unchecked)
-    facts = [checked.in_short + " (i: why)" * bool(checked.unchecked), f"{len(moment.devices)} devices"]
+    facts = [f"{len(moment.devices)} devices"]
     step = step_of_run(view.now for view in moment.hosts)
     if step is not None:
         facts.append(f"step {text.seconds(step.p50_s)}")
     if serious:
         facts.insert(0, f"{len(serious)} finding{'s' * (len(serious) > 1)} muted")
-    doubt = _too_early(moment, checked)
+    doubt = _too_early(moment)
     if doubt:
-        return " · ".join([f"nothing wrong so far, {doubt}", *facts]), "muted"
-    return " · ".join(["Healthy", *facts]), "good"
+        return " · ".join([f"nothing wrong so far, {doubt}", checked.in_short + why, *facts]), "muted"
+    sentence = checked.after(HEALTHY, " · ")
+    kind = "good" if sentence.startswith(HEALTHY) else "muted"
+    return " · ".join([sentence[0].upper() + sentence[1:] + why, *facts]), kind
 
 
-def _too_early(moment: Moment, checked: Coverage) -> str:
+def _too_early(moment: Moment) -> str:
     """Return why a verdict is provisional; empty if it is not."""
     compiling = sum(bool(view.now.pulse.compiling) for view in moment.hosts)
     if 2 * compiling > len(moment.hosts):
         return f"{compiling} of {len(moment.hosts)} hosts compile"
     is_new = moment.since is not None and moment.now - moment.since < SETTLES_IN
-    if is_new:
-        return "still measuring"
-    return "most rules could not be checked" if checked.is_little else ""
+    return "still measuring" if is_new else ""
 
 
 class OverviewView(TableView):

@@ -181,7 +181,8 @@ def about(row: ProgramRow, palette: Palette, width: int = 100) -> Text:
     if view.free_bytes is not None:
         facts.append(f"{text.size(view.free_bytes)} free on the fullest device")
     if view.variants > 1:
-        facts.append(f"{view.variants} programs of this name: launches are counted by name")
+        count = text.number(view.function_launches)
+        facts.append(f"{view.variants} programs of this name: {count} launches together")
     lines.append(Text(text.printable(", ".join(facts)), palette.muted))
     return Text("\n").join(lines)
 

@@ -41,6 +41,8 @@ _INTENDED = ("host's own CPUs", "switched off", "JAXTOP_", "a person may be typi
 _LIMITS = ("JAX checks each launch itself", "not visible", "not all launches are counted")
 # The black box has its own rule.
 _RECORDING = "recording"
+# The source under which agents say which settings they ignore, and how that text begins.
+_SETTINGS, _IS_IGNORED = "settings", "ignored: "
 MOST_PARTS, LONGEST_REASON = 3, 50
 
 
@@ -103,6 +105,28 @@ def _black_box(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
+def _ignored(facts: RunFacts) -> Iterator[Finding]:
+    """Yield one finding for each text on ignored settings: most often all hosts have the same."""
+    found: dict[str, list[Host]] = {}
+    for view in facts.present:
+        state = view.host.hello.sources.get(_SETTINGS, "") if view.host.hello is not None else ""
+        if state.startswith(_IS_IGNORED):
+            found.setdefault(state.removeprefix(_IS_IGNORED), []).append(view.host)
+    for why, hosts in found.items():
+        where = "" if len(hosts) == len(facts.present) else f" on {named(hosts)}"
+        yield Finding(
+            "setting_ignored",
+            Severity.INFO,
+            1.0,
+            facts.run.id,
+            f"{why}{where}",
+            Subject(agent=hosts[0].agent, process_index=hosts[0].process_index if where else None),
+            about=why,
+            evidence=(Evidence("hosts", len(hosts), source="agents"),),
+            proof=Proof("hosts", row=hosts[0].agent),
+        )
+
+
 def _hellos(facts: RunFacts) -> list[object]:
     return [view.host.hello for view in facts.present]
 
@@ -128,6 +152,17 @@ RULES = (
         source="the recording thread of the agent",
         advice="Free space on that disk, or give another folder: agent.start(record=…), JAXTOP_RECORD.",
         check=_black_box,
+        inputs=_hellos,
+    ),
+    Rule(
+        name="setting_ignored",
+        title="Setting ignored",
+        threshold="a setting of an agent, in its call or its environment, has a value that cannot be used",
+        rationale="Whoever set it believes that it is in force.",
+        source="the agents",
+        advice="Correct the value: docs/scripting.md lists the variables and what they may be.",
+        check=_ignored,
+        holds_for=0.0,
         inputs=_hellos,
     ),
 )

@@ -11,7 +11,7 @@ from jaxtop.model.collectives.folded import SMALL_BYTES
 from jaxtop.model.collectives.sums import axis_traffic
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.parts import mean_of
+from jaxtop.model.parts import has_current_windows, mean_of
 from jaxtop.model.rates import least_rate
 from jaxtop.model.steps import pace_of
 from jaxtop.model.tuning import Number
@@ -84,9 +84,13 @@ def _axes(view: CollectiveView | AxisTraffic) -> str:
 
 
 def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
-    mean = mean_of(facts.parts[view.host.agent] for view in facts.reporting if view.host.agent in facts.parts)
-    if mean is None:
+    views_now = [view for view in facts.reporting if view.host.agent in facts.parts]
+    if not views_now:
         raise Unmeasured("no window of the profiler contains a launch of the step")
+    # Slower steps may communicate for longer: launches of before say nothing of that.
+    mean = mean_of(facts.parts[each.host.agent] for each in views_now if has_current_windows(each.now))
+    if mean is None:
+        raise Unmeasured("no window was taken since the time of a step changed")
     step_ms, views = _step_ms(facts), [each for each in facts.collectives if _us_per_second(each)]
     if mean.communication < facts.number("communication_bound", COMMUNICATION_SHARE) or not views:
         return
