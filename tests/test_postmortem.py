@@ -10,7 +10,7 @@ import pytest
 from jaxtop import runfiles, wire
 from jaxtop.export import postmortem as export
 from jaxtop.model import exited, findings
-from jaxtop.model.findings.postmortem import RAISED, RAN_LAST, SAME_LINE, postmortems
+from jaxtop.model.findings.postmortem import RAISED, RAN_LATELY, SAME_LINE, postmortems
 from jaxtop.model.findings.postmortem_words import facts, headline
 from jaxtop.model.shortage import Size, shortage
 from tests import builders
@@ -168,7 +168,7 @@ def test_the_finding_has_the_figures_of_the_postmortem():
             wire.Uncaught("ValueError", "bad", wire.Place("train.py", 7, "f")),
             (EVALUATE, STEP),
             "jit_step",
-            RAN_LAST,
+            RAN_LATELY,
         ),
         (wire.Uncaught("ValueError", "bad"), (EVALUATE,), None, None),
     ],

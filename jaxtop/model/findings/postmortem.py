@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,8 +30,9 @@ MOST_ARRAYS, MOST_EVENTS = 10, 10
 # The events of so many seconds before the end are shown.
 EVENTS_WITHIN = 120.0
 _OF_THE_END = ("ended", "died", "finding")
-# How the program is known: JAX was launching it; its line is that of the exception; it ran last.
-RAISED, SAME_LINE, RAN_LAST = "its launch raised the exception", "the exception has its line", "it ran last"
+# How the program is known.
+RAISED, SAME_LINE = "its launch raised the exception", "the exception has its line"
+RAN_LATELY = "of the programs that ran lately, it needs most"
 
 
 class DeviceMemory(NamedTuple):
@@ -195,7 +197,10 @@ def _largest(census: wire.Arrays) -> tuple[HeldArrays, ...]:
 
 
 def _program(host: Host) -> Program | None:
-    """Return the program at the end: the one that was launched, else that of the line, else what ran last."""
+    """Return the program at the end: the one that was launched, else that of the line, else one that ran lately.
+
+    Launches are counted by name, so of several programs with one name nobody knows which ran lately.
+    """
     error, loaded = host.error, host.programs.programs  # the newest first
     if error is not None and error.function:
         name = names.program_of(error.function)
@@ -207,8 +212,9 @@ def _program(host: Host) -> Program | None:
         if of_line:
             return Program(max(of_line, key=_needs), SAME_LINE)
     lately = launched_lately(host)
-    ran = [each for each in loaded if each.name in lately]
-    return Program(max(ran, key=_needs), RAN_LAST) if ran else None
+    named = Counter(each.name for each in loaded)
+    ran = [each for each in loaded if each.name in lately and named[each.name] == 1]
+    return Program(max(ran, key=_needs), RAN_LATELY) if ran else None
 
 
 def _needs(program: wire.Program) -> int:
