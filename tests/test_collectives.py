@@ -16,7 +16,7 @@ from jaxtop.model.collectives import (
     waits,
 )
 from jaxtop.model.collectives.joining import MOST_CLOSED, MOST_LAUNCHES, WINDOWS_TO_WAIT
-from jaxtop.model.collectives.views import busbw, kind_of
+from jaxtop.model.collectives.kinds import busbw, kind_of
 from jaxtop.model.derived import Derived
 from tests.made_runs import beginning, run_of, told
 from tests.made_windows import OPS, Made

@@ -9,7 +9,7 @@ import pytest
 
 from jaxtop import discovery
 from jaxtop.model import hosts
-from jaxtop.model.stalls import diagnosis
+from jaxtop.model.stalls import case
 from jaxtop.model.stalls.lulls import running_of
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, viewer
 from tests.test_stalls_live import told
@@ -24,7 +24,7 @@ HELD_IN = {"before": 'kind == "before"', "first": "IS_LAST and number", "fifth":
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """A wait is a halt after six seconds: what computes meanwhile takes all cores for so long."""
-    monkeypatch.setattr(diagnosis, "WAITS_FOR", 6.0)
+    monkeypatch.setattr(case, "WAITS_FOR", 6.0)
 
 
 def is_there(*names):
@@ -73,7 +73,7 @@ def test_a_halt_inside_of_the_first_step_is_reported_and_a_launch_that_computes_
         attached.until(lambda: texts(attached, "within"), timeout=150)
         attached.until(
             lambda: (
-                [(running_of(host) or (0, 0))[1] > diagnosis.WAITS_FOR for host in of(attached, "computing")]
+                [(running_of(host) or (0, 0))[1] > case.WAITS_FOR for host in of(attached, "computing")]
                 == [True] * 2
             )
         )

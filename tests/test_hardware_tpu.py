@@ -17,6 +17,7 @@ from jaxtop_agent.hardware.reader import Off
 from jaxtop_agent.hardware.tpu import Tpu
 from tests.standin.tpu import (
     DUTY,
+    PROGRAMS,
     QUEUE,
     TOTAL,
     TRANSFERS,
@@ -273,3 +274,91 @@ def test_ports_that_do_not_answer_share_one_time_limit(monkeypatch):
         with pytest.raises(Off, match="no answer in time"):
             Tpu(chips(0))
     assert len(asked) == 3 and 0 < sum(asked) <= 0.3
+
+
+class TestMoreFigures:
+    """As tpu-info names them."""
+
+    def test_bandwidth_and_idle_time(self, service):
+        service.metrics = {
+            "tpu.runtime.hbm.utilization.percent": [gauge(41.5, 0), gauge(0.0, 1)],
+            "tpu.runtime.tensorcore.idle_duration.seconds": [gauge(0.25, 0), gauge(12.0, 1)],
+        }
+        assert Tpu(chips(0, 1)).read(0) == [
+            {"dram_permille": 415, "idle_ms": 250},
+            {"dram_permille": 0, "idle_ms": 12_000},
+        ]
+
+    def test_programs_of_each_device_are_timed_since_the_last_reading(self, service):
+        def timed(device, *counts):
+            attributes = {"device_ordinal": str(device), "core_type": "TensorCore"}
+            return distribution(counts, exponential(3, 10.0, 1.0), attributes=attributes)
+
+        service.metrics = {PROGRAMS: [timed(0, 0, 9, 0, 0, 0), timed(1, 0, 0, 0, 0, 0)]}
+        reader = Tpu(chips(0, 1))
+        assert reader.read(0) == [{}, {}]
+        service.metrics[PROGRAMS] = [timed(0, 0, 9, 2, 0, 0), timed(1, 0, 0, 0, 10, 0)]
+        assert reader.read(1) == [
+            {"program_p50_us": 55, "program_p99_us": 99},
+            {"program_p50_us": 550, "program_p99_us": 991},
+        ]
+        assert reader.read(2) == [{}, {}]
+        reader.rest()
+        service.metrics[PROGRAMS] = [timed(0, 0, 9, 4, 0, 0), timed(1, 0, 0, 0, 12, 0)]
+        assert reader.read(3) == [{}, {}]  # nobody watched, so it would be of an unknown time
+
+    def test_programs_of_unknown_devices_are_nobodys(self, service):
+        attributes = {"device_ordinal": "7", "core_type": "TensorCore"}
+        service.metrics = {PROGRAMS: [distribution([1], explicit(10.0), attributes=attributes)]}
+        reader = Tpu(chips(0, 1))
+        assert reader.read(0) == [{}, {}]
+        assert reader.remarks() == "cannot be matched to devices: program"
+
+    def test_transfers_and_collectives_are_those_of_the_process(self, service):
+        def counted(*counts):
+            return [distribution(counts, exponential(3, 10.0, 1.0))]
+
+        service.metrics = {name: counted(0, 0, 0, 0, 0) for name in reading.LATENCIES.values()}
+        reader = Tpu(chips(0, 1))
+        reader.read(0)
+        service.metrics |= {
+            reading.LATENCIES["from_host"]: counted(0, 4, 0, 0, 0),
+            reading.LATENCIES["to_host"]: counted(0, 0, 4, 0, 0),
+            reading.LATENCIES["collective"]: counted(0, 0, 0, 4, 0),
+        }
+        both = {
+            "from_host_p50_us": 6, "from_host_p99_us": 10, "to_host_p50_us": 55, "to_host_p99_us": 99,
+            "collective_p50_us": 550, "collective_p99_us": 991,
+        }  # fmt: skip
+        assert reader.read(1) == [both, both]
+
+    def test_the_names_are_those_of_tpu_info(self):
+        metrics = pytest.importorskip("tpu_info.metrics", reason="Google's tpu-info is not installed")
+        assert {each.value for each in metrics.MetricName} >= reading.METRICS
+
+    def test_answers_made_by_googles_own_messages(self, service):
+        pb2 = pytest.importorskip(
+            "tpu_info.proto.tpu_metric_service_pb2", reason="Google's tpu-info is not installed"
+        )
+        ordinal = pb2.Attribute(key="device_ordinal", value=pb2.AttrValue(string_attr="1"))
+        kind = pb2.Attribute(key="core_type", value=pb2.AttrValue(string_attr="TensorCore"))
+        among = pb2.AttrValue(kvlist_attr=pb2.KeyValueList(attributes=[ordinal, kind]))
+
+        def timed(count):
+            made = pb2.Metric(attribute=pb2.Attribute(key="device", value=among))
+            made.distribution.count = count
+            options = made.distribution.bucket_options.exponential_buckets
+            options.num_finite_buckets, options.growth_factor, options.scale = 3, 10.0, 1.0
+            made.distribution.bucket_counts.extend([0, 0, count, 0, 0])
+            return made.SerializeToString()
+
+        idle = pb2.Metric(attribute=pb2.Attribute(key="device-id", value=pb2.AttrValue(int_attr=1)))
+        idle.timestamp.GetCurrentTime()
+        idle.gauge.as_double = 3.5
+        name = "tpu.runtime.tensorcore.idle_duration.seconds"
+        service.metrics = {name: [idle.SerializeToString()], PROGRAMS: [timed(5)]}
+        reader = Tpu(chips(1))
+        assert reader.read(0) == [{"idle_ms": 3500}]
+        service.metrics[PROGRAMS] = [timed(9)]
+        assert reader.read(1) == [{"idle_ms": 3500, "program_p50_us": 55, "program_p99_us": 99}]
+        assert pb2.MetricRequest.FromString(protobuf.text_field(1, name)).metric_name == name

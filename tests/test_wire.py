@@ -120,6 +120,33 @@ MESSAGES = (
         launches=(wire.Launch(0, -805576807, 200, 41_000, 3000, 1000),),
         timed=(wire.Timed(0, 0, 2, 900, (1200, None, 40, 39)),),
     ),
+    wire.Operations(
+        10,
+        "jit_step",
+        "1f",
+        8,
+        (wire.Operation("fusion.1", "fusion", "train.py:12", 900, 8, 100, 200),),
+        50,
+        3,
+        {"fusion": 20},
+    ),
+    wire.Nccl(
+        10,
+        "2.29.2",
+        3,
+        5_000,
+        (
+            wire.NcclCommunicator(
+                "0xae94",
+                8,
+                "AllReduce",
+                (wire.NcclCount(6650, 7), wire.NcclCount(6649, 1, (wire.NcclRank(5, "10.0.0.1", 77, 1),))),
+            ),
+            wire.NcclCommunicator("0xae95", 8, silent=(wire.NcclRank(6, "10.0.0.1", 78),)),
+        ),
+    ),
+    wire.NcclTimes(10, 5_000, 300, (wire.NcclTime("all-reduce", 8, 1 << 20, 40, 120, 300),)),
+    wire.TpuCores(10, 5_000, (wire.TpuCore(3, 1, True, 0x3F2, "%all-reduce.7", "abcd", 77, 5, 2, "HBM"),)),
     wire.Activity(
         10,
         20_000,

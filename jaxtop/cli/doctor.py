@@ -69,6 +69,9 @@ STAND_INS = (
     StandIn("XIDs and lost GPUs", "NVML", _NVML),
     StandIn("figures of AMD GPUs", "`/sys`", "a folder with the driver's files"),
     StandIn("figures of TPUs", "the metric service", "a server that speaks its protocol"),
+    StandIn("who hangs on NVIDIA GPUs", "NCCL's RAS service", "a server that speaks its protocol"),
+    StandIn("who hangs on TPUs", "the metric service", "a server that speaks its protocol"),
+    StandIn("times of NCCL's collectives", "NCCL Inspector", "files made by the tests in its format"),
     StandIn("collectives on GPUs", "JAX's profiler", _TRACES),
     StandIn("collectives on TPUs", "JAX's profiler", _TRACES),
     StandIn(

@@ -7,7 +7,7 @@ from statistics import median, median_high
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.devbench.peers import AGREEING, LEAST_ROUNDS, Share, compare, distance
-from jaxtop.model.collectives.views import busbw
+from jaxtop.model.collectives.kinds import busbw
 from jaxtop.wire.probing import SCHEMA, Measured, Probe, ProbedCollective, ProbedDevice, ProbedGroup, Slow
 
 if TYPE_CHECKING:

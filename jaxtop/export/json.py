@@ -273,6 +273,7 @@ def _collective(view: CollectiveView) -> dict[str, Any]:
         **_fields(view, ("group_size", "crosses_hosts", "bytes", "times", "per_second", "samples")),
         "enough": view.is_enough,
         **_fields(view, ("p50_us", "p99_us", "transfer_us", "wait_us")),
+        "timed_by": view.timed_by,
         "busbw_gbps": scaled(view.busbw_bytes_per_s, 10**9),  # gigabytes a second, despite the name
         "busbw_bytes_per_s": view.busbw_bytes_per_s,
         "straggler": late and _fields(late, ("process_index", "device_id", "share", "late_us")),

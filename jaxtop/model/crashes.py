@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.model.stalls.diagnosis import is_lost
+from jaxtop.model.stalls.case import is_lost
 from jaxtop.model.stalls.stacks import line_text
 from jaxtop.wire import INTERRUPTED
 

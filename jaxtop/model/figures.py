@@ -29,6 +29,19 @@ _DRIVER, _KERNEL, _STEPS = "driver", "kernel", "launches"
 _ESTIMATE = "compiled programs, launches"
 _WARNING, _BAD = Level.WARNING, Level.BAD
 
+
+def _durations(name: str, short: str, of: str) -> tuple[Figure, ...]:
+    """Return the median and the 99th percentile of a duration of devices."""
+    return tuple(
+        _device(
+            f"{name}_{part}_s", f"{name.replace('_', ' ')} {part}", Unit.SECONDS, f"{name}_{part}_us",
+            f"device_{name}_{part}_seconds", _DRIVER, f"Duration of {of}, {share}.",
+            short_title=f"{short} {part}", rank=6,
+        )
+        for part, share in (("p50", "median"), ("p99", "99 %"))
+    )  # fmt: skip
+
+
 _TABLE: tuple[Figure, ...] = (
     # Devices
     _device(
@@ -115,14 +128,15 @@ _TABLE: tuple[Figure, ...] = (
         "queued", "queued", Unit.NUMBER, "queued", "device_queued", _DRIVER,
         "Programs that wait for the device.", rank=6,
     ),
+    *_durations("transfer", "xfer", "transfers between hosts"),
     _device(
-        "transfer_p50_s", "transfer p50", Unit.SECONDS, "transfer_p50_us", "device_transfer_p50_seconds",
-        _DRIVER, "Duration of transfers between hosts, median.", short_title="xfer p50", rank=6,
+        "idle_s", "core idle", Unit.SECONDS, "idle_ms", "device_idle_seconds", _DRIVER,
+        "Idle time of the device's core, as its runtime counts it.", short_title="idle for", rank=6,
     ),
-    _device(
-        "transfer_p99_s", "transfer p99", Unit.SECONDS, "transfer_p99_us", "device_transfer_p99_seconds",
-        _DRIVER, "Duration of transfers between hosts, 99 %.", short_title="xfer p99", rank=6,
-    ),
+    *_durations("program", "prog", "programs on the device"),
+    *_durations("from_host", "h2d", "transfers from the host to its devices"),
+    *_durations("to_host", "d2h", "transfers from the devices to their host"),
+    *_durations("collective", "coll", "collectives between hosts"),
     _exported_device(
         "peak_bytes", "peak memory", Unit.BYTES, "peak_bytes", "device_memory_peak_bytes", ALLOCATOR,
         "Most memory ever in use.", aliases=("peak",), json="memory",

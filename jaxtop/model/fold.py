@@ -39,6 +39,16 @@ RATE_WINDOW_MS = 10_000
 # The best step is the lowest of the longest means of stretches this long.
 BEST_OVER_MS = 30_000
 
+# The fields of a host that hold the last message of a kind.
+_REPLACES: dict[type[wire.Message], str] = {
+    wire.Stacks: "stacks",
+    wire.Nccl: "nccl",
+    wire.NcclTimes: "nccl_times",
+    wire.TpuCores: "cores",
+    wire.Activity: "activity",
+    wire.Bye: "bye",
+}
+
 
 def fold(state: ClusterState, agent: str, message: wire.Message, at: float) -> list[LoggedEvent]:
     """Apply a message from, or about, an agent. Return its events."""
@@ -72,16 +82,12 @@ def _reported(state: ClusterState, host: Host, message: wire.Message, at: float)
             host = host.but(operations=with_operations(host.operations, message))
         case wire.Window():
             host = host.but(window=message, launched=launched_with(host, message))
-        case wire.Stacks():
-            host = host.but(stacks=message)
-        case wire.Activity():
-            host = host.but(activity=message)
-        case wire.Bye():
-            host = host.but(bye=message)
         case wire.Past():
             host = keyframe.fold_past(state, host, message)
         case wire.PastArrays():
             _past_arrays(state, host, message)
+        case _ if field := _REPLACES.get(type(message)):
+            host = host.but(**{field: message})
     return host
 
 

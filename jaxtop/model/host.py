@@ -13,6 +13,8 @@ from jaxtop.wire import (
     Hello,
     Inventory,
     Link,
+    Nccl,
+    NcclTimes,
     Operations,
     PastLoss,
     PastPace,
@@ -21,6 +23,7 @@ from jaxtop.wire import (
     Programs,
     Pulse,
     Stacks,
+    TpuCores,
     Uncaught,
     Window,
 )
@@ -36,6 +39,9 @@ NO_ARRAYS = Arrays(at_ms=0)
 NO_PROGRAMS = Programs(at_ms=0)
 NO_STACKS = Stacks(at_ms=0, is_stall=False, threads=())
 NO_ACTIVITY = Activity(at_ms=0, span_ms=0)
+NO_NCCL = Nccl(at_ms=0)
+NO_NCCL_TIMES = NcclTimes(at_ms=0)
+NO_CORES = TpuCores(at_ms=0)
 NO_WINDOW = Window(at_ms=0, duration_us=0)
 
 
@@ -93,6 +99,10 @@ class Host:
     # The launches that windows saw, by the name of the programs.
     launched: Mapping[str, Launched] = field(default_factory=lambda: MappingProxyType({}))
     stacks: Stacks = NO_STACKS
+    # What the libraries of its devices reported in its last stall.
+    nccl: Nccl = NO_NCCL
+    cores: TpuCores = NO_CORES
+    nccl_times: NcclTimes = NO_NCCL_TIMES
     activity: Activity = NO_ACTIVITY
     bye: Bye | None = None
     link: Link = NO_LINK

@@ -18,7 +18,10 @@ from jaxtop.model.finding import Finding, Findings, Ongoing
 from jaxtop.model.host import (
     NO_ACTIVITY,
     NO_ARRAYS,
+    NO_CORES,
     NO_LINK,
+    NO_NCCL,
+    NO_NCCL_TIMES,
     NO_PROGRAMS,
     NO_STACKS,
     NO_WINDOW,
@@ -83,10 +86,15 @@ def _of_host(cluster: ClusterState, host: Host, at: float) -> Iterator[Message]:
         past = _past_arrays(host, cluster.past_arrays.get(agent, ()))
         if past is not None:
             yield heard_at, agent, past
-    if host.stacks is not NO_STACKS:
-        yield heard_at, agent, host.stacks
-    if host.activity is not NO_ACTIVITY:
-        yield heard_at, agent, host.activity
+    for last, none in (
+        (host.stacks, NO_STACKS),
+        (host.nccl, NO_NCCL),
+        (host.nccl_times, NO_NCCL_TIMES),
+        (host.cores, NO_CORES),
+        (host.activity, NO_ACTIVITY),
+    ):
+        if last is not none:
+            yield heard_at, agent, last
     if host.pulse_at is not None:
         yield host.pulse_at, agent, host.pulse
     if host.bye is not None:
@@ -206,8 +214,8 @@ def _standstill(run: str, stall: RunStall) -> wire.PastStandstill:
     if reported is None:
         return wire.PastStandstill(run, since, checked_at)
     facts = reported.at_ms, reported.severity, reported.text, reported.odd, reported.waiting
-    certainty, began = int(reported.certainty), reported.began
-    return wire.PastStandstill(run, since, checked_at, stall.reported_at, *facts, certainty, began)
+    rest = int(reported.certainty), reported.began, reported.is_moving
+    return wire.PastStandstill(run, since, checked_at, stall.reported_at, *facts, *rest)
 
 
 # From messages to the model
@@ -275,5 +283,5 @@ def _stall(past: wire.PastStandstill) -> RunStall:
             raise wire.Unreadable(str(error)) from None
         facts = past.at_ms, past.severity, past.text, past.odd, past.waiting
         began = past.since if past.began is None else past.began
-        reported = Diagnosis(past.run, *facts, certainty, began)
+        reported = Diagnosis(past.run, *facts, certainty, began, past.is_moving)
     return RunStall(past.since, past.looked_at, reported, past.told_at)

@@ -80,7 +80,8 @@ class Certainty(IntEnum):
 class Diagnosis:
     """Why a run is stalled. `odd` are the agents considered to be the cause, `waiting` those that wait.
 
-    `began` is the time of the last launch before the stall.
+    `began` is the time of the last launch before the stall. `is_moving` says that the cause is slow: it still
+    reads or writes.
     """
 
     run: str
@@ -91,6 +92,7 @@ class Diagnosis:
     waiting: tuple[str, ...] = ()
     certainty: Certainty = Certainty.STANDS
     began: float = 0.0
+    is_moving: bool = False
 
     @property
     def about(self) -> str:

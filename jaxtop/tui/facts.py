@@ -11,7 +11,7 @@ from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State
 from jaxtop.model.collectives import latecomers
 from jaxtop.model.findings.rules.stragglers import is_by_script
 from jaxtop.model.liveness import BY_SEVERITY
-from jaxtop.model.stalls.diagnosis import LOST
+from jaxtop.model.stalls.case import LOST
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.finding_pane import figure_of

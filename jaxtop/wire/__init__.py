@@ -30,6 +30,16 @@ from jaxtop.wire.codec import (
 )
 from jaxtop.wire.hosts import INTERRUPTED, SCRIPT_ENDED, Bye, Compile, Device, Event, Hello, Uncaught
 from jaxtop.wire.ids import Ids, pack_ids, pack_runs, unpack_ids, unpack_runs
+from jaxtop.wire.libraries import (
+    Nccl,
+    NcclCommunicator,
+    NcclCount,
+    NcclRank,
+    NcclTime,
+    NcclTimes,
+    TpuCore,
+    TpuCores,
+)
 from jaxtop.wire.links import MAX_PATH, READING, Costs, Link, Peer, Reply, Request, Roster
 from jaxtop.wire.operations import Operation, Operations
 from jaxtop.wire.past import (
@@ -66,6 +76,7 @@ from jaxtop.wire.pulse import (
     DeviceSample,
     HostSample,
     Lull,
+    Moved,
     Pulse,
     Rhythm,
     Stall,
@@ -75,17 +86,17 @@ from jaxtop.wire.stacks import COMPILED, Place, Stacks, Thread
 from jaxtop.wire.windows import Launch, Timed, Window
 
 __all__ = [
-    "ACTIVITIES", "COMPILE", "COMPILED", "INTERRUPTED", "KINDS", "LAUNCH", "LOCAL_SEQUENCE",
-    "MAX_DEVICES", "MAX_PATH", "MAX_PAYLOAD", "MAX_TELEMETRY", "OWN_KINDS", "READING", "SCRIPT",
-    "SCRIPT_ENDED", "SLOWED", "VERSION", "WAIT", "ActiveLine", "Activity", "ArrayGroup", "Arrays",
-    "ArraysChange", "BusyThread", "Bye", "Collective", "Compilation", "Compile", "CompiledLine",
-    "Compiling", "Cost", "Costs",
-    "Device", "DeviceSample", "Event", "Frame", "Header", "Hello", "HostSample", "Ids", "Inventory",
-    "Launch", "Link", "Lull", "Mesh", "Message", "NewerVersion", "Operation", "Operations", "Past",
-    "PastArrays", "PastDropped", "PastEvent", "PastEvents", "PastFinding", "PastLaunched",
-    "PastLaunches", "PastLoss", "PastPace", "PastSamples", "PastStandstill", "PastStarts", "PastSteps",
-    "PastUnchecked", "Peer", "Place", "Program", "Programs", "Pulse", "ReplicaGroups", "Reply",
-    "Request", "Rhythm", "Roster", "Sharding", "Stacks", "Stall", "Step", "Thread", "Timed", "Uncaught",
-    "Unreadable", "Window", "check_census", "decode", "decode_as", "encode", "kind_of", "link_of",
-    "local_frame", "pack", "pack_ids", "pack_runs", "tally", "unpack", "unpack_ids", "unpack_runs",
+    "ACTIVITIES", "COMPILE", "COMPILED", "INTERRUPTED", "KINDS", "LAUNCH", "LOCAL_SEQUENCE", "MAX_DEVICES",
+    "MAX_PATH", "MAX_PAYLOAD", "MAX_TELEMETRY", "OWN_KINDS", "READING", "SCRIPT", "SCRIPT_ENDED", "SLOWED",
+    "VERSION", "WAIT", "ActiveLine", "Activity", "ArrayGroup", "Arrays", "ArraysChange", "BusyThread", "Bye",
+    "Collective", "Compilation", "Compile", "CompiledLine", "Compiling", "Cost", "Costs", "Device",
+    "DeviceSample", "Event", "Frame", "Header", "Hello", "HostSample", "Ids", "Inventory", "Launch", "Link",
+    "Lull", "Mesh", "Message", "Moved", "Nccl", "NcclCommunicator", "NcclCount", "NcclRank", "NcclTime",
+    "NcclTimes", "NewerVersion", "Operation", "Operations", "Past", "PastArrays", "PastDropped", "PastEvent",
+    "PastEvents", "PastFinding", "PastLaunched", "PastLaunches", "PastLoss", "PastPace", "PastSamples",
+    "PastStandstill", "PastStarts", "PastSteps", "PastUnchecked", "Peer", "Place", "Program", "Programs",
+    "Pulse", "ReplicaGroups", "Reply", "Request", "Rhythm", "Roster", "Sharding", "Stacks", "Stall", "Step",
+    "Thread", "Timed", "TpuCore", "TpuCores", "Uncaught", "Unreadable", "Window", "check_census", "decode",
+    "decode_as", "encode", "kind_of", "link_of", "local_frame", "pack", "pack_ids", "pack_runs", "tally",
+    "unpack", "unpack_ids", "unpack_runs",
 ]  # fmt: skip

@@ -129,6 +129,7 @@ class PastStandstill(Struct, frozen=True, array_like=True):
     waiting: tuple[str, ...] = ()
     certainty: int = 0
     began: TimeS | None = None  # the last launch before it; absent in older recordings
+    is_moving: bool = False
 
 
 class PastDropped(Struct, frozen=True, array_like=True):

@@ -16,8 +16,10 @@ class DeviceSample(Struct, frozen=True, array_like=True):
     which the memory was busy; `dram` is the share of its bandwidth in use. `tensor` is the share of the
     matrix units in use; `occupancy` is that of the slots for warps. `slowed` has a bit for each of `SLOWED`.
     Energy and ECC errors are counters. `link_…` is the traffic between devices (NVLink, XGMI, ICI), summed
-    over the links of a device. `queued` counts programs that wait for the device; `transfer_…` is the
-    duration of transfers between hosts.
+    over the links of a device. `queued` counts programs that wait for the device; `idle` is for
+    how long its core has run nothing. `program_…` is the duration of programs, `transfer_…` of transfers
+    between hosts, `from_host_…` and `to_host_…` of transfers between host and device, `collective_…` of
+    collectives between hosts.
     """
 
     used_bytes: Column = None
@@ -51,6 +53,15 @@ class DeviceSample(Struct, frozen=True, array_like=True):
     queued: Column = None
     transfer_p50_us: Column = None
     transfer_p99_us: Column = None
+    idle_ms: Column = None
+    program_p50_us: Column = None
+    program_p99_us: Column = None
+    from_host_p50_us: Column = None
+    from_host_p99_us: Column = None
+    to_host_p50_us: Column = None
+    to_host_p99_us: Column = None
+    collective_p50_us: Column = None
+    collective_p99_us: Column = None
 
 
 # Reasons why a device runs slower than it could, one bit each, the lowest bit first.
@@ -161,6 +172,21 @@ class Stall(Struct, frozen=True, array_like=True):
     usual_ms: int
 
 
+class Moved(Struct, frozen=True, array_like=True):
+    """Bytes that a process has moved, and how many it moves per second, over the last ten seconds.
+
+    `read` and `written` count since the process started, with files that caches or network file systems
+    serve. `received` is the network traffic of the machine since the agent started. None is unknown.
+    """
+
+    read: Count | None = None
+    written: Count | None = None
+    received: Count | None = None
+    read_per_s: Count | None = None
+    written_per_s: Count | None = None
+    received_per_s: Count | None = None
+
+
 class Lull(Struct, frozen=True, array_like=True):
     """Nothing was launched, compiled or reported for some seconds: since when, and the last launch.
 
@@ -170,6 +196,7 @@ class Lull(Struct, frozen=True, array_like=True):
     function: str
     since_ms: TimeMs
     longest_ms: int = 0
+    moved: Moved = Moved()
 
 
 class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):

@@ -19,6 +19,7 @@ USED = "tpu.runtime.hbm.memory.usage.bytes"
 TOTAL = "tpu.runtime.hbm.memory.total.bytes"
 DUTY = "tpu.runtime.tensorcore.dutycycle.percent"
 QUEUE = "hlo.queue.size.gauge"
+PROGRAMS = "hlo.execution.timing.distribution.microseconds"
 TRANSFERS = "megascale.dcn_transfer_latencies.microsecond.cumulative.distribution"
 
 
@@ -42,11 +43,11 @@ def gauge(value, device, key="device-id"):
     return _bytes(1, _attribute(key, device)) + _bytes(2, _number(1, 1700000000)) + _bytes(3, measured)
 
 
-def distribution(counts, buckets, size="8MB+"):
+def distribution(counts, buckets, size="8MB+", attributes=None):
     """`Metric` with a distribution over these buckets: encoded options."""
     inner = _number(1, sum(counts)) + _double(2, 1.5) + _bytes(6, buckets)
     inner += _bytes(7, b"".join(_number(0, each)[1:] for each in counts))  # packed
-    return _bytes(1, _attribute("", {"buffer-size": size})) + _bytes(5, inner)
+    return _bytes(1, _attribute("", attributes or {"buffer-size": size})) + _bytes(5, inner)
 
 
 def exponential(count, factor, scale):
@@ -67,6 +68,7 @@ class Service(grpc.GenericRpcHandler):
     def __init__(self):
         self.metrics = {}
         self.can_list = True
+        self.status = None  # the bytes of a GetTpuRuntimeStatusResponse; None as in older runtimes
         self.asked = []
         self.hold = threading.Event()
         self.hold.set()
@@ -74,6 +76,8 @@ class Service(grpc.GenericRpcHandler):
 
     def service(self, details):
         methods = {f"/{NAME}/GetRuntimeMetric": self._get}
+        if self.status is not None:
+            methods[f"/{NAME}/GetTpuRuntimeStatus"] = self._state
         if self.can_list:
             methods[f"/{NAME}/ListSupportedMetrics"] = self._list
         found = methods.get(details.method)
@@ -82,6 +86,11 @@ class Service(grpc.GenericRpcHandler):
     def _list(self, _request, _context):
         self.hold.wait(20)
         return b"".join(_bytes(1, _bytes(1, name.encode())) for name in self.metrics)
+
+    def _state(self, request, _context):
+        self.hold.wait(20)
+        self.asked.append(request)
+        return self.status
 
     def _get(self, request, context):
         self.hold.wait(20)
@@ -109,3 +118,24 @@ def serving(*, local=True):
     finally:
         service.hold.set()
         server.stop(None).wait()
+
+
+def core(
+    number, *, pc=0x3F2, place="%all-reduce.7", program=b"\xab\xcd", queued=1, error="", kind=1, chip=None
+):
+    """`CoreStatesEntry` of tpu_telemetry.proto: a core, and the sequencer that runs its program."""
+    identity = (
+        _number(1, number)
+        + _number(2, number if chip is None else chip)
+        + _bytes(3, _number(1, kind) + _number(2, 0))
+    )
+    sequencer = _number(1, 1) + _number(3, pc) + _number(7, 77) + (_bytes(8, place.encode()) if pc else b"")
+    waiting = b"".join(_bytes(6, _number(1, 78 + i) + _number(2, 5 + i)) for i in range(queued))
+    state = _bytes(1, identity) + _bytes(2, sequencer) + _bytes(4, program if pc else b"") + _number(5, 5)
+    state += waiting + (_bytes(7, error.encode()) if error else b"")
+    return _number(1, number) + _bytes(2, state)
+
+
+def status(*cores):
+    """`GetTpuRuntimeStatusResponse`."""
+    return _bytes(1, b"node0") + b"".join(_bytes(2, each) for each in cores)

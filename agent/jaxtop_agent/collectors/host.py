@@ -6,11 +6,12 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop.wire import HostSample
+from jaxtop.wire import HostSample, Moved
 from jaxtop_agent.core import budget
 from jaxtop_agent.machine import basics, disks, files
 from jaxtop_agent.machine.busy import BusyThreads
 from jaxtop_agent.machine.cgroups import Groups, Limits
+from jaxtop_agent.machine.moved import Movement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -32,7 +33,7 @@ class _Reading(NamedTuple):
     limits: Limits
     waits: basics.Waits
     disks: disks.Traffic
-    own: disks.Traffic
+    own: disks.OwnTraffic
 
 
 class _Rates(NamedTuple):
@@ -90,6 +91,7 @@ class HostFigures:
         self._groups = Groups(root)
         self._disks = disks.Disks(root)
         self._busy = BusyThreads(own_threads)
+        self._movement = Movement()
         self._last: _Reading | None = None
         self._usable: int | None = None
         self._due = 0.0
@@ -106,6 +108,7 @@ class HostFigures:
         limits = self._groups.read()
         now = self._read(limits)
         since, self._last = _Rates(self._last, now), now
+        board.moved = self._movement.look(now.at, now.own, now.network.received)
         if not board.is_watched:
             self._busy.forget()
         board.host = HostSample(
@@ -132,7 +135,7 @@ class HostFigures:
         )
 
     def forget(self, board: Board) -> None:
-        board.host = HostSample()
+        board.host, board.moved = HostSample(), Moved()
 
     def _read(self, limits: Limits) -> _Reading:
         return _Reading(

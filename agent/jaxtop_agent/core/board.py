@@ -99,6 +99,7 @@ class Board:
     recorded: Mapping[str, int | None] | None = None
     devices: wire.DeviceSample = field(default_factory=wire.DeviceSample)
     host: wire.HostSample = field(default_factory=wire.HostSample)
+    moved: wire.Moved = field(default_factory=wire.Moved)
     costs: dict[str, float] = field(default_factory=dict)  # CPU seconds that each collector used
     # Written by JAX's threads while they compile, by program name.
     compiled: dict[str, Compiled] = field(default_factory=dict)
@@ -117,6 +118,7 @@ class Board:
     is_recording: bool = False
     telemetry: str = ""
     requests: str = ""
+    is_stuck: bool = False  # the process launches nothing for longer than is usual
     is_placed: bool = False  # the two addresses are final; earlier ones may be unreachable from other hosts
     interval: float = 1.0
     peak_flops: int | None = None

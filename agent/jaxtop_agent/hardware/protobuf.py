@@ -42,6 +42,10 @@ class Message(NamedTuple):
         raw = [value for value in self._values(field) if isinstance(value, bytes)]
         return raw[-1].decode(errors="replace") if raw else None
 
+    def raw(self, field: int) -> bytes:
+        """Return bytes; empty if the field is missing."""
+        return next((value for value in reversed(self._values(field)) if isinstance(value, bytes)), b"")
+
     def messages(self, field: int) -> list[Message]:
         return [read(value) for value in self._values(field) if isinstance(value, bytes)]
 
@@ -98,7 +102,12 @@ def varint(raw: bytes, at: int) -> tuple[int, int]:
 
 
 def text_field(field: int, text: str) -> bytes:
-    """Encode a message with one text field, the only form of our requests."""
+    """Encode a message with one text field."""
     raw = text.encode()
     assert len(raw) < 0x80
     return bytes((field << 3 | BYTES, len(raw))) + raw
+
+
+def true_field(field: int) -> bytes:
+    """Encode a message with one field that is true."""
+    return bytes((field << 3 | VARINT, 1))

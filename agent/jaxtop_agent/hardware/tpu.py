@@ -11,18 +11,20 @@ from __future__ import annotations
 import os
 import time
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop_agent.hardware import protobuf
 from jaxtop_agent.hardware.distribution import Buckets, add, buckets
 from jaxtop_agent.hardware.reader import Figures, Off
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from types import ModuleType
 
     from jaxtop.wire import Device
     from jaxtop_agent.hardware.protobuf import Message
 
+_Value = TypeVar("_Value")
 SERVICE = "/tpu.monitoring.runtime.RuntimeMetricService/"
 PORT = 8431
 # The longest that one round of calls takes, with all ports and requests.
@@ -34,30 +36,38 @@ GAUGES: Mapping[str, tuple[str, float]] = {
     "driver_total_bytes": ("tpu.runtime.hbm.memory.total.bytes", 1),
     "utilization_permille": ("tpu.runtime.tensorcore.dutycycle.percent", 10),
     "queued": ("hlo.queue.size.gauge", 1),
+    "dram_permille": ("tpu.runtime.hbm.utilization.percent", 10),
+    "idle_ms": ("tpu.runtime.tensorcore.idle_duration.seconds", 1000),
 }
 OF_CHIPS = "utilization_permille"
-# Transfers between hosts, over all buffer sizes. They are counted per process, so each of its devices shows
-# the same value.
-TRANSFERS = "megascale.dcn_transfer_latencies.microsecond.cumulative.distribution"
+# The first part of the columns with percentiles, and the metric that counts how long each operation took.
+# Transfers, over all buffer sizes, and collectives are counted per process: each of its devices has the same
+# figure. Programs are counted per device.
+_LATENCIES = "megascale.{}_latencies.microsecond.cumulative.distribution"
+LATENCIES: Mapping[str, str] = {
+    "transfer": _LATENCIES.format("dcn_transfer"),
+    "from_host": _LATENCIES.format("host_to_device_transfer"),
+    "to_host": _LATENCIES.format("device_to_host_transfer"),
+    "collective": _LATENCIES.format("collective_end_to_end"),
+}
+PROGRAMS = "hlo.execution.timing.distribution.microseconds"
+PERCENTILES = (("p50", 0.5), ("p99", 0.99))
+METRICS = frozenset({name for name, _ in GAUGES.values()} | set(LATENCIES.values()) | {PROGRAMS})
 
 
 class Tpu:
     """A reader of the metrics of this process's devices."""
 
     def __init__(self, devices: Sequence[Device]) -> None:
-        try:
-            from jaxtop_agent.hardware import grpc  # h2 is optional
-        except ImportError:
-            raise Off("pip install 'jaxtop[tpu]'") from None
-        self._grpc = grpc
+        self._grpc = grpc = transport()
         self._devices = tuple(devices)
         self._ports = ports()
         self._offered: dict[int, frozenset[str]] = {}
-        self._transfers: Buckets | None = None
+        self._counted: dict[tuple[str, int | None], Buckets] = {}  # by metric and position, as last read
         self._unmapped: tuple[str, ...] = ()
         self.uuids: tuple[str | None, ...] = (None,) * len(devices)
         failures = []
-        for port, seconds in _shares(self._ports):
+        for port, seconds in shares(self._ports):
             try:
                 self._offered[port] = self._list(port, seconds)
             except (grpc.Failed, protobuf.Malformed) as error:
@@ -70,7 +80,7 @@ class Tpu:
         if answer.message is None and answer.status != self._grpc.UNIMPLEMENTED:
             raise self._grpc.Failed(answer.text or f"status {answer.status}")
         if answer.message is None:  # older runtimes cannot list their metrics
-            return frozenset({name for name, _ in GAUGES.values()} | {TRANSFERS})
+            return METRICS
         names = (each.text(1) for each in protobuf.read(answer.message).messages(1))
         return frozenset(name for name in names if name is not None)
 
@@ -79,26 +89,27 @@ class Tpu:
         metrics = self._fetch()
         unmapped = []
         for column, (name, scale) in GAUGES.items():
-            by_id, is_ambiguous = _by_id(metrics.get(name, []), scale)
-            if not by_id:
-                continue
-            places = self._places(by_id, is_ambiguous=is_ambiguous, of_chips=column == OF_CHIPS)
-            if places is None:
+            values = self._per_device(metrics.get(name, []), _gauge, of_chips=column == OF_CHIPS)
+            if values is None:
                 unmapped.append(column)
-                continue
-            for figures, place in zip(found, places, strict=True):
-                figures[column] = round(by_id[place])
-        self._unmapped = tuple(unmapped)
-        latencies = self._latencies(metrics.get(TRANSFERS, []))
-        return [figures | latencies for figures in found]
+            for figures, kinds in zip(found, values or (), strict=False):
+                figures[column] = round(sum(kinds) * scale)
+        timed = self._per_device(metrics.get(PROGRAMS, []), _distribution, of_chips=False)
+        for place, counted in enumerate(timed or ()):
+            found[place].update(self._percentiles("program", PROGRAMS, counted, place))
+        self._unmapped = tuple(unmapped if timed is not None else [*unmapped, "program"])
+        for column, name in LATENCIES.items():
+            counted = [each for point in metrics.get(name, []) if (each := _distribution(point)) is not None]
+            latencies = self._percentiles(column, name, counted)
+            found = [figures | latencies for figures in found]
+        return found
 
     def _fetch(self) -> dict[str, list[Message]]:
         """Return the points of each metric, from all ports that answer."""
-        wanted = {name for name, _ in GAUGES.values()} | {TRANSFERS}
         found: dict[str, list[Message]] = {}
         failures = []
-        for port, seconds in _shares(self._offered):
-            names = sorted(wanted & self._offered[port])
+        for port, seconds in shares(self._offered):
+            names = sorted(METRICS & self._offered[port])
             requests = [protobuf.text_field(1, name) for name in names]
             try:
                 answers = self._grpc.call(port, SERVICE + "GetRuntimeMetric", requests, seconds)
@@ -113,7 +124,17 @@ class Tpu:
             raise Off(f"the TPU runtime's metric service does not answer ({'; '.join(failures)})")
         return found
 
-    def _places(self, by_id: Mapping[int, float], *, is_ambiguous: bool, of_chips: bool) -> list[int] | None:
+    def _per_device(
+        self, points: Sequence[Message], value_of: Callable[[Message], _Value | None], *, of_chips: bool
+    ) -> list[list[_Value]] | None:
+        """Return the values of each device; none if there are none at all, None if they match no devices."""
+        by_id, is_ambiguous = _by_id(points, value_of)
+        if not by_id:
+            return []
+        places = self._places(by_id, is_ambiguous=is_ambiguous, of_chips=of_chips)
+        return None if places is None else [by_id[place] for place in places]
+
+    def _places(self, by_id: Mapping[int, object], *, is_ambiguous: bool, of_chips: bool) -> list[int] | None:
         """Return the metric's id for each device; None where the ids match no devices.
 
         The ids are JAX's. If the service has no other devices, they may be numbers on this host, or those of
@@ -136,23 +157,24 @@ class Tpu:
             return [by_chip[device.coords] for device in self._devices]
         return None
 
-    def _latencies(self, points: Sequence[Message]) -> Figures:
-        """Return percentiles of the transfers since the previous reading; no figures if there were none."""
-        read = [buckets(each) for point in points if (each := point.message(5)) is not None]
-        before, self._transfers = self._transfers, add([each for each in read if each is not None])
-        fresh = None if self._transfers is None else self._transfers.since(before)
-        figures: Figures = {}
-        for column, share in (("transfer_p50_us", 0.5), ("transfer_p99_us", 0.99)):
-            value = None if fresh is None else fresh.percentile(share)
-            if value is not None:
-                figures[column] = round(value)
-        return figures
+    def _percentiles(
+        self, column: str, metric: str, counted: Sequence[Buckets], place: int | None = None
+    ) -> Figures:
+        """Return percentiles of what was counted since the previous reading; no figures if nothing was."""
+        key, total = (metric, place), add(counted)
+        before = self._counted.pop(key, None)
+        if total is None:
+            return {}
+        self._counted[key] = total
+        fresh = total.since(before)
+        values = {name: fresh.percentile(share) for name, share in PERCENTILES} if fresh is not None else {}
+        return {f"{column}_{name}_us": round(value) for name, value in values.items() if value is not None}
 
     def rest(self) -> None:
-        self._transfers = None
+        self._counted.clear()
 
     def remarks(self) -> str:
-        names = ", ".join(column.split("_", maxsplit=1)[0] for column in self._unmapped)
+        names = ", ".join(dict.fromkeys(column.split("_", maxsplit=1)[0] for column in self._unmapped))
         return f"cannot be matched to devices: {names}" if names else ""
 
     def close(self) -> None:
@@ -165,32 +187,53 @@ def ports() -> tuple[int, ...]:
     return tuple(int(each) for each in listed if each.strip().isdecimal()) or (PORT,)
 
 
-def _shares(ports: Collection[int]) -> Iterator[tuple[int, float]]:
+def transport() -> ModuleType:
+    """Return the module that calls the service."""
+    try:
+        from jaxtop_agent.hardware import grpc  # h2 is optional
+    except ImportError:
+        raise Off("pip install 'jaxtop[tpu]'") from None
+    return grpc
+
+
+def shares(ports: Collection[int]) -> Iterator[tuple[int, float]]:
     """Yield each port, with the seconds that it may take so that each later one has as many."""
     end = time.monotonic() + SECONDS
     for left, port in zip(range(len(ports), 0, -1), ports, strict=True):
         yield port, max(0.0, end - time.monotonic()) / left
 
 
-def _by_id(points: Sequence[Message], scale: float) -> tuple[dict[int, float], bool]:
-    """Return the values by device, summed over kinds of cores, and whether two points contradict."""
-    found: dict[int, float] = {}
+def _by_id(
+    points: Sequence[Message], value_of: Callable[[Message], _Value | None]
+) -> tuple[dict[int, list[_Value]], bool]:
+    """Return the values of each device, one for each kind of cores, and whether two points contradict."""
+    found: dict[int, list[_Value]] = {}
     is_ambiguous = False
-    seen: dict[tuple[int, tuple[str, ...]], float] = {}
+    seen: dict[tuple[int, tuple[str, ...]], _Value] = {}
     for point in points:
         device, kinds = _device(point.message(1))
-        gauge = point.message(3)
-        if device is None or gauge is None:
-            continue
-        value = gauge.double(1) if gauge.double(1) is not None else gauge.number(2)
-        if value is None or not 0 <= value < inf:
+        value = value_of(point)
+        if device is None or value is None:
             continue
         if (device, kinds) in seen:  # several ports report a whole host, or each its own device 0
             is_ambiguous = is_ambiguous or seen[device, kinds] != value
             continue
         seen[device, kinds] = value
-        found[device] = found.get(device, 0.0) + value * scale
+        found.setdefault(device, []).append(value)
     return found, is_ambiguous
+
+
+def _gauge(point: Message) -> float | None:
+    gauge = point.message(3)
+    if gauge is None:
+        return None
+    value = gauge.double(1) if gauge.double(1) is not None else gauge.number(2)
+    return value if value is not None and 0 <= value < inf else None
+
+
+def _distribution(point: Message) -> Buckets | None:
+    counted = point.message(5)
+    return None if counted is None else buckets(counted)
 
 
 def _device(attribute: Message | None) -> tuple[int | None, tuple[str, ...]]:

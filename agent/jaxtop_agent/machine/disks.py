@@ -18,6 +18,19 @@ class Traffic(NamedTuple):
     written: int | None = None
 
 
+class OwnTraffic(NamedTuple):
+    """Bytes that the process has read and written since it started; None where unknown.
+
+    `read` and `written` are traffic of disks. `…_in_all` has what caches, network and user-space file systems
+    served, too.
+    """
+
+    read: int | None = None
+    written: int | None = None
+    read_in_all: int | None = None
+    written_in_all: int | None = None
+
+
 class Disks:
     """The disks of the machine.
 
@@ -51,7 +64,14 @@ class Disks:
         return found
 
 
-def of_process(root: str = "") -> Traffic:
-    """Return the process's own disk traffic, without cached reads; None where the file is not readable."""
+def of_process(root: str = "") -> OwnTraffic:
     content = files.numbers(files.text(f"{root}/proc/self/io"), ": ")
-    return Traffic(content.get("read_bytes"), content.get("write_bytes"))
+    read, written = content.get("read_bytes"), content.get("write_bytes")
+    # System calls do not count what a mapped file reads, and disks do not count what caches serve.
+    return OwnTraffic(
+        read, written, _larger(read, content.get("rchar")), _larger(written, content.get("wchar"))
+    )
+
+
+def _larger(first: int | None, second: int | None) -> int | None:
+    return max((each for each in (first, second) if each is not None), default=None)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Looks at shorter intervals would take every second launch for a separate rhythm.
 EVERY = 0.9
 AGAIN_EVERY = 10.0
+# Without a rhythm, a process is stuck after a lull of so many seconds that is also so many times the longest.
+LONG_LULL, TIMES_A_LULL = 15.0, 3
 NAME = "stalls"
 STEPS = "agent.step()"
 UNCOUNTED = "off: not all launches are counted"
@@ -91,7 +93,9 @@ class Stalls:
             gap = lull = None
         self._note(gap, now)
         longest_ms = round(self._lull.longest * 1000)
-        self.lull = None if lull is None else wire.Lull(function, _wall_ms(lull, now), longest_ms)
+        moved = self._board.moved
+        self.lull = None if lull is None else wire.Lull(function, _wall_ms(lull, now), longest_ms, moved)
+        self._note_stuck(0.0 if lull is None else now - lull)
         if not self.is_still or not self._board.is_watched:
             self._sent_at = None
             return None
@@ -125,6 +129,14 @@ class Stalls:
             self.stall = wire.Stall(self._carrier(), since_ms, round(gap.usual * 1000))
             self._board.pulse_now = True
 
+    def _note_stuck(self, lull_s: float) -> None:
+        """Publish whether it is time to ask the libraries of the devices, and wake the thread that asks."""
+        longest = max(LONG_LULL, TIMES_A_LULL * self._lull.longest)
+        is_stuck = self.stall is not None or lull_s >= longest
+        if is_stuck and not self._board.is_stuck:
+            self._board.hardware_bell.ring()
+        self._board.is_stuck = is_stuck
+
     def _carrier(self) -> str:
         """Return the function that stands for the rhythm: of those in it, the one that compiled longest."""
         names = self._hooks.launches()
@@ -137,6 +149,7 @@ class Stalls:
         debuglog.warning("publisher", "stalls cannot be detected any more", error=error)
         self._is_broken = True
         self.stall = self.lull = None
+        self._board.is_stuck = False
         self._board.switch_off(NAME, error)
 
 

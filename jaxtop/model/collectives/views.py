@@ -7,6 +7,8 @@ from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jaxtop.model.collectives.inspected import NAME, Alike, inspected
+from jaxtop.model.collectives.kinds import busbw, kind_of
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.timing import arrivals_of
 from jaxtop.model.collectives.verdict import is_enough
@@ -18,18 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from jaxtop import wire
+    from jaxtop.model.collectives.inspected import Inspected
     from jaxtop.model.collectives.layout import Layout
     from jaxtop.model.meshes import MeshView
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey, ProgramWindows, Timing
 
-# The first words of an op's name in HLO. A kind that begins like another one comes first if it is longer.
-KINDS = (
-    "ragged-all-to-all", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute",
-    "collective-broadcast",
-)  # fmt: skip
-# How often the data of all other members crosses the bus. For other kinds the whole data crosses it once.
-_TRIPS = {"all-reduce": 2, "all-gather": 1, "reduce-scatter": 1, "all-to-all": 1, "ragged-all-to-all": 1}
 # The number of processes of a program whose launch rates are read.
 MOST_SAMPLED = 8
 # The run, program and fingerprint of a collective, and its op.
@@ -76,6 +72,8 @@ class CollectiveView:
     mesh: MeshView | None = None
     # False where lateness cannot be judged: the groups are unknown, or devices take turns on one CPU.
     is_judged: bool = True
+    # Who timed it, where that was not a window.
+    timed_by: str | None = None
     # Launches of all programs of this name together, where they cannot be split by program.
     unsplit: Unsplit | None = None
     listed: wire.Collective | None = None  # None if only windows have shown it
@@ -114,11 +112,15 @@ def collectives(cluster: ClusterState, now: float) -> list[CollectiveView]:
     ]
     of_agents: dict[str, Rates] = {}
     launched = {key: _rate_of(cluster, key, now, of_agents) for key in keys}
-    inputs = windows.changes, cluster.layout_changes, cluster.derived.same("launch rates", launched)
-    return cluster.derived.get("collectives", inputs, lambda: _collectives(cluster, launched))
+    same, times = cluster.derived.same, inspected(cluster)
+    rates_and_times = same("launch rates", launched), same("inspected collectives", times)
+    inputs = windows.changes, cluster.layout_changes, *rates_and_times
+    return cluster.derived.get("collectives", inputs, lambda: _collectives(cluster, launched, times))
 
 
-def _collectives(cluster: ClusterState, launched: Mapping[ProgramKey, _Rate]) -> list[CollectiveView]:
+def _collectives(
+    cluster: ClusterState, launched: Mapping[ProgramKey, _Rate], times: Mapping[Alike, Inspected]
+) -> list[CollectiveView]:
     of_programs = layouts(cluster)
     ops = {key: _ops(cluster, key) for key in launched}
     members = {(*key, op) for key, of_key in ops.items() for op in of_key}
@@ -127,7 +129,7 @@ def _collectives(cluster: ClusterState, launched: Mapping[ProgramKey, _Rate]) ->
         for op in of_key:
             layout = of_programs.get(key) or _common(of_programs, key, op)
             view = _measured(cluster, layout, (*key, op), members)
-            views.append(_with_rate(view, launched[key]))
+            views.append(_with_times(_with_rate(view, launched[key]), times))
     views.sort(key=_order)
     return views
 
@@ -279,18 +281,15 @@ def _with_rate(view: CollectiveView, rate: _Rate) -> CollectiveView:
     return replace(view, per_second=per_second, unsplit=rate.unsplit)
 
 
-def kind_of(op: str) -> str:
-    """Return the kind of collective that an op's name begins with; "?" if it begins with none."""
-    return next((kind for kind in KINDS if op.startswith(kind)), "?")
-
-
-def busbw(kind: str, size: int | None, members: int | None, transfer_us: float | None) -> int | None:
-    """Return the bus bandwidth in bytes per second, as nccl-tests defines it."""
-    if size is None or not members or not transfer_us:
-        return None
-    times = _TRIPS.get(kind)
-    factor = 1.0 if times is None else times * (members - 1) / members
-    return round(size * factor * 1_000_000 / transfer_us)
+def _with_times(view: CollectiveView, times: Mapping[Alike, Inspected]) -> CollectiveView:
+    """Return a collective with the times of NCCL Inspector, if no window has timed it."""
+    if not times or view.samples or view.group_size is None or view.bytes is None:
+        return view
+    found = times.get(Alike(view.run, view.kind, view.group_size, view.bytes))
+    if found is None:
+        return view
+    # Each process times by itself: which of them came last is unknown.
+    return replace(view, **found._asdict(), timed_by=NAME, is_judged=False)
 
 
 def _size(layout: Layout | None, listed: wire.Collective | None) -> int | None:

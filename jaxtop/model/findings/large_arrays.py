@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.model.amounts import in_bytes
 from jaxtop.model.arrays.groups import total
-from jaxtop.model.findings.words import in_bytes
 from jaxtop.model.programs import launched_lately
 from jaxtop.model.rates import program_of
 from jaxtop.model.tuning import Number

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.amounts import in_bytes
 from jaxtop.model.crashes import ending
-from jaxtop.model.findings.words import in_bytes
 from jaxtop.model.steps import steps_of
 from jaxtop.names import function_of
 

@@ -1,25 +1,13 @@
-"""Amounts, durations, costs and filters in the texts of findings."""
+"""Durations, costs and filters in the texts of findings."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.model.amounts import in_bytes
+
 if TYPE_CHECKING:
     from jaxtop.model.finding import Cost
-
-_UNITS = ("KiB", "MiB", "GiB", "TiB")
-
-
-def in_bytes(value: float) -> str:
-    """Return an amount of memory in three digits, with its unit."""
-    if abs(value) < 999.5:
-        return f"{value:.0f} bytes"
-    found = ""
-    for unit in _UNITS:
-        value, found = value / 1024, unit
-        if abs(value) < 999.5:
-            break
-    return f"{value:.{0 if abs(value) >= 99.95 else 1}f} {found}"
 
 
 def in_minutes(minutes: float) -> str:

@@ -2,58 +2,33 @@
 
 Causes are checked in this order: a process that is lost; a process that compiles; a process that has launched
 less than the others; a process whose main thread is elsewhere than most, or does not wait for JAX where
-others do.
+others do; a process that the libraries of the devices single out; before the first steps, one that has read
+or written far less than the others.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import named, run_members
-from jaxtop.model.liveness import State, interval_of, state_of, was_never_reached
-from jaxtop.model.stalls.lulls import computes, differing, has_stacks_of_now, running_of, still_of
-from jaxtop.model.stalls.stacks import groups_of, place_text
+from jaxtop.model.stalls.case import LOST, Case
+from jaxtop.model.stalls.lulls import still_of
+from jaxtop.model.stalls.stacks import place_text
 from jaxtop.model.state import Certainty, Diagnosis
 from jaxtop.names import program_of, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
+    from jaxtop.model.finding import Evidence
     from jaxtop.model.host import Host
-    from jaxtop.model.stalls.stacks import StackGroup
+    from jaxtop.model.liveness import State
+    from jaxtop.model.stalls.witnesses import Witness
     from jaxtop.model.state import ClusterState
 
-# The texts for one lost process, and for several.
-LOST = {
-    State.DIED: ("has died", "have died"),
-    State.GONE: ("is gone", "are gone"),
-    State.STOPPED: ("is stopped", "are stopped"),
-    State.BLOCKED: ("is blocked", "are blocked"),
-    State.UNREACHABLE: ("is not reachable from here", "are not reachable from here"),
-}
-# A process that was lost more than this many seconds before the others stalled is not the cause.
-MISSED_WITHIN = 20.0
-# A compilation of at least this many seconds is a cause.
-COMPILES_FOR = 2.0
-# JAX launches ahead of the devices by a limited number: counters that are farther apart began at different
-# moments.
-FARTHEST = 64
 MOST_PLACES, LONGEST_NAME = 3, 60
-# Without a rhythm, a run is stalled after this many seconds if its hosts differ in what they launched, or in
-# whether they wait,
-DIFFERS_FOR = 10.0
-# and after this many seconds if all of them wait for a launch and none computes,
-WAITS_FOR = 20.0
-# or if the launch was made so often before, and now takes this many times the longest lull.
-LAUNCHED, TIMES_A_LULL = 5, 3
-
-
-def is_lost(host: Host, state: State) -> bool:
-    """Return whether a process that was reached is lost."""
-    return state in LOST and not was_never_reached(host)
 
 
 def diagnose(cluster: ClusterState, run: str, at: float) -> Diagnosis | None:
@@ -62,47 +37,51 @@ def diagnose(cluster: ClusterState, run: str, at: float) -> Diagnosis | None:
     return case.diagnosis(run) if case.stalled else None
 
 
+def evidence(cluster: ClusterState, found: Diagnosis, at: float) -> tuple[Evidence, ...]:
+    """Return the figures of devices or transfers behind a diagnosis, if they still lead to it."""
+    case = _case(cluster, found.run, at)
+    if not case.stalled:
+        return ()
+    odd, _, _ = case.cause
+    witness = case.witness_of(odd)
+    return witness.evidence if witness is not None and {each.agent for each in odd} == set(found.odd) else ()
+
+
 def has_resumed(cluster: ClusterState, run: str, at: float) -> bool:
     """Return whether any process of the run makes progress; lost processes are left out."""
     return any(still_of(host) is None for host in _case(cluster, run, at).heard)
 
 
-def _case(cluster: ClusterState, run: str, at: float) -> _Case:
+def _case(cluster: ClusterState, run: str, at: float) -> _Diagnosed:
     members = next((each.members for each in run_members(cluster) if each.id == run), ())
-    return _Case([host for host, _ in members if run_of(host) == run], at)
+    return _Diagnosed([host for host, _ in members if run_of(host) == run], at)
 
 
-class _Case:
-    """The hosts of a run that may be stalled, grouped by state."""
-
-    def __init__(self, members: Sequence[Host], at: float) -> None:
-        self.at = at
-        self.states = {host.agent: state_of(host, at) for host in members}
-        self.present = [host for host in members if self.states[host.agent] is not State.ENDED]
-        self.lost = [host for host in self.present if is_lost(host, self.states[host.agent])]
-        self.heard = [host for host in self.present if self.states[host.agent] not in LOST]
-        self.stalled = [host for host in self.heard if host.pulse.stall is not None]
-        self.has_rhythm = bool(self.stalled)
-        if not self.has_rhythm and self._is_stuck():
-            self.stalled = self.heard
+class _Diagnosed(Case):
+    """The cause of a stall, in words."""
 
     def diagnosis(self, run: str) -> Diagnosis:
-        odd, certainty, text = self._cause()
+        odd, certainty, text = self.cause
         culprits = {host.agent for host in odd}
         waiting = tuple(host.agent for host in self.stalled if host.agent not in culprits)
         is_grave = self.has_rhythm and len(waiting) > 1 and not self._compilers
         severity = "critical" if is_grave else "warning"
-        agents = tuple(host.agent for host in odd)
-        return Diagnosis(run, int(self.at * 1000), severity, text, agents, waiting, certainty, self._began)
+        agents, at_ms = tuple(host.agent for host in odd), int(self.at * 1000)
+        witness = self.witness_of(odd)
+        is_moving = witness is not None and witness.is_moving
+        return Diagnosis(run, at_ms, severity, text, agents, waiting, certainty, self._began, is_moving)
 
-    def _cause(self) -> tuple[list[Host], Certainty, str]:
+    @cached_property
+    def cause(self) -> tuple[list[Host], Certainty, str]:
         if missed := self._missed():
             return missed, Certainty.LOST, f"{self._waiting_text(self.stalled)}; {self._lost_text(missed)}"
         if self._compilers:
             return self._compilers, Certainty.WHY, self._compiling_text()
         behind = self._behind()
-        if odd := behind or self._elsewhere():
+        if odd := behind or ([] if self._is_beginning else self._elsewhere()):
             return self._odd_text(odd, is_behind=bool(behind))
+        if (witness := self._witness) is not None:
+            return list(witness.odd), Certainty.WHY, self._witness_text(witness)
         if not self._are_all_seen:
             return [], Certainty.STANDS, self._since()
         return [], Certainty.PLACES, f"{self._since()}: {self._everywhere()}"
@@ -120,118 +99,24 @@ class _Case:
             text = f"{self._waiting_text(waiting)}; {said}"
         else:
             text = f"{self._standing(waiting)}; {said}"
+        if (moved := self._compared(odd)) is not None:
+            text += f"; {moved.text}"
         return odd, Certainty.WHY if places and self._are_all_seen else Certainty.WHO, text
 
-    # Without a rhythm
+    def _witness_text(self, witness: Witness) -> str:
+        odd = {host.agent for host in witness.odd}
+        waiting = [host for host in self.stalled if host.agent not in odd]
+        if all(host.agent in self._waiters for host in waiting):
+            return f"{self._waiting_text(waiting)}; {witness.text}"
+        return f"{self._since()}; {witness.text}"
 
-    def _is_stuck(self) -> bool:
-        """Return whether no process makes progress, some wait, and what they wait for is unlikely to come."""
-        stills = [still_of(host) for host in self.heard]
-        running = [running_of(host) for host in self.heard]
-        if not any(running) or not all(stills):
-            return False
-        shortest = min(map(self._seconds, self.heard))
-        if shortest < DIFFERS_FOR:
-            return False
-        if len(self.heard) > 1 and differing(self.heard) is not None:
-            return True
-        computing = [computes(host) for host in self.heard]
-        if any(computing):
-            return False
-        if not all(running) or self.lost:
-            return True
-        none_computes = all(each is False for each in computing)
-        return shortest >= WAITS_FOR and (none_computes or all(map(self._takes_too_long, self.heard)))
-
-    def _takes_too_long(self, host: Host) -> bool:
-        running, lull = running_of(host), host.pulse.lull
-        if running is None or lull is None or host.launches.get(running.function, 0) <= LAUNCHED:
-            return False
-        return running.seconds > TIMES_A_LULL * lull.longest_ms / 1000
-
-    # The cause
-
-    def _missed(self) -> list[Host]:
-        # A process may have run for one more interval after its last pulse.
-        return [
-            host
-            for host in self.lost
-            if max(host.link_at, (host.pulse_at or 0.0) + interval_of(host)) >= self._began - MISSED_WITHIN
-        ]
-
-    @cached_property
-    def _compilers(self) -> list[Host]:
-        return [
-            host
-            for host in self.heard
-            if host.pulse.stall is None and self._compiles_for(host) >= COMPILES_FOR
-        ]
-
-    def _behind(self) -> list[Host]:
-        """Return the hosts that launched less of what others wait in; none if the counters cannot tell."""
-        counts = {host.agent: host.launches.get(self.function, 0) for host in self.heard}
-        most, least = max(counts.values()), min(counts.values())
-        behind = [host for host in self.heard if counts[host.agent] < most]
-        if most - least > FARTHEST or len(behind) * 2 > len(self.heard):
-            return []
-        do_wait = all(host.agent in self._waiters for host in behind)
-        if self._groups and do_wait and len(self._waiters) < len(self.heard):
-            return []  # those behind wait, and others do not: the counters were started at different moments
-        return behind
-
-    def _elsewhere(self) -> list[Host]:
-        """Return the hosts that do not wait while others do, or else those that are not where most are."""
-        groups = self._groups
-        known = sum(len(group.agents) for group in groups)
-        busy = [group for group in groups if not group.is_waiting]
-        if len(busy) == len(groups):
-            busy = list(groups[1:]) if groups and len(groups[0].agents) > known / 2 else []
-        return self._hosts(agent for group in busy for agent in group.agents)
-
-    # Facts
-
-    @cached_property
-    def _began(self) -> float:
-        return min(self.at - self._seconds(host) for host in self.stalled)
-
-    @cached_property
-    def function(self) -> str:
-        """The function that they launched last; without a rhythm, the one that some launched more often."""
-        if not self.has_rhythm and (name := differing(self.heard)) is not None:
-            return name
-        said = Counter(still.function for host in self.stalled if (still := still_of(host)) is not None)
-        return said.most_common(1)[0][0]
-
-    @cached_property
-    def _groups(self) -> list[StackGroup]:
-        return groups_of(host for host in self.heard if has_stacks_of_now(host))
-
-    @cached_property
-    def _waiters(self) -> set[str]:
-        """The agents whose main threads wait in JAX."""
-        return {agent for group in self._groups if group.is_waiting for agent in group.agents}
-
-    @cached_property
-    def _are_all_seen(self) -> bool:
-        """Whether the stacks of all stalled hosts have arrived."""
-        return sum(len(group.agents) for group in self._groups) == len(self.stalled)
-
-    def _hosts(self, agents: Iterable[str]) -> list[Host]:
-        wanted = set(agents)
-        return [host for host in self.heard if host.agent in wanted]
-
-    def _seconds(self, host: Host) -> float:
-        """Return for how long a host has been still, by its own clock and the time since its last pulse."""
-        still = still_of(host)
-        since = still.since_ms if still else host.pulse.at_ms
-        return (host.pulse.at_ms - since) / 1000 + self._age(host)
-
-    def _age(self, host: Host) -> float:
-        return max(0.0, self.at - (host.pulse_at or self.at))
-
-    def _compiles_for(self, host: Host) -> float:
-        longest = max((host.pulse.at_ms - each.since_ms for each in host.pulse.compiling), default=0)
-        return longest / 1000 + self._age(host) if host.pulse.compiling else 0.0
+    def witness_of(self, odd: Sequence[Host]) -> Witness | None:
+        """Return the witness whose figures show that these processes are the cause."""
+        agents = {host.agent for host in odd}
+        witness = self._witness
+        if witness is not None and {host.agent for host in witness.odd} == agents:
+            return witness
+        return self._compared(odd)
 
     # Texts
 

@@ -55,5 +55,6 @@ def _is_news(stall: RunStall, found: Diagnosis, at: float) -> bool:
         return False
     if before is None or found.certainty > before.certainty:
         return True
-    has_changed = found.certainty == before.certainty and found.odd != before.odd
+    cause, cause_before = (found.odd, found.is_moving), (before.odd, before.is_moving)
+    has_changed = found.certainty == before.certainty and cause != cause_before
     return has_changed and at - stall.reported_at >= AGAIN_AFTER

@@ -29,8 +29,8 @@ ONCE = frozenset({"event", "compile"})
 BULKY = frozenset({"arrays", "arrays_change", "programs", "inventory", "operations", "window", "stacks"})
 # The order in which a newcomer gets them; the pulse marks the end of the state.
 ORDER = (
-    "link", "roster", "hello", "programs", "arrays", "inventory", "operations", "window", "stacks",
-    "activity", "pulse", "bye",
+    "link", "roster", "hello", "programs", "arrays", "inventory", "operations", "window", "stacks", "nccl",
+    "nccl_times", "tpu_cores", "activity", "pulse", "bye",
 )  # fmt: skip
 
 

@@ -142,6 +142,8 @@ def _verdict(view: CollectiveView, ink: Ink) -> Text:
         return Text(words, ink.style(ink.palette.warning, bold=True), no_wrap=True, end="")
     if not view.samples:
         return Text("not timed yet", ink.muted)
+    if view.timed_by is not None:
+        return Text(f"timed by {view.timed_by}: {view.samples:,} of its kind, size and group", ink.muted)
     if not view.is_judged:
         return Text(f"no straggler: devices share a host's CPU ({view.samples:,} samples)", ink.muted)
     if not view.is_enough:

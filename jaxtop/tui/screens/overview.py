@@ -16,7 +16,7 @@ from jaxtop.model import (
 )
 from jaxtop.model.findings.coverage import HEALTHY, coverage
 from jaxtop.model.hosts import named
-from jaxtop.model.stalls.diagnosis import LOST
+from jaxtop.model.stalls.case import LOST
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import NOTHING, Moment, Selection
 from jaxtop.tui.draw import overview as draw

@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.amounts import in_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.findings.words import in_bytes, line_of
+from jaxtop.model.findings.words import line_of
 from jaxtop.model.host import figure
 from jaxtop.model.loaded_programs import loaded
 from jaxtop.model.programs import adds_bytes, launched_lately

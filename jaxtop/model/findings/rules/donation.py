@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.amounts import in_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
     SAVES_AT_LEAST,
@@ -14,7 +15,7 @@ from jaxtop.model.findings.large_arrays import (
     step_programs,
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.findings.words import in_bytes, line_of
+from jaxtop.model.findings.words import line_of
 from jaxtop.model.tuning import Number
 from jaxtop.names import function_of
 

@@ -9,7 +9,8 @@ from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, never
 from jaxtop.model.hosts import named
 from jaxtop.model.liveness import BY_SEVERITY, State
-from jaxtop.model.stalls.diagnosis import LOST, is_lost
+from jaxtop.model.stalls.case import LOST, is_lost
+from jaxtop.model.stalls.diagnosis import evidence
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _ADVICE = {
 _CERTAIN = frozenset({State.DIED, State.STOPPED})
 # Processes that died within so many seconds died together.
 TOGETHER = 2.0
-# A long stall with a known cause does not end by itself, unless the cause is a compilation.
+# A long stall with a known cause does not end by itself, unless the cause compiles, or still reads or writes.
 LASTS = Number("critical_seconds", 120.0, "critical after so many seconds, if a process holds the others up")
 CONSEQUENCES = ("stalled", "straggler")
 
@@ -97,8 +98,8 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
         return
     hosts = facts.cluster.hosts
     host = hosts.get(found.about)
-    is_compiling = any(hosts[agent].pulse.compiling for agent in found.odd if agent in hosts)
-    lasts = bool(found.odd) and facts.at - found.began >= facts.number("stalled", LASTS) and not is_compiling
+    works = found.is_moving or any(hosts[agent].pulse.compiling for agent in found.odd if agent in hosts)
+    lasts = bool(found.odd) and facts.at - found.began >= facts.number("stalled", LASTS) and not works
     yield Finding(
         "stalled",
         Severity.CRITICAL if lasts else Severity(found.severity),
@@ -109,6 +110,7 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
         evidence=(
             Evidence("without a launch", facts.at - found.began, "seconds", "launch counters", facts.at),
             Evidence("processes that wait", len(found.waiting), source="stacks", at=found.at_ms / 1000),
+            *evidence(facts.cluster, found, facts.at),
         ),
         proof=Proof("stacks", row=found.about),
         since=found.began,
@@ -134,9 +136,11 @@ RULES = (
         name="stalled",
         title="Stalled",
         threshold="nothing is launched for far longer than usual, and no process makes progress; critical "
-        "if several processes wait, or after 120 s if a process holds them up that does not compile",
+        "if several processes wait, or after 120 s if the process that holds them up neither compiles nor "
+        "reads nor writes",
         rationale="A hang costs every device of the run until somebody ends it.",
-        source="launch counters of all processes, and stacks of their main threads",
+        source="launch counters of all processes, and stacks of their main threads; where these are alike, "
+        "NCCL's RAS service or the TPU runtime; before the first steps, bytes read, written and received",
         advice="Press p for the stacks of all processes; the process that is named holds up the others.",
         check=_stalled,
         holds_for=0.0,

@@ -7,10 +7,11 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.amounts import in_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import FEWEST_POINTS, least, makes_steps, trend
-from jaxtop.model.findings.words import containing, in_bytes, in_minutes, line_of
+from jaxtop.model.findings.words import containing, in_minutes, line_of
 from jaxtop.model.hosts import named
 from jaxtop.model.steps import past_of
 from jaxtop.model.tuning import Number

@@ -9,6 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
+from jaxtop.model.amounts import in_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
     ALL_SMALL,
@@ -22,7 +23,7 @@ from jaxtop.model.findings.large_arrays import (
 )
 from jaxtop.model.findings.rule import SCARCE, Rule, Unmeasured
 from jaxtop.model.findings.trends import least, makes_steps
-from jaxtop.model.findings.words import containing, in_bytes, line_of
+from jaxtop.model.findings.words import containing, line_of
 from jaxtop.model.host import figure
 from jaxtop.model.tuning import Number
 

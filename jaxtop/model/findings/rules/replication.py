@@ -6,6 +6,7 @@ from collections import defaultdict
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.amounts import in_bytes
 from jaxtop.model.arrays.growth import without_indices
 from jaxtop.model.arrays.tree import parts
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
@@ -22,7 +23,7 @@ from jaxtop.model.findings.large_arrays import (
     step_programs,
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.findings.words import containing, in_bytes, line_of
+from jaxtop.model.findings.words import containing, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

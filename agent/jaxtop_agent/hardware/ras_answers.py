@@ -1,0 +1,211 @@
+"""What an answer of NCCL's RAS service says: the communicators whose ranks differ.
+
+JSON has every rank. Text lists ranks only of groups that are less than half of a communicator, and no more is
+used of JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from jaxtop.wire import Nccl, NcclCommunicator, NcclCount, NcclRank
+from jaxtop_agent.hardware.ras import Failed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jaxtop_agent.hardware.ras import Answer
+
+# The most communicators, and of each the most groups and ranks, that a message lists.
+MOST_COMMUNICATORS, MOST_GROUPS, MOST_RANKS = 32, 8, 64
+LONGEST = 80
+
+
+class Read(NamedTuple):
+    """What was read, and what shows whether the answer is about this process's own job; None is unknown."""
+
+    nccl: Nccl
+    pids: frozenset[int] | None = None
+    processes: int | None = None
+
+
+def read(answer: Answer, at_ms: int) -> Read:
+    """Read an answer; raise `Failed` if it is malformed."""
+    try:
+        return _of_json(answer.raw, at_ms) if answer.is_json else _of_text(answer.raw, at_ms)
+    except (ValueError, RecursionError) as error:
+        raise Failed(f"its answer cannot be read: {str(error)[:LONGEST]}") from None
+
+
+def _message(at_ms: int, version: str, count: int, differing: Sequence[NcclCommunicator]) -> Nccl:
+    return Nccl(at_ms, version[:LONGEST], count, differing=tuple(differing[:MOST_COMMUNICATORS]))
+
+
+def _bounded(size: int, groups: Sequence[NcclCount]) -> tuple[NcclCount, ...]:
+    """Return the largest group and those that launched least, with the ranks of minorities."""
+    largest = max(groups, key=lambda each: each.count, default=None)
+    ordered = sorted(groups, key=lambda each: -each.launched)
+    kept = [each for each in ordered if each is largest or each in ordered[-MOST_GROUPS + 1 :]]
+    return tuple(
+        NcclCount(each.launched, each.count, each.ranks[:MOST_RANKS] if each.count * 2 < size else ())
+        for each in kept
+    )
+
+
+# JSON
+
+
+class _Rank(Struct):
+    rank: int
+    host: str = ""
+    pid: int = -1
+    cuda_dev: int = -1
+    collective_counts: dict[str, int] = {}
+
+
+class _Unanswered(Struct, frozen=True):
+    unresponsive: bool = False
+    considered_dead: bool = False
+
+
+class _MissingRank(Struct):
+    rank: int
+    host: str = ""
+    pid: int = -1
+    cuda_dev: int = -1
+    status: _Unanswered = _Unanswered()
+
+
+class _Communicator(Struct):
+    hash: str = ""
+    size: int = 0
+    ranks: list[_Rank] = []
+    missing_ranks: list[_MissingRank] = []
+
+
+class _Document(Struct):
+    nccl_version: str = ""
+    communicators: list[_Communicator] = []
+
+
+_decoder = msgspec.json.Decoder(_Document)
+
+
+def _of_json(raw: bytes, at_ms: int) -> Read:
+    found = _decoder.decode(raw)
+    differing = [each for of in found.communicators for each in _differing(of)]
+    pids = {each.pid for of in found.communicators for each in of.ranks}
+    pids |= {each.pid for of in found.communicators for each in of.missing_ranks}
+    return Read(_message(at_ms, found.nccl_version, len(found.communicators), differing), frozenset(pids))
+
+
+def _differing(of: _Communicator) -> Iterator[NcclCommunicator]:
+    """Yield an entry for silent ranks, and one for each operation that ranks launched unequally often."""
+    # Ranks that answer, but have left the communicator or not joined it yet, are no outliers.
+    silent = [each for each in of.missing_ranks if each.status.unresponsive or each.status.considered_dead]
+    name = of.hash[:LONGEST]
+    if silent:
+        yield NcclCommunicator(name, of.size, silent=tuple(map(_rank, silent[:MOST_RANKS])))
+    for operation in sorted({name for each in of.ranks for name in each.collective_counts}):
+        by_count: dict[int, list[_Rank]] = defaultdict(list)
+        for each in of.ranks:
+            by_count[each.collective_counts.get(operation, 0)].append(each)
+        if len(by_count) > 1:
+            groups = [
+                NcclCount(launched, len(ranks), tuple(map(_rank, ranks[:MOST_RANKS])))
+                for launched, ranks in by_count.items()
+            ]
+            yield NcclCommunicator(name, of.size, operation[:LONGEST], _bounded(of.size, groups))
+
+
+def _rank(each: _Rank | _MissingRank) -> NcclRank:
+    return NcclRank(each.rank, each.host[:LONGEST], each.pid, each.cuda_dev if each.cuda_dev >= 0 else None)
+
+
+# Text
+
+_VERSION = re.compile(r"NCCL version (\S+)")
+# Nodes, processes per node, GPUs per process, processes in all, GPUs in all.
+_JOB = re.compile(r"^ *\d+  +\d+  +\d+  +(\d+)  +\d+$", re.MULTILINE)
+# A group of communicators: its number, communicators, nodes, ranks per node, ranks of each, ranks in all.
+_GROUP = re.compile(r"^ *(\d+)  +(\d+)  +\d+  +[\d-]+  +(\d+)  +\d+  +[A-Z]+  +[A-Z]+$", re.MULTILINE)
+_HEAD = re.compile(r"^#(\d+)-\d+ \(([0-9a-f]+)\) ([A-Z]+)$")
+_OPERATIONS = re.compile(r"^ +Communicator ranks have different (\S+) operation counts$")
+_MANY = re.compile(r"^ +(\d+) ranks have (?:launched up to operation (\d+)|not launched any operations)$")
+_RANK = re.compile(
+    r"^ +Rank (\d+)"
+    r"(?P<does> has launched up to operation (?P<launched>\d+)| has not launched any operations)?"
+    r" -- GPU (?P<device>\d+)(?: \(NVML \d+\))? managed by process (?P<pid>\d+) on node (?P<host>\S+)$"
+)
+
+
+class _Section:
+    """The lines about one communicator under "Errors" or "Warnings"."""
+
+    def __init__(self, size: int, name: str) -> None:
+        self.size = size
+        self.name = name
+        self.operation: str | None = None
+        self.is_of_status = False  # the next lines are about starting and ending, not about operations
+        self.groups: list[NcclCount] = []
+        self.silent: list[NcclRank] = []
+
+    def take(self, line: str) -> NcclCommunicator | None:
+        """Read a line; return what was read if another kind of operation begins here."""
+        if found := _OPERATIONS.match(line):
+            done, self.is_of_status = self.done(), False
+            self.operation, self.groups = "" if found[1] == "collective" else found[1][:LONGEST], []
+            return done
+        if "ranks have different status" in line:
+            self.is_of_status = True
+        elif self.is_of_status:
+            pass
+        elif found := _MANY.match(line):
+            self.groups.append(NcclCount(int(found[2] or 0), int(found[1])))
+        elif found := _RANK.match(line):
+            self._take_rank(found)
+        return None
+
+    def _take_rank(self, found: re.Match[str]) -> None:
+        rank = NcclRank(int(found[1]), found["host"][:LONGEST], int(found["pid"]), int(found["device"]))
+        if found["does"]:
+            self.groups.append(NcclCount(int(found["launched"] or 0), 1, (rank,)))
+        elif self.operation is None:
+            self.silent.append(rank)
+        elif self.groups:
+            last = self.groups[-1]
+            self.groups[-1] = NcclCount(last.launched, last.count, (*last.ranks, rank)[:MOST_RANKS])
+
+    def done(self) -> NcclCommunicator | None:
+        if self.silent:
+            silent, self.silent = tuple(self.silent[:MOST_RANKS]), []
+            return NcclCommunicator(self.name, self.size, silent=silent)
+        if self.operation is None or not self.groups:
+            return None
+        return NcclCommunicator(self.name, self.size, self.operation, _bounded(self.size, self.groups))
+
+
+def _of_text(raw: bytes, at_ms: int) -> Read:
+    text = raw.decode(errors="replace")
+    version, job = _VERSION.search(text), _JOB.search(text)
+    if version is None:
+        raise ValueError("it names no version of NCCL")
+    sizes = {int(each[1]): (int(each[2]), int(each[3])) for each in _GROUP.finditer(text)}
+    differing: list[NcclCommunicator | None] = []
+    section: _Section | None = None
+    for line in text.splitlines():
+        if head := _HEAD.match(line):
+            differing.append(section.done() if section is not None else None)
+            size = sizes.get(int(head[1]), (0, 0))[1]
+            section = _Section(size, head[2]) if head[3] != "ERROR" else None
+        elif section is not None:
+            differing.append(section.take(line))
+    differing.append(section.done() if section is not None else None)
+    count = sum(number for number, _ in sizes.values())
+    found = [each for each in differing if each is not None]
+    return Read(_message(at_ms, version[1], count, found), processes=int(job[1]) if job else None)

@@ -1,0 +1,95 @@
+"""Asks the libraries of the devices where the run hangs, while this process launches nothing.
+
+On TPUs every process asks the runtime of its own machine. NCCL asks all processes for each answer, so only
+process 0 asks NCCL.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jaxtop import debuglog, wire
+from jaxtop.clock import now_ms
+from jaxtop_agent.core.board import reason
+from jaxtop_agent.hardware import ras, ras_answers
+from jaxtop_agent.hardware.reader import Off
+
+if TYPE_CHECKING:
+    from jaxtop_agent.core.board import Board, Topology
+
+NCCL, CORES = "nccl", "tpu cores"
+IDLE_S = 3600.0
+# Seconds from the first question to the second, which shows whether something still moves; then between two.
+SOON, LATER = 5.0, 30.0
+# Runs of one user on one machine share NCCL's port, and a connection reaches any of them.
+TRIES = 4
+
+
+class Stuck:
+    """Used by the thread that calls the drivers."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._due = 0.0
+        self._asked = 0
+        self._same: tuple[object, int] = (None, 0)  # what the last answers agree on, and since when
+
+    def turn(self, maker: str | None) -> float:
+        """Ask if it is time; return the seconds to the next turn."""
+        board, topology = self._board, self._board.topology
+        if topology is None or not board.is_stuck or not board.is_watched:
+            self._due, self._asked, self._same = 0.0, 0, (None, 0)
+            return IDLE_S
+        asks_nccl = maker == "nvidia" or (maker is None and "NCCL_RAS_ADDR" in os.environ)
+        if maker != "tpu" and not (asks_nccl and topology.process_index == 0):
+            return IDLE_S
+        if time.monotonic() >= self._due:
+            self._ask(topology, CORES if maker == "tpu" else NCCL)
+            self._asked += 1
+            self._due = time.monotonic() + (SOON if self._asked == 1 else LATER)
+        return max(0.0, self._due - time.monotonic())
+
+    def _ask(self, topology: Topology, source: str) -> None:
+        state = "on"
+        try:
+            self._board.send(self._cores(topology) if source == CORES else self._nccl(topology))
+        except (Off, ras.Failed) as off:
+            state = f"off: {off}"
+        except Exception as error:
+            debuglog.warning("hardware", f"{source} cannot be asked", error=error)
+            state = reason(error)
+        self._board.sources[source] = state
+
+    def _same_ms(self, at_ms: int, content: object) -> int:
+        """Return for how long the answers have had this content."""
+        if self._same[0] != content:
+            self._same = content, at_ms
+        return at_ms - self._same[1]
+
+    def _cores(self, topology: Topology) -> wire.TpuCores:
+        from jaxtop_agent.hardware import tpu_cores  # optional libraries
+
+        cores, at_ms = tpu_cores.read(topology.devices), now_ms()
+        # A core that waits runs a short loop, so its program counter moves.
+        places = tuple(
+            (each.core, each.program, each.location, each.launch_id, bool(each.pc)) for each in cores
+        )
+        return wire.TpuCores(at_ms, self._same_ms(at_ms, places), cores)
+
+    def _nccl(self, topology: Topology) -> wire.Nccl:
+        found = self._of_this_run(topology)
+        return msgspec.structs.replace(found, same_ms=self._same_ms(found.at_ms, found.differing))
+
+    def _of_this_run(self, topology: Topology) -> wire.Nccl:
+        for _ in range(TRIES):
+            read = ras_answers.read(ras.ask(lambda: self._board.stopping), now_ms())
+            if read.pids is not None and os.getpid() not in read.pids:
+                continue
+            if read.processes is not None and read.processes != topology.process_count:
+                continue
+            return read.nccl
+        raise Off("NCCL's RAS service there belongs to another job; give each its own NCCL_RAS_ADDR")

@@ -1,0 +1,123 @@
+"""Which process has read, written or received much less than its peers, before the first steps.
+
+A process that restores a checkpoint launches nothing for a long time, and its peers wait for it. The bytes
+that it moves show whether it hangs or is slow.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.amounts import in_bytes
+from jaxtop.model.finding import Evidence
+from jaxtop.model.hosts import named
+from jaxtop.model.stalls.lulls import WAITS
+from jaxtop.model.stalls.witnesses import Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from jaxtop.model.host import Host
+
+# A process is behind with less than this share of the median of all, and so many bytes less.
+SHARE, LEAST = 0.5, 100 << 20
+# A process that moves fewer bytes per second is done, or stuck.
+MOVES = 1 << 20
+
+
+class _Way(NamedTuple):
+    """A kind of transfer: the fields of `Moved` with its total, which is also a participle, and its rate."""
+
+    total: str
+    rate: str
+
+
+_WAYS = (_Way("read", "read_per_s"), _Way("written", "written_per_s"), _Way("received", "received_per_s"))
+
+
+class _Amount(NamedTuple):
+    host: Host
+    total: int
+    per_s: int
+
+    @property
+    def moves(self) -> bool:
+        return self.per_s >= MOVES
+
+
+def behind(hosts: Sequence[Host]) -> Witness | None:
+    """Return a minority that has moved far less than the others, which are done; None if there is none.
+
+    The others neither move bytes nor compute. Of two processes, the one that has less counts if it still
+    moves.
+    """
+    for way in _WAYS:
+        amounts = _amounts(hosts, way)
+        if len(amounts) < 2 or len(amounts) < len(hosts):
+            continue
+        late = _late(amounts)
+        others = [each for each in amounts if each not in late]
+        if not late or any(each.moves or not _is_idle(each.host) for each in others):
+            continue
+        do_all_move = all(each.moves for each in late)
+        if len(late) * 2 < len(amounts) or (len(late) * 2 == len(amounts) and do_all_move):
+            return _witness(way, late, others)
+    return None
+
+
+def compared(odd: Sequence[Host], hosts: Sequence[Host]) -> Witness | None:
+    """Return how much these processes have moved beside the others, if that is far less."""
+    agents = {host.agent for host in odd}
+    for way in _WAYS:
+        amounts = _amounts(hosts, way)
+        late = [each for each in _late(amounts) if each.host.agent in agents]
+        others = [each for each in amounts if each.host.agent not in agents]
+        if others and late and len(late) == len(odd):
+            return _witness(way, late, others)
+    return None
+
+
+def _amounts(hosts: Sequence[Host], way: _Way) -> list[_Amount]:
+    """Return what each process has moved; the network is that of a machine, so machines must differ."""
+    if way.total == "received" and len({host.hostname for host in hosts}) < len(hosts):
+        return []
+    found = []
+    for host in hosts:
+        moved = host.pulse.lull.moved if host.pulse.lull is not None else None
+        total = None if moved is None else getattr(moved, way.total)
+        if total is not None:
+            found.append(_Amount(host, total, getattr(moved, way.rate) or 0))
+    return found
+
+
+def _late(amounts: Sequence[_Amount]) -> list[_Amount]:
+    """Return those far behind the median; of two, the one far behind the other."""
+    if len(amounts) < 2:
+        return []
+    usual = (
+        max(each.total for each in amounts) if len(amounts) == 2 else median(each.total for each in amounts)
+    )
+    return [each for each in amounts if each.total < SHARE * usual and usual - each.total >= LEAST]
+
+
+def _is_idle(host: Host) -> bool:
+    used = host.pulse.host.process_cpu_permille
+    return used is not None and used < WAITS
+
+
+def _witness(way: _Way, late: Sequence[_Amount], others: Collection[_Amount]) -> Witness:
+    total, usual = sum(each.total for each in late) / len(late), median(each.total for each in others)
+    per_s = sum(each.per_s for each in late) / len(late)
+    who, has = named([each.host for each in late]), "have each" if len(late) > 1 else "has"
+    is_moving = all(each.moves for each in late)
+    pace = f"it goes on at {in_bytes(per_s)}/s: slow, not stuck" if is_moving else "nothing moves now"
+    what = way.total
+    text = f"{who} {has} {what} {in_bytes(total)}, the others {in_bytes(usual)}; {pace}"
+    at = max((each.host.pulse_at or 0.0) for each in late)
+    evidence = (
+        Evidence(f"bytes {what}", total, "bytes", "kernel", at),
+        Evidence(f"bytes {what} by the others, median", usual, "bytes", "kernel", at),
+        Evidence(f"bytes {what} per second", per_s, "bytes_per_second", "kernel", at),
+    )
+    return Witness(tuple(each.host for each in late), text, evidence, is_moving)

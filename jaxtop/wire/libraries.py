@@ -1,0 +1,108 @@
+"""What the libraries of the devices report: NCCL, its plugins, and the runtime of TPUs."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from jaxtop.wire.bounds import Count, Figure, TimeMs  # noqa: TC001 - msgspec reads the annotations
+
+
+class NcclRank(Struct, frozen=True, array_like=True):
+    """A rank of a communicator of NCCL: the process and the GPU behind it, as NCCL numbers them.
+
+    `device` is the CUDA ordinal within the process.
+    """
+
+    rank: int
+    host: str
+    pid: int
+    device: int | None = None
+
+
+class NcclCount(Struct, frozen=True, array_like=True):
+    """How many ranks have launched so many operations; `ranks` lists them where they are a minority."""
+
+    launched: Count
+    count: int
+    ranks: tuple[NcclRank, ...] = ()
+
+
+class NcclCommunicator(Struct, frozen=True, array_like=True):
+    """A communicator whose ranks differ. `counts` are those of one kind of operation, the largest first.
+
+    `operation` is empty where the version of NCCL counts all kinds together. `silent` are the ranks whose
+    processes do not answer NCCL.
+    """
+
+    id: str
+    size: int
+    operation: str = ""
+    counts: tuple[NcclCount, ...] = ()
+    silent: tuple[NcclRank, ...] = ()
+
+
+class Nccl(Struct, frozen=True, omit_defaults=True, tag="nccl"):
+    """What NCCL's RAS service says about the communicators of the run, asked during a stall.
+
+    Only communicators whose ranks differ are listed, of `communicators` in all. For `same_ms`, consecutive
+    answers have had the same counts; 0 is the first answer.
+    """
+
+    at_ms: TimeMs
+    version: str = ""
+    communicators: int = 0
+    same_ms: int = 0
+    differing: tuple[NcclCommunicator, ...] = ()
+
+
+class NcclTime(Struct, frozen=True, array_like=True):
+    """How long collectives of a kind took on the GPU of this process.
+
+    `bytes` is what the members of the group contribute or get together, as in `Collective`.
+    """
+
+    kind: str
+    ranks: int
+    bytes: Figure
+    count: int
+    p50_us: int
+    p99_us: int
+
+
+class NcclTimes(Struct, frozen=True, omit_defaults=True, tag="nccl_times"):
+    """What NCCL Inspector timed in the last `span_ms`. So many bytes of its file were not read."""
+
+    at_ms: TimeMs
+    span_ms: int = 0
+    skipped: int = 0
+    times: tuple[NcclTime, ...] = ()
+
+
+class TpuCore(Struct, frozen=True, array_like=True):
+    """A core of a TPU as its runtime sees it: the program there, where it stands, and what is queued.
+
+    `device` is JAX's id, None where it is unknown. `pc` is the program counter, 0 while the core runs
+    nothing. `location` is the place in the HLO; `program` is the fingerprint of the program.
+    """
+
+    core: int
+    device: int | None = None
+    is_tensor_core: bool = True
+    pc: Figure = 0
+    location: str = ""
+    program: str = ""
+    run_id: Figure = 0
+    launch_id: Figure = 0
+    queued: int = 0
+    error: str = ""
+
+
+class TpuCores(Struct, frozen=True, omit_defaults=True, tag="tpu_cores"):
+    """The cores of the TPUs of a process, asked during a stall.
+
+    For `same_ms`, consecutive answers have shown the same programs at the same places; 0 is the first answer.
+    """
+
+    at_ms: TimeMs
+    same_ms: int = 0
+    cores: tuple[TpuCore, ...] = ()

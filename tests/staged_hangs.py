@@ -1,0 +1,78 @@
+"""Runs that hang with all stacks alike, and agents that ask the libraries of their devices."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from itertools import count
+
+from jaxtop import wire
+from jaxtop.export.json import to_document
+from jaxtop_agent.core.board import Board
+from jaxtop_agent.hardware import stuck
+from jaxtop_agent.hardware.stuck import CORES, NCCL, Stuck
+from jaxtop_agent.service.identity import identify
+from tests.stories import hello
+from tests.test_stalls import BEGAN, VALUE, Run
+
+SEEDS = range(20)
+
+
+def tick(monkeypatch):
+    """A second passes between two questions."""
+    seconds = count(int(BEGAN))
+    monkeypatch.setattr(stuck, "now_ms", lambda: next(seconds) * 1000)
+    monkeypatch.setattr(stuck, "SOON", 0.0)
+
+
+@contextmanager
+def watched(topology, *, viewers=1, is_stuck=True):
+    """The board of an agent, and what asks for it; its descriptors are closed afterwards."""
+    board = Board(identify("test"))
+    board.topology, board.viewers, board.is_stuck = topology, viewers, is_stuck
+    try:
+        yield board, Stuck(board)
+    finally:
+        for bell in board.bells():
+            bell.close()
+
+
+def asked(topology, maker, times=2):
+    """Return the messages of an agent that is stuck, and the state of the source."""
+    with watched(topology) as (board, asking):
+        for _ in range(times):
+            asking.turn(maker)
+        messages = list(iter(board.outbox.take, None))
+        return messages, {name: board.sources[name] for name in (NCCL, CORES) if name in board.sources}
+
+
+def devices(index, each, kind="gpu"):
+    return tuple(wire.Device(index * each + i, "H100", kind, i) for i in range(each))
+
+
+def stalled(chance, each, kind="gpu"):
+    """A run whose processes all wait at the same line; process 0 is this process."""
+    run = Run(chance.randint(3, 9))
+    for i in run.launches:
+        said = hello(i, process_count=len(run.launches), started_ms=1, devices=devices(i, each, kind))
+        pid = os.getpid() if i == 0 else 40_000 + i
+        run.say(i, wire.Hello(**{**fields_of(said), "pid": pid, "telemetry": f"10.0.0.{i}:7411"}))
+    run.stand(*run.launches, at=VALUE)
+    return run
+
+
+def fields_of(message):
+    return {name: getattr(message, name) for name in message.__struct_fields__}
+
+
+def finding(run):
+    (found,) = [each for each in to_document(run.cluster, run.now)["findings"] if each["rule"] == "stalled"]
+    return found
+
+
+def named(run):
+    """The processes that the diagnosis names, and its text."""
+    found = run.diagnosis()
+    if found is None:
+        return [], ""
+    return [int(agent.removeprefix("r1-")) for agent in found.odd], found.text

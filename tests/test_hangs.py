@@ -1,0 +1,76 @@
+"""When the agent asks where the run hangs, and how the answers reach viewers."""
+
+from __future__ import annotations
+
+import random
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.model import Cluster
+from jaxtop.model.keyframe import messages
+from jaxtop.sources.relay.latest import ORDER
+from jaxtop_agent.core.board import Board, Topology
+from jaxtop_agent.core.threads import Worker
+from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.hardware.worker import Hardware
+from jaxtop_agent.service.identity import identify
+from jaxtop_agent.stalls.watch import LONG_LULL, Stalls
+from tests.builders import frame
+from tests.staged_hangs import devices, stalled
+from tests.standin.tpu import core, serving, status
+from tests.support import eventually
+
+
+class TestTheAgent:
+    @pytest.fixture
+    def board(self):
+        board = Board(identify("test"))
+        yield board
+        board.stop()
+        for bell in board.bells():
+            bell.close()
+
+    def test_its_thread_of_drivers_asks_when_it_is_stuck(self, board, monkeypatch):
+        with serving() as service:
+            monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", str(service.port))
+            service.status = status(core(0), core(1))
+            worker = Worker("hardware", Hardware(board).run, pytest.fail)
+            worker.start()
+            board.topology, board.viewers = Topology(0, 1, "tpu", devices(0, 2, "tpu"), None), 1
+            board.is_stuck = True
+            board.hardware_bell.ring()
+            found = eventually(board.outbox.take, every=0.02)
+            board.stop()
+            assert worker.join(10)
+        assert [each.device for each in found.cores] == [0, 1]
+
+    def test_a_long_lull_makes_it_stuck_and_wakes_that_thread(self, board):
+        board.sources["launches"] = "on"
+        board.moved = wire.Moved(read=7)
+        stalls = Stalls(board, SimpleNamespace(
+            launches=dict,
+            raised=None, compiling=tuple, compiled_at=float, last_launch=lambda: (0.0, "")
+        ), SimpleNamespace(calls=0, last_at=0.0), frozenset)  # fmt: skip
+        began = time.monotonic()
+        seen = []
+        for after in range(1, int(LONG_LULL) + 3):
+            stalls.look(began + after)
+            seen.append(board.is_stuck)
+        assert seen == [after >= LONG_LULL for after in range(1, int(LONG_LULL) + 3)]
+        assert stalls.lull.moved.read == 7
+        assert wait(board.hardware_bell, 0)
+
+    def test_what_it_says_is_part_of_the_state(self):
+        """Of keyframes, and of what a relay stores."""
+        run = stalled(random.Random(1), 1)
+        nccl = wire.Nccl(5, "2.29.2", 1, 3, (wire.NcclCommunicator("1", 4, "AllReduce"),))
+        cores = wire.TpuCores(6, 1, (wire.TpuCore(1, pc=4),))
+        run.say(0, nccl, cores)
+        copy = Cluster()
+        for at, agent, message in messages(run.cluster, run.now):
+            copy.feed(frame(agent, message, at))
+        assert (copy.hosts["r1-0"].nccl, copy.hosts["r1-0"].cores) == (nccl, cores)
+        assert {wire.kind_of(nccl), wire.kind_of(cores)} <= set(ORDER)
