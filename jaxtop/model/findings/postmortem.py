@@ -197,7 +197,7 @@ def _largest(census: wire.Arrays) -> tuple[HeldArrays, ...]:
 
 
 def _program(host: Host) -> Program | None:
-    """Return the program at the end: the one that was launched, else that of the line, else one that ran lately.
+    """Return the program at the end: the one launched, else that of the line, else one that ran lately.
 
     Launches are counted by name, so of several programs with one name nobody knows which ran lately.
     """
