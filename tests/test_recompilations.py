@@ -51,6 +51,14 @@ CASES = """
     def placed(state): return state[0] + state[1]
     case(placed, ((jax.device_put(x, rows),) * 2,), ((jax.device_put(x, rows), jax.device_put(x, columns)),))
 
+    def alike(x): return x * 9
+    jitted = jax.jit(alike)
+    jitted(jax.device_put(x, rows))
+    jitted(jax.device_put(x[:2], columns))
+    before = len(compiles.history.latest())
+    jitted(jax.device_put(x, columns))  # as near to the second, which has another shape
+    found.append(("alike", compiles.history.latest()[before:]))
+
     def moved(x): return x * 3
     case(moved, (jax.device_put(x, one),), (jax.device_put(x, other),))
 
@@ -117,6 +125,10 @@ EXPECTED = {
     "weak": ("", "weak_type", "rate", "weak float32[] → strong float32[]"),
     "placed": (
         "", "sharding", "state[1]",
+        "P('data', None) over data=2 on devices 0 to 1 → P(None, 'data') over data=2 on devices 0 to 1",
+    ),
+    "alike": (
+        "", "sharding", "x",
         "P('data', None) over data=2 on devices 0 to 1 → P(None, 'data') over data=2 on devices 0 to 1",
     ),
     "moved": ("", "sharding", "x", "on device 0 → on device 1"),

@@ -209,10 +209,16 @@ def _same_text_changes(old: Signature, new: Signature) -> list[Change]:
 def nearest(
     new: Signature, cached: Iterable[Signature], setting_names: tuple[str, ...] = ()
 ) -> list[Change] | None:
-    """Return the fewest differences from a cached signature, of several the latest; None if there is none.
+    """Return the fewest differences from a cached signature; None if there is none.
 
-    Signatures of the same function come first: JAX finds programs of no other function.
+    Signatures of the same function come first: JAX finds programs of no other function. Of several with as few
+    differences, the one that is most alike comes first (the same shapes in another sharding), then the latest.
     """
     found = [difference(new, each, setting_names) for each in cached]
     found.reverse()
-    return min(found, key=lambda each: (any(one.cause == FUNCTION for one in each), len(each)), default=None)
+    return min(found, key=_distance, default=None)
+
+
+def _distance(changes: list[Change]) -> tuple[bool, int, int]:
+    kinds = [_ORDER.index(each.cause) for each in changes]
+    return FUNCTION in (each.cause for each in changes), len(changes), -min(kinds, default=0)
