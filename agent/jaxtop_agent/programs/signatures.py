@@ -211,8 +211,8 @@ def nearest(
 ) -> list[Change] | None:
     """Return the fewest differences from a cached signature; None if there is none.
 
-    Signatures of the same function come first: JAX finds programs of no other function. Of several with as few
-    differences, the one that is most alike comes first (the same shapes in another sharding), then the latest.
+    Signatures of the same function come first: JAX finds programs of no other function. Of several with as
+    few differences, the most alike comes first (the same shapes in another sharding), then the latest.
     """
     found = [difference(new, each, setting_names) for each in cached]
     found.reverse()
