@@ -4,16 +4,17 @@ VENV ?= .venv
 OLDEST_JAX := 0.8.0
 PYTHONS := 3.11 3.12 3.13 3.14
 BIN := $(VENV)/bin
-# So many tests at a time, except for the quiet ones; most of them wait for processes. 0: one after the other.
-JOBS ?= 9
-SIDE_BY_SIDE := --dist loadgroup --numprocesses $(JOBS)
+# So many tests at a time, except for the quiet ones: most of them wait, and nine keep two cores busy for little
+# more than half of the time. Each job imports all tests, which takes 3 s of CPU. 0: one after the other.
+JOBS ?= 12
+SIDE_BY_SIDE = --dist loadgroup --numprocesses $(JOBS)
 # Until five whole runs in a row passed at the first try, what fails is run once more, and listed at the end.
 ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # Of the quiet tests these need both cores of a small machine. The others run in pairs.
 ALONE := tests/test_black_box.py tests/test_probe_live.py tests/test_collectives_live.py
-# Six workers that read all tests in order to run a few of them would need half a minute.
-OF_JAX = $(shell grep -l 'mark\.jax' tests/test_*.py)
+# What is of no interest is not imported either.
+OF_JAX = $(shell grep -L 'pytestmark = .*mark\.newest' $$(grep -l 'mark\.jax' tests/test_*.py))
 QUIET = $(shell grep -l 'mark\.quiet' tests/test_*.py)
 # What tests import where not all of [dev] is installed.
 TOOLS := pytest pytest-rerunfailures pytest-timeout pytest-xdist grpcio jsonschema prometheus-client types-psutil
@@ -24,14 +25,15 @@ ON_EACH_PYTHON := tests/test_bytes.py tests/test_first_steps_live.py tests/test_
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check collected test-newest test-oldest test-lowest test-pythons test-node soak bench faults screenshots docs clean
+.PHONY: demo test check collected test-newest test-side-by-side test-quiet test-oldest test-lowest test-pythons test-node soak bench faults screenshots docs clean
 
 demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine, with the app on it
 	$(BIN)/jaxtop demo
 
 test:                                ## everything CI runs
 	$(MAKE) --jobs 2 check collected $(VENV)-oldest/.ready
-	$(MAKE) test-newest test-oldest
+	$(MAKE) --jobs 2 test-side-by-side test-oldest
+	$(MAKE) test-quiet
 
 check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/ruff check .
@@ -44,11 +46,17 @@ check: $(VENV)/.ready                ## lint, types, layers, import cycles
 collected: $(VENV)/.ready
 	$(BIN)/python -m pytest --collect-only -q | tail -n 1
 
-test-newest: $(VENV)/.ready          ## on the newest JAX
+test-newest: test-side-by-side test-quiet        ## on the newest JAX
+
+test-side-by-side: $(VENV)/.ready
 	$(BIN)/python -m pytest -m 'not quiet' $(SIDE_BY_SIDE) $(ONCE_MORE)
+
+test-quiet: $(VENV)/.ready
 	$(BIN)/python -m pytest -m 'quiet' --dist loadgroup --numprocesses 2 $(filter-out $(ALONE),$(QUIET)) $(ONCE_MORE)
 	$(BIN)/python -m pytest -m 'quiet' $(ALONE) $(ONCE_MORE)
 
+# It runs beside the others.
+test-oldest: JOBS = 3
 test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again, on the oldest supported one
 	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest' $(SIDE_BY_SIDE) $(OF_JAX) $(ONCE_MORE)
 

@@ -68,14 +68,21 @@ def jaxtop(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     return run(*JAXTOP, *words, **options)
 
 
+def jaxtop_here(*words: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a jaxtop command in this process, which takes far less time than one of its own."""
+    out, err = io.StringIO(), io.StringIO()
+    with in_environment(env or {**os.environ}), redirect_stdout(out), redirect_stderr(err):
+        status = cli.main([str(word) for word in words])
+    return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
+
+
 def snapshot(*words: object, env: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
     """Return the exit status and the document of `jaxtop snapshot`, which runs in this process."""
-    out = io.StringIO()
-    with in_environment(env or {**os.environ}), redirect_stdout(out), redirect_stderr(io.StringIO()):
-        if not words:
+    if not words:
+        with in_environment(env or {**os.environ}):
             until_a_run_is_found()
-        status = cli.main(["snapshot", *map(str, words)])
-    return status, json.loads(out.getvalue()) if out.getvalue().strip() else {}
+    done = jaxtop_here("snapshot", *words, env=env)
+    return done.returncode, json.loads(done.stdout) if done.stdout.strip() else {}
 
 
 @contextmanager

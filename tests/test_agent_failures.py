@@ -280,7 +280,7 @@ def test_a_script_out_of_file_descriptors_goes_on(tmp_path, left):
         print(float(x.sum()))
         sys.exit(3)
     """
-    done = outcome(tmp_path, text, "hot", str(left))
+    done = outcome(tmp_path, text, "hot", str(left), imports_jax=False)
     assert (done.status, done.stdout, done.stderr) == (3, "16.0\n", "")
 
 
@@ -381,5 +381,5 @@ def test_a_script_may_clear_the_listeners_of_jax(tmp_path):
         agent.start()
         print(jax.jit(lambda x: x + 2)(1))
     """
-    done = outcome(tmp_path, text, "hot")
+    done = outcome(tmp_path, text, "hot", imports_jax=False)
     assert (done.status, done.stdout, done.stderr) == (0, "2\n3\n", "")

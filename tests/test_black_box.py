@@ -7,12 +7,24 @@ import os
 import signal
 import subprocess
 import time
+from functools import cache
 
 import pytest
 
 from jaxtop.model import State, state_of
 from jaxtop.sources import Session
-from tests.support import JAXTOP, PYTHON, ROOT, environment, eventually, jax_run, jaxtop, processes, script
+from tests.support import (
+    JAXTOP,
+    PYTHON,
+    ROOT,
+    environment,
+    eventually,
+    jax_run,
+    jaxtop,
+    processes,
+    script,
+    snapshot,
+)
 from tests.unharmed import outcome
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest]
@@ -189,8 +201,17 @@ WORKING = """
 TAKEN_AWAY = "import shutil; shutil.rmtree(os.environ.get('JAXTOP_RECORD', ''), ignore_errors=True)"
 
 
+@pytest.fixture(scope="module")
+def without_a_box(tmp_path_factory):
+    """Returns how the script ends without an agent: with each argument it runs once."""
+    return cache(
+        lambda *words: outcome(tmp_path_factory.mktemp("plain"), WORKING, "plain", *words, imports_jax=False)
+    )
+
+
+@pytest.mark.xdist_group("without a box")
 @pytest.mark.parametrize("trouble", ["none", "a file", "taken away", "full", "no such place"])
-def test_whatever_the_disk_does_the_script_ends_as_without_a_black_box(tmp_path, trouble):
+def test_whatever_the_disk_does_the_script_ends_as_without_a_black_box(tmp_path, without_a_box, trouble):
     box = tmp_path / "box"
     words = []
     if trouble == "a file":
@@ -203,8 +224,9 @@ def test_whatever_the_disk_does_the_script_ends_as_without_a_black_box(tmp_path,
         box = box / "x.mcap"
     elif trouble == "no such place":
         box = "/proc/nowhere"
-    plain = outcome(tmp_path, WORKING, "plain", *words)
-    done = outcome(tmp_path, WORKING, "start", *words, env=environment(JAXTOP_RECORD=str(box)))
+    plain = without_a_box(*words)
+    env = environment(JAXTOP_RECORD=str(box))
+    done = outcome(tmp_path, WORKING, "start", *words, env=env, imports_jax=False)
     assert plain.status == 0 and plain.results
     assert not [line for line in done.told_apart(plain) if "os.fork() was called" not in line]
     if trouble == "none":
@@ -225,8 +247,7 @@ def test_a_run_says_that_it_records_and_when_it_cannot(tmp_path):
         ):
 
             def told():
-                done = jaxtop("snapshot", "told", "--wait", "2")
-                hosts = json.loads(done.stdout)["hosts"] if done.stdout else []
+                hosts = snapshot("told", "--wait", "2")[1].get("hosts", [])
                 return hosts[0]["sources"].get("recording", "") if hosts else ""
 
             eventually(lambda said=said, told=told: told().startswith(said), timeout=40)

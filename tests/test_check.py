@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from itertools import groupby
-from subprocess import PIPE, CompletedProcess
+from subprocess import PIPE
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -24,7 +22,7 @@ from jaxtop.sources import SessionRecorder
 from tests.builders import NOW, agent_id, frame, pulse, well
 from tests.made_sessions import Made
 from tests.recorded import record, taped
-from tests.support import PYTHON, ROOT, free_port, processes
+from tests.support import PYTHON, ROOT, free_port, jaxtop_here, processes
 from tests.test_cli import is_one_line
 
 
@@ -57,14 +55,6 @@ def recorded(path, frames):
                 cluster.feed(each)
             recorder.take(told, cluster, at)
     return path
-
-
-def jaxtop(*words):
-    """Run a command in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        status = cli.main([*map(str, words)])
-    return CompletedProcess(words, status, out.getvalue(), err.getvalue())
 
 
 def staged(*findings: Finding, unchecked=()) -> Checkup:
@@ -185,28 +175,30 @@ def test_metrics_count_the_findings_of_each_rule():
 
 def test_a_recording_is_checked_at_its_end_or_at_a_time(tmp_path):
     path = recorded(tmp_path / "a.mcap", run(died_at=20))
-    done = jaxtop("check", path)
+    done = jaxtop_here("check", path)
     assert (done.returncode, done.stderr) == (2, "")
     assert "Host lost: host 1 has died" in done.stdout and "\x1b" not in done.stdout
-    earlier = jaxtop("check", path, "--at", "+10s")
+    earlier = jaxtop_here("check", path, "--at", "+10s")
     assert earlier.returncode == 0 and earlier.stdout.startswith("train: nothing wrong in ")
-    assert json.loads(jaxtop("check", tmp_path, "--json").stdout)["findings"][0]["rule"] == "host_lost"
-    assert jaxtop("check", path, "--markdown").stdout.startswith("**train: 1 critical; ")
+    assert json.loads(jaxtop_here("check", tmp_path, "--json").stdout)["findings"][0]["rule"] == "host_lost"
+    assert jaxtop_here("check", path, "--markdown").stdout.startswith("**train: 1 critical; ")
 
 
 @pytest.mark.parametrize("form", command.FORMATS)
 def test_formats_are_chosen_alike_in_every_command(tmp_path, form):
     path = recorded(tmp_path / "a.mcap", run())
-    named, short = (jaxtop("check", path, *words).stdout for words in (["--format", form], [f"--{form}"]))
+    named, short = (
+        jaxtop_here("check", path, *words).stdout for words in (["--format", form], [f"--{form}"])
+    )
     assert named == short and named
 
 
 @pytest.mark.parametrize("form", formats.FORMATS)
 def test_a_format_alone_prints_the_last_moment_of_a_recording(tmp_path, form):
     path = recorded(tmp_path / "a.mcap", run(10))
-    last = jaxtop("replay", path, "--at", "0s ago", "--format", form)
-    assert last.returncode == 0 and jaxtop("replay", path, f"--{form}").stdout == last.stdout
-    both = jaxtop("replay", path, f"--{form}", "--export", "csv")
+    last = jaxtop_here("replay", path, "--at", "0s ago", "--format", form)
+    assert last.returncode == 0 and jaxtop_here("replay", path, f"--{form}").stdout == last.stdout
+    both = jaxtop_here("replay", path, f"--{form}", "--export", "csv")
     assert both.returncode == 2 and is_one_line(both.stderr) and "give only one" in both.stderr
 
 
@@ -230,7 +222,7 @@ def test_help_of_a_command_is_found_as_in_other_programs(capsys):
 def test_a_recording_of_a_session_with_keyframes_says_what_the_live_view_said(tmp_path):
     made = Made(hosts=3, devices=2, seconds=200)
     record(tmp_path / "a.mcap", made)
-    done = jaxtop("check", tmp_path / "a.mcap", "--json")
+    done = jaxtop_here("check", tmp_path / "a.mcap", "--json")
     assert {each["rule"] for each in json.loads(done.stdout)["findings"]} >= {"host_lost"}
 
 
@@ -248,21 +240,21 @@ def test_a_recording_of_a_session_with_keyframes_says_what_the_live_view_said(tm
 )
 def test_an_error_has_a_status_of_its_own(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = jaxtop("check", *words)
+    done = jaxtop_here("check", *words)
     assert done.returncode == 3 and not done.stdout
     assert is_one_line(done.stderr) and said in done.stderr
 
 
 def test_a_crash_is_not_taken_for_a_warning(monkeypatch):
     monkeypatch.setattr(command, "_is_recording", lambda _: 1 / 0)
-    done = jaxtop("check", "x")
+    done = jaxtop_here("check", "x")
     assert done.returncode == 3 and "ZeroDivisionError" in done.stderr
 
 
 def test_a_folder_with_the_name_of_a_run_is_no_recording(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train").mkdir()
-    assert "neither a live run" in jaxtop("check", "train").stderr
+    assert "neither a live run" in jaxtop_here("check", "train").stderr
 
 
 # Live runs
@@ -281,14 +273,14 @@ def test_it_ends_early_once_something_critical_was_found_or_nothing_is_left_to_c
 
 
 def test_nobody_there_is_another_status_than_any_finding():
-    done = jaxtop("check", f"127.0.0.1:{free_port()}", "--wait", "1")
+    done = jaxtop_here("check", f"127.0.0.1:{free_port()}", "--wait", "1")
     assert done.returncode == 3 and not done.stdout and is_one_line(done.stderr)
 
 
 def test_a_live_run_is_measured_and_checked():
     with processes([PYTHON, "-m", "tests.load", 2, 2, 30, 8], stdout=PIPE, cwd=ROOT) as (agents,):
         address = agents.stdout.readline().strip()
-        done = jaxtop("check", address, "--wait", "4", "--json")
+        done = jaxtop_here("check", address, "--wait", "4", "--json")
     document = json.loads(done.stdout)
     assert done.returncode == document["status"] and document["checked"]
     assert "measuring for up to" in done.stderr

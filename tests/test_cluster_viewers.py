@@ -21,6 +21,7 @@ from tests.support import (
     eventually,
     free_port,
     jaxtop,
+    jaxtop_here,
     loopback_address,
     processes,
     snapshot,
@@ -241,7 +242,7 @@ def stranger(request):
 
 def complaint(*words):
     """What snapshot says, in one line, of targets behind which there is nothing."""
-    done = jaxtop("snapshot", *words, timeout=60)
+    done = jaxtop_here("snapshot", *words)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("jaxtop: ") and "Traceback" not in line

@@ -23,7 +23,8 @@ from jaxtop.model.findings.rules import garbage, stragglers
 from jaxtop.model.tuning import Number
 from tests import staged_collectives
 from tests.builders import NOW
-from tests.test_check import jaxtop, recorded, run
+from tests.support import jaxtop_here
+from tests.test_check import recorded, run
 from tests.test_cli import is_one_line
 from tests.test_findings_time import of_late_host
 
@@ -143,7 +144,7 @@ def test_how_late_a_straggler_is_at_least_can_be_set():
 def test_a_mistake_is_one_line_that_says_where(config, text, said):
     config(text)
     for command in (["config"], ["snapshot", "nobody"], ["check", "nobody"]):
-        done = jaxtop(*command)
+        done = jaxtop_here(*command)
         assert done.returncode in (2, 3) and is_one_line(done.stderr), done.stderr
         assert "config.toml: " in done.stderr and said in done.stderr
 
@@ -162,27 +163,27 @@ def test_the_command_line_precedes_the_environment_and_that_the_file(config, mon
 def test_the_command_config_shows_each_setting_with_its_origin(config, monkeypatch):
     monkeypatch.setenv("JAXTOP_INTERVAL", "2")
     config("[alerts]\nwebhook = 'https://example.org/secret'\n[findings]\nmute = ['straggler']\n")
-    shown = {each["setting"]: each for each in json.loads(jaxtop("config", "--json").stdout)["settings"]}
+    shown = {each["setting"]: each for each in json.loads(jaxtop_here("config", "--json").stdout)["settings"]}
     assert set(settings.SETTINGS) <= set(shown)
     assert (shown["run.interval"]["value"], shown["run.interval"]["origin"]) == ("2", "JAXTOP_INTERVAL")
     assert (shown["findings.mute"]["value"], shown["findings.mute"]["origin"]) == ("straggler", "file")
     assert shown["view.rewind"]["origin"] == "default"
     assert shown["alerts.webhook"]["value"] == "https://example.org/…"  # the rest is a password
-    text = jaxtop("config").stdout
+    text = jaxtop_here("config").stdout
     assert "secret" not in text and text.startswith("file: ") and "rules.straggler.critical_share" in text
 
 
 def test_a_muted_rule_is_not_checked_and_its_findings_are_gone(tmp_path, config):
     path = recorded(tmp_path / "a.mcap", run(died_at=20))
-    assert jaxtop("check", path).returncode == 2
+    assert jaxtop_here("check", path).returncode == 2
     for mute in ("'host_lost'", "{rule = 'host_lost', run = 'train'}", "{rule = 'host_lost', run = 'r1'}"):
         config(f"[findings]\nmute = [{mute}]\n")
-        done = jaxtop("check", path, "--json")
+        done = jaxtop_here("check", path, "--json")
         document = json.loads(done.stdout)
         assert "host_lost" not in {each["rule"] for each in document["findings"]}
         assert {"run": "r1", "rule": "host_lost", "reason": MUTED} in document["unchecked"]
     config("[findings]\nmute = [{rule = 'host_lost', run = 'another'}]\n")
-    assert jaxtop("check", path).returncode == 2
+    assert jaxtop_here("check", path).returncode == 2
 
 
 def test_a_rule_holds_for_as_long_as_the_user_says():

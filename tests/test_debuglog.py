@@ -133,10 +133,11 @@ TRAINING = """
 GOOD = "16.0 ['MainThread']\n"
 
 
-def training(folder, prepare="pass", start=START_HOT, **more):
+def training(folder, prepare="pass", start=START_HOT, *, imports_jax=False, **more):
     path = script(folder, TRAINING.replace("{prepare}", prepare).replace("{start}", start))
     variables = environment(**more)
-    return processes([PYTHON, path], imports_jax=True, stdout=PIPE, stderr=PIPE, cwd=folder, env=variables)
+    options = {"stdout": PIPE, "stderr": PIPE, "cwd": folder, "env": variables}
+    return processes([PYTHON, path], imports_jax=imports_jax, **options)
 
 
 def end(process, folder):
@@ -171,7 +172,7 @@ LIMIT = """
 class TestAgent:
     @pytest.mark.newest
     def test_a_collector_that_fails_is_in_the_file_with_its_traceback(self, tmp_path):
-        with training(tmp_path, JAXTOP_DEBUG="debug.log") as (process,):
+        with training(tmp_path, imports_jax=True, JAXTOP_DEBUG="debug.log") as (process,):
             assert process.stdout.readline() == "ready\n"
             with viewer() as attached:
                 attached.until(lambda: FAILED in written(tmp_path) and OFF in written(tmp_path))

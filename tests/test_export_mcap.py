@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from collections import defaultdict
-from contextlib import redirect_stderr, redirect_stdout
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from jsonschema import Draft202012Validator
 from mcap.decoder import DecoderFactory
 from mcap.reader import make_reader
 
-from jaxtop import cli, wire
+from jaxtop import wire
 from jaxtop.export import mcap_json
 from jaxtop.export.untyped import Kind
 from jaxtop.model import Cluster
@@ -24,6 +22,7 @@ from jaxtop.recording import Writer, container, schemas
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.recorded import keyframe_of, record, session_of
+from tests.support import jaxtop_here
 from tests.test_cli import is_one_line
 
 MADE = Made(hosts=2, devices=4, seconds=60)
@@ -74,10 +73,8 @@ def exported(recording, tmp_path_factory):
 
 
 def replay(*words):
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        status = cli.main(["replay", *map(str, words)])
-    return status, out.getvalue(), err.getvalue()
+    done = jaxtop_here("replay", *words)
+    return done.returncode, done.stdout, done.stderr
 
 
 def test_each_device_has_its_figures_over_time(exported):

@@ -12,8 +12,7 @@ from jaxtop.model import findings
 from jaxtop.model.crashes import NOTICED_WITHIN, WAITS_FOR
 from jaxtop.model.finding import Severity
 from tests.staged_findings import Staged, trains
-from tests.support import environment, eventually, jax_run, script, until_a_run_is_found, viewer
-from tests.test_check import jaxtop
+from tests.support import environment, eventually, jax_run, jaxtop_here, script, until_a_run_is_found, viewer
 from tests.test_findings_liveness import TRAINS, link, only, stalls
 
 PLACE = wire.Place("train.py", 51, "main")
@@ -272,7 +271,7 @@ def test_a_real_run_of_which_one_process_raises_is_told_live_and_from_its_black_
             assert found()["crashed"].text == text
 
         def told():  # the box is written by a thread of its own, after the viewer has the message
-            done = jaxtop("check", box)
+            done = jaxtop_here("check", box)
             return done.returncode == 2 and text in done.stdout
 
         eventually(told)

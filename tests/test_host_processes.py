@@ -97,10 +97,11 @@ def watch():
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_pools_of_workers_work_and_are_no_hosts_of_the_run(tmp_path, watch, method):
     """Whoever started the agent: the command, the script, and not the copy of it that a worker imports."""
-    plain = outcome(tmp_path, WORKERS, PLAIN, method)
+    imports = {"imports_jax": method == "spawn"}  # what is spawned imports the script
+    plain = outcome(tmp_path, WORKERS, PLAIN, method, **imports)
     assert plain.status == 0 and plain.stdout.endswith("\n5 84.0 []\n")
     for way in WAYS if SOAK else ("run" if method == "spawn" else "hot",):
-        watched = outcome(tmp_path, WORKERS, way, method, watch=watch)
+        watched = outcome(tmp_path, WORKERS, way, method, watch=watch, **imports)
         assert watched.told_apart(plain) == [], way
         assert watch.met == {watched.pid}
         watch.met.clear()
@@ -109,7 +110,7 @@ def test_pools_of_workers_work_and_are_no_hosts_of_the_run(tmp_path, watch, meth
 @pytest.mark.parametrize("moment", [pytest.param("before training", marks=pytest.mark.newest), "train"])
 def test_forked_children_live_and_end_as_they_would_alone(tmp_path, watch, moment):
     """Forked while the agent's threads are in the middle of everything, and calling the agent themselves."""
-    done = outcome(tmp_path, FORKING, "hot", moment, str(FORKS), watch=watch)
+    done = outcome(tmp_path, FORKING, "hot", moment, str(FORKS), watch=watch, imports_jax=False)
     assert (done.status, done.stdout) == (0, "done\n")
     assert watch.met == {done.pid}
 
@@ -306,7 +307,7 @@ STOPPED = """
 
 def test_stopped_it_leaves_nothing_behind(tmp_path, watch):
     """No thread, no file, no hook, no listener, no array; also after several starts."""
-    done = outcome(tmp_path, STOPPED, "hot", watch=watch)
+    done = outcome(tmp_path, STOPPED, "hot", watch=watch, imports_jax=False)
     assert (done.status, done.stderr) == (0, "")
     assert {line.partition(" ")[2] for line in done.stdout.splitlines()} == {"True"}, done.stdout
     assert watch.met == {done.pid} and not runfiles.find()

@@ -148,8 +148,8 @@ DONATING = """
 
 
 def test_donated_and_deleted_arrays_change_nothing_in_the_results(tmp_path, watch):
-    plain = outcome(tmp_path, DONATING, PLAIN, str(LONG))
-    done = outcome(tmp_path, DONATING, "hot", str(LONG), watch=watch)
+    plain = outcome(tmp_path, DONATING, PLAIN, str(LONG), imports_jax=False)
+    done = outcome(tmp_path, DONATING, "hot", str(LONG), watch=watch, imports_jax=False)
     assert plain.status == 0 and plain.results and not done.told_apart(plain)
     assert watch.met == {done.pid}
 

@@ -17,8 +17,7 @@ from tests import builders
 from tests.memory_runs import WHOLE, array, census
 from tests.stage import shown_after
 from tests.staged_findings import Staged
-from tests.support import PYTHON, environment, eventually, jax_run, processes, script, viewer
-from tests.test_check import jaxtop
+from tests.support import PYTHON, environment, eventually, jax_run, jaxtop_here, processes, script, viewer
 
 GIB, MIB = 1 << 30, 1 << 20
 ASKED = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 5368709120 bytes."
@@ -292,7 +291,7 @@ def test_a_script_that_runs_out_of_memory_is_explained_by_its_black_box_and_by_n
     ) as (process,):
         out, err = process.communicate(timeout=120)
     assert process.returncode == 1 and out == "went on\n", err
-    done = jaxtop("postmortem", box, "--json")
+    done = jaxtop_here("postmortem", box, "--json")
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)["processes"]
     line = f"script.py:{line_with(path, 'widen(weights)')}"
@@ -316,13 +315,13 @@ def test_a_script_that_runs_out_of_memory_is_explained_by_its_black_box_and_by_n
     assert found["arrays"][0]["created"] == f"script.py:{line_with(path, 'kept.append')} main"
     caught = f"went on after JaxRuntimeError at {line} attempt: "
     assert [caught in event["text"] for event in found["events"]] == [True]
-    text = jaxtop("postmortem", box).stdout
+    text = jaxtop_here("postmortem", box).stdout
     assert "more than was free" in text and "kept[*] float32[256,1024] ×8" in text
     # Its run file is gone, but what it left says how it ended.
-    checked = jaxtop("check", "fails", "--wait", "20")
+    checked = jaxtop_here("check", "fails", "--wait", "20")
     assert checked.returncode == 2 and "Out of memory allocating" in checked.stdout
     assert "exit status 1" in checked.stdout
-    assert "`jaxtop check fails` says how" in jaxtop("snapshot", "fails").stderr
+    assert "`jaxtop check fails` says how" in jaxtop_here("snapshot", "fails").stderr
 
 
 @pytest.mark.jax
@@ -332,8 +331,8 @@ def test_a_script_that_ends_with_sys_exit_has_no_known_status(tmp_path):
     box = tmp_path / "box"
     with processes([PYTHON, path, box], imports_jax=True, stdout=subprocess.PIPE) as (process,):
         assert process.wait(120) == 3
-    assert "exit status n/a" in jaxtop("check", box).stdout
-    done = jaxtop("postmortem", box)
+    assert "exit status n/a" in jaxtop_here("check", box).stdout
+    done = jaxtop_here("postmortem", box)
     assert done.returncode == 0 and "no process failed" in done.stdout and "exit status n/a" in done.stdout
 
 
@@ -413,7 +412,9 @@ def test_a_damaged_ending_is_none(content):
 )
 def test_wrong_words_are_one_line(tmp_path, words, said):
     (tmp_path / "notes.mcap").write_text("no recording")
-    done = jaxtop("postmortem", *[str(tmp_path / "notes.mcap") if word == "BOX" else word for word in words])
+    done = jaxtop_here(
+        "postmortem", *[str(tmp_path / "notes.mcap") if word == "BOX" else word for word in words]
+    )
     assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 

@@ -17,7 +17,7 @@ from jaxtop.recording import compact
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.recorded import record, written
-from tests.support import JAXTOP, PYTHON, environment, eventually, jaxtop, processes, script
+from tests.support import JAXTOP, PYTHON, environment, eventually, jaxtop, processes, script, snapshot
 from tests.test_probed_shown import probe
 from tests.test_runfiles import agents, hello
 
@@ -82,7 +82,7 @@ def test_a_black_box_and_a_recording_are_for_their_user_alone(tmp_path):
         umask(0),
         processes([*JAXTOP, "run", "--name", "mine", "--record", tmp_path / "boxes", text], env=env),
     ):
-        eventually(lambda: jaxtop("snapshot", "mine", "--wait", "2").returncode == 0)
+        eventually(lambda: snapshot("mine", "--wait", "2")[0] == 0)
         done = jaxtop("record", "mine", "-o", tmp_path / "a.mcap", "--duration", "1s")
     assert done.returncode == 0, done.stderr
     assert modes(tmp_path / "boxes") == OWN and len(modes(tmp_path / "a.mcap")) == 1

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from subprocess import PIPE, CompletedProcess
+from contextlib import contextmanager
+from subprocess import PIPE
 
 import pytest
 
-from jaxtop import cli
-from tests.support import JAXTOP, PYTHON, ROOT, environment, eventually, jaxtop, processes, run
+from tests.support import JAXTOP, PYTHON, ROOT, environment, eventually, jaxtop, jaxtop_here, processes, run
 from tests.test_cli import is_one_line
 
 
@@ -43,10 +41,7 @@ def recorded(tmp_path_factory):
 
 def replay(*words):
     """Run `jaxtop replay` in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        status = cli.main(["replay", *map(str, words)])
-    return CompletedProcess(words, status, out.getvalue(), err.getvalue())
+    return jaxtop_here("replay", *words)
 
 
 def at(path, when, *more):
@@ -160,17 +155,26 @@ def test_it_ends_with_the_run(tmp_path):
 
 def test_sizes_are_kept_and_the_oldest_files_go(tmp_path):
     path = tmp_path / "rotated.mcap"
-    with agents(hosts=64, devices=8) as (address, _):
-        done = jaxtop(
-            "record", address, "-o", path, "--duration", "14", "--max-size", "200k", "--max-files", "2"
+    words = [*JAXTOP, "record", "-o", path, "--max-size", "200k", "--max-files", "2"]
+
+    def files():
+        return sorted(tmp_path.glob("rotated*.mcap"))
+
+    with (
+        agents(hosts=64, devices=8, seconds=120) as (address, _),
+        processes([*words, address], stdout=PIPE, stderr=PIPE) as (recording,),
+    ):
+        eventually(
+            lambda: not path.exists() and len(files()) == 2 and files()[-1].stat().st_size > 50_000,
+            timeout=120,
         )
-    assert done.returncode == 0, done.stderr
-    files = sorted(tmp_path.glob("rotated*.mcap"))
-    assert len(files) == 2 and path not in files
-    assert all(str(file) in done.stdout for file in files)
+        recording.terminate()
+        said, complaints = recording.communicate(timeout=60)
+    assert (recording.returncode, complaints) == (0, "")
+    assert len(files()) == 2 and all(str(file) in said for file in files())
     document = json.loads(replay(tmp_path, "--at", "0s ago").stdout)
     assert [host["state"] for host in document["hosts"]] == ["live"] * 64
-    for file in files:  # each of them stands for itself, from about its beginning on
+    for file in files():  # each of them stands for itself, from about its beginning on
         document = at(file, "0s ago")
         assert [len(host["devices"]) for host in document["hosts"]] == [8] * 64
 
@@ -187,7 +191,7 @@ def test_sizes_are_kept_and_the_oldest_files_go(tmp_path):
     ],
 )
 def test_what_record_cannot_do_it_says_in_one_line(words, said):
-    done = jaxtop("record", *words)
+    done = jaxtop_here("record", *words)
     assert done.returncode == 2 and is_one_line(done.stderr) and said in done.stderr
 
 

@@ -22,8 +22,8 @@ from jaxtop.model import Cluster, Severity
 from jaxtop.model.finding import Ongoing
 from jaxtop.model.findings.alerts import ENDS, STARTS, Alert, AlertBook
 from tests.builders import NOW, agent_id, frame
-from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes
-from tests.test_check import LATE, cluster_of, jaxtop, run
+from tests.support import JAXTOP, PYTHON, ROOT, eventually, jaxtop_here, processes
+from tests.test_check import LATE, cluster_of, run
 from tests.test_cli import is_one_line
 
 ALERT = Alert(STARTS, NOW + 20, "train", LATE)
@@ -278,18 +278,18 @@ def test_a_run_is_followed_to_its_end(capsys):
 
 def test_a_wrong_webhook_is_an_error():
     for address in ("file:///etc/passwd", "hooks.example.org", "http://"):
-        done = jaxtop("watch", "127.0.0.1:1", "--webhook", address)
+        done = jaxtop_here("watch", "127.0.0.1:1", "--webhook", address)
         assert done.returncode == 2 and is_one_line(done.stderr) and "--webhook" in done.stderr
 
 
 def test_the_way_to_a_person_can_be_tried(tmp_path):
     with webhook(404) as server:
         words = ["watch", "--test", "--webhook", server.address]
-        assert jaxtop(*words, "--exec", f"cat > {tmp_path}/body").returncode == 1
-        assert jaxtop(*words, "--form", "discord").returncode == 0
+        assert jaxtop_here(*words, "--exec", f"cat > {tmp_path}/body").returncode == 1
+        assert jaxtop_here(*words, "--form", "discord").returncode == 0
     assert "this is a test" in server.bodies[1]["content"]
     assert json.loads((tmp_path / "body").read_text())["run"]["name"] == "test"
-    assert is_one_line(jaxtop("watch", "--test").stderr)
+    assert is_one_line(jaxtop_here("watch", "--test").stderr)
 
 
 def test_a_real_run_is_watched_until_it_ends(tmp_path):

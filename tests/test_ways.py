@@ -10,7 +10,7 @@ import pytest
 from jaxtop.cli import relay, ways
 from jaxtop.cli.errors import UserError
 from jaxtop.sources.relay.stream import Open
-from tests.support import JAXTOP, PYTHON, ROOT, jaxtop, run
+from tests.support import JAXTOP, PYTHON, ROOT, jaxtop_here, run
 
 SSH = ("ssh", "-T", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
 SRUN = ("--overlap", "--nodes=1", "--ntasks=1", "--quiet", "--unbuffered")
@@ -103,7 +103,7 @@ def test_a_label_of_kubernetes_is_its_first_running_pod_at_each_connection(kubec
 )
 def test_a_label_without_a_pod_is_one_line(kubectl, out, status, why):
     kubectl(out, status)
-    done = jaxtop("snapshot", "k8s://ml/app=trainer")
+    done = jaxtop_here("snapshot", "k8s://ml/app=trainer")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert done.stderr.startswith("jaxtop: `k8s://ml/app=trainer` ended") and why in done.stderr
 
@@ -111,13 +111,13 @@ def test_a_label_without_a_pod_is_one_line(kubectl, out, status, why):
 def test_without_kubectl_a_label_is_one_line(monkeypatch, tmp_path):
     (tmp_path / "sh").symlink_to("/bin/sh")
     monkeypatch.setenv("PATH", str(tmp_path))
-    done = jaxtop("snapshot", "k8s://ml/app=trainer")
+    done = jaxtop_here("snapshot", "k8s://ml/app=trainer")
     assert "kubectl is not installed" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_the_command_line_in_a_pod_is_this_one(kubectl):
     called = kubectl("", 5)
-    done = jaxtop("snapshot", "k8s://ml/trainer-0")
+    done = jaxtop_here("snapshot", "k8s://ml/trainer-0")
     assert called.read_text() == "exec -i -n ml trainer-0 -- jaxtop relay --stdio\n"
     assert done.returncode == 2 and done.stderr.startswith(
         "jaxtop: `kubectl exec -i -n ml trainer-0 --` ended"
@@ -125,7 +125,7 @@ def test_the_command_line_in_a_pod_is_this_one(kubectl):
 
 
 def test_a_relay_on_a_terminal_or_without_stdio_says_what_it_is_for():
-    done = jaxtop("relay")
+    done = jaxtop_here("relay")
     assert done.returncode == 2 and "--stdio" in done.stderr and done.stderr.count("\n") == 1
     done = run("sh", "-c", shlex.join([*JAXTOP, "relay", "--stdio"]) + " <&-")
     assert done.returncode == 2 and "--via" in done.stderr and done.stderr.count("\n") == 1
@@ -148,13 +148,13 @@ def test_a_relay_with_a_fixed_run_refuses_another():
 def test_a_host_file_is_read_here(tmp_path):
     (tmp_path / "hosts").write_text("host1\nnothing\n")
     far = shlex.join([str(PYTHON), str(ROOT / "tests" / "programs" / "far.py"), "1", "1"])
-    done = jaxtop("snapshot", "--hostfile", tmp_path / "hosts", "--via", f"sh -c {shlex.quote(far)} sh")
+    done = jaxtop_here("snapshot", "--hostfile", tmp_path / "hosts", "--via", f"sh -c {shlex.quote(far)} sh")
     assert done.returncode == 2 and "there is nothing like it" in done.stderr
 
 
 def test_a_recording_is_not_checked_through_a_way(tmp_path):
     (tmp_path / "a.mcap").touch()
-    done = jaxtop("check", tmp_path / "a.mcap", "--via", "ssh login01")
+    done = jaxtop_here("check", tmp_path / "a.mcap", "--via", "ssh login01")
     assert done.returncode == 3 and "either recordings or a live run" in done.stderr
 
 
@@ -177,5 +177,5 @@ def test_a_command_that_only_repeats_the_status_does_not_hide_why(tmp_path):
         'exec: "jaxtop": executable file not found in $PATH\ncommand terminated with exit code 126',
     ):
         (tmp_path / "text").write_text(f"{text}\n")
-        done = jaxtop("snapshot", "--via", f"sh -c 'cat {tmp_path}/text >&2; exit 2'")
+        done = jaxtop_here("snapshot", "--via", f"sh -c 'cat {tmp_path}/text >&2; exit 2'")
         assert done.returncode == 2 and "finds no jaxtop on the other side" in done.stderr, done.stderr

@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
-import jax
 import pytest
 
 from jaxtop.wire import MAX_TELEMETRY, Window, encode
@@ -33,7 +32,8 @@ from jaxtop_agent.profiler.traces.parts import Op, Seen, Span
 from jaxtop_agent.programs.loaded import Loaded
 from tests.xspace import Event, plane, space
 
-pytestmark = pytest.mark.jax
+# One worker imports JAX and reads all traces.
+pytestmark = [pytest.mark.jax, pytest.mark.xdist_group("traces")]
 
 FOLDER = Path(__file__).parent / "data" / "traces"
 BLANK = Window(0, 1000, slot=7)
@@ -41,6 +41,8 @@ NOTHING_KNOWN = traces.Wanted({})
 
 
 def profile(raw):
+    import jax
+
     return jax.profiler.ProfileData.from_serialized_xspace(raw)
 
 
