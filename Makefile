@@ -17,7 +17,7 @@ ALONE := tests/test_black_box.py tests/test_probe_live.py tests/test_collectives
 OF_JAX = $(shell grep -L 'pytestmark = .*mark\.newest' $$(grep -l 'mark\.jax' tests/test_*.py))
 QUIET = $(shell grep -l 'mark\.quiet' tests/test_*.py)
 # What tests import where not all of [dev] is installed.
-TOOLS := pytest pytest-rerunfailures pytest-timeout pytest-xdist grpcio jsonschema prometheus-client types-psutil
+TOOLS := pytest pytest-rerunfailures pytest-timeout pytest-xdist grpcio jsonschema perfetto prometheus-client types-psutil
 # What depends on the version of Python: frames and hooks of the agent, snapshots, recordings, the app.
 ON_EACH_PYTHON := tests/test_bytes.py tests/test_first_steps_live.py tests/test_thread_stacks.py tests/test_activity.py \
 	tests/test_walk.py tests/test_wire.py tests/test_recordings*.py tests/test_recording_schemas.py \
@@ -61,6 +61,7 @@ test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again
 	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest' $(SIDE_BY_SIDE) $(OF_JAX) $(ONCE_MORE)
 
 soak: $(VENV)/.ready test-lowest test-pythons    ## the long repetitions of which CI runs a sample
+	$(BIN)/python $(INSTALL) --editable '.[xprof]'
 	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long' --timeout 3600
 
 test-lowest: $(VENV)-lowest/.ready   ## every screen, recordings, the wire and the demo on the lowest versions allowed

@@ -9,8 +9,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from jaxtop import protobuf
 from jaxtop.wire import Device
-from jaxtop_agent.hardware import grpc, protobuf
+from jaxtop_agent.hardware import grpc
 from jaxtop_agent.hardware import tpu as reading
 from jaxtop_agent.hardware.distribution import Buckets
 from jaxtop_agent.hardware.reader import Off

@@ -7,13 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from jaxtop import wire
+from jaxtop import traces, wire
 from jaxtop_agent.core.threads import Wake
-from jaxtop_agent.profiler import rows, schedule, traces
+from jaxtop_agent.profiler import rows, schedule
 from jaxtop_agent.profiler.load import NO_COLLECTIVES, NOT_READ, Load
 from jaxtop_agent.profiler.schedule import DENSEST_PER_S, MOST_EVENTS, Result, Schedule
 from jaxtop_agent.profiler.session import Sessions
-from jaxtop_agent.profiler.traces import parts
 from tests.support import PYTHON, Viewer, environment, eventually, processes, script
 
 REDUCING = {("jit_step", "a"): wire.Inventory(0, "jit_step", "a", 2, collectives=("all-reduce",))}
@@ -135,7 +134,7 @@ def test_a_window_ends_once_enough_was_launched():
     assert looks == [5000, 10_000, 15_000, 20_000, 25_000]
 
 
-def test_no_more_is_read_of_a_trace_than_a_bound(monkeypatch):
+def test_no_more_is_read_of_a_trace_than_a_bound():
     read = []
 
     def events():
@@ -145,8 +144,7 @@ def test_no_more_is_read_of_a_trace_than_a_bound(monkeypatch):
 
     line = SimpleNamespace(name="python", events=events())
     profile = SimpleNamespace(planes=[SimpleNamespace(name="/host:CPU", lines=[line])])
-    monkeypatch.setattr(parts, "MOST_READ", 1000)
-    seen = traces.read("cpu", profile, traces.Wanted({}), {})
+    seen = traces.read("cpu", profile, traces.Wanted({}), {}, most=1000)
     assert len(read) == 1001 and seen.is_too_large
     window = rows.message(seen, [0], {}, 100, wire.Window(0, 1000, slot=7))
     assert "too many to read" in window.note and not window.launches

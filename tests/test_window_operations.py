@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from jaxtop import traces
+from jaxtop.traces.parts import CONTAINER, Op, Seen, Span
 from jaxtop.wire import MAX_TELEMETRY, encode
-from jaxtop_agent.profiler import operations, traces
-from jaxtop_agent.profiler.traces.parts import CONTAINER, Op, Seen, Span
+from jaxtop_agent.profiler import operations
 from jaxtop_agent.programs.executed import Executed
 from jaxtop_agent.programs.loaded import Loaded
 from tests.test_windows import gpu_space, profile

@@ -11,10 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from jaxtop import traces
+from jaxtop.traces.parts import Op, Seen, Span
 from jaxtop.wire import MAX_TELEMETRY, Window, encode
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.threads import Wake
-from jaxtop_agent.profiler import rows, traces
+from jaxtop_agent.profiler import rows
 from jaxtop_agent.profiler.load import seconds_between
 from jaxtop_agent.profiler.lock import HeldDoor
 from jaxtop_agent.profiler.schedule import (
@@ -28,7 +30,6 @@ from jaxtop_agent.profiler.schedule import (
     Schedule,
 )
 from jaxtop_agent.profiler.session import Sessions
-from jaxtop_agent.profiler.traces.parts import Op, Seen, Span
 from jaxtop_agent.programs.loaded import Loaded
 from tests.xspace import Event, plane, space
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from jaxtop.protobuf import bytes_field, number_field
+
 
 class Event(NamedTuple):
     name: str
@@ -12,28 +14,11 @@ class Event(NamedTuple):
     stats: dict[str, int | str]
 
 
-def _varint(number: int) -> bytes:
-    number &= (1 << 64) - 1
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(value)) + value
-
-
 def _named(field: int, names: dict[str, int]) -> bytes:
     entries = b""
     for name, number in names.items():
-        value = _number(1, number) + _bytes(2, name.encode())
-        entries += _bytes(field, _number(1, number) + _bytes(2, value))
+        value = number_field(1, number) + bytes_field(2, name.encode())
+        entries += bytes_field(field, number_field(1, number) + bytes_field(2, value))
     return entries
 
 
@@ -42,20 +27,24 @@ def plane(name: str, lines: dict[str, list[Event]]) -> bytes:
     stats: dict[str, int] = {}
     body = b""
     for number, (line, its) in enumerate(lines.items()):
-        inside = _number(1, number) + _bytes(2, line.encode())
+        inside = number_field(1, number) + bytes_field(2, line.encode())
         for event in sorted(its, key=lambda event: event.start_us):
             said = b""
             for stat, value in event.stats.items():
-                key = _number(1, stats.setdefault(stat, len(stats) + 1))
-                said += _bytes(
-                    4, key + (_number(4, value) if isinstance(value, int) else _bytes(5, value.encode()))
+                key = number_field(1, stats.setdefault(stat, len(stats) + 1))
+                said += bytes_field(
+                    4,
+                    key
+                    + (number_field(4, value) if isinstance(value, int) else bytes_field(5, value.encode())),
                 )
-            place = _number(1, events.setdefault(event.name, len(events) + 1))
-            when = _number(2, round(event.start_us * 1e6)) + _number(3, round(event.duration_us * 1e6))
-            inside += _bytes(4, place + when + said)
-        body += _bytes(3, inside)
-    return _bytes(2, name.encode()) + body + _named(4, events) + _named(5, stats)
+            place = number_field(1, events.setdefault(event.name, len(events) + 1))
+            when = number_field(2, round(event.start_us * 1e6)) + number_field(
+                3, round(event.duration_us * 1e6)
+            )
+            inside += bytes_field(4, place + when + said)
+        body += bytes_field(3, inside)
+    return bytes_field(2, name.encode()) + body + _named(4, events) + _named(5, stats)
 
 
 def space(*planes: bytes) -> bytes:
-    return b"".join(_bytes(1, each) for each in planes)
+    return b"".join(bytes_field(1, each) for each in planes)

@@ -26,6 +26,7 @@ COMMANDS = {
     "check": "say what is wrong with a run; the exit status says how bad it is",
     "watch": "follow a run, and run a command or post a message when something is wrong",
     "exporter": "serve the figures of a run to Prometheus and to scripts",
+    "capture": "take a full profile of several processes at once, for XProf and Perfetto",
     "record": "record a live session to a file",
     "replay": "open the app on recordings, or print one moment",
     "postmortem": "say what processes were like when they failed, from their recordings",

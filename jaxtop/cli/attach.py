@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jaxtop.cli.app_recorder import AppRecorder
     from jaxtop.model import Tuning
     from jaxtop.sources import Source
+    from jaxtop.sources.capturing import Capture
     from jaxtop.tui.dialogs.picker import LiveRuns
     from jaxtop.tui.runs import Followed
 
@@ -94,12 +95,14 @@ class _Runs:
     """The live runs, of which one is followed."""
 
     def __init__(self, size: int, tuning: Tuning, owner: str | None, why_none: str) -> None:
-        from jaxtop.cli.app_recorder import AppRecorder  # as above
+        from jaxtop.cli.app_capturer import AppCapturer  # as above
+        from jaxtop.cli.app_recorder import AppRecorder
 
         self._size, self._tuning, self._owner = size, tuning, owner
         self.why_none = why_none
         self._followers: list[_Follower] = []
         self.recorder = AppRecorder()
+        self.capturer = AppCapturer(self._take_on)
 
     def begin(self, open_source: Callable[[], Source | None]) -> Followed:
         from jaxtop.tui.runs import Followed  # as above
@@ -107,6 +110,9 @@ class _Runs:
         follower = _Follower(open_source, self._size, self._tuning, self.recorder)
         self._followers.append(follower)
         return Followed(follower.thread, follower.thread.ask, follower.buffer)
+
+    def _take_on(self, job: Capture) -> None:
+        self._followers[-1].thread.take_on(job)
 
     def live(self) -> LiveRuns:
         return _live()
@@ -123,8 +129,10 @@ class _Runs:
             self._followers.pop(0).close()
 
     def close(self) -> None:
+        self.capturer.leave()
         for each in self._followers:
             each.close()
+        self.capturer.close()
         self.recorder.close()
 
 
@@ -155,6 +163,7 @@ def watch(
             ask=followed.ask,
             history=followed.history,
             recorder=runs.recorder,
+            capturer=runs.capturer,
             probe=saved.last(),
             tuning=loaded.tuning,
             runs=runs,

@@ -27,6 +27,17 @@ class Keeper(Protocol):
     def take(self, frames: Sequence[Any], cluster: Cluster, now: float, /) -> None: ...
 
 
+class Job(Protocol):
+    """Requests to several agents that this thread sends and whose answers it waits for."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+    def advance(self, source: Source, /) -> None: ...
+
+    def give_up(self) -> None: ...
+
+
 class SourceThread:
     """A thread that opens the source, polls it and queues its frames for the app."""
 
@@ -34,7 +45,7 @@ class SourceThread:
         self.keepers = keepers
         self._open = open_source
         self._frames = Backlog()
-        self._asked: deque[Broadcast] = deque()
+        self._asked: deque[Job] = deque()
         self._source: Source | None = None
         self._failure: str | None = None
         self._stopping = threading.Event()
@@ -78,6 +89,10 @@ class SourceThread:
         self._asked.append(asking)
         return asking
 
+    def take_on(self, job: Job) -> None:
+        """Advance a job beside the source until it is done."""
+        self._asked.append(job)
+
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
@@ -94,7 +109,7 @@ class SourceThread:
             self._failure = f"following the run failed: {type(error).__name__}: {error}"
 
     def _follow(self, source: Source) -> None:
-        asking: list[Broadcast] = []
+        asking: list[Job] = []
         try:
             while not self._stopping.is_set():
                 while self._asked:

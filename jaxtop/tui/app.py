@@ -119,7 +119,7 @@ class JaxtopApp(NavigationApp):
             self._feed.rejected(),
             width,
             self.palette,
-            self._requests.progress,
+            self._progress,
             notes=self._feed.notes(),
             proven=self._proven,
             muted=self._muted,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtop.model import Cluster
     from jaxtop.model.session.summary import SessionSummary
 
@@ -37,6 +39,20 @@ class History(Protocol):
 
         If the previous call asked for an earlier time, its object may be modified and returned again.
         """
+
+
+class Capturer(Protocol):
+    """Takes full profiles of the processes of a run."""
+
+    @property
+    def status(self) -> str:
+        """How far the capture under way is; empty if there is none."""
+
+    def toggle(self, cluster: Cluster, agents: Sequence[str]) -> str:
+        """Begin a capture of some of these processes, or give up the one under way; return what was done."""
+
+    def ended(self) -> list[tuple[str, bool]]:
+        """Return what came of captures that ended since the last call, and whether they succeeded."""
 
 
 class Recorder(Protocol):

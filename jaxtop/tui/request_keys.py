@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from jaxtop.tui.core.moment import Moment
-from jaxtop.tui.requests import Ask, Outcome, RequestBoard, What
+from jaxtop.tui.requests import NOT_LIVE, Ask, Outcome, RequestBoard, What
 from jaxtop.tui.stack_tally import StackTally
-from jaxtop.tui.time_keys import TimedApp
+from jaxtop.tui.time_keys import NOTE_SECONDS, TimedApp
 
 if TYPE_CHECKING:
     from jaxtop.model import Cluster, Host, State
-    from jaxtop.tui.history import Recorder
+    from jaxtop.tui.history import Capturer, Recorder
     from jaxtop.tui.playback import Playback
 
 
@@ -20,17 +20,39 @@ class RequestApp(TimedApp):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "capture", "Capture collectives now", show=False),
+        Binding("C", "profile", "Capture a full profile", show=False),
         Binding("p", "stacks", "Ask for stacks", show=False),
     ]
     _cluster: Cluster
 
-    def __init__(self, playback: Playback, recorder: Recorder | None, ask: Ask | None) -> None:
+    def __init__(
+        self,
+        playback: Playback,
+        recorder: Recorder | None,
+        ask: Ask | None,
+        capturer: Capturer | None = None,
+    ) -> None:
         super().__init__(playback, recorder)
         self._requests = RequestBoard(ask)
+        self._capturer = capturer
         self._tally = StackTally()
 
     def action_capture(self) -> None:
         self._send("capture")
+
+    def action_profile(self) -> None:
+        """Begin a capture, or give up the one under way."""
+        if self._capturer is None or not self._requests.can_ask:
+            self.notify(NOT_LIVE, severity="warning")
+        else:
+            self.notify(self._capturer.toggle(self._cluster, self._agents))
+            self._paint_lines(self.moment)
+
+    @property
+    def _progress(self) -> list[str]:
+        """What was asked of processes and is not done yet, one line each."""
+        capture = self._capturer.status if self._capturer is not None else ""
+        return [*self._requests.progress, *([capture] if capture else [])]
 
     def action_interval(self, by: int) -> None:
         """Ask all processes to report less often, or more often."""
@@ -87,6 +109,8 @@ class RequestApp(TimedApp):
             self._paint_lines(self.moment)
 
     def _notify_outcomes(self) -> None:
+        for text, is_good in self._capturer.ended() if self._capturer is not None else ():
+            self.notify(text, severity="information" if is_good else "warning", timeout=NOTE_SECONDS)
         for outcome in self._requests.outcomes():
             paused = "" if self._playback.is_live else "; the view is paused"
             self.notify(outcome.text + paused, severity=outcome.severity)

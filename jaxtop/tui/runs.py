@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from jaxtop.devbench.shown import Probe
-    from jaxtop.tui.history import History, Recorder
+    from jaxtop.tui.history import Capturer, History, Recorder
     from jaxtop.tui.requests import Ask
 
 # The pause between two slices of incoming frames. It leaves time for keys and for what they paint.
@@ -68,6 +68,7 @@ class RunApp(RequestApp):
         ask: Ask | None = None,
         history: History | None = None,
         recorder: Recorder | None = None,
+        capturer: Capturer | None = None,
         replay: Start | None = None,
         probe: Probe | None = None,
         tuning: Tuning = AS_DECLARED,
@@ -83,6 +84,7 @@ class RunApp(RequestApp):
             ask: Sends a request to processes; None if no process can be asked.
             history: The history of the session, which can be shown at any of its times.
             recorder: Records the incoming frames; None if there is nothing to record.
+            capturer: Takes full profiles; None if no process can be asked.
             replay: The start position, speed and looping of a replay.
             probe: The measured performance of this user's devices.
             tuning: What the user changed of the rules of findings.
@@ -93,7 +95,7 @@ class RunApp(RequestApp):
         self._clock, self._probe, self._tuning = clock, probe, tuning
         self._cluster = Cluster(tuning=tuning)
         live = self._cluster if feed is not None else None
-        super().__init__(Playback(live, history, replay, probe), recorder, ask)
+        super().__init__(Playback(live, history, replay, probe), recorder, ask, capturer)
         self._feed: Feed = NoFeed() if feed is None else feed
         self._ingest = FrameIngest(self._feed, self._cluster)
         self._is_folding = False

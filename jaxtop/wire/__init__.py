@@ -8,6 +8,7 @@ in their natural small unit, which the field's name contains; None means unknown
 from jaxtop.wire.activity import ACTIVITIES, COMPILE, LAUNCH, SCRIPT, WAIT, ActiveLine, Activity
 from jaxtop.wire.arrays import ArrayGroup, Arrays, ArraysChange, Mesh, Sharding
 from jaxtop.wire.bounds import MAX_DEVICES, NewerVersion, Unreadable, tally
+from jaxtop.wire.captures import CaptureAsk, CaptureState
 from jaxtop.wire.checks import check_census
 from jaxtop.wire.codec import (
     KINDS,
@@ -86,17 +87,18 @@ from jaxtop.wire.stacks import COMPILED, Place, Stacks, Thread
 from jaxtop.wire.windows import Launch, Timed, Window
 
 __all__ = [
-    "ACTIVITIES", "COMPILE", "COMPILED", "INTERRUPTED", "KINDS", "LAUNCH", "LOCAL_SEQUENCE", "MAX_DEVICES",
-    "MAX_PATH", "MAX_PAYLOAD", "MAX_TELEMETRY", "OWN_KINDS", "READING", "SCRIPT", "SCRIPT_ENDED", "SLOWED",
-    "VERSION", "WAIT", "ActiveLine", "Activity", "ArrayGroup", "Arrays", "ArraysChange", "BusyThread", "Bye",
-    "Collective", "Compilation", "Compile", "CompiledLine", "Compiling", "Cost", "Costs", "Device",
-    "DeviceSample", "Event", "Frame", "Header", "Hello", "HostSample", "Ids", "Inventory", "Launch", "Link",
-    "Lull", "Mesh", "Message", "Moved", "Nccl", "NcclCommunicator", "NcclCount", "NcclRank", "NcclTime",
-    "NcclTimes", "NewerVersion", "Operation", "Operations", "Past", "PastArrays", "PastDropped", "PastEvent",
+    "ACTIVITIES", "COMPILE", "COMPILED", "INTERRUPTED", "KINDS", "LAUNCH", "LOCAL_SEQUENCE",
+    "MAX_DEVICES", "MAX_PATH", "MAX_PAYLOAD", "MAX_TELEMETRY", "OWN_KINDS", "READING", "SCRIPT",
+    "SCRIPT_ENDED", "SLOWED", "VERSION", "WAIT", "ActiveLine", "Activity", "ArrayGroup", "Arrays",
+    "ArraysChange", "BusyThread", "Bye", "CaptureAsk", "CaptureState", "Collective", "Compilation",
+    "Compile", "CompiledLine", "Compiling", "Cost", "Costs", "Device", "DeviceSample", "Event", "Frame",
+    "Header", "Hello", "HostSample", "Ids", "Inventory", "Launch", "Link", "Lull", "Mesh", "Message",
+    "Moved", "Nccl", "NcclCommunicator", "NcclCount", "NcclRank", "NcclTime", "NcclTimes",
+    "NewerVersion", "Operation", "Operations", "Past", "PastArrays", "PastDropped", "PastEvent",
     "PastEvents", "PastFinding", "PastLaunched", "PastLaunches", "PastLoss", "PastPace", "PastSamples",
-    "PastStandstill", "PastStarts", "PastSteps", "PastUnchecked", "Peer", "Place", "Program", "Programs",
-    "Pulse", "ReplicaGroups", "Reply", "Request", "Rhythm", "Roster", "Sharding", "Stacks", "Stall", "Step",
-    "Thread", "Timed", "TpuCore", "TpuCores", "Uncaught", "Unreadable", "Window", "check_census", "decode",
-    "decode_as", "encode", "kind_of", "link_of", "local_frame", "pack", "pack_ids", "pack_runs", "tally",
-    "unpack", "unpack_ids", "unpack_runs",
+    "PastStandstill", "PastStarts", "PastSteps", "PastUnchecked", "Peer", "Place", "Program",
+    "Programs", "Pulse", "ReplicaGroups", "Reply", "Request", "Rhythm", "Roster", "Sharding", "Stacks",
+    "Stall", "Step", "Thread", "Timed", "TpuCore", "TpuCores", "Uncaught", "Unreadable", "Window",
+    "check_census", "decode", "decode_as", "encode", "kind_of", "link_of", "local_frame", "pack",
+    "pack_ids", "pack_runs", "tally", "unpack", "unpack_ids", "unpack_runs",
 ]  # fmt: skip

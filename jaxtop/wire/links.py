@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from jaxtop.wire.bounds import AgentId, Process, TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.captures import CaptureAsk, CaptureState  # noqa: TC001 - as above
 
 # The most relays between an agent and a viewer.
 MAX_PATH = 16
@@ -58,14 +59,17 @@ READING = frozenset({"ping", "roster", "state", "cost", "stacks"})
 
 
 class Request(Struct, frozen=True, omit_defaults=True, tag="request"):
-    """A viewer's request to one agent. `pace` and `capture` change what the agent does; others only read.
+    """A viewer's request to one agent. Those in `READING` only read; others change what the agent does.
 
-    `at_ms` is when a requested window begins, so that it is the same moment on all hosts.
+    `at_ms` is when a requested window or capture begins, so that it is the same moment on all hosts. Requests
+    about a capture name it in `capture`: `profile` begins it, `profile_part` fetches a part of it,
+    `profile_end` ends it and discards what was not fetched.
     """
 
     what: str
     interval_ms: int | None = None
     at_ms: TimeMs | None = None
+    capture: CaptureAsk | None = None
 
 
 class Reply(Struct, frozen=True, omit_defaults=True, tag="reply"):
@@ -78,6 +82,7 @@ class Reply(Struct, frozen=True, omit_defaults=True, tag="reply"):
     error: str = ""
     at_ms: int = 0
     relay: AgentId = ""
+    capture: CaptureState | None = None
 
 
 class Costs(Struct, frozen=True, omit_defaults=True, tag="costs"):

@@ -83,9 +83,9 @@ def cost(collectives: int, windows: int) -> list[dict[str, float]]:
 
 
 def _window(launch: Callable[[], None]) -> dict[str, float]:
+    from jaxtop import traces
     from jaxtop_agent import jaxprivate
     from jaxtop_agent.core.threads import Wake
-    from jaxtop_agent.profiler import traces
     from jaxtop_agent.profiler.session import Sessions
 
     def is_over() -> bool:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import grpc
 
-from tests.xspace import _bytes, _number
+from jaxtop.protobuf import bytes_field, number_field
 
 NAME = "tpu.monitoring.runtime.RuntimeMetricService"
 USED = "tpu.runtime.hbm.memory.usage.bytes"
@@ -30,36 +30,37 @@ def _double(field, value):
 def _attribute(key, value):
     """`Attribute` with a whole number, a text or several attributes."""
     if isinstance(value, dict):
-        inner = _bytes(6, b"".join(_bytes(1, _attribute(*each)) for each in value.items()))
+        inner = bytes_field(6, b"".join(bytes_field(1, _attribute(*each)) for each in value.items()))
     else:
-        inner = _number(3, value) if isinstance(value, int) else _bytes(1, value.encode())
-    return _bytes(1, key.encode()) + _bytes(2, inner)
+        inner = number_field(3, value) if isinstance(value, int) else bytes_field(1, value.encode())
+    return bytes_field(1, key.encode()) + bytes_field(2, inner)
 
 
 def gauge(value, device, key="device-id"):
     """`Metric` of a device; a device may also be one of several attributes."""
-    measured = _number(1 << 1, value) if isinstance(value, int) else _double(1, value)
+    measured = number_field(1 << 1, value) if isinstance(value, int) else _double(1, value)
     # A point in time, which nobody reads, stands between: it must be stepped over.
-    return _bytes(1, _attribute(key, device)) + _bytes(2, _number(1, 1700000000)) + _bytes(3, measured)
+    when = bytes_field(2, number_field(1, 1700000000))
+    return bytes_field(1, _attribute(key, device)) + when + bytes_field(3, measured)
 
 
 def distribution(counts, buckets, size="8MB+", attributes=None):
     """`Metric` with a distribution over these buckets: encoded options."""
-    inner = _number(1, sum(counts)) + _double(2, 1.5) + _bytes(6, buckets)
-    inner += _bytes(7, b"".join(_number(0, each)[1:] for each in counts))  # packed
-    return _bytes(1, _attribute("", attributes or {"buffer-size": size})) + _bytes(5, inner)
+    inner = number_field(1, sum(counts)) + _double(2, 1.5) + bytes_field(6, buckets)
+    inner += bytes_field(7, b"".join(number_field(0, each)[1:] for each in counts))  # packed
+    return bytes_field(1, _attribute("", attributes or {"buffer-size": size})) + bytes_field(5, inner)
 
 
 def exponential(count, factor, scale):
-    return _bytes(2, _number(1, count) + _double(2, factor) + _double(3, scale))
+    return bytes_field(2, number_field(1, count) + _double(2, factor) + _double(3, scale))
 
 
 def explicit(*bounds):
-    return _bytes(3, _bytes(1, struct.pack(f"<{len(bounds)}d", *bounds)))
+    return bytes_field(3, bytes_field(1, struct.pack(f"<{len(bounds)}d", *bounds)))
 
 
 def linear(count, width, offset):
-    return _bytes(4, _number(1, count) + _double(2, width) + _double(3, offset))
+    return bytes_field(4, number_field(1, count) + _double(2, width) + _double(3, offset))
 
 
 class Service(grpc.GenericRpcHandler):
@@ -85,7 +86,7 @@ class Service(grpc.GenericRpcHandler):
 
     def _list(self, _request, _context):
         self.hold.wait(20)
-        return b"".join(_bytes(1, _bytes(1, name.encode())) for name in self.metrics)
+        return b"".join(bytes_field(1, bytes_field(1, name.encode())) for name in self.metrics)
 
     def _state(self, request, _context):
         self.hold.wait(20)
@@ -98,8 +99,8 @@ class Service(grpc.GenericRpcHandler):
         self.asked.append(name)
         if name not in self.metrics:
             context.abort(grpc.StatusCode.NOT_FOUND, f"no metric {name}")
-        points = b"".join(_bytes(3, point) for point in self.metrics[name])
-        return _bytes(1, _bytes(1, name.encode()) + _bytes(2, b"what it is") + points)
+        points = b"".join(bytes_field(3, point) for point in self.metrics[name])
+        return bytes_field(1, bytes_field(1, name.encode()) + bytes_field(2, b"what it is") + points)
 
 
 @contextmanager
@@ -125,17 +126,29 @@ def core(
 ):
     """`CoreStatesEntry` of tpu_telemetry.proto: a core, and the sequencer that runs its program."""
     identity = (
-        _number(1, number)
-        + _number(2, number if chip is None else chip)
-        + _bytes(3, _number(1, kind) + _number(2, 0))
+        number_field(1, number)
+        + number_field(2, number if chip is None else chip)
+        + bytes_field(3, number_field(1, kind) + number_field(2, 0))
     )
-    sequencer = _number(1, 1) + _number(3, pc) + _number(7, 77) + (_bytes(8, place.encode()) if pc else b"")
-    waiting = b"".join(_bytes(6, _number(1, 78 + i) + _number(2, 5 + i)) for i in range(queued))
-    state = _bytes(1, identity) + _bytes(2, sequencer) + _bytes(4, program if pc else b"") + _number(5, 5)
-    state += waiting + (_bytes(7, error.encode()) if error else b"")
-    return _number(1, number) + _bytes(2, state)
+    sequencer = (
+        number_field(1, 1)
+        + number_field(3, pc)
+        + number_field(7, 77)
+        + (bytes_field(8, place.encode()) if pc else b"")
+    )
+    waiting = b"".join(
+        bytes_field(6, number_field(1, 78 + i) + number_field(2, 5 + i)) for i in range(queued)
+    )
+    state = (
+        bytes_field(1, identity)
+        + bytes_field(2, sequencer)
+        + bytes_field(4, program if pc else b"")
+        + number_field(5, 5)
+    )
+    state += waiting + (bytes_field(7, error.encode()) if error else b"")
+    return number_field(1, number) + bytes_field(2, state)
 
 
 def status(*cores):
     """`GetTpuRuntimeStatusResponse`."""
-    return _bytes(1, b"node0") + b"".join(_bytes(2, each) for each in cores)
+    return bytes_field(1, b"node0") + b"".join(bytes_field(2, each) for each in cores)

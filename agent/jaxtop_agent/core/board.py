@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import names, wire
 from jaxtop.clock import now_ms
+from jaxtop_agent.core.capture import CaptureExchange
 from jaxtop_agent.core.threads import Wake
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ class Board:
     # The state of each source of figures: "on", "off: why", "waiting: for what". Each key has one writer.
     sources: dict[str, str] = field(default_factory=dict)
 
+    capture: CaptureExchange = field(default_factory=CaptureExchange)
     outbox: Outbox = field(default_factory=Outbox)
     publisher_bell: Wake = field(default_factory=Wake)
     sampler_bell: Wake = field(default_factory=Wake)

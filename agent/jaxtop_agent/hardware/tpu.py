@@ -13,7 +13,7 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
-from jaxtop_agent.hardware import protobuf
+from jaxtop import protobuf
 from jaxtop_agent.hardware.distribution import Buckets, add, buckets
 from jaxtop_agent.hardware.reader import Figures, Off
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from types import ModuleType
 
+    from jaxtop.protobuf import Message
     from jaxtop.wire import Device
-    from jaxtop_agent.hardware.protobuf import Message
 
 _Value = TypeVar("_Value")
 SERVICE = "/tpu.monitoring.runtime.RuntimeMetricService/"

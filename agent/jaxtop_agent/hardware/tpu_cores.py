@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop import protobuf
 from jaxtop.names import shorten
 from jaxtop.wire import TpuCore
-from jaxtop_agent.hardware import protobuf
 from jaxtop_agent.hardware.reader import Off
 from jaxtop_agent.hardware.tpu import SERVICE, ports, shares, transport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtop.protobuf import Message
     from jaxtop.wire import Device
-    from jaxtop_agent.hardware.protobuf import Message
 
 MOST_CORES = 64
 LONGEST_PLACE, LONGEST_PROGRAM, LONGEST_ERROR = 160, 32, 160

@@ -52,12 +52,18 @@ class Profiler:
 
     def start(self) -> Any:
         """Start a session, which traces everything that runs from now on."""
+        # The level that contains the operations.
+        return self._started(host_level=1 if self._version >= (0, 10) else 2, with_programs=False)
+
+    def start_full(self) -> Any:
+        """Start a session whose trace has what XProf shows, such as programs, but not Python's calls."""
+        return self._started(host_level=2, with_programs=True)
+
+    def _started(self, *, host_level: int, with_programs: bool) -> Any:
         options = (getattr(self._lib, "ProfileOptions", None) or find(self._jax, "ProfileOptions"))()
         options.python_tracer_level = 0
-        options.host_tracer_level = (
-            1 if self._version >= (0, 10) else 2
-        )  # the level that contains the operations
-        options.enable_hlo_proto = False
+        options.host_tracer_level = host_level
+        options.enable_hlo_proto = with_programs
         options.raise_error_on_start_failure = True
         return self._lib.ProfilerSession(options)
 
@@ -66,3 +72,7 @@ class Profiler:
         if self.frees_the_gil and hasattr(session, "stop_and_get_profile_data"):
             return session.stop_and_get_profile_data()
         return imported("jax.profiler").ProfileData.from_serialized_xspace(session.stop())
+
+    def stop_raw(self, session: Any) -> bytes:
+        """End the session and return the trace as bytes, in the profiler's own format."""
+        return bytes(session.stop())

@@ -8,7 +8,7 @@ from math import prod
 from types import FunctionType, MethodType
 from typing import Any
 
-from jaxtop_agent.hardware.protobuf import varint
+from jaxtop.protobuf import varint
 from jaxtop_agent.jaxprivate.backends import clients
 from jaxtop_agent.jaxprivate.lookup import find, jax_folder
 

@@ -107,6 +107,17 @@ class Load:
             for name, count in self._by_program().items()
         )
 
+    def steps(self, reported: int) -> float | None:
+        """Return the number of steps: those that the script reported, or by its launches; None if unknown."""
+        rhythm = self._board.rhythm
+        if rhythm is None:
+            return None
+        if not rhythm.functions:
+            return reported
+        counts = self._launches()
+        launches = sum(counts.get(name, 0) for name in rhythm.functions)
+        return launches * 100 / rhythm.launches_centi if rhythm.launches_centi else None
+
     def _by_program(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for function, count in self._launches().items():

@@ -6,17 +6,17 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.names import shorten
+from jaxtop.traces import Runs
+from jaxtop.traces.parts import length, merged
 from jaxtop.wire import Operation, Operations
 from jaxtop_agent.core.waiting import breathe
-from jaxtop_agent.profiler.traces import Runs
-from jaxtop_agent.profiler.traces.parts import length, merged
 from jaxtop_agent.programs.executed import COLLECTIVE, Executed
 from jaxtop_agent.programs.loaded import Loaded, which
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop_agent.profiler.traces import Op, Seen, Span
+    from jaxtop.traces import Op, Seen, Span
 
     Key = tuple[str, str | None]
 

@@ -6,15 +6,15 @@ import zlib
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.traces.parts import breathing, length, merged, shared
 from jaxtop.wire import Launch, Timed, Window
-from jaxtop_agent.core.waiting import breathe
-from jaxtop_agent.profiler.traces.parts import breathing, length, merged, shared
+from jaxtop_agent.core.waiting import Slices, breathe
 from jaxtop_agent.programs.loaded import Loaded, which
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop_agent.profiler.traces import Op, Seen, Span
+    from jaxtop.traces import Op, Seen, Span
 
 # A viewer receives rows from every process, and can process ALL_ROWS in total.
 MOST_ROWS, ALL_ROWS, FEWEST_ROWS = 512, 8192, 32
@@ -109,7 +109,7 @@ def _launches(seen: Seen, devices: Sequence[int]) -> list[_Launched]:
     for span in seen.spans:
         spans[span.module, span.run].append(span)
     ops: defaultdict[tuple[int, int], list[Op]] = defaultdict(list)
-    for op in breathing(seen.ops):
+    for op in breathing(seen.ops, Slices().pause):
         ops[op.run, op.device].append(op)
     found = []
     for (module, run), parts in spans.items():

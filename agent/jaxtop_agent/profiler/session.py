@@ -26,12 +26,16 @@ class InUse(Exception):
 
 @dataclass
 class Taken:
-    """The result of a window: its beginning, its duration, its cost in CPU seconds, and its trace."""
+    """The result of a window: its beginning, its duration, its cost in CPU seconds, and its trace.
+
+    `is_cut_off`: the script wanted the profiler for itself.
+    """
 
     at_ms: int
     seconds: float
     cpu: float
     trace: Any
+    is_cut_off: bool = False
 
 
 class Sessions:
@@ -47,6 +51,24 @@ class Sessions:
 
     def take(self, seconds: float, is_over: Callable[[], bool]) -> Taken:
         """Keep a window open for this time or until `is_over`; raise `InUse` if the profiler is in use."""
+        return self._hold(seconds, is_over, self._profiler.start, self._profiler.stop)
+
+    def capture(self, seconds: float, is_over: Callable[[], bool], stopping: Callable[[], None]) -> Taken:
+        """Take a full profile in the same way. Its trace is bytes; `stopping` is called before the stop."""
+
+        def stop(session: Any) -> Any:
+            stopping()
+            return self._profiler.stop_raw(session)
+
+        return self._hold(seconds, is_over, self._profiler.start_full, stop)
+
+    def _hold(
+        self,
+        seconds: float,
+        is_over: Callable[[], bool],
+        start: Callable[[], Any],
+        stop: Callable[[Any], Any],
+    ) -> Taken:
         held = self._held = HeldDoor(self._profiler.state, self._bell.ring)
         try:
             with held as door:
@@ -54,15 +76,23 @@ class Sessions:
                     raise InUse("the script is starting or stopping a profile")
                 if (who := self._profiler.in_use()) is not None:
                     raise InUse(who)
-                return self._open(seconds, lambda: door.is_wanted or is_over())
+                taken = self._open(seconds, lambda: door.is_wanted or is_over(), start, stop)
+                taken.is_cut_off = door.is_wanted and taken.seconds < seconds
+                return taken
         finally:
             self._held = None
 
-    def _open(self, seconds: float, is_over: Callable[[], bool]) -> Taken:
+    def _open(
+        self,
+        seconds: float,
+        is_over: Callable[[], bool],
+        start: Callable[[], Any],
+        stop: Callable[[Any], Any],
+    ) -> Taken:
         cpu = time.thread_time()
         at_ms, began = now_ms(), time.monotonic()
         try:
-            session = self._profiler.start()
+            session = start()
         except Exception as error:
             if self._profiler.ALREADY in str(error):
                 raise InUse("another profiler is running") from None
@@ -71,7 +101,7 @@ class Sessions:
         while not is_over() and (left := end - time.monotonic()) > 0:
             wait(self._bell, min(left, LOOK_EVERY_S))
         lasted = time.monotonic() - began
-        trace = self._profiler.stop(session)
+        trace = stop(session)
         return Taken(at_ms, lasted, time.thread_time() - cpu, trace)
 
     def forsake(self) -> None:

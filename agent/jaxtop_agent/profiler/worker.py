@@ -8,11 +8,13 @@ import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from jaxtop import traces
 from jaxtop.clock import now_ms
 from jaxtop.wire import Window
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.profiler import operations, rows, traces
+from jaxtop_agent.core.waiting import Slices, wait
+from jaxtop_agent.profiler import operations, rows
+from jaxtop_agent.profiler.capture import Capturing
 from jaxtop_agent.profiler.load import NOT_READ, Expected, Load
 from jaxtop_agent.profiler.schedule import (
     MOST_EVENTS_UNDER_GIL,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from jaxtop.wire import Launch, Operations
     from jaxtop_agent.core.board import Board, Topology
+    from jaxtop_agent.steps.progress import Progress
 
 SOURCE = "collectives"
 IDLE_S = 3600.0
@@ -42,13 +45,21 @@ WINDOWS_FOR_NEW_VIEWERS = 4
 class Windows:
     """The worker. It runs until the board stops it, and without viewers takes only requested windows."""
 
-    def __init__(self, board: Board, launches: Callable[[], Mapping[str, int]], chosen: str) -> None:
+    def __init__(
+        self,
+        board: Board,
+        launches: Callable[[], Mapping[str, int]],
+        chosen: str,
+        progress: Progress | None = None,
+    ) -> None:
+        """Create the worker; `chosen` is the policy, `progress` what the script reports of its steps."""
         self._board = board
         self._policy = chosen
         self._load = Load(board, launches)
         self._expected = Expected()
         self._looked = -math.inf
         self._schedule = Schedule()
+        self._progress = progress
         self._sessions: Sessions | None = None
         self._profiler: jaxprivate.Profiler | None = None
         self._was_watched = False
@@ -77,11 +88,19 @@ class Windows:
             self._sessions = Sessions(profiler, board.windows_bell)
             if not profiler.frees_the_gil:
                 self._schedule = Schedule(MOST_EVENTS_UNDER_GIL)
+            sessions = self._sessions
+            capturing = Capturing(board, self._load, self._schedule, self._steps)
             while not board.stopping:
-                self._turn()
+                if board.capture.has_changed:
+                    capturing.serve(sessions)
+                else:
+                    self._turn()
         except BaseException:  # no retry: an error in here may harm the script's process
             board.can_capture = False
             raise
+
+    def _steps(self) -> float | None:
+        return self._load.steps(0 if self._progress is None else self._progress.calls)
 
     def _turn(self) -> None:
         """Wait for the next slot, request or viewer, and take a window if one is due."""
@@ -117,7 +136,7 @@ class Windows:
         board = self._board
         while (left := at - time.time() - board.clock_offset) > 0:
             rang = wait(board.windows_bell, min(left, 2 * SLOT_S))
-            if board.stopping:
+            if board.stopping or board.capture.has_changed:
                 return False
             if asked:
                 continue
@@ -189,7 +208,14 @@ class Windows:
         }
         profile, taken.trace = taken.trace, None
         has_names = slot is None or time.monotonic() - self._named_at >= OPERATIONS_EVERY_S
-        seen = traces.read(topology.platform, profile, _wanted(board), ordinals, has_names=has_names)
+        seen = traces.read(
+            topology.platform,
+            profile,
+            _wanted(board),
+            ordinals,
+            has_names=has_names,
+            pause=Slices().pause,
+        )
         del profile
         launch, most = self._expected.launch or 0, self._schedule.most_events(requested=slot is None)
         note = "" if launch <= most else f"a launch makes about {launch:,} events, a window takes {most:,}"

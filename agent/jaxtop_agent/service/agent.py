@@ -171,7 +171,7 @@ class Agent:
         sampled = collectors.sampled(self.watched, hooks.launched, self.progress, self._own_threads)
         sampler = Sampler(board, sampled, hooks.restore, self.progress.gather, Storms(board).look)
         registrar = Registrar(board, ClockOffset())
-        windows = self._windows = Windows(board, hooks.launches, settings.collectives)
+        windows = self._windows = Windows(board, hooks.launches, settings.collectives, self.progress)
         self._workers = [
             Worker(name, each.run, self._failure(name))
             for name, each in (
@@ -257,7 +257,7 @@ class Agent:
             if self._publisher is not None:
                 self._publisher.farewell = reason
             board.stop()
-            if self._deadline is None:
+            if board.capture.wait_for_stop() or self._deadline is None:
                 self._deadline = time.monotonic() + PATIENCE
             ended = [worker.join(self._deadline - time.monotonic()) for worker in self._workers]
             self._board = None  # a second call does none of this again

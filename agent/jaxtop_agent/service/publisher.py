@@ -8,25 +8,21 @@ from typing import TYPE_CHECKING
 
 from jaxtop import debuglog, keys, runfiles, transport, wire
 from jaxtop.clock import now_ms
-from jaxtop_agent.core.settings import bounded
 from jaxtop_agent.programs import fitting
 from jaxtop_agent.service import addresses, ending
+from jaxtop_agent.service.answers import Answers
 from jaxtop_agent.service.logthread import Changes
-from jaxtop_agent.service.messages import Messages, costs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.core.board import Board
+    from jaxtop_agent.service.messages import Messages
     from jaxtop_agent.stalls.watch import Stalls
 
-READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
 # Older profiler windows are not sent to new viewers, because they do not describe the current state.
 OLDEST_WINDOW_MS = 600_000
-NO_WINDOWS = "no window can be taken here: "
-NO_STACKS = "the stacks cannot be read here: "
-NOT_OWNER = "only the owner of the run may do this"
 # Viewers that connect within this time are greeted together.
 GREETING_INTERVAL = 0.25
 AT_ONCE = 8
@@ -56,14 +52,15 @@ class Publisher:
         self._stalls = stalls
         self._own_threads = own_threads
         self._bind = bind
-        self._read_only = read_only
+        self._answers = Answers(
+            board, messages, stalls, own_threads, self._state_aside, is_read_only=read_only
+        )
         self._black_box = black_box
         self._sequence: dict[str, int] = {}
         self._state: dict[str, bytes] = {}  # the latest message of each kind that a new viewer needs
         self._oversized = 0
         self._changes = Changes()
         self._greeting_due: float | None = None
-        self._began = time.monotonic()
         self.farewell = wire.SCRIPT_ENDED  # the reason that the last message gives
         self.server: transport.Server | None = None
 
@@ -126,6 +123,8 @@ class Publisher:
                 self._send(server, stacks)
             for event in self._stalls.caught.events():
                 self._send(server, event)
+            if board.capture.forget_if_unheard(now):
+                board.windows_bell.ring()
             if now >= due or board.pulse_now:
                 # An early pulse restarts the interval: `due` may be far ahead if the interval was longer.
                 due = max((now if board.pulse_now else due) + board.interval, now)
@@ -222,57 +221,11 @@ class Publisher:
             debuglog.warning("publisher", "a request cannot be read", error)
             server.reply(question.sender, [wire.encode(wire.Reply("", f"unreadable request: {error}"))])
             return
-        reply, messages = self._act(request, question.is_owner)
+        reply, messages = self._answers.to(request, is_owner=question.is_owner)
         parts = [wire.encode(reply)]
         for kind, payload in messages:
             parts += wire.pack(kind, self._header(kind, advance=False), payload)
         server.reply(question.sender, parts)
-
-    def _act(self, request: wire.Request, is_owner: bool) -> tuple[wire.Reply, list[tuple[str, bytes]]]:
-        error, messages = "", list[tuple[str, bytes]]()
-        match request.what:
-            case "ping":
-                pass
-            case "roster":
-                self._board.registrar_bell.ring()  # for the next request; this answer does not wait
-                messages = [("roster", wire.encode(self._messages.roster()))]
-            case "state":
-                messages = self._state_aside()
-            case "cost":
-                since = time.monotonic() - self._began
-                messages = [("costs", wire.encode(costs(self._board.costs, self._own_threads(), since)))]
-            case "pace" | "capture":
-                error = self._command(request, is_owner)
-            case "stacks":  # they contain no values, so every authorized viewer may read them
-                stacks = self._stalls.stacks()
-                if stacks is None:
-                    error = NO_STACKS + self._board.sources["stalls"]
-                else:
-                    messages = [("stacks", wire.encode(stacks))]
-            case other:
-                error = f"this agent does not know the request {other!r}; is its jaxtop older?"
-        debuglog.debug("publisher", f"the request {request.what!r}", error or "answered")
-        return wire.Reply(request.what, error, now_ms()), messages
-
-    def _command(self, request: wire.Request, is_owner: bool) -> str:
-        """Execute a request that changes this agent; return the reason if it is refused, else ""."""
-        board = self._board
-        if self._read_only or not is_owner:
-            return READ_ONLY if self._read_only else NOT_OWNER
-        if request.what == "capture":
-            if not board.can_capture:
-                return NO_WINDOWS + board.sources.get("collectives", "")
-            board.capture_at = None if request.at_ms is None else request.at_ms / 1000
-            board.captures_asked += 1
-            board.windows_bell.ring()
-        elif request.interval_ms is None:
-            return "a pace needs an interval"
-        else:
-            board.interval = bounded(request.interval_ms / 1000)
-            board.pulse_now = True
-            board.sampler_bell.ring()
-            board.hardware_bell.ring()
-        return ""
 
     def _send(self, server: transport.Server, message: wire.Message) -> None:
         kind = wire.kind_of(message)

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop_agent.core.waiting import Slices
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-# The events between two looks at the clock. An event is read in some microseconds.
+# The events between two pauses. An event is read in some microseconds.
 BETWEEN_BREATHS = 100
 
 # To read an event takes some microseconds, and to drop it with its trace 0.4 µs under the GIL.
@@ -53,6 +51,10 @@ class Op(NamedTuple):
     end: int
 
 
+def no_pause() -> None:
+    """Do nothing: the reader has its thread for itself."""
+
+
 class TooLarge(Exception):
     """The trace has more events than may be read."""
 
@@ -70,7 +72,8 @@ class Runs:
 class Seen:
     """The contents of a trace: whole launches, collectives, and the times of other work on a device.
 
-    With `has_names`, that work is also noted by the names of operations.
+    With `has_names`, that work is also noted by the names of operations. At most `most` events are read.
+    `pause` is called between them, so that others can take the GIL.
     """
 
     has_names: bool = False
@@ -85,6 +88,8 @@ class Seen:
     cut: set[tuple[str, int]] = field(default_factory=set)  # (module, run) that the window cuts off
     events: int = 0
     is_too_large: bool = False  # the trace has more events than were read
+    most: int = MOST_READ
+    pause: Callable[[], object] = no_pause
     strays: int = 0  # events of a program that the trace assigns to no launch
 
     def work(self, run: int, device: int, start: int, end: int, name: str) -> None:
@@ -134,20 +139,19 @@ class Wanted:
 
 def reading(seen: Seen, events: Iterable[Any]) -> Iterator[Any]:
     """Yield and count these events, with pauses; raise `TooLarge` if there are more than may be read."""
-    for event in breathing(events):
+    for event in breathing(events, seen.pause):
         seen.events += 1
-        if seen.events > MOST_READ:
+        if seen.events > seen.most:
             raise TooLarge
         yield event
 
 
-def breathing(events: Iterable[Any]) -> Iterator[Any]:
-    """Yield these events, with pauses in which the script can take the GIL."""
-    slices = Slices()
+def breathing(events: Iterable[Any], pause: Callable[[], object]) -> Iterator[Any]:
+    """Yield these events, with pauses in which others can take the GIL."""
     for number, event in enumerate(events):
         yield event
         if not number % BETWEEN_BREATHS:
-            slices.pause()
+            pause()
 
 
 def stats(event: Any) -> dict[str, Any]:

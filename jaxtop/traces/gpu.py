@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from typing import Any
 
-from jaxtop_agent.profiler.traces.parts import Op, Seen, Span, Wanted, extent, reading, stats
+from jaxtop.traces.parts import Op, Seen, Span, Wanted, extent, reading, stats
 
 PLANE = re.compile(r"/device:GPU:(\d+)")
 HOST = "/host:CPU"

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Any, NamedTuple
 
-from jaxtop_agent.profiler.traces.parts import (
+from jaxtop.traces.parts import (
     CONTAINER,
     Op,
     Seen,
@@ -180,7 +180,7 @@ class _Reader:
     def finish(self) -> None:
         """Combine the events of all threads."""
         seen = self._seen
-        for part in breathing(self._parts):
+        for part in breathing(self._parts, seen.pause):
             on, ended = part.on, (part.end, -1)
             if part.event is not None:
                 values = stats(part.event)

@@ -1,4 +1,4 @@
-"""A reader of the protocol buffer wire format, by field number; it rejects malformed bytes."""
+"""The wire format of protocol buffers, by field number: a reader, which rejects malformed bytes; a writer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+_UNSIGNED = (1 << 64) - 1
 
 
 class Malformed(Exception):
@@ -25,7 +26,7 @@ class Message(NamedTuple):
         found: list[int] = []
         for value in self._values(field):
             unsigned = [value] if isinstance(value, int) else list(_packed(value))
-            found += [each - (1 << 64) if each >> 63 else each for each in unsigned]
+            found += [signed(each) for each in unsigned]
         return found
 
     def number(self, field: int) -> int | None:
@@ -58,17 +59,35 @@ class Message(NamedTuple):
 
 def read(raw: bytes) -> Message:
     """Parse one level of a message; fixed-size numbers stay bytes."""
-    return Message(tuple(_fields(raw)))
+    return Message(
+        tuple(
+            (field, first if last is None else raw[first:last])
+            for field, first, last in places(raw, 0, len(raw))
+        )
+    )
 
 
-def _fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
-    at = 0
-    while at < len(raw):
-        key, at = varint(raw, at)
+def places(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int, int | None]]:
+    """Yield the fields between two positions: number, integer and None, or number, first and last position.
+
+    It copies nothing, so that a caller can pass over parts of a message that has many.
+    """
+    while at < end:
+        key = raw[at]
+        at += 1
+        if key > 0x7F:
+            key, at = varint(raw, at - 1)
         kind = key & 7
         if kind == VARINT:
-            value, at = varint(raw, at)
-            yield key >> 3, value
+            if at >= end:
+                raise Malformed("a number that does not end")
+            value = raw[at]
+            at += 1
+            if value > 0x7F:
+                value, at = varint(raw, at - 1)
+                if at > end:
+                    raise Malformed("a number that is longer than its message")
+            yield key >> 3, value, None
             continue
         if kind == BYTES:
             size, at = varint(raw, at)
@@ -76,9 +95,9 @@ def _fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
             size = 8 if kind == FIXED64 else 4
         else:
             raise Malformed(f"a field of kind {kind}")
-        if at + size > len(raw):
+        if at + size > end:
             raise Malformed("a field that is longer than its message")
-        yield key >> 3, raw[at : at + size]
+        yield key >> 3, at, at + size
         at += size
 
 
@@ -97,17 +116,43 @@ def varint(raw: bytes, at: int) -> tuple[int, int]:
         byte = raw[at + place]
         value |= (byte & 0x7F) << 7 * place
         if not byte & 0x80:
-            return value & (1 << 64) - 1, at + place + 1
+            return value & _UNSIGNED, at + place + 1
     raise Malformed("a number of more than 64 bits")
 
 
+def signed(value: int) -> int:
+    """Return a number of 64 bits, read as signed."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def encoded(number: int) -> bytes:
+    """Return the bytes of an integer; negative ones take ten."""
+    number &= _UNSIGNED
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def number_field(field: int, number: int) -> bytes:
+    return encoded(field << 3) + encoded(number)
+
+
+def bytes_field(field: int, raw: bytes) -> bytes:
+    return encoded(field << 3 | BYTES) + encoded(len(raw)) + raw
+
+
 def text_field(field: int, text: str) -> bytes:
-    """Encode a message with one text field."""
-    raw = text.encode()
-    assert len(raw) < 0x80
-    return bytes((field << 3 | BYTES, len(raw))) + raw
+    return bytes_field(field, text.encode(errors="replace"))
+
+
+def fixed_field(field: int, number: int) -> bytes:
+    """Return a field with an unsigned integer of 64 bits that always takes eight bytes."""
+    return encoded(field << 3 | FIXED64) + struct.pack("<Q", number & _UNSIGNED)
 
 
 def true_field(field: int) -> bytes:
-    """Encode a message with one field that is true."""
-    return bytes((field << 3 | VARINT, 1))
+    """Return a field that is true."""
+    return number_field(field, 1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jaxtop_agent.profiler.traces import cpu, gpu, tpu
-from jaxtop_agent.profiler.traces.parts import Op, Runs, Seen, Span, TooLarge, Wanted
+from jaxtop.traces import cpu, gpu, tpu
+from jaxtop.traces.parts import MOST_READ, Op, Runs, Seen, Span, TooLarge, Wanted, no_pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,14 +22,22 @@ _READERS: dict[str, Callable[[Any, Wanted, dict[int, int], Seen], None]] = {
 
 
 def read(
-    platform: str, profile: Any, wanted: Wanted, ordinals: dict[int, int], *, has_names: bool = False
+    platform: str,
+    profile: Any,
+    wanted: Wanted,
+    ordinals: dict[int, int],
+    *,
+    has_names: bool = False,
+    most: int = MOST_READ,
+    pause: Callable[[], object] = no_pause,
 ) -> Seen:
     """Read a profile of this platform, with the names of operations only if they are asked for.
 
-    `ordinals` maps a device's number in it to the device's id.
+    `ordinals` maps a device's number in it to the device's id. Nothing is read of a trace with more than
+    `most` events. `pause` is called between events.
     """
     reader = _READERS.get(platform)
-    seen = Seen(has_names)
+    seen = Seen(has_names, most=most, pause=pause)
     if reader is not None:
         try:
             reader(profile, wanted, ordinals, seen)

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from typing import Any
 
-from jaxtop_agent.profiler.traces.parts import CONTAINER, Op, Seen, Span, Wanted, extent, reading, stats
+from jaxtop.traces.parts import CONTAINER, Op, Seen, Span, Wanted, extent, reading, stats
 
 PLANE = re.compile(r"/device:TPU:(\d+)")  # "/device:TPU:0 SparseCore 1" is not a separate core
 LAUNCHES, OPS, IN_FLIGHT = "XLA Modules", "XLA Ops", "Async XLA Ops"

@@ -1,0 +1,125 @@
+"""The capture that a viewer asked for: between the thread that answers viewers and the one that profiles."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.wire import CaptureState
+from jaxtop.wire.captures import FAILED, OPEN, STOPPING, WAITING
+
+if TYPE_CHECKING:
+    from jaxtop.wire import CaptureAsk, Request
+
+# A viewer asks how far a capture is several times a second. After this time without a question it has left,
+# and the trace is dropped.
+UNHEARD_S = 60.0
+# The publisher looks at least once a second. If it was held up for longer, questions may have been lost.
+HELD_UP_S = 5.0
+# The longest that the exit of the script waits for the profiler to stop, and between two looks.
+STOPS_WITHIN_S, LOOK_S = 600.0, 0.005
+BUSY = "a capture of this process is already being taken; try again when it has ended"
+OVER = "this capture has ended: its viewer ended it, or was not heard for a minute"
+
+
+class Asked(NamedTuple):
+    """A capture that was asked for, and when it is to begin by the common clock."""
+
+    ask: CaptureAsk
+    at: float | None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a capture is, since when by the monotonic clock, and its packed trace."""
+
+    id: str = ""
+    phase: str = WAITING
+    since: float = 0.0
+    text: str = ""
+    size: int = 0
+    parts: tuple[bytes, ...] = ()
+    lasted_us: int = 0
+
+
+NOTHING = Progress()
+
+
+class CaptureExchange:
+    """One capture at a time. `asked` is written by the publisher's thread, `progress` by the profiler's."""
+
+    def __init__(self) -> None:
+        self.asked: Asked | None = None
+        self.progress = NOTHING
+        self._heard_at = self._looked_at = -math.inf
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether a capture was asked for or given up, and the profiler's thread has not seen it."""
+        asked = self.asked
+        return self.progress.id != ("" if asked is None else asked.ask.id)
+
+    # The publisher's side
+
+    def answer(self, request: Request) -> tuple[str, CaptureState | None]:
+        """Return why a request about a capture is refused, else "", and how far the capture is."""
+        ask, asked = request.capture, self.asked
+        if ask is None:
+            return "a request about a capture has to name it", None
+        is_it = asked is not None and asked.ask.id == ask.id
+        self._heard_at = time.monotonic() if is_it else self._heard_at
+        if request.what == "profile":
+            if not is_it and asked is not None and self._of(asked).phase != FAILED:
+                return BUSY, None
+            if not is_it:
+                at = None if request.at_ms is None else request.at_ms / 1000
+                self.asked, self._heard_at = Asked(ask, at), time.monotonic()
+        elif not is_it:
+            return OVER, None
+        elif request.what == "profile_end":
+            self.asked = None
+            return "", None
+        assert self.asked is not None
+        return "", _state(self._of(self.asked), ask.part)
+
+    def forget_if_unheard(self, now: float) -> bool:
+        """Drop the capture if its viewer has left; return whether it was dropped."""
+        if now - self._looked_at > HELD_UP_S:
+            self._heard_at = max(self._heard_at, now)
+        self._looked_at = now
+        if self.asked is None or now - self._heard_at < UNHEARD_S:
+            return False
+        self.asked = None
+        return True
+
+    # At exit
+
+    def wait_for_stop(self) -> bool:
+        """Wait until no capture is in jaxlib; return whether there was one.
+
+        A thread in jaxlib would abort the process as it exits.
+        """
+        end = time.monotonic() + STOPS_WITHIN_S
+        has_waited = False
+        while self.progress.phase in {OPEN, STOPPING} and time.monotonic() < end:
+            has_waited = True
+            time.sleep(LOOK_S)
+        return has_waited
+
+    def _of(self, asked: Asked) -> Progress:
+        return self.progress if self.progress.id == asked.ask.id else NOTHING
+
+
+def _state(progress: Progress, part: int | None) -> CaptureState:
+    parts = progress.parts
+    return CaptureState(
+        progress.phase,
+        round((time.monotonic() - progress.since) * 1000) if progress.since else 0,
+        progress.text,
+        progress.size,
+        len(parts),
+        progress.lasted_us,
+        parts[part] if part is not None and part < len(parts) else b"",
+    )

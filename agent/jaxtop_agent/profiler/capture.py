@@ -1,0 +1,154 @@
+"""Full profiles on request: taken as windows are, but with everything in them, and packed for the viewer."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxtop.names import reason
+from jaxtop.wire.captures import FAILED, OPEN, PACKING, PART_BYTES, READY, STOPPING, WAITING
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.core.capture import NOTHING, Asked, Progress
+from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.machine.basics import PAGE
+from jaxtop_agent.profiler.session import InUse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.profiler.load import Load
+    from jaxtop_agent.profiler.schedule import Schedule
+    from jaxtop_agent.profiler.session import Sessions
+
+# What an operation takes in a finished trace: 37 bytes, and as much for what the runtime does around it.
+# Where operations are counted, a capture ends before its trace is larger than was asked for.
+EVENT_BYTES = 75
+# Where they are not counted, the growth of the process shows it: an event takes five times as much memory
+# while the profiler is on as in the finished trace. The kernel is asked at most so often.
+GROWTH, GROWTH_EVERY_S = 6, 0.1
+# A trace that became larger than was asked for is still sent, up to this factor.
+EXCESS = 2
+# Looks while a capture waits for its moment.
+LOOK_S = 0.5
+_PACKED_AT_ONCE = 1 << 18
+
+
+class Capturing:
+    """Takes the capture that is asked for; used on the profiler's thread only.
+
+    `steps` counts the steps of the script; None while they are unknown.
+    """
+
+    def __init__(
+        self, board: Board, load: Load, schedule: Schedule, steps: Callable[[], float | None]
+    ) -> None:
+        self._board = board
+        self._exchange = board.capture
+        self._load = load
+        self._schedule = schedule
+        self._steps = steps
+        self._text = ""
+
+    def serve(self, sessions: Sessions) -> None:
+        """Take the capture that was asked for, or drop the one that was given up."""
+        asked = self._exchange.asked
+        self._exchange.progress = NOTHING
+        if asked is None:
+            return
+        self._become(asked, WAITING)
+        try:
+            self._take(asked, sessions)
+        except InUse as error:
+            self._become(asked, FAILED, str(error))
+        except BaseException as error:
+            self._become(asked, FAILED, reason(error))
+            raise
+
+    def _take(self, asked: Asked, sessions: Sessions) -> None:
+        board, ask = self._board, asked.ask
+        at = self._schedule.requested_at(asked.at, time.time() + board.clock_offset)
+        while (left := at - time.time() - board.clock_offset) > 0 and self._is_wanted(asked):
+            wait(board.windows_bell, min(left, LOOK_S))
+        if not self._is_wanted(asked):
+            return
+        if jaxprivate.default_client() is None:
+            self._become(asked, FAILED, "JAX has no devices")
+            return
+        self._become(asked, OPEN)
+        seconds = ask.duration_ms / 1000
+        self._text = ""
+        taken = sessions.capture(
+            seconds, self._end_of(asked), stopping=lambda: self._become(asked, STOPPING, self._text)
+        )
+        raw, taken.trace = taken.trace, None
+        if taken.is_cut_off:
+            self._text = "the script began its own profile"
+        elif ask.steps is not None and not self._text and taken.seconds >= seconds:
+            self._text = f"{ask.steps} steps were not counted in this time"
+        text = f"ended after {taken.seconds:.1f} s: {self._text}" if self._text else ""
+        if len(raw) > EXCESS * ask.most_bytes:
+            many = f"the trace has {len(raw) / 1e6:.1f} MB, {ask.most_bytes / 1e6:.1f} were allowed"
+            self._become(asked, FAILED, f"{many}: ask for less time, or for a larger size")
+            return
+        self._become(asked, PACKING, text)
+        parts = tuple(packed(raw))
+        if self._is_wanted(asked):
+            lasted = round(taken.seconds * 1e6)
+            now = time.monotonic()
+            self._exchange.progress = Progress(ask.id, READY, now, text, len(raw), parts, lasted)
+
+    def _end_of(self, asked: Asked) -> Callable[[], bool]:
+        """Return a function that says whether to stop the capture now; it notes why, if that is early."""
+        ask = asked.ask
+        recorded, before, wanted = self._load.recorder(), self._steps(), ask.steps
+        size, grown_due = _resident(), 0.0
+
+        def is_over() -> bool:
+            nonlocal grown_due
+            if not self._is_wanted(asked):
+                return True
+            if wanted is not None and before is not None:
+                # One more than asked for, because the capture began within a step.
+                now = self._steps()
+                if now is not None and now - before >= wanted + 1:
+                    return True
+            if recorded() * EVENT_BYTES > ask.most_bytes:
+                self._text = "its trace has the largest size that was asked for"
+            if time.monotonic() >= grown_due:
+                grown_due = time.monotonic() + GROWTH_EVERY_S
+                if (grown := _resident() - size) > GROWTH * ask.most_bytes:
+                    self._text = f"the process had grown by {grown / 1e6:.0f} MB"
+            return bool(self._text)
+
+        return is_over
+
+    def _is_wanted(self, asked: Asked) -> bool:
+        return not self._board.stopping and self._exchange.asked is asked
+
+    def _become(self, asked: Asked, phase: str, text: str = "") -> None:
+        self._exchange.progress = Progress(asked.ask.id, phase, time.monotonic(), text)
+
+
+def packed(raw: bytes) -> Iterator[bytes]:
+    """Yield the trace, packed, in parts that fit into an answer."""
+    packer = zlib.compressobj(1)
+    left = bytearray()
+    for at in range(0, len(raw), _PACKED_AT_ONCE):
+        left += packer.compress(memoryview(raw)[at : at + _PACKED_AT_ONCE])
+        while len(left) >= PART_BYTES:
+            yield bytes(left[:PART_BYTES])
+            del left[:PART_BYTES]
+    left += packer.flush()
+    for at in range(0, len(left), PART_BYTES):
+        yield bytes(left[at : at + PART_BYTES])
+
+
+def _resident() -> int:
+    """Return the memory of this process in bytes."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE
+    except (OSError, ValueError, IndexError):
+        return 0

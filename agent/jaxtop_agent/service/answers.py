@@ -1,0 +1,104 @@
+"""The answers to the requests of viewers, and what a request changes in this agent."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from jaxtop import debuglog, wire
+from jaxtop.clock import now_ms
+from jaxtop_agent.core.settings import bounded
+from jaxtop_agent.service.messages import Messages, costs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.stalls.watch import Stalls
+
+READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
+NOT_OWNER = "only the owner of the run may do this"
+NO_PROFILE = "no profile can be taken here: "
+NO_STACKS = "the stacks cannot be read here: "
+
+
+class Answers:
+    """Answers requests on the publisher's thread; `state` returns the full state for one recipient."""
+
+    def __init__(
+        self,
+        board: Board,
+        messages: Messages,
+        stalls: Stalls,
+        own_threads: Callable[[], dict[int, str]],
+        state: Callable[[], list[tuple[str, bytes]]],
+        *,
+        is_read_only: bool,
+    ) -> None:
+        self._board = board
+        self._messages = messages
+        self._stalls = stalls
+        self._own_threads = own_threads
+        self._state = state
+        self._is_read_only = is_read_only
+        self._began = time.monotonic()
+
+    def to(self, request: wire.Request, *, is_owner: bool) -> tuple[wire.Reply, list[tuple[str, bytes]]]:
+        """Return the answer to a request, and the messages that follow it."""
+        error, messages = "", list[tuple[str, bytes]]()
+        capture: wire.CaptureState | None = None
+        match request.what:
+            case "ping":
+                pass
+            case "roster":
+                self._board.registrar_bell.ring()  # for the next request; this answer does not wait
+                messages = [("roster", wire.encode(self._messages.roster()))]
+            case "state":
+                messages = self._state()
+            case "cost":
+                since = time.monotonic() - self._began
+                messages = [("costs", wire.encode(costs(self._board.costs, self._own_threads(), since)))]
+            case "pace" | "capture":
+                error = self._refusal(is_owner, is_profile=request.what == "capture")
+                error = error or self._command(request)
+            case "profile" | "profile_part" | "profile_end":
+                error = self._refusal(is_owner, is_profile=request.what == "profile")
+                if not error:
+                    error, capture = self._board.capture.answer(request)
+                if self._board.capture.has_changed:
+                    self._board.windows_bell.ring()
+            case "stacks":  # they contain no values, so every authorized viewer may read them
+                stacks = self._stalls.stacks()
+                if stacks is None:
+                    error = NO_STACKS + self._board.sources["stalls"]
+                else:
+                    messages = [("stacks", wire.encode(stacks))]
+            case other:
+                error = f"this agent does not know the request {other!r}; is its jaxtop older?"
+        debuglog.debug("publisher", f"the request {request.what!r}", error or "answered")
+        return wire.Reply(request.what, error, now_ms(), capture=capture), messages
+
+    def _refusal(self, is_owner: bool, *, is_profile: bool) -> str:
+        """Return why this viewer may not change this agent, or why nothing can be profiled; else ""."""
+        board = self._board
+        if self._is_read_only or not is_owner:
+            return READ_ONLY if self._is_read_only else NOT_OWNER
+        if is_profile and not board.can_capture:
+            return NO_PROFILE + board.sources.get("collectives", "")
+        return ""
+
+    def _command(self, request: wire.Request) -> str:
+        """Execute a request that changes this agent; return the reason if it is refused, else ""."""
+        board = self._board
+        if request.what == "capture":
+            board.capture_at = None if request.at_ms is None else request.at_ms / 1000
+            board.captures_asked += 1
+            board.windows_bell.ring()
+        elif request.interval_ms is None:
+            return "a pace needs an interval"
+        else:
+            board.interval = bounded(request.interval_ms / 1000)
+            board.pulse_now = True
+            board.sampler_bell.ring()
+            board.hardware_bell.ring()
+        return ""

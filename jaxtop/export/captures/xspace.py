@@ -1,0 +1,197 @@
+"""A reader of the profiler's own format (xplane.proto of XLA), with the interface of JAX's `ProfileData`.
+
+So the readers in `jaxtop.traces` can read a trace where there is no JAX. Times are relative to the start of
+the trace.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from jaxtop.protobuf import places, signed
+
+# XSpace, XPlane, XLine, XEvent, XStat and the metadata of events and stats, by field number.
+_PLANE = 1
+_PLANE_NAME, _LINE, _EVENT_NAME, _STAT_NAME, _PLANE_STAT = 2, 3, 4, 5, 6
+_LINE_ID, _LINE_NAME, _LINE_START_NS, _EVENT, _LINE_SHOWN = 1, 2, 3, 4, 11
+_EVENT_OF, _OFFSET_PS, _DURATION_PS, _STAT = 1, 2, 3, 4
+_STAT_OF, _DOUBLE, _UNSIGNED, _SIGNED, _TEXT, _RAW, _NAME = 1, 2, 3, 4, 5, 6, 7
+_KEY, _VALUE = 1, 2
+_ID, _ITS_NAME, _ITS_SHOWN = 1, 2, 4
+_DOUBLE_FORMAT = struct.Struct("<d")
+
+# The plane that says when the trace was taken.
+ENVIRONMENT, STARTED = "Task Environment", "profile_start_time"
+Value = int | float | str | bytes
+
+
+class Event:
+    """Something that happened on a line. `duration_ps` is None for what has no duration."""
+
+    __slots__ = ("_plane", "_stats", "duration_ps", "name", "start_ps")
+
+    def __init__(
+        self, plane: Plane, name: str, start_ps: int, duration_ps: int | None, stats: list[int]
+    ) -> None:
+        self._plane = plane
+        self._stats = stats
+        self.name = name
+        self.start_ps = start_ps
+        self.duration_ps = duration_ps
+
+    @property
+    def start_ns(self) -> float:
+        return self.start_ps / 1000
+
+    @property
+    def duration_ns(self) -> float:
+        return (self.duration_ps or 0) / 1000
+
+    @property
+    def stats(self) -> list[tuple[str, Value]]:
+        ends = iter(self._stats)
+        return [self._plane.stat(first, last) for first, last in zip(ends, ends, strict=True)]
+
+
+class Line:
+    """Events of a thread, a stream or another sequence, in the order of their starts."""
+
+    def __init__(self, plane: Plane, number: int, name: str, start_ps: int, events: list[int]) -> None:
+        self._plane = plane
+        self._places = events
+        self._start_ps = start_ps
+        self._events: list[Event] | None = None
+        self.number = number
+        self.name = name
+
+    @property
+    def events(self) -> list[Event]:
+        if self._events is None:
+            ends = iter(self._places)
+            self._events = [self._event(first, last) for first, last in zip(ends, ends, strict=True)]
+        return self._events
+
+    def _event(self, first: int, last: int) -> Event:
+        number = offset = 0
+        duration: int | None = None
+        stats: list[int] = []
+        for field, value, end in places(self._plane.raw, first, last):
+            if field == _EVENT_OF and end is None:
+                number = value
+            elif field == _OFFSET_PS and end is None:
+                offset = signed(value)
+            elif field == _DURATION_PS and end is None:
+                duration = signed(value)
+            elif field == _STAT and end is not None:
+                stats += (value, end)
+        name = self._plane.event_names.get(number, "")
+        return Event(self._plane, name, self._start_ps + offset, duration, stats)
+
+
+class Plane:
+    """The lines of a device, or of the host."""
+
+    def __init__(self, raw: bytes, first: int, last: int) -> None:
+        self.raw = raw
+        self.name = ""
+        self.event_names: dict[int, str] = {}
+        self._stat_names: dict[int, str] = {}
+        self._lines: list[tuple[int, int]] = []
+        self._stats: list[tuple[int, int]] = []
+        for field, value, end in places(raw, first, last):
+            if end is None:
+                continue
+            if field == _PLANE_NAME:
+                self.name = _text(raw, value, end)
+            elif field == _LINE:
+                self._lines.append((value, end))
+            elif field == _EVENT_NAME:
+                number, name = _entry(raw, value, end)
+                self.event_names[number] = name
+            elif field == _STAT_NAME:
+                number, name = _entry(raw, value, end)
+                self._stat_names[number] = name
+            elif field == _PLANE_STAT:
+                self._stats.append((value, end))
+        self.lines = [self._line(*each) for each in self._lines]
+
+    @property
+    def stats(self) -> dict[str, Value]:
+        return dict(self.stat(*each) for each in self._stats)
+
+    def stat(self, first: int, last: int) -> tuple[str, Value]:
+        number, found = 0, 0
+        result: Value = 0
+        for field, value, end in places(self.raw, first, last):
+            if field == _STAT_OF:
+                number = value
+                continue
+            found = field
+            if end is None:
+                result = signed(value) if field == _SIGNED else value
+            elif field == _DOUBLE:
+                (result,) = _DOUBLE_FORMAT.unpack_from(self.raw, value)
+            else:
+                result = self.raw[value:end]
+        if found == _NAME and isinstance(result, int):
+            result = self._stat_names.get(result, "")
+        elif found == _TEXT and isinstance(result, bytes):
+            result = result.decode(errors="replace")
+        return self._stat_names.get(number, ""), result
+
+    def _line(self, first: int, last: int) -> Line:
+        number = start_ns = 0
+        name = shown = ""
+        events: list[int] = []
+        for field, value, end in places(self.raw, first, last):
+            if end is None:
+                number = signed(value) if field == _LINE_ID else number
+                start_ns = signed(value) if field == _LINE_START_NS else start_ns
+            elif field == _EVENT:
+                events += (value, end)
+            elif field == _LINE_NAME:
+                name = _text(self.raw, value, end)
+            elif field == _LINE_SHOWN:
+                shown = _text(self.raw, value, end)
+        return Line(self, number, name or shown, start_ns * 1000, events)
+
+
+class Trace:
+    """A trace of one process; raises `Malformed` if the bytes are something else."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.planes: list[Plane] = []
+        # When the trace began by the clock of its machine, in nanoseconds since the epoch; 0 if unknown.
+        self.started_ns = 0
+        for field, value, end in places(raw, 0, len(raw)):
+            if field == _PLANE and end is not None:
+                self.planes.append(Plane(raw, value, end))
+        for plane in self.planes:
+            if plane.name == ENVIRONMENT:
+                started = plane.stats.get(STARTED, 0)
+                self.started_ns = started if isinstance(started, int) else 0
+
+    @property
+    def has_events(self) -> bool:
+        return any(line.events for plane in self.planes for line in plane.lines)
+
+
+def _entry(raw: bytes, first: int, last: int) -> tuple[int, str]:
+    """Return the number and the name of an entry of a table of names."""
+    number, name, shown = 0, "", ""
+    for field, value, end in places(raw, first, last):
+        if field == _KEY and end is None:
+            number = value
+        elif field == _VALUE and end is not None:
+            for its_field, its_value, its_end in places(raw, value, end):
+                if its_end is None:
+                    continue
+                if its_field == _ITS_NAME:
+                    name = _text(raw, its_value, its_end)
+                elif its_field == _ITS_SHOWN:
+                    shown = _text(raw, its_value, its_end)
+    return number, name or shown
+
+
+def _text(raw: bytes, first: int, last: int) -> str:
+    return raw[first:last].decode(errors="replace")
