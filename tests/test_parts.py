@@ -95,6 +95,29 @@ def test_steps_that_were_slower_in_a_window_fill_the_time_and_no_more():
     assert (found.compute, found.host_gap, found.unknown) == (pytest.approx(1), 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("launches", "samples", "compute"),
+    [
+        # Ten steps a second of 63 ms, after 37 ms of input; in windows all launches take longer or shorter.
+        ((63, 100), {"script": 37, "wait": 63}, 0.63),
+        ((90, 127), {"script": 37, "wait": 63}, 0.71),
+        ((120, 157), {"script": 37, "wait": 63}, 0.76),
+        ((120, 157), {}, 0.76),
+        ((50, 87), {"script": 37, "wait": 63}, 0.5),
+        # The window contains a rare pause, or the script runs while its devices compute.
+        ((90, 145), {"script": 4, "wait": 96}, 0.9),
+        ((95, 96), {"script": 80, "wait": 20}, 0.95),
+    ],
+)
+def test_a_busy_machine_in_a_window_does_not_hide_the_gap_that_it_shows(launches, samples, compute):
+    took, apart = launches
+    seen = window(*((i * apart, took) for i in range(20)))
+    more = [activity(**samples)] if samples else []
+    found = of_run(seen, *more, launches=100, rhythms=rhythm(per_second=10.0, p50_ms=100))
+    assert found.compute == pytest.approx(compute, abs=0.03)
+    assert samples.get("script") != 37 or found.host_gap == pytest.approx(0.37, abs=0.15)
+
+
 def test_launches_that_overlap_count_once():
     both = ((0, 100), (0, 100), (200, 100), (200, 100))
     found = of_run(window(*both), activity(script=50, wait=50), launches=100)

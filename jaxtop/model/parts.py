@@ -207,8 +207,8 @@ def _parts(host: Host, measured: _Measured) -> Parts | None:
     if not measured.launches:
         return None
     busy = compute + exposed + unsplit
-    # Launches that overlap, and durations of steps that were slower than those now, make more than the whole.
-    scale = min(measured.overlap, 1 / busy) if busy else 1.0
+    # Launches that overlap, and durations of steps that were slower than those now, make more than there is.
+    scale = min(measured.overlap, (1 - _witnessed(host, measured, busy)) / busy) if busy else 1.0
     left = max(0.0, 1 - busy * scale)
     gap = min(left, max(measured.idle or 0.0 if is_whole else 0.0, not_launching(host) or 0.0))
     age = max(0, host.pulse.at_ms - measured.at_ms) / 1000
@@ -220,6 +220,19 @@ def _parts(host: Host, measured: _Measured) -> Parts | None:
         left - gap + unsplit * scale,
         None if host.pulse_at is None else host.pulse_at - age,
     )
+
+
+def _witnessed(host: Host, measured: _Measured, busy: float) -> float:
+    """Return the share of wall time in which devices are idle, though launches seem to fill it.
+
+    Two witnesses must agree: the devices in the last window, and the main thread, which is in the script. A
+    window alone may contain a rare pause, and a script may run while its devices compute. If launches would
+    take longer than there is time, the window is enough: their durations are no longer right.
+    """
+    idle, sampled = measured.idle or 0.0, not_launching(host)
+    if busy * measured.overlap > 1:
+        return idle
+    return min(idle, sampled or 0.0)
 
 
 def _is_running(host: Host, of_function: Mapping[str, float]) -> bool:
