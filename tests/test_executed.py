@@ -130,6 +130,12 @@ def test_a_fusion_without_a_product_is_a_fusion():
     assert read(inside + entry)["o"] == Executed("fusion", "", 8, 64, 1)
 
 
+def test_a_fusion_without_a_line_has_that_of_its_last_operation():
+    inside = FUSED.replace("negate(%d)", "negate(%d), metadata={stack_frame_id=2}")
+    entry = ENTRY.replace(', metadata={op_name="dot" stack_frame_id=1}', "").replace("TRIPS", TRIPS)
+    assert executed_of(HEADER + inside + BODY + entry, lambda: None)["f"].line == "train.py:20"
+
+
 def test_of_many_operations_those_that_cost_most_are_read(monkeypatch):
     assert set(read(most=2)) == {"f", "two"}  # in five rounds
     assert read(most=0) == {}

@@ -6,6 +6,7 @@ import pytest
 
 from jaxtop import runfiles
 from jaxtop.model import programs, step_of
+from jaxtop.model.operations import Rates, program_time
 from tests.support import PYTHON, ROOT, environment, eventually, processes, viewer
 
 pytestmark = pytest.mark.jax
@@ -16,6 +17,15 @@ ONE = 2 * 32 * 64 * 64  # a product
 BESIDE = {"large_216": 0.08, "cholesky_1": 0.35, "while_1": 0.02, "callback_1": 0.02}
 BOUNDS = {"while_1", "cholesky_1"}
 UNROLLED = {"scan_12": "unrolled_12", "fori_12": "unrolled_fori_12", "grad_36": "unrolled_grad_36"}
+
+
+LINE = next(i for i, line in enumerate(SCRIPT.read_text().splitlines(), 1) if "return x @ x" in line)
+
+
+def time_of(attached, function):
+    """Where the time of this program goes; None before a window has shown it."""
+    view = next(each for each in programs(attached.cluster, 0) if each.function == function)
+    return program_time(attached.cluster, view, lambda _: Rates())
 
 
 def numbered(attached):
@@ -37,6 +47,8 @@ def test_operations_are_those_counted_by_hand_and_those_of_the_same_program_unro
                 )
             )
             found, step = numbered(attached), step_of(attached.host(0))
+            attached.until(lambda: time_of(attached, "on_one") is not None)
+            in_step = time_of(attached, "on_one")
         (home / "stop").touch()
         assert running.wait(60) == 0
     for name, program in found.items():
@@ -46,6 +58,12 @@ def test_operations_are_those_counted_by_hand_and_those_of_the_same_program_unro
         assert program.accessed_bytes > products * 64 * 64 * 4, name
     for looped, unrolled in UNROLLED.items():
         assert found[looped].flops == pytest.approx(found[unrolled].flops, rel=0.02)
+    shares = [each.time_share for each in in_step.operations]
+    assert sum(shares) == pytest.approx(1) and len(in_step.agents) == 1
+    product = in_step.operations[0]
+    assert (product.kind, product.source, product.runs) == ("matmul", f"operations.py:{LINE}", 1)
+    assert product.flops == 2 * 256**3
+    assert product.bytes in {2 * 256**2 * 4, 3 * 256**2 * 4}  # a fusion reads its operand once
     # On one of four devices; the step's are those of all devices together.
     assert step.functions == ("on_one",)
     assert (step.flops, step.flops_at_least) == (2 * 256**3, False)

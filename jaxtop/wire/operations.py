@@ -11,8 +11,8 @@ class Operation(Struct, frozen=True, array_like=True):
     """One operation: its time and its runs on all local devices together, in all launches of the window.
 
     `kind` and `source` (a line such as "train.py:12") are empty where they are unknown. `flops` and `bytes`
-    are those of one run; None where the compiler's text does not show them. `runs` is None where the trace
-    does not show single runs.
+    are those of one run; None where the compiler's text does not show them. `runs` is None where neither the
+    program nor the trace shows it.
     """
 
     op: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.names import shorten
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     Key = tuple[str, str | None]
 
-# The programs of a message's window, and their operations: those that took most time.
-MOST_PROGRAMS, MOST_OPERATIONS, ALL_OPERATIONS = 8, 40, 80
+# The programs of a window that are sent, those that took most time; their operations, of one and of all.
+MOST_PROGRAMS, MOST_OPERATIONS, ALL_OPERATIONS = 8, 40, 120
 # The messages kept for new viewers.
 MOST_KEPT = 16
 LONGEST_NAME = 80
@@ -55,12 +56,22 @@ def messages(
 ) -> list[Operations]:
     """Return one message per program, those first whose launches took most time."""
     told = _by_program(seen, loaded)
-    left, found = ALL_OPERATIONS, []
-    for key in sorted(told, key=lambda each: -told[each].ns)[:MOST_PROGRAMS]:
-        message = _message(key, told[key], executed.get(key, {}), min(left, MOST_OPERATIONS), at_ms)
-        left -= len(message.operations)
-        found.append(message)
-    return found
+    longest = nlargest(MOST_PROGRAMS, told, key=lambda key: told[key].ns)
+    rooms = _rooms([len(told[key].named) for key in longest])
+    return [
+        _message(key, told[key], executed.get(key, {}), room, at_ms)
+        for key, room in zip(longest, rooms, strict=True)
+    ]
+
+
+def _rooms(wanted: Sequence[int]) -> list[int]:
+    """Return how many operations each program may list: what small ones leave is for the others."""
+    rooms, left = [0] * len(wanted), ALL_OPERATIONS
+    by_size = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    for place, i in enumerate(by_size):
+        rooms[i] = min(wanted[i], MOST_OPERATIONS, left // (len(wanted) - place))
+        left -= rooms[i]
+    return rooms
 
 
 def _by_program(seen: Seen, loaded: Sequence[Loaded]) -> dict[Key, _Told]:
@@ -130,9 +141,10 @@ def _message(key: Key, told: _Told, executed: Mapping[str, Executed], limit: int
 
 def _operation(name: str, told: _Told, known: Executed) -> Operation:
     runs = told.named[name]
-    count: int | None = runs.count
-    if not told.shows_runs:
-        count = None if known.times is None else known.times * told.launches
+    # The program knows better: on CPUs, too, a part of an operation may have an event of its own.
+    count = runs.count if told.shows_runs else None
+    if known.times is not None:
+        count = known.times * told.launches
     return Operation(
         op=shorten(name, LONGEST_NAME),
         kind=COLLECTIVE if name in told.collectives else known.kind,

@@ -70,6 +70,11 @@ class Instruction(NamedTuple):
         return match[1] if match else ""
 
     @property
+    def states_line(self) -> bool:
+        """Whether the compiler states a line of the script; faster than to read it."""
+        return "stack_frame_id=" in self.quoted or "source_line=" in self.quoted
+
+    @property
     def place(self) -> tuple[str, int] | None:
         """The file and line of the script, where the compiler writes them beside the operation."""
         match = _PLACE.search(self.metadata)

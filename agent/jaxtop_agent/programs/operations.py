@@ -73,6 +73,7 @@ class Operations:
             if not number % 32:
                 yield
         self._find_parts(summary, listed, shapes)
+        summary.placed = next((each for each in reversed(listed) if each.states_line), None)
         summary.taken = sum(size(shapes[each]) for each in parameters)
         unused = [each for each in listed if each.name not in used]
         results = [each for each in unused if each.opcode == "tuple"] or unused
@@ -180,9 +181,16 @@ class Operations:
             found = nlargest(most, found, key=lambda each: each[1].weight)
         executed = {}
         for noted, each in found:
-            executed[noted.by.name] = each._replace(line=frames.line(noted.by))
+            executed[noted.by.name] = each._replace(line=self._line(noted, frames))
             pause()
         return executed
+
+    def _line(self, noted: Noted, frames: Frames) -> str:
+        """Return the line of an instruction; a fusion without one has that of the last in it that has one."""
+        line = frames.line(noted.by)
+        if line or noted.fused is None or (inside := self._summaries.get(noted.fused[0])) is None:
+            return line
+        return "" if inside.placed is None else frames.line(inside.placed)
 
     def _times(self, entry: str) -> dict[str, int | None]:
         """Return how often a launch runs each computation; None where a loop or a condition hides it."""

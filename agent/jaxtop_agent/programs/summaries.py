@@ -52,6 +52,8 @@ class Summary:
     # Its instructions until their caller is read and fuses them, and how many there are of each kind.
     noted: list[Noted] = field(default_factory=list)
     kinds: dict[str, int] = field(default_factory=dict)
+    # The last instruction whose line the compiler states.
+    placed: Instruction | None = None
     taken: int = 0
     returned: int | None = None
 
