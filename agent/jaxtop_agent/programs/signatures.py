@@ -78,15 +78,18 @@ class Signature(NamedTuple):
 
     @classmethod
     def of(cls, compiled: Compiles) -> Signature:
-        texts: dict[int, str] = {}
         leaves: list[Leaf] = []
-        shared: dict[Leaf, Leaf] = {}  # the arguments of large models are alike
+        # The arguments of large models are alike, and making the text of a dtype takes long.
+        texts: dict[int, str] = {}
+        shared: dict[tuple[Any, ...], Leaf] = {}
         for aval, sharding in zip(compiled.avals, compiled.shardings, strict=True):
-            key = id(sharding)
-            if key not in texts:
-                texts[key] = _sharding_text(sharding)
-            leaf = _leaf(aval, texts[key])
-            leaves.append(shared.setdefault(leaf, leaf))
+            dtype = getattr(aval, "dtype", None)
+            key = getattr(aval, "shape", ()), dtype, getattr(aval, "weak_type", False), id(sharding)
+            if key not in shared:
+                if id(sharding) not in texts:
+                    texts[id(sharding)] = _sharding_text(sharding)
+                shared[key] = _leaf(aval, texts[id(sharding)])
+            leaves.append(shared[key])
         return cls(
             names=compiled.names,
             leaves=tuple(leaves),
