@@ -54,8 +54,10 @@ def inventory(made: Made, index: int, at_ms: int = 1) -> wire.Inventory:
             wire.ReplicaGroups((total,), ((0, total, 1),)),
         ),
         collectives=tuple(
-            wire.Collective(op, kind, f"f32[{size // 4}]", size, _groups(axes), 1, source=source)
-            for op, kind, axes, source, size, _ in OPS
+            wire.Collective(
+                op, kind, f"f32[{size // 4}]", size, _groups(axes), 1, source=source, line=f"train.py:{line}"
+            )
+            for line, (op, kind, axes, source, size, _) in enumerate(OPS, start=40)
         ),
     )
 

@@ -69,6 +69,11 @@ def _added_colour(view: CollectiveView, palette: Palette) -> str | None:
     return palette.warning if view.added in {"resharding", "rematerialization"} else None
 
 
+def _why(view: CollectiveView) -> str | None:
+    """Return whether the script wrote it, else why the partitioner added it."""
+    return view.added or ("script" if view.line else None)
+
+
 def _kind(view: CollectiveView) -> str:
     return f"{FOLDED} {len(view.folded)} {view.kind}s" if view.folded else view.kind
 
@@ -88,7 +93,7 @@ COLUMNS: tuple[Column[CollectiveView], ...] = (
     figure("rate", "per s", 6, lambda view: view.per_second, _rate),
     figure("size", "group", 5, lambda view: view.group_size, text.number),
     words("line", "line", 16, lambda view: view.line or None),
-    words("added", "added for", 12, lambda view: view.added or None, _added_colour),
+    words("added", "why", 12, _why, _added_colour),
     words("program", "program", 16, lambda view: view.program),
     words("source", "op", 16, lambda view: view.source or view.op),
     figure("p99", "p99", 6, lambda view: view.p99_us, text.micros, style=_few),
