@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.devbench.roofline import rates_of
 from jaxtop.model import Cluster, keyframe, programs
-from jaxtop.model.operations import IDLE, Rates, Roof, program_time, roof
+from jaxtop.model.operations import IDLE, Rates, Roof, program_time, program_times, roof
 from jaxtop.wire import Operation, Operations
 from tests.builders import hello
 
@@ -97,6 +98,21 @@ class TestShares:
 
 def _with(operation, time_us, runs):
     return (operation.op, operation.kind, operation.source, time_us, runs, operation.flops, operation.bytes)
+
+
+def test_programs_that_are_no_longer_launched_come_last():
+    both = wire.Programs(1, (wire.Program(NAME, "f1"), wire.Program("jit_init", "f2")), (1, 1), (None, None))
+    init = Operations(
+        5_000, "jit_init", "f2", launches=1, operations=(Operation("add.1", "copy", "", 9_999),)
+    )
+    cluster = cluster_of(both, SHOWN, init)
+
+    def order():
+        return [each.program for each in program_times(cluster, 1.0, lambda _: RATES)]
+
+    assert order() == ["jit_init", NAME]
+    cluster.apply("agent0", replace(SHOWN, at_ms=500_000), 1.0)
+    assert order() == [NAME, "jit_init"]
 
 
 class TestRoof:

@@ -29,6 +29,8 @@ COLLECTIVE = "collective"
 MOVING = frozenset({"copy", "gather or scatter"})
 
 
+# Programs that no window showed for longer than this before the last one come last.
+LATELY_MS = 100_000
 # The programs of a process whose operations are stored.
 MOST_PROGRAMS = 64
 
@@ -145,7 +147,7 @@ class ProgramTime:
 def program_times(
     cluster: ClusterState, now: float, rates_of: Callable[[Host], Rates], basis: object = None
 ) -> list[ProgramTime]:
-    """Return where the time of each program goes, those that took most time first.
+    """Return where the time of each program goes, those that took most time lately first.
 
     `basis` is what `rates_of` depends on.
     """
@@ -153,8 +155,10 @@ def program_times(
     inputs = [basis, *(host.operations for host in hosts), *(host.programs for host in hosts)]
 
     def derive() -> list[ProgramTime]:
-        found = (program_time(cluster, view, rates_of) for view in programs(cluster, now))
-        return sorted((each for each in found if each is not None), key=lambda each: -each.total_us)
+        views = (program_time(cluster, view, rates_of) for view in programs(cluster, now))
+        found = [each for each in views if each is not None]
+        lately = max((each.at_ms for each in found), default=0) - LATELY_MS
+        return sorted(found, key=lambda each: (each.at_ms < lately, -each.total_us))
 
     return cluster.derived.get("program times", inputs, derive)
 

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 SOURCE = "collectives"
 IDLE_S = 3600.0
-# Names of operations make a window more expensive, so that not each one has them.
-OPERATIONS_EVERY_S = 60.0
+# Names of operations make a window more expensive, so that not each one has them: one a minute, and sooner if
+# the last window held a program whose operations were never read.
+OPERATIONS_EVERY_S, NEW_OPERATIONS_EVERY_S = 60.0, 8.0
 # The windows kept for new viewers: as many as a first verdict needs.
 WINDOWS_FOR_NEW_VIEWERS = 4
 
@@ -67,6 +68,8 @@ class Windows:
         self._rhythm_since = 0
         self._reducing: set[str] = set()
         self._named_at = -math.inf  # when a window last showed operations
+        self._named: set[str] = set()  # the programs in such windows
+        self._has_unnamed = False  # whether the last window held others
         board.sources[SOURCE] = (
             "off: switched off (JAXTOP_COLLECTIVES, or collectives= of agent.start)"
             if chosen == OFF
@@ -207,7 +210,8 @@ class Windows:
             for place, device in enumerate(topology.devices)
         }
         profile, taken.trace = taken.trace, None
-        has_names = slot is None or time.monotonic() - self._named_at >= OPERATIONS_EVERY_S
+        every = NEW_OPERATIONS_EVERY_S if self._has_unnamed else OPERATIONS_EVERY_S
+        has_names = slot is None or time.monotonic() - self._named_at >= every
         seen = traces.read(
             topology.platform,
             profile,
@@ -229,6 +233,10 @@ class Windows:
         board.send(window)
         if has_names:
             self._send_operations(operations.messages(seen, loaded, board.executed, taken.at_ms))
+        programs = {name for name, _ in window.programs}
+        if has_names:
+            self._named = (self._named & {each.name for each in loaded}) | programs
+        self._has_unnamed = not programs <= self._named
 
     def _send_operations(self, found: Sequence[Operations]) -> None:
         board = self._board

@@ -110,8 +110,10 @@ def name_of(view: OperationView) -> str:
 
 
 def _facts(time: ProgramTime, view: OperationView, ink: Ink) -> list[Text]:
-    runs = "" if view.runs is None else f"{text.plain(view.runs)} runs"
-    lines = [pairs([("per launch", text.micros(view.time_us)), ("", runs)], ink)]
+    facts = [("per launch", text.micros(view.time_us))]
+    if view.runs is not None:
+        facts.append(("in", f"{text.plain(view.runs)} run{'s' * (view.runs != 1)}"))
+    lines = [pairs(facts, ink)]
     if view.flops is not None or view.bytes is not None:
         seconds = view.time_us / 1e6
         does = view.flops / seconds if view.flops and seconds else None

@@ -64,16 +64,18 @@ COLUMNS: tuple[Column[OperationRow], ...] = (
     figure("flops", "flops", 6, lambda row: row.view.flops, text.amount),
     figure("bytes", "bytes", 6, lambda row: row.view.bytes, text.size),
     figure("runs", "runs", 6, lambda row: row.view.runs, text.plain),
-    words("program", "program", 18, lambda row: row.time.program, flexible=True),
 )
+PROGRAM: Column[OperationRow] = words("program", "program", 16, lambda row: row.time.program)
 
 
 def columns_for(moment: Moment) -> tuple[Column[OperationRow], ...]:
+    """Return the columns; the program comes first where there are several, and so does the run."""
+    columns = (*COLUMNS, PROGRAM) if len(moment.program_times) < 2 else (COLUMNS[0], PROGRAM, *COLUMNS[1:])
     if len(moment.runs) < 2:
-        return COLUMNS
+        return columns
     names = moment.run_names
     run: Column[OperationRow] = words("run", "run", 12, lambda row: names.get(row.time.run, row.time.run))
-    return (*COLUMNS[:1], run, *COLUMNS[1:])
+    return (*columns[:1], run, *columns[1:])
 
 
 def empty(moment: Moment) -> str:
@@ -117,7 +119,7 @@ class OperationsView(TableView):
         self._program = Words(id="program")
         self._pane = Words(id="operation")
         self.table: Table[OperationRow] = Table(
-            COLUMNS, lambda row: row.key, noun="operation", pinned=1, understand=understand
+            (*COLUMNS, PROGRAM), lambda row: row.key, noun="operation", pinned=1, understand=understand
         )
 
     def compose(self) -> ComposeResult:
@@ -130,7 +132,11 @@ class OperationsView(TableView):
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
-        self._update_columns(lambda: columns_for(moment), moment.run_names if len(moment.runs) > 1 else None)
+        self._update_columns(
+            lambda: columns_for(moment),
+            moment.run_names if len(moment.runs) > 1 else None,
+            len(moment.program_times) > 1,
+        )
         rows = [OperationRow(time, view) for time in moment.program_times for view in time.operations]
         self.table.update_rows(rows, empty(moment))
         self._draw()
