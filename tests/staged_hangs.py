@@ -50,9 +50,9 @@ def devices(index, each, kind="gpu"):
     return tuple(wire.Device(index * each + i, "H100", kind, i) for i in range(each))
 
 
-def stalled(chance, each, kind="gpu"):
+def stalled(chance, each, kind="gpu", hosts=None):
     """A run whose processes all wait at the same line; process 0 is this process."""
-    run = Run(chance.randint(3, 9))
+    run = Run(hosts or chance.randint(3, 9))
     for i in run.launches:
         said = hello(i, process_count=len(run.launches), started_ms=1, devices=devices(i, each, kind))
         pid = os.getpid() if i == 0 else 40_000 + i

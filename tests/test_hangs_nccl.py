@@ -100,6 +100,15 @@ class TestNccl:
         assert named(run)[0] == [2]
         assert "host 2 does not answer NCCL (NCCL rank 2, device 2)" in named(run)[1]
 
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_of_two_ranks_the_one_that_launched_less_is_named(self, job, version):
+        run = stalled(random.Random(2), 1, hosts=2)
+        job.version = version
+        self.ranks(job, run, 1, random.Random(2))
+        job.ranks[1].counts["AllReduce"] -= 1
+        self.story(run, 1)
+        assert named(run)[0] == [1]
+
     def test_a_rank_that_has_left_the_communicator_is_no_outlier(self, job):
         run = stalled(random.Random(3), 1)
         self.ranks(job, run, 1, random.Random(3))
@@ -173,6 +182,10 @@ class TestNccl:
             (b"x" * 5000, "it is not NCCL's RAS service"),
             (b'SERVER PROTOCOL 2\nOK\nOK\n{"communicators": [{"ranks": [', "its answer cannot be read"),
             (b"SERVER PROTOCOL 2\nOK\nOK\n[" + b"[" * 9000, "its answer cannot be read"),
+            (
+                b'SERVER PROTOCOL 2\nOK\nOK\n{"communicators": [{"size": 99999999999999999999999}]}',
+                "its answer cannot be read",
+            ),
             (b"SERVER PROTOCOL 2\nOK\nERROR: Unknown command\nhello\n", "its answer cannot be read"),
         ],
     )

@@ -122,7 +122,7 @@ class TestTheFile:
         reader.read(0)
         append(
             file, line(source="collective_cpu"), line("Unknown"), line(us=-1), line(ranks=0), line(size=-5),
-            line(us=1 << 60), "not json\n", "[" * 3000 + "\n", "\xff\n", "\n", "{}\n",
+            line(us=1 << 60), line(size=1 << 41), "not json\n", "[" * 3000 + "\n", "\xff\n", "\n", "{}\n",
         )  # fmt: skip
         assert reader.read(1) is None
 

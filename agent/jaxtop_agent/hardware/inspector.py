@@ -178,7 +178,7 @@ def _read(line: bytes) -> tuple[_Key, int] | None:
     timed = found.coll_perf
     if timed is None or timed.coll not in _KINDS or timed.coll_timing_source != ON_GPU:
         return None
-    if not (0 < found.header.n_ranks <= 1 << 20 and 0 <= timed.coll_msg_size_bytes <= 1 << 50):
+    if not (0 < found.header.n_ranks <= 1 << 20 and 0 <= timed.coll_msg_size_bytes <= 1 << 40):
         return None
     kind, is_share = _KINDS[timed.coll]
     size = timed.coll_msg_size_bytes * (found.header.n_ranks if is_share else 1)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from jaxtop.wire import Nccl, NcclCommunicator, NcclCount, NcclRank
 from jaxtop_agent.hardware.ras import Failed
@@ -50,22 +50,30 @@ def _bounded(size: int, groups: Sequence[NcclCount]) -> tuple[NcclCount, ...]:
     """Return the largest group and those that launched least, with the ranks of minorities."""
     largest = max(groups, key=lambda each: each.count, default=None)
     ordered = sorted(groups, key=lambda each: -each.launched)
+
+    def is_listed(group: NcclCount) -> bool:
+        return group.count == 1 or group.count * 2 < size
+
     kept = [each for each in ordered if each is largest or each in ordered[-MOST_GROUPS + 1 :]]
     return tuple(
-        NcclCount(each.launched, each.count, each.ranks[:MOST_RANKS] if each.count * 2 < size else ())
+        NcclCount(each.launched, each.count, each.ranks[:MOST_RANKS] if is_listed(each) else ())
         for each in kept
     )
 
 
 # JSON
 
+# What a message has room for: a larger number makes the answer invalid.
+_Number = Annotated[int, Meta(ge=-1, le=1 << 31)]
+_Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+
 
 class _Rank(Struct):
-    rank: int
+    rank: _Number
     host: str = ""
-    pid: int = -1
-    cuda_dev: int = -1
-    collective_counts: dict[str, int] = {}
+    pid: _Number = -1
+    cuda_dev: _Number = -1
+    collective_counts: dict[str, _Count] = {}
 
 
 class _Unanswered(Struct, frozen=True):
@@ -74,16 +82,16 @@ class _Unanswered(Struct, frozen=True):
 
 
 class _MissingRank(Struct):
-    rank: int
+    rank: _Number
     host: str = ""
-    pid: int = -1
-    cuda_dev: int = -1
+    pid: _Number = -1
+    cuda_dev: _Number = -1
     status: _Unanswered = _Unanswered()
 
 
 class _Communicator(Struct):
     hash: str = ""
-    size: int = 0
+    size: _Count = 0
     ranks: list[_Rank] = []
     missing_ranks: list[_MissingRank] = []
 
@@ -131,16 +139,21 @@ def _rank(each: _Rank | _MissingRank) -> NcclRank:
 
 _VERSION = re.compile(r"NCCL version (\S+)")
 # Nodes, processes per node, GPUs per process, processes in all, GPUs in all.
-_JOB = re.compile(r"^ *\d+  +\d+  +\d+  +(\d+)  +\d+$", re.MULTILINE)
+_JOB = re.compile(r"^ *\d+  +\d+  +\d+  +(\d{1,9})  +\d+$", re.MULTILINE)
 # A group of communicators: its number, communicators, nodes, ranks per node, ranks of each, ranks in all.
-_GROUP = re.compile(r"^ *(\d+)  +(\d+)  +\d+  +[\d-]+  +(\d+)  +\d+  +[A-Z]+  +[A-Z]+$", re.MULTILINE)
-_HEAD = re.compile(r"^#(\d+)-\d+ \(([0-9a-f]+)\) ([A-Z]+)$")
+_GROUP = re.compile(
+    r"^ *(\d{1,9})  +(\d{1,9})  +\d+  +[\d-]+  +(\d{1,9})  +\d+  +[A-Z]+  +[A-Z]+$", re.MULTILINE
+)
+_HEAD = re.compile(r"^#(\d{1,9})-\d+ \(([0-9a-f]{1,80})\) ([A-Z]+)$")
 _OPERATIONS = re.compile(r"^ +Communicator ranks have different (\S+) operation counts$")
-_MANY = re.compile(r"^ +(\d+) ranks have (?:launched up to operation (\d+)|not launched any operations)$")
+_MANY = re.compile(
+    r"^ +(\d{1,9}) ranks have (?:launched up to operation (\d{1,15})|not launched any operations)$"
+)
 _RANK = re.compile(
-    r"^ +Rank (\d+)"
-    r"(?P<does> has launched up to operation (?P<launched>\d+)| has not launched any operations)?"
-    r" -- GPU (?P<device>\d+)(?: \(NVML \d+\))? managed by process (?P<pid>\d+) on node (?P<host>\S+)$"
+    r"^ +Rank (\d{1,9})"
+    r"(?P<does> has launched up to operation (?P<launched>\d{1,15})| has not launched any operations)?"
+    r" -- GPU (?P<device>\d{1,9})(?: \(NVML \d+\))?"
+    r" managed by process (?P<pid>\d{1,9}) on node (?P<host>\S+)$"
 )
 
 
