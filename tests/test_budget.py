@@ -37,8 +37,11 @@ def test_what_says_no_age_waits_no_longer_than_it_may():
     assert paced(CpuShare(0.001, 10.0), 0.5, 0.5, 0.5)[-1] == 10.0
 
 
-def test_the_first_turns_are_close_together():
-    assert Throttle(CpuShare(0.001)).after(0.5) == WARM_UP_PAUSE
+def test_the_first_turns_are_close_together_while_they_are_cheap():
+    for cost, close in ((0.02, WARM_UP_TURNS), (0.06, 2), (0.5, 1)):
+        throttle = Throttle(CpuShare(0.001))
+        pauses = [throttle.after(cost) for _ in range(WARM_UP_TURNS + 1)]
+        assert pauses == [WARM_UP_PAUSE] * close + [pytest.approx(cost / 0.001)] * (WARM_UP_TURNS + 1 - close)
 
 
 class Figures:

@@ -11,7 +11,8 @@ import math
 from collections import deque
 from typing import NamedTuple
 
-WARM_UP_TURNS, WARM_UP_PAUSE = 3, 3.0
+# The first turns are close together, while they have used no more CPU seconds than this.
+WARM_UP_TURNS, WARM_UP_PAUSE, WARM_UP_CPU = 3, 3.0, 0.1
 # A part that fails so many times in a row is switched off.
 STRIKES = 3
 
@@ -27,8 +28,10 @@ class CpuShare(NamedTuple):
     at_first: float = 0.0
 
 
-CENSUS = CpuShare(0.0008)  # of arrays: a census of 4 ms delays the next by 5 s; the message carries its time
-COLLECTOR = CpuShare(0.0006, 10.0)  # for each of the other collectors
+# Of arrays: a census of 4 ms delays the next by 6 s; the message carries its time.
+CENSUS = CpuShare(0.0007)
+# For each of the other collectors. Those of the machine take half a millisecond: every second pulse has them.
+COLLECTOR = CpuShare(0.0004, 10.0)
 # Each program is read only once. At first there are many, of which the user wants to see all.
 PROGRAMS = CpuShare(0.002, at_first=0.25)
 # A change of the step's rhythm must be noticed soon: windows and samples follow it.
@@ -42,7 +45,7 @@ class Throttle:
 
     def __init__(self, share: CpuShare) -> None:
         self._share = share
-        self._warm_up = WARM_UP_TURNS
+        self._warm_up, self._warm_up_left = WARM_UP_TURNS, WARM_UP_CPU
         self._free = share.at_first
         # The median counts: a turn in which Python runs a full garbage collection is not itself expensive.
         self._costs: deque[float] = deque(maxlen=3)
@@ -55,7 +58,8 @@ class Throttle:
         self._costs.append(cost)
         usual = sorted(self._costs)[(len(self._costs) - 1) // 2]
         pause = min(usual / self._share.of_core, self._share.longest)
-        if self._warm_up:  # the first turns cost most, and figures change most at first
+        if self._warm_up and self._warm_up_left > 0:  # figures change most at first
             self._warm_up -= 1
+            self._warm_up_left -= cost
             pause = min(pause, WARM_UP_PAUSE)
         return pause
