@@ -8,7 +8,7 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop import runfiles
-from tests.support import PYTHON, SOAK, eventually, jaxtop, processes, script
+from tests.support import JAXTOP, PYTHON, SOAK, eventually, jaxtop, processes, run, script
 from tests.unharmed import START
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest]
@@ -64,3 +64,22 @@ def test_a_script_that_is_short_of_room_goes_on_and_is_not_shown(tmp_path, what,
     assert (process.returncode, stdout, stderr) == (3, "16.0\n", "")
     assert not runfiles.find()
     assert "not shown" not in jaxtop("ls").stdout
+
+
+def test_a_limit_of_address_space_that_is_enough_for_a_script_is_enough_with_the_agent(tmp_path):
+    """JAX crashes when it gets no memory, so the agent must not take what the script needs."""
+    path = script(
+        tmp_path,
+        """
+        import re, sys, jax, jax.numpy as jnp
+        print(float(jax.jit(lambda x: (x @ x).sum())(jnp.ones((64, 64)))))
+        print(re.search(r"VmPeak:\\s+(\\d+)", open("/proc/self/status").read())[1], file=sys.stderr)
+        sys.exit(1)
+        """,
+    )
+    free = run(PYTHON, path)
+    limit = int(free.stderr) + (64 << 10)
+    limited = ["bash", "-c", f'ulimit -v {limit}; exec "$@"', "-"]
+    for words in ([PYTHON], [*JAXTOP, "run"]):
+        done = run(*limited, *words, path)
+        assert (done.returncode, done.stdout) == (free.returncode, free.stdout) == (1, "262144.0\n")

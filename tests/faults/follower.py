@@ -63,7 +63,9 @@ class Follower:
     def begin(self, at: float) -> None:
         """Count the present findings as those of the healthy run: the fault began at this time."""
         self.first = {key: (first_at, self.last[key]) for key, (first_at, _) in self.first.items()}
-        self.of_healthy = {key for key, (first_at, _) in self.first.items() if first_at < at - 1}
+        self.of_healthy = {
+            key for key, (first_at, each) in self.first.items() if min(first_at, each.since) < at - 1
+        }
         self._began = at
         self.grew.clear()
 
