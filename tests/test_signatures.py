@@ -213,6 +213,12 @@ class TestRecompilations:
         assert [each.at_ms for each in history.latest()] == [1, 2, 3, 4]
         assert history.lines(40)[0].again <= 3
 
+    def test_compilations_of_one_moment_keep_their_order(self):
+        history = Recompilations()
+        for from_cache in (None, True, None):
+            history.note(Subject("f"), 5, 10, from_cache=from_cache)
+        assert [each.from_cache for each in history.latest()] == [None, True, None]
+
     def test_new_functions_do_not_displace_those_compiled_again(self):
         history = Recompilations()
         note(history, 1)

@@ -100,9 +100,8 @@ class Compiles:
         while self._board is not None and self._finished:
             with suppress(IndexError):  # another thread took it
                 at_ms, function, took, noted = self._finished.popleft()
-                compilation = None if noted is None else Compilation(*noted)
-                is_again = compilation is not None and compilation.is_again
-                why = compilation.why if compilation is not None and is_again else ""
+                compilation = Compilation(at_ms, function) if noted is None else Compilation(*noted)
+                why = compilation.why if compilation.is_again else ""
                 self._board.send(Compile(at_ms, function, took, why))
 
     def install(self) -> str:
@@ -181,14 +180,17 @@ class Compiles:
             self._depth[thread] = depth
         elif (done := self._running.pop(thread, None)) is not None:
             if len(self._last) >= MOST_THREADS:
-                self._last.clear()
+                for each in (self._last, self._spent, self._within):
+                    each.clear()
             self._last[thread] = done, now_ms()
 
-    def _note(self, thread: int, function: str, took: int, whole_ms: int) -> Noted:
+    def _note(self, thread: int, function: str, took: int, whole_ms: int) -> Noted | None:
         """Note a compilation under its program's name, so that functions of one name share an entry."""
         facts = self._facts.pop(thread, _Facts(Subject(function)))
         cached = self._from_cache.pop(thread, None)
-        last = self.history.note(facts.subject, now_ms(), whole_ms, from_cache=cached)
+        last: Noted | None = None
+        with suppress(Exception):  # without its cause it is counted all the same
+            last = self.history.note(facts.subject, now_ms(), whole_ms, from_cache=cached)
         noted, name = self.compiled, program_of(function)
         if name in noted or len(noted) < MOST_NAMES:
             noted[name] = noted.get(name, Compiled(function)).again(

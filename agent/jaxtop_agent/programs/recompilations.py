@@ -100,7 +100,7 @@ class Recompilations:
 
     def latest(self) -> list[Noted]:
         """Return the latest compilations, the oldest first."""
-        return sorted((*self._first.copy(), *self._again.copy()))
+        return sorted((*self._first.copy(), *self._again.copy()), key=lambda each: each.at_ms)
 
     def lines(self, most: int) -> list[Line]:
         """Return so many lines, the most expensive ones first; the last is the sum of the rest."""

@@ -1,7 +1,7 @@
 """Which collectives the partitioner added, and the operand whose sharding its consumer does not want.
 
-JAX names an operation by the path of the script's functions. A collective at whose end no collective of JAX
-stands was added by the partitioner, for the operation that is named there.
+A collective has the name of the operation that it is for. If that is no collective of JAX, such as `psum`,
+but `dot_general` or `sort`, the partitioner added it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Users = dict[str, list[tuple[Instruction, int]]]
 
 REDUCTION, RESHARDING, REMATERIALIZATION = "reduction", "resharding", "rematerialization"
-# The collectives that a script writes, as JAX names them, without "_start" and similar ends.
+# The collectives that a script can write, as JAX names them.
 _OF_JAX = re.compile(
     r"(psum|pmax|pmin|pmean|ppermute|pbroadcast|psend|precv|pgather|preduced"
     r"|all_gather|all_to_all|ragged_all_to_all|reduce_scatter|psum_scatter|unreduced_\w+)"
@@ -51,7 +51,10 @@ LONGEST = 60
 
 
 class Added(NamedTuple):
-    """Why the partitioner added a collective: the operand, how it is sharded, what its consumer wants."""
+    """Why the partitioner added a collective: the operand, how it is sharded, what its consumer wants.
+
+    `line` is that of the operand, where the compiler does not name the operation.
+    """
 
     how: str
     operand: str = ""
@@ -66,7 +69,7 @@ class Partitioner:
     def __init__(self) -> None:
         # Of computations with collectives or loops: their instructions by name.
         self._inside: dict[str, dict[str, Instruction]] = {}
-        # Of others: those that only move data, with the parameters that are only sliced; and what else does.
+        # Of the others: which only move data, which parameters are only sliced, and what computes last.
         self._moving: set[str] = set()
         self._sliced: dict[str, frozenset[int]] = {}
         self._computing: dict[str, Instruction] = {}
@@ -109,7 +112,6 @@ class Partitioner:
             return Added(REDUCTION, operand, has, f"the sum over {group_size or 'its'} parts")
         is_for_parts = found.kind == "all-gather" and self._is_only_sliced(found, pause)
         how = REMATERIALIZATION if is_for_parts else RESHARDING
-        # Where the compiler names no operation, the line is that of the operand.
         return Added(
             how, operand, has or _cut_by(found, group_size), _wanted(found, how), "" if name else line
         )
