@@ -68,6 +68,7 @@ class Board:
         self.sources: dict[str, str] = {}
         self.recompiling: frozenset[str] = frozenset()
         self.is_watched = True
+        self.peaks_asked = 0
         self.history = Recompilations()
 
     def send(self, message: wire.Message) -> None:

@@ -111,6 +111,9 @@ MESSAGES = (
         (wire.Collective("psum.25", "all-reduce", "f32[16,32]", 2048, 0, 3, source="psum"),),
         rest=1,
     ),
+    wire.Peak(
+        10, "jit_step", "1f", 8, 4, 4, 64, 60, "sort.1", "t.py:3", (wire.Buffer("result", 4, "add.1"),)
+    ),
     wire.Window(
         10,
         250_000,

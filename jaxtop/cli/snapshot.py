@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
+from jaxtop import wire
 from jaxtop.cli import settings, targets
 from jaxtop.cli.formats import FORMATS, add_formats, written
 from jaxtop.cli.words import legible, number
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from jaxtop.model import Host, Run, Tuning
     from jaxtop.sources import Source
 
+# The longest wait for peaks, and how long after one no other follows.
+LONGEST_PEAKS_S, BETWEEN_PEAKS_S = 20.0, 1.5
 ALL_LIVE, SOME_MISSING, NOTHING_REACHED = 0, 1, 2
 _SECONDS = number("between 0 and 3600 seconds", 1e-6, 3600)
 
@@ -39,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds to watch first: collectives are timed only while a viewer is connected",
     )
+    parser.add_argument(
+        "--peaks",
+        action="store_true",
+        help="ask a process of each run what holds memory at the peaks of its programs (programs[].peak)",
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -48,6 +57,8 @@ def main(arguments: argparse.Namespace) -> int:
         cluster = gather(source, arguments.wait, tuning)
         if arguments.watch:
             watch(source, cluster, arguments.watch)
+        if arguments.peaks:
+            _ask_for_peaks(source, cluster)
     finally:
         source.close()
     now = steady()
@@ -57,6 +68,36 @@ def main(arguments: argparse.Namespace) -> int:
     for line in complaints(cluster, source, now):
         print(f"jaxtop: {legible(line)}", file=sys.stderr)
     return status(cluster, now)
+
+
+def _ask_for_peaks(source: Source, cluster: Cluster) -> None:
+    """Ask the first live process of each run, and wait until the peaks of its programs have come."""
+    asked: list[str] = []
+    refused: list[str] = []
+
+    def done(agent: str, reply: wire.Reply | None) -> None:
+        if reply is None or reply.error:
+            refused.append(agent)
+            print(f"jaxtop: no peaks: {legible(reply.error if reply else 'no answer')}", file=sys.stderr)
+
+    for run in runs(cluster, steady()):
+        live = [view.host for view in run.hosts if view.state is State.LIVE and view.host.programs.programs]
+        for host in live[:1]:
+            asked.append(host.agent)
+            source.request(host.agent, wire.Request("peaks"), partial(done, host.agent))
+    seen = dict.fromkeys(asked, 0)
+    since = time.monotonic()
+
+    def is_enough() -> bool:
+        nonlocal since
+        now = {agent: len(cluster.hosts[agent].peaks) for agent in asked}
+        if now != seen:
+            seen.update(now)
+            since = time.monotonic()
+        waiting = [agent for agent in asked if agent not in refused and not now[agent]]
+        return not waiting and time.monotonic() - since > BETWEEN_PEAKS_S
+
+    watch(source, cluster, LONGEST_PEAKS_S, is_enough)
 
 
 _IS = {

@@ -10,6 +10,7 @@ from jaxtop import __version__
 from jaxtop.export import compiles as of_compiles
 from jaxtop.export import findings as of_findings
 from jaxtop.export import operations as of_operations
+from jaxtop.export import peaks
 from jaxtop.export.check import Checkup, of_rules
 from jaxtop.export.readings import OF_DEVICES, of_device, of_host, of_step, percent, readings, slowed
 from jaxtop.model import EMPTY_HOST, Part, arrays, meshes, programs, runs, scaled, step_of, steps_of
@@ -186,9 +187,7 @@ _OF_ARRAY = ("run", "name", "function", "role", "created", "groups", "shape", "d
 _OF_ARRAY_ON_DEVICES = (
     "device_ids", "memory_kind", "count", "bytes_global", "bytes_per_device", "replication",
 )  # fmt: skip
-_SIZES_OF_PROGRAM = (
-    "accessed_bytes", "argument_bytes", "output_bytes", "alias_bytes", "temp_bytes", "code_bytes",
-)  # fmt: skip
+_OF_PROGRAM = ("accessed_bytes", "argument_bytes", "output_bytes", "alias_bytes", "temp_bytes", "code_bytes")
 # The figures that stand in a device itself; the others stand in its memory only.
 _OF_DEVICE = tuple(each.name for each in OF_DEVICES if not each.json)
 
@@ -242,7 +241,7 @@ def _program(
         "fingerprint": program.fingerprint,
         "flops": program.flops,
         "flops_at_least": None if program.flops is None else program.flops_at_least,
-        **_fields(program, _SIZES_OF_PROGRAM),
+        **_fields(program, _OF_PROGRAM),
         **_fields(view, ("headroom_bytes", "launches", "launches_per_second")),
         "function_launches": view.function_launches,
         "function_launches_per_second": view.function_per_second,
@@ -258,6 +257,7 @@ def _program(
         "collective_share": None if share is None else share.share,
         "exposed_share": None if share is None else share.exposed_share,
         **of_operations.of_program(times.get(key)),
+        "peak": view.peak and peaks.as_value(view.peak),
     }
 
 

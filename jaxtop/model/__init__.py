@@ -26,17 +26,15 @@ from jaxtop.model.stalls.stacks import stack_groups
 from jaxtop.model.state import LoggedEvent
 from jaxtop.model.steps import pace_of, step_of, step_of_run, steps_of
 from jaxtop.model.tuning import HOLDS_FOR, Mute, Tuning
-from jaxtop.wire import BusyThread, Pulse
+from jaxtop.wire import Buffer, BusyThread, Peak, Pulse
 
 __all__ = [
-    "DEVICE_FIGURES", "EMPTY_HOST", "FIGURES", "HOLDS_FOR", "HOST_FIGURES", "PARTS", "RULES", "RULES_BY_NAME",
-    "STEP_FIGURES", "STEP_TIME",
-    "ArrayView", "BusyThread", "Cluster", "DeviceView", "Difference", "Figure", "Finding", "Grower", "Host",
-    "HostView", "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "ProgramView", "Pulse", "Run",
-    "Scope", "Severity", "Span", "State", "Tuning", "Unit", "arrays", "devices", "diagnose", "differences",
-    "distinct",
-    "findings", "growers",
-    "host_views", "hosts", "launch_rate", "memory", "memory_history", "memory_total", "meshes", "pace_of",
-    "programs", "recent", "reported", "run_of", "runs", "scaled", "series", "slices", "stack_groups",
-    "state_of", "step_of", "step_of_run", "steps_of",
+    "DEVICE_FIGURES", "EMPTY_HOST", "FIGURES", "HOLDS_FOR", "HOST_FIGURES", "PARTS", "RULES",
+    "RULES_BY_NAME", "STEP_FIGURES", "STEP_TIME", "ArrayView", "Buffer", "BusyThread", "Cluster",
+    "DeviceView", "Difference", "Figure", "Finding", "Grower", "Host", "HostView", "LoggedEvent",
+    "MemoryView", "MeshView", "Mute", "Part", "Peak", "ProgramView", "Pulse", "Run", "Scope", "Severity",
+    "Span", "State", "Tuning", "Unit", "arrays", "devices", "diagnose", "differences", "distinct",
+    "findings", "growers", "host_views", "hosts", "launch_rate", "memory", "memory_history", "memory_total",
+    "meshes", "pace_of", "programs", "recent", "reported", "run_of", "runs", "scaled", "series", "slices",
+    "stack_groups", "state_of", "step_of", "step_of_run", "steps_of",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from jaxtop.model.host import Host, Launches, Unmet, changed_ms
 from jaxtop.model.launched import launched_with
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.losses import followed
-from jaxtop.model.operations import of_loaded, with_operations
+from jaxtop.model.reported_programs import about_programs
 from jaxtop.model.series import stored
 from jaxtop.model.state import HISTORY, LoggedEvent, Sample
 
@@ -74,12 +74,8 @@ def _reported(state: ClusterState, host: Host, message: wire.Message, at: float)
             host = _hello(state, host, message)
         case wire.Arrays() | wire.ArraysChange():
             host = _arrays(state, host, message)
-        case wire.Programs():
-            host = _programs(state, host, message)
-        case wire.Inventory():
-            host = _inventory(state, host, message)
-        case wire.Operations():
-            host = host.but(operations=with_operations(host.operations, message))
+        case wire.Programs() | wire.Inventory() | wire.Operations() | wire.Peak():
+            host = about_programs(state, host, message)
         case wire.Window():
             host = host.but(window=message, launched=launched_with(host, message))
         case wire.Past():
@@ -227,27 +223,6 @@ def _steps(rate: wire.PastSteps | None, pulse: wire.Pulse) -> wire.PastSteps | N
     if at - rate.first_ms > 2 * RATE_WINDOW_MS:
         return wire.PastSteps(rate.last_ms, rate.last, at, calls)
     return msgspec.structs.replace(rate, last_ms=at, last=calls)
-
-
-def _programs(state: ClusterState, host: Host, programs: wire.Programs) -> Host:
-    loaded = {(each.name, each.fingerprint) for each in programs.programs}
-    inventories = host.inventories
-    if not programs.rest and not loaded.issuperset(inventories):
-        inventories = MappingProxyType({key: inventories[key] for key in inventories if key in loaded})
-        state.layout_changes += 1
-    operations = host.operations if programs.rest else of_loaded(host.operations, loaded)
-    return host.but(programs=programs, inventories=inventories, operations=operations)
-
-
-def _inventory(state: ClusterState, host: Host, inventory: wire.Inventory) -> Host:
-    state.layout_changes += 1
-    key = inventory.program, inventory.fingerprint
-    first = state.inventories.get(key)
-    if first is None or first.groups != inventory.groups or first.collectives != inventory.collectives:
-        state.inventories[key] = inventory
-    else:  # processes that load the same program share its lists
-        inventory = msgspec.structs.replace(inventory, groups=first.groups, collectives=first.collectives)
-    return host.but(inventories=MappingProxyType({**host.inventories, key: inventory}))
 
 
 # Arrays

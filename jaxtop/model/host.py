@@ -19,6 +19,7 @@ from jaxtop.wire import (
     PastLoss,
     PastPace,
     PastSteps,
+    Peak,
     Peer,
     Programs,
     Pulse,
@@ -95,6 +96,8 @@ class Host:
     operations: Mapping[tuple[str, str | None], Operations] = field(
         default_factory=lambda: MappingProxyType({})
     )
+    # What holds memory at the peaks of its programs, by name and fingerprint, where a viewer asked.
+    peaks: Mapping[tuple[str, str | None], Peak] = field(default_factory=lambda: MappingProxyType({}))
     window: Window = NO_WINDOW
     # The launches that windows saw, by the name of the programs.
     launched: Mapping[str, Launched] = field(default_factory=lambda: MappingProxyType({}))

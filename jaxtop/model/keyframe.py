@@ -77,10 +77,9 @@ def _of_host(cluster: ClusterState, host: Host, at: float) -> Iterator[Message]:
         yield heard_at, agent, host.hello
     if host.programs is not NO_PROGRAMS:
         yield heard_at, agent, host.programs
-    for inventory in host.inventories.values():
-        yield heard_at, agent, inventory
-    for operations in host.operations.values():
-        yield heard_at, agent, operations
+    of_programs: tuple[wire.Message, ...]
+    of_programs = (*host.inventories.values(), *host.operations.values(), *host.peaks.values())
+    yield from ((heard_at, agent, message) for message in of_programs)
     if host.arrays is not NO_ARRAYS:
         yield heard_at, agent, host.arrays
         past = _past_arrays(host, cluster.past_arrays.get(agent, ()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from jaxtop.model.programs import programs
 
@@ -31,25 +31,22 @@ MOVING = frozenset({"copy", "gather or scatter"})
 
 # Programs that no window showed for longer than this before the last one come last.
 LATELY_MS = 100_000
-# The programs of a process whose operations are stored.
+# The programs of a process whose operations, or peaks, are stored.
 MOST_PROGRAMS = 64
 
 Key = tuple[str, str | None]
+OfProgram = TypeVar("OfProgram", bound="wire.Operations | wire.Peak")
 
 
-def with_operations(
-    stored: Mapping[Key, wire.Operations], message: wire.Operations
-) -> Mapping[Key, wire.Operations]:
-    """Return the operations of a process with those of one program; of very many, the latest remain."""
+def with_latest(stored: Mapping[Key, OfProgram], message: OfProgram) -> Mapping[Key, OfProgram]:
+    """Return what is stored of a process with that of one program; of very many, the latest remain."""
     key = message.program, message.fingerprint
     others = [(each, shown) for each, shown in stored.items() if each != key]
     return MappingProxyType(dict([*others, (key, message)][-MOST_PROGRAMS:]))
 
 
-def of_loaded(
-    stored: Mapping[Key, wire.Operations], loaded: AbstractSet[Key]
-) -> Mapping[Key, wire.Operations]:
-    """Return the operations of the programs that are still loaded."""
+def of_loaded(stored: Mapping[Key, OfProgram], loaded: AbstractSet[Key]) -> Mapping[Key, OfProgram]:
+    """Return what is stored of the programs that are still loaded."""
     names = {name for name, _ in loaded}
     left = {key for key in stored if key in loaded or (key[1] is None and key[0] in names)}
     return stored if len(left) == len(stored) else MappingProxyType({key: stored[key] for key in left})

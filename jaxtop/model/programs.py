@@ -14,12 +14,13 @@ from jaxtop.model.loaded_programs import differing, identity, loaded, most, unli
 from jaxtop.model.rates import program_of, rates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop import wire
     from jaxtop.model.compiles import Cause
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import HostView
+    from jaxtop.model.loaded_programs import LoadedProgram
     from jaxtop.model.state import ClusterState
 
 
@@ -54,6 +55,8 @@ class ProgramView:
     # The time that compilations of the function took, tracing included, and why it was compiled again.
     lost_ms: int | None = None
     cause: Cause | None = None
+    # What holds memory at its peak, where a viewer asked a process.
+    peak: wire.Peak | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -128,10 +131,18 @@ def programs(cluster: ClusterState, now: float) -> list[ProgramView]:
                 function_per_second=most(group.rates.get(name) for group in of_groups),
                 lost_ms=most(group.lost_ms.get(name) for group in of_groups),
                 cause=_latest(cause_of(group.compilations, name) for group in of_groups),
+                peak=_peak(each, by_agent),
             )
         )
     views.sort(key=lambda view: -(view.needs_bytes or 0))
     return views
+
+
+def _peak(each: LoadedProgram, by_agent: Mapping[str, HostView]) -> wire.Peak | None:
+    """Return the peak of a program that a process of it sent last."""
+    key = each.program.name, each.program.fingerprint
+    found = (by_agent[agent].host.peaks.get(key) for agent in each.agents)
+    return max((peak for peak in found if peak is not None), key=lambda peak: peak.at_ms, default=None)
 
 
 def launched_lately(host: Host) -> set[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from jaxtop.model import Cluster, Host, State
     from jaxtop.tui.history import Capturer, Recorder
     from jaxtop.tui.playback import Playback
+    from jaxtop.tui.screens.base import View
 
 
 class RequestApp(TimedApp):
@@ -53,6 +54,12 @@ class RequestApp(TimedApp):
         """What was asked of processes and is not done yet, one line each."""
         capture = self._capturer.status if self._capturer is not None else ""
         return [*self._requests.progress, *([capture] if capture else [])]
+
+    def on_view_asked(self, message: View.Asked) -> None:
+        """Send the request to the first of these agents that lives: all of them would answer the same."""
+        live = set(self._agents)
+        agents = [agent for agent in message.agents if agent in live][:1]
+        self._notify_outcome(self._requests.send(message.what, agents))
 
     def action_interval(self, by: int) -> None:
         """Ask all processes to report less often, or more often."""

@@ -20,7 +20,7 @@ from jaxtop.wire.libraries import Nccl, NcclTimes, TpuCores
 from jaxtop.wire.links import Costs, Link, Reply, Request, Roster
 from jaxtop.wire.operations import Operations
 from jaxtop.wire.past import Past, PastArrays, PastEvents
-from jaxtop.wire.programs import Inventory, Programs
+from jaxtop.wire.programs import Inventory, Peak, Programs
 from jaxtop.wire.pulse import Pulse
 from jaxtop.wire.stacks import Stacks
 from jaxtop.wire.windows import Window
@@ -49,6 +49,7 @@ class Header(Struct, frozen=True, array_like=True):
 Message = (
     Hello | Pulse | Arrays | ArraysChange | Programs | Inventory | Window | Stacks | Activity | Compile
     | Nccl | NcclTimes | TpuCores | Event | Bye | Roster | Link | Past | PastArrays | PastEvents | Operations
+    | Peak
 )  # fmt: skip
 KINDS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Message)}
 

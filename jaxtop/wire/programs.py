@@ -163,6 +163,47 @@ class Collective(Struct, frozen=True, array_like=True):
     wants: str = ""
 
 
+class Buffer(Struct, frozen=True, array_like=True):
+    """Memory that a program holds at its peak on one device: the result of an operation, or a part of it.
+
+    `kind` is "argument", "result", "constant" or "temporary". `source` is the line of the script as
+    "train.py:12", `name` the path of functions and scopes that JAX recorded; empty where unknown.
+    """
+
+    kind: str
+    bytes: int
+    op: str = ""
+    opcode: str = ""
+    shape: str = ""
+    source: str = ""
+    name: str = ""
+
+
+class Peak(Struct, frozen=True, omit_defaults=True, tag="peak"):
+    """What holds memory at the peak of a program on one device, the largest first; sent on request.
+
+    The bytes are those that a launch holds from start to end; `alive_bytes` those of the temporaries that are
+    alive at the peak, while `op` runs. `rest` counts buffers that are not listed, with `rest_bytes`. `note`
+    says what is less exact, `why_not` why nothing is known.
+    """
+
+    at_ms: TimeMs
+    program: str
+    fingerprint: str | None
+    argument_bytes: int = 0
+    result_bytes: int = 0
+    constant_bytes: int = 0
+    temporary_bytes: int = 0
+    alive_bytes: int = 0
+    op: str = ""
+    source: str = ""
+    buffers: tuple[Buffer, ...] = ()
+    rest: int = 0
+    rest_bytes: int = 0
+    note: str = ""
+    why_not: str = ""
+
+
 class Inventory(Struct, frozen=True, omit_defaults=True, tag="inventory"):
     """The collectives of one program. `rest` counts those not listed, `unread` texts that do not parse.
 

@@ -15,7 +15,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import READING, Board
 from jaxtop_agent.core.waiting import breathe
-from jaxtop_agent.programs import described
+from jaxtop_agent.programs import described, peaks
 from jaxtop_agent.programs.inventories import Inventories, PerLaunch
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.collectors.launches import Launches
     from jaxtop_agent.programs.compilations import Compiled
+    from jaxtop_agent.programs.described import Key
     from jaxtop_agent.programs.operations import Work
     from jaxtop_agent.programs.recompilations import Recompilations
 
@@ -42,9 +43,6 @@ SMALL = 64
 
 # JAX reports the end of a compilation shortly after its program appears.
 LISTENER_LATE_MS = 10_000
-
-# An executable supports no weak references and must not be held. So the key is its id and its fingerprint.
-Key = tuple[int, Any]
 
 
 class _Read(msgspec.Struct):
@@ -97,10 +95,15 @@ class LoadedPrograms:
         self._compiles = 0
         self._last: wire.Programs | None = None
         self._inventories = Inventories()
+        self._peaks_sent = 0  # the number of requests for peaks that were answered
 
     def collect(self, board: Board, client: Any) -> None:
         if client is None:
             return
+        if board.peaks_asked > self._peaks_sent:
+            self._peaks_sent = board.peaks_asked
+            known = {key: read.program for key, read in self._read.items() if read.program is not None}
+            peaks.send(board, known, lambda key: self._read[key].needs, self._counts())
         alone = board.topology is not None and board.topology.process_count == 1
         is_news = self._look(board, alone=alone) or bool(self._untimed)
         compiles = board.compiled.copy()
@@ -123,7 +126,7 @@ class LoadedPrograms:
     def _look(self, board: Board, *, alone: bool) -> bool:
         """Read new programs as far as this turn's time permits; return False if nothing changed."""
         listed = jaxprivate.live_executables()
-        keys = [(id(each), jaxprivate.fingerprint(each)) for each in listed]
+        keys = [described.key_of(each) for each in listed]
         if keys == self._keys and not self._unread:
             return False
         read = self._read
@@ -153,14 +156,17 @@ class LoadedPrograms:
         self._put_recorded(board)
         return True
 
+    def _counts(self) -> dict[str, int]:
+        """Return the launches so far, by the names of programs."""
+        totals = {} if self._launched is None else self._launched.totals()
+        return {program_of(name): count for name, count in totals.items()}
+
     def _has_figures(self, key: Key) -> bool:
         return key in self._read and self._read[key].has_figures
 
     def _read_figures(self, board: Board, new: dict[Key, Any], until: float, *, alone: bool) -> None:
         """Read programs until this time: small ones first, then the most launched, then the oldest."""
-        counts: dict[str, int] = {}
-        if self._launched is not None:
-            counts = {program_of(name): count for name, count in self._launched.totals().items()}
+        counts = self._counts()
 
         def rank(key: Key) -> tuple[bool, int, int]:
             read = self._read[key]

@@ -123,6 +123,7 @@ class Board:
     is_placed: bool = False  # the two addresses are final; earlier ones may be unreachable from other hosts
     interval: float = 1.0
     peak_flops: int | None = None
+    peaks_asked: int = 0  # how often viewers have requested the peaks of programs
     captures_asked: int = 0  # how many profiler windows viewers have requested
     capture_at: float | None = None  # when the last of these is to begin
     # Written by the thread that takes profiler windows.

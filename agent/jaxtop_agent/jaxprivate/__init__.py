@@ -40,6 +40,7 @@ from jaxtop_agent.jaxprivate.launches import LaunchHook, SlowLaunches, ThreadHoo
 from jaxtop_agent.jaxprivate.lookup import Missing, versions
 from jaxtop_agent.jaxprivate.profiler import Profiler
 from jaxtop_agent.jaxprivate.programs import (
+    buffer_assignment,
     code_bytes,
     compiled_memory,
     cuts,
@@ -50,6 +51,7 @@ from jaxtop_agent.jaxprivate.programs import (
     live_executables,
     module,
     module_header,
+    module_message,
     module_name,
     module_number,
     module_text,

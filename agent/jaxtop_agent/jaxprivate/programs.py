@@ -10,7 +10,7 @@ from typing import Any
 
 from jaxtop.protobuf import varint
 from jaxtop_agent.jaxprivate.backends import clients
-from jaxtop_agent.jaxprivate.lookup import find, jax_folder
+from jaxtop_agent.jaxprivate.lookup import Missing, find, jax_folder
 
 # The types of JAX's own compiled functions: `ufunc` for `jax.numpy.multiply` and similar ones.
 _COMPILED_TYPES = ("PjitFunction", "ufunc")
@@ -52,8 +52,7 @@ def instructions(computation: Any) -> list[Any]:
 
 def module_number(module: Any) -> int | None:
     """Return the compiler's number of a module, as in traces; serialising the module holds the GIL."""
-    found: bytes = find(module, "as_serialized_hlo_module_proto")()
-    at = 0
+    found, at = module_message(module), 0
     while at < len(found):
         tag, at = varint(found, at)
         field, kind = tag >> 3, tag & 7
@@ -64,6 +63,12 @@ def module_number(module: Any) -> int | None:
             return value
         at += value if kind == 2 else 0
     return None
+
+
+def module_message(module: Any) -> bytes:
+    """Return a module as XLA's own message; serialising holds the GIL."""
+    found: bytes = find(module, "as_serialized_hlo_module_proto")()
+    return found
 
 
 def module_text(module: Any, *, brief: bool) -> str:
@@ -121,6 +126,14 @@ def code_bytes(executable: Any) -> int | None:
 def compiled_memory(executable: Any) -> Any:
     """Return the compiler's figures for a program's memory on one device; the call releases the GIL."""
     return find(executable, "get_compiled_memory_stats")()
+
+
+def buffer_assignment(executable: Any) -> bytes:
+    """Return the compiler's assignment of buffers, as its own message; the call releases the GIL."""
+    found = getattr(compiled_memory(executable), "serialized_buffer_assignment_proto", b"")
+    if not found:
+        raise Missing("this version of JAX does not give the compiler's buffer assignment")
+    return bytes(found)
 
 
 def program_traceback(executable: Any) -> Any | None:

@@ -13,6 +13,8 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import origins
 
 LONGEST_NAME = 120
+# The id and the fingerprint of an executable.
+Key = tuple[int, Any]
 # Reading a program of a plugin copies its modules, so we skip programs with more code than this.
 MOST_CODE_BYTES = 256 << 20
 
@@ -34,6 +36,11 @@ def describe(executable: Any, *, alone: bool) -> wire.Program | None:
         local_devices=local,
         created=shorten(created, LONGEST_NAME) if created else None,
     )
+
+
+def key_of(executable: Any) -> Key:
+    """Return what names a loaded program, which supports no weak references and must not be held."""
+    return id(executable), jaxprivate.fingerprint(executable)
 
 
 def computations(executable: Any) -> int:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from jaxtop.names import legible, shorten
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays.origins import is_library
-
-if TYPE_CHECKING:
-    from jaxtop_agent.programs.lines import Instruction
 
 # Printing the frames holds the GIL for 0.3 µs per instruction of the module.
 MOST_INSTRUCTIONS = 10_000
@@ -34,6 +31,15 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return shorten(f"{legible(os.path.basename(self.file))}:{self.line}", LONGEST)  # noqa: PTH119 - only text is cut
+
+
+class Located(Protocol):
+    """An instruction, in whatever form it was read."""
+
+    @property
+    def place(self) -> tuple[str, int] | None: ...
+    @property
+    def frame(self) -> int | None: ...
 
 
 class _Frame(NamedTuple):
@@ -67,7 +73,7 @@ class Frames:
         except Exception:  # the figures that need no lines go on
             return cls()
 
-    def place(self, by: Instruction) -> Place | None:
+    def place(self, by: Located) -> Place | None:
         """Return the innermost line outside libraries, else the innermost; None if it is unknown."""
         frame = by.frame
         if frame is None:
@@ -81,7 +87,7 @@ class Frames:
                 return place
         return found[0] if found else None
 
-    def line(self, by: Instruction) -> str:
+    def line(self, by: Located) -> str:
         """Return the line as "train.py:12"; empty if it is unknown."""
         place = self.place(by)
         return "" if place is None or not place.file else str(place)

@@ -58,7 +58,7 @@ class Answers:
             case "cost":
                 since = time.monotonic() - self._began
                 messages = [("costs", wire.encode(costs(self._board.costs, self._own_threads(), since)))]
-            case "pace" | "capture":
+            case "pace" | "capture" | "peaks":
                 error = self._refusal(is_owner, is_profile=request.what == "capture")
                 error = error or self._command(request)
             case "profile" | "profile_part" | "profile_end":
@@ -94,6 +94,9 @@ class Answers:
             board.capture_at = None if request.at_ms is None else request.at_ms / 1000
             board.captures_asked += 1
             board.windows_bell.ring()
+        elif request.what == "peaks":
+            board.peaks_asked += 1
+            board.sampler_bell.ring()
         elif request.interval_ms is None:
             return "a pace needs an interval"
         else:

@@ -26,11 +26,13 @@ MOST_NAMES = 10_000
 # What happened once. It is not part of the last values.
 ONCE = frozenset({"event", "compile"})
 # Large kinds, and kinds without which a host is still shown.
-BULKY = frozenset({"arrays", "arrays_change", "programs", "inventory", "operations", "window", "stacks"})
+BULKY = frozenset(
+    {"arrays", "arrays_change", "programs", "inventory", "operations", "peak", "window", "stacks"}
+)
 # The order in which a newcomer gets them; the pulse marks the end of the state.
 ORDER = (
-    "link", "roster", "hello", "programs", "arrays", "inventory", "operations", "window", "stacks", "nccl",
-    "nccl_times", "tpu_cores", "activity", "pulse", "bye",
+    "link", "roster", "hello", "programs", "arrays", "inventory", "operations", "peak", "window", "stacks",
+    "nccl", "nccl_times", "tpu_cores", "activity", "pulse", "bye",
 )  # fmt: skip
 
 
@@ -82,6 +84,7 @@ class Latest:
             "programs": self._store_programs,
             "inventory": self._store_of_program,
             "operations": self._store_of_program,
+            "peak": self._store_of_program,
         }
 
     def __len__(self) -> int:

@@ -39,6 +39,11 @@ class _Operations(Struct, tag="operations"):
     fingerprint: str | None
 
 
+class _Peak(Struct, tag="peak"):
+    program: str
+    fingerprint: str | None
+
+
 class _Named(Struct, array_like=True):
     name: str
     fingerprint: str | None
@@ -57,6 +62,7 @@ _DECODERS = {
         "arrays_change": _Change,
         "inventory": _Inventory,
         "operations": _Operations,
+        "peak": _Peak,
         "programs": _Programs,
     }.items()
 }

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from textual.containers import Container
 from textual.message import Message
@@ -47,6 +47,13 @@ class View(Container):
         filter: str = ""
         row: str = ""
         finding: Finding | None = None
+
+    @dataclass
+    class Asked(Message):
+        """Posted when the user requests something of one of these agents."""
+
+        what: Literal["peaks"]
+        agents: tuple[str, ...]
 
     @property
     def palette(self) -> Palette:

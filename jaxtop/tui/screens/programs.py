@@ -13,6 +13,7 @@ from jaxtop.model.hosts import named
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, Selection
 from jaxtop.tui.draw.operation_pane import bar_line
+from jaxtop.tui.draw.peak_pane import peak_lines
 from jaxtop.tui.draw.table import Column, figure, ordinal, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
@@ -184,6 +185,8 @@ def about(row: ProgramRow, palette: Palette, width: int = 100) -> Text:
         count = text.number(view.function_launches)
         facts.append(f"{view.variants} programs of this name: {count} launches together")
     lines.append(Text(text.printable(", ".join(facts)), palette.muted))
+    if view.peak is not None:
+        lines += peak_lines(view.peak, palette)
     return Text("\n").join(lines)
 
 
@@ -192,9 +195,13 @@ class ProgramsView(TableView):
 
     DEFAULT_CSS = """
     ProgramsView #about { height: auto; min-height: 3; max-height: 6; padding: 0 2; background: $surface; }
+    ProgramsView.peak #about { max-height: 50%; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("z", "operations", "Its operations")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("z", "operations", "Its operations"),
+        Binding("B", "buffers", "Buffers"),
+    ]
 
     def __init__(self) -> None:
         super().__init__()
@@ -215,6 +222,7 @@ class ProgramsView(TableView):
 
     def _draw(self) -> None:
         row = self.table.row
+        self.set_class(row is not None and row.view.peak is not None, "peak")
         width = max(0, self.size.width - 4)
         self._about.read(about(row, self.palette, width) if row else Text())
 
@@ -229,6 +237,11 @@ class ProgramsView(TableView):
         if self.table.row is not None:
             name = self.table.row.view.program.name
             self.post_message(View.Drilled(self.selection, "operations", row=name))
+
+    def action_buffers(self) -> None:
+        """Ask a process of the program under the cursor what holds memory at the peaks of its programs."""
+        if self.table.row is not None:
+            self.post_message(View.Asked("peaks", self.table.row.view.agents))
 
     def _chosen(self, row: Any) -> None:
         """Open the first host that has a different program, else the first that has this one."""

@@ -1,0 +1,121 @@
+"""What holds memory at the peak of a program, as a message; read only if a viewer asks for it."""
+
+from __future__ import annotations
+
+from heapq import nlargest
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jaxtop import wire
+from jaxtop.clock import now_ms
+from jaxtop.names import legible, shorten
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.programs import assignment, described, schedule
+from jaxtop_agent.programs.inventories import ReadingBudget
+from jaxtop_agent.programs.source_lines import Frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.programs.described import Key
+    from jaxtop_agent.programs.schedule import Schedule, Spot
+
+# Serialising a module holds the GIL for 10 µs per computation, up to 30 µs on slow machines.
+MOST_COMPUTATIONS = 1_000
+MOST_PROGRAMS, MOST_BUFFERS, LONGEST_NAME = 8, 100, 80
+TOO_LARGE = "reading a program of this size would delay the script"
+UNSCHEDULED = "the compiler has not scheduled this program: its temporaries are one buffer"
+
+
+class _Metadata(NamedTuple):
+    """Where the script has an operation, as `Frames` reads it."""
+
+    place: tuple[str, int] | None
+    frame: int | None
+
+
+def send(
+    board: Board, known: Mapping[Key, wire.Program], needs: Callable[[Key], int], launches: Mapping[str, int]
+) -> None:
+    """Send what holds memory at the peaks of the programs that need most, launched ones first."""
+
+    def rank(key: Key) -> tuple[bool, int]:
+        return launches.get(known[key].name, 0) > 1, needs(key)
+
+    for key in nlargest(MOST_PROGRAMS, known, key=rank):
+        listed = (each for each in jaxprivate.live_executables() if key == described.key_of(each))
+        executable = next(listed, None)
+        if executable is not None and not board.stopping:
+            board.send(read(executable, known[key], ReadingBudget()))
+
+
+def read(executable: Any, program: wire.Program, pause: Callable[[], None]) -> wire.Peak:
+    """Return what holds memory at the peak of a program, or why this is unknown."""
+    blank = wire.Peak(now_ms(), program.name, program.fingerprint)
+    try:
+        return _read(executable, blank, pause)
+    except (schedule.TooMany, _TooLarge):
+        why = TOO_LARGE
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"[:200]
+    return wire.Peak(blank.at_ms, blank.program, blank.fingerprint, why_not=why)
+
+
+class _TooLarge(Exception):
+    pass
+
+
+def _read(executable: Any, blank: wire.Peak, pause: Callable[[], None]) -> wire.Peak:
+    module = jaxprivate.module(executable)
+    if len(jaxprivate.parts(module)) > MOST_COMPUTATIONS:
+        raise _TooLarge
+    allocations = assignment.read(jaxprivate.buffer_assignment(executable))
+    found = schedule.read(jaxprivate.module_message(module), pause)
+    frames = Frames.of(module, 0 if found is None else len(found.instructions))
+    peak = assignment.peak(allocations, found, pause)
+    buffers = [_buffer(each, found, frames) for each in peak.held]
+    sizes = {kind: sum(each.bytes for each in allocations if each.kind == kind) for kind in assignment.KINDS}
+    at = _at(found, None if peak.at is None else (peak.at, ()))
+    return wire.Peak(
+        blank.at_ms,
+        blank.program,
+        blank.fingerprint,
+        argument_bytes=sizes[assignment.ARGUMENT],
+        result_bytes=sizes[assignment.RESULT],
+        constant_bytes=sizes[assignment.CONSTANT],
+        temporary_bytes=sizes[assignment.TEMPORARY],
+        alive_bytes=sum(each.bytes for each in peak.held if each.kind == assignment.TEMPORARY),
+        op="" if at is None else shorten(at.name, LONGEST_NAME),
+        source="" if at is None else _line(at, frames),
+        buffers=tuple(buffers[:MOST_BUFFERS]),
+        rest=len(buffers[MOST_BUFFERS:]),
+        rest_bytes=sum(each.bytes for each in buffers[MOST_BUFFERS:]),
+        note=UNSCHEDULED if found is None else "",
+    )
+
+
+def _buffer(held: assignment.Held, found: Schedule | None, frames: Frames) -> wire.Buffer:
+    by = _at(found, held.spot)
+    if by is None or held.spot is None:
+        return wire.Buffer(held.kind, held.bytes)
+    shape = by.shape
+    for number in held.spot[1]:
+        shape = shape.parts[number] if shape.parts is not None and number < len(shape.parts) else shape
+    return wire.Buffer(
+        held.kind,
+        held.bytes,
+        shorten(by.name, LONGEST_NAME),
+        by.opcode,
+        shape.words,
+        _line(by, frames),
+        shorten(legible(by.name_stack), LONGEST_NAME),
+    )
+
+
+def _at(found: Schedule | None, spot: Spot | None) -> schedule.Instruction | None:
+    return None if found is None or spot is None else found.instructions.get(spot[0])
+
+
+def _line(by: schedule.Instruction, frames: Frames) -> str:
+    # Older versions write both, and list no frames.
+    return frames.line(_Metadata(by.place, by.frame if by.place is None else None))
