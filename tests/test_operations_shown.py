@@ -7,10 +7,13 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.devbench.roofline import rates_of
+from jaxtop.export import to_document
 from jaxtop.model import Cluster, keyframe, programs
 from jaxtop.model.operations import IDLE, Rates, Roof, program_time, program_times, roof
 from jaxtop.wire import Operation, Operations
+from jaxtop.wire.probing import Measured
 from tests.builders import hello
+from tests.test_probed_shown import of_device, probe
 
 NAME = "jit_step"
 RATES = Rates(1e12, 1e11, "probed", "probed")
@@ -155,6 +158,27 @@ class TestStored:
         many = wire.Operations(1, NAME, "f1", operations=(DOT,) * 1_001)
         with pytest.raises(wire.Unreadable):
             wire.decode("operations", wire.encode(many))
+
+
+def test_rates_are_those_of_a_probe_where_there_is_one():
+    cluster = cluster_of(SHOWN)
+    known = probe(
+        devices=[of_device(0), of_device(0, 1, figures={"matrix_flops_per_s": Measured(4e12, 0, 9)})]
+    )
+    rates = rates_of(cluster.hosts["agent0"], known)
+    assert rates == Rates(3e12, 1024**4, "probed", "probed")
+    (program,) = to_document(cluster, 1.0, known)["programs"]
+    assert program["timed"]["device_flops_source"] == "probed"
+    dot = program["operations"][0]
+    assert (dot["op"], dot["kind"], dot["source"], dot["time_us"]) == ("dot.1", "matmul", "train.py:12", 300)
+    assert (dot["bound"], dot["flops"], dot["bytes"]) == ("compute", 2 * 10**8, 10**6)
+    assert dot["roofline_share"] == pytest.approx(2e8 / 3e12 / 300e-6)
+    assert sum(each["time_share"] for each in program["operations"]) == pytest.approx(1)
+
+
+def test_the_document_has_null_where_no_window_showed_a_program():
+    (program,) = to_document(cluster_of(), 1.0)["programs"]
+    assert (program["operations"], program["time_by_kind"], program["timed"]) == (None, None, None)
 
 
 def test_rates_are_published_ones_without_a_probe():

@@ -82,3 +82,20 @@ def test_devices_that_share_a_chip_share_its_peak():
     cores = tuple(Device(i, "TPU v4", "tpu", coords=(i // 2, 0, 0), core_on_chip=i % 2) for i in range(4))
     hello = msgspec.structs.replace(HELLO, devices=cores)
     assert [peak_of(hello, each).flops for each in cores] == [275e12 / 2] * 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("NVIDIA H100 80GB HBM3", 3.35e12),
+        ("NVIDIA H200", 4.8e12),
+        ("NVIDIA A100-SXM4-40GB", 1.555e12),
+        ("NVIDIA A100-SXM4-80GB", 2.039e12),
+        ("NVIDIA A100 80GB PCIe", 1.935e12),
+        ("NVIDIA GH200 480GB", None),  # sold with two kinds of memory
+        ("TPU v4", 1.228e12),
+        ("TPU v3", 0.45e12),  # a device is a core
+    ],
+)
+def test_the_bandwidth_of_the_memory_is_the_makers(kind, expected):
+    assert peak_of(HELLO, Device(0, kind, "gpu")).bytes == expected

@@ -10,6 +10,7 @@ from tests import builders, staged_collectives
 from tests.builders import NOW, agent_id, frame
 from tests.made_windows import FINGERPRINT, PROGRAM, Made
 from tests.stage import Stage, play
+from tests.test_probed_shown import of_device, probe
 
 DOT = Operation("dot_general.12", "matmul", "train.py:57", 600_000, 20, 2 * 10**9, 10**7)
 COPY = Operation("copy.3", "copy", "train.py:58", 100_000, 20, 0, 10**7)
@@ -63,6 +64,18 @@ def test_the_bar_and_its_legend_show_the_kinds():
 def test_without_rates_of_the_device_it_says_what_to_do():
     assert "measure the device with `jaxtop probe`" in seen()
     assert "communication-bound" in seen("j")
+
+
+def test_with_a_probe_it_says_by_how_much():
+    shown: list[str] = []
+
+    async def act(stage: Stage) -> None:
+        await stage.press("O")
+        shown.append(stage.text)
+
+    play(act, *FRAMES, size=(200, 50), probe=probe(devices=[of_device(0)]))
+    assert "compute-bound, 110 times the time of its memory; it reaches ~3% of that rate" in shown[0]
+    assert "device 2.0TF/s  memory 1.0T/s  probed" in shown[0]
 
 
 def test_a_window_without_operations_says_what_is_missing():
