@@ -247,11 +247,12 @@ SHOWN = {
     "4": "['w']",
     "5": "8 devices hold",
     "6": "all-reduce",
+    "O": "OPERATION",
     "7": "jit_step",
     "8": "WHAT HAPPENED",
     "9": "press p",
-    "0": "Tab alone",
-    "1": "Steps",
+    "0": "alone",
+    "1": "Where a step goes",
 }
 
 
