@@ -173,8 +173,8 @@ def test_names_are_the_same_objects_at_each_census():
         ({"opt_state": {"model": A()}}, {"optimizer"}),
         ({"model": {"_jax_state": {"trainable_variables": [A()], "optimizer_variables": [A()]}}},
          {"parameters", "optimizer"}),
-        ({"model": {"_jax_state": {"non_trainable_variables": [A()], "metrics_variables": [A()]}}},
-         {"other"}),
+        ({"model": {"_jax_state": {"non_trainable_variables": [A()], "metrics_variables": [A()]},
+                    "_loss_tracker": [A()], "_compile_metrics": [A()]}}, {"other"}),
     ],
     ids=["a state", "a dict", "a model-shaped state", "Keras", "the rest of Keras"],
 )  # fmt: skip

@@ -16,7 +16,7 @@ _BY_NAME = {
     BATCH: ("batch", "batches", "inputs", "labels", "images", "tokens", "targets", "image", "label",
             "x_batch", "y_batch", "xb", "yb", "minibatch"),
     OTHER: ("batch_stats", "rng", "rngs", "key", "keys", "cache", "ema", "ema_params", "carry",
-            "non_trainable_variables", "metrics_variables"),
+            "non_trainable_variables", "metrics_variables", "metrics", "compile_metrics", "loss_tracker"),
 }  # fmt: skip
 # Words that are ignored beside such a name, as in `initial_params` and `params_replicated`.
 _WHICH_ONE = ("init", "initial", "initialized", "new", "old", "next", "last", "prev", "previous", "current",
