@@ -256,7 +256,7 @@ FAILS = """
         kept = []
         limit = 1 << 41  # address space, as `ulimit -v` sets it: less than what is asked for
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        for i in range(400):
+        for i in range(220):
             weights = step(weights).block_until_ready()
             if i < 8:
                 kept.append(jnp.ones((256, 1024)) + i)
@@ -303,7 +303,7 @@ def test_a_script_that_runs_out_of_memory_is_explained_by_its_black_box_and_by_n
         "source": line,
         "in": "attempt",
     }
-    assert (found["exit_status"], found["state"], found["step"]) == (1, "ended", 399)
+    assert (found["exit_status"], found["state"], found["step"]) == (1, "ended", 219)
     assert found["asked_bytes"] == IN_WIDEN and found["missing_bytes"] == IN_WIDEN - found["free_bytes"] > 0
     assert found["free_source"] == "machine"
     program = found["program"]
@@ -327,7 +327,7 @@ def test_a_script_that_runs_out_of_memory_is_explained_by_its_black_box_and_by_n
 @pytest.mark.jax
 @pytest.mark.newest
 def test_a_script_that_ends_with_sys_exit_has_no_known_status(tmp_path):
-    path = script(tmp_path, FAILS.replace("range(400)", "range(40)").format(end="sys.exit(3)"))
+    path = script(tmp_path, FAILS.replace("range(220)", "range(40)").format(end="sys.exit(3)"))
     box = tmp_path / "box"
     with processes([PYTHON, path, box], imports_jax=True, stdout=subprocess.PIPE) as (process,):
         assert process.wait(120) == 3
