@@ -24,6 +24,7 @@ from jaxtop_agent.profiler.capture import EXCESS, GROWTH, Capturing, packed
 from jaxtop_agent.profiler.schedule import Schedule
 from jaxtop_agent.profiler.session import InUse, Taken
 from tests import builders
+from tests.stage import play
 
 RAW = os.urandom(3 * PART_BYTES) + bytes(PART_BYTES)
 ASK = wire.CaptureAsk("one", 1000, 1 << 20, steps=3)
@@ -380,3 +381,42 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="file cannot be written: Not a directory"):
         begun(tmp_path / "file")
+
+
+class TestTheKey:
+    """`C` in the app."""
+
+    class Capturer:
+        def __init__(self):
+            self.status, self.asked, self.news = "", [], []
+
+        def toggle(self, cluster, agents):
+            self.asked.append((len(cluster.hosts), len(agents)))
+            self.status = "capture: capturing, 1 s (4 of 4 processes); C gives it up"
+            return "capturing 4 processes"
+
+        def ended(self):
+            news, self.news = self.news, []
+            return news
+
+    def test_it_begins_a_capture_whose_progress_and_result_are_shown(self):
+        capturer = self.Capturer()
+
+        async def act(stage):
+            await stage.press("C")
+            assert capturer.asked == [(builders.PROCESSES, builders.PROCESSES)]
+            await stage.paint()
+            assert "capturing, 1 s (4 of 4" in stage.line("facts")
+            capturer.status, capturer.news = "", [("captured 4 of 4 processes to run-captures", True)]
+            await stage.paint()
+            assert "capturing" not in stage.line("facts")
+            assert "run-captures" in " ".join(each.message for each in stage.app._notifications)
+
+        play(act, *builders.well(), ask=lambda *_: None, capturer=capturer)
+
+    def test_in_a_recording_nobody_can_be_asked(self):
+        async def act(stage):
+            await stage.press("C")
+            assert any("requests need a live run" in each.message for each in stage.app._notifications)
+
+        play(act, *builders.well())

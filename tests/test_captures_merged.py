@@ -95,13 +95,14 @@ class Read:
                         stack.append((event.track_uuid, name, at))
         assert not any(stacks.values()), "every slice has an end"
 
-    def on_devices(self):
-        """Slices below a device: name, device and duration."""
+    def on_devices(self, process=""):
+        """Slices below a device: name, device and duration; of processes whose name begins like this."""
         found = []
         for track, name, began, end in self.slices:
-            above = self.tracks.get(self.parents[track], "")
-            if above.startswith("device"):
-                found.append((name, above, end - began))
+            device = self.parents[track]
+            of_device = self.tracks.get(device, "").startswith("device")
+            if of_device and self.processes[self.parents[device]].startswith(process):
+                found.append((name, self.tracks[device], end - began))
         return found
 
 
