@@ -21,6 +21,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.capture import BUSY, OVER, UNHEARD_S, CaptureExchange, Progress
 from jaxtop_agent.profiler.capture import EXCESS, GROWTH, Capturing, packed
+from jaxtop_agent.profiler.load import Steps
 from jaxtop_agent.profiler.schedule import Schedule
 from jaxtop_agent.profiler.session import InUse, Taken
 from tests import builders
@@ -133,11 +134,15 @@ def agent(monkeypatch):
     """The agent's side of a capture, with what it counts."""
     monkeypatch.setattr(jaxprivate, "default_client", object)
     board = Board(builders.hello(0))
-    counted = SimpleNamespace(events=0, steps=0.0)
+    counted = SimpleNamespace(events=0, steps=0.0, functions=("step",))
     load = SimpleNamespace(recorder=lambda: lambda: counted.events)
+
+    def steps():
+        return None if counted.steps is None else Steps(counted.functions, counted.steps)
+
     schedule = Schedule()
     schedule.requested_at = lambda wanted, now: wanted or now
-    capturing = Capturing(board, load, schedule, lambda: counted.steps)
+    capturing = Capturing(board, load, schedule, steps)
 
     def take(sessions, ask=ASK):
         board.capture.answer(request("profile", ask))
@@ -169,6 +174,20 @@ class TestTaking:
             agent.take(sessions, wire.CaptureAsk(str(steps), 1000, 1 << 20, steps=3))
             assert sessions.ends.pop() is is_over
             agent.board.capture.answer(request("profile_end", wire.CaptureAsk(str(steps))))
+
+    def test_steps_count_from_when_they_are_known(self, agent):
+        agent.counted.steps = None
+        found = []
+
+        class Looking(Sessions):
+            def capture(self, seconds, is_over, stopping):
+                for steps, functions in ((None, "a"), (7, "a"), (10, "a"), (3, "b"), (6, "b"), (7, "b")):
+                    agent.counted.steps, agent.counted.functions = steps, (functions,)
+                    found.append(is_over())
+                return super().capture(seconds, is_over, stopping)
+
+        agent.take(Looking())
+        assert found == [False, False, False, False, False, True]
 
     def test_steps_that_were_not_counted_are_said(self, agent):
         state = agent.take(Sessions(seconds=1.0))

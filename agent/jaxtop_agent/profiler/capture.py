@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.profiler.load import Load
+    from jaxtop_agent.profiler.load import Load, Steps
     from jaxtop_agent.profiler.schedule import Schedule
     from jaxtop_agent.profiler.session import Sessions
 
@@ -43,7 +43,7 @@ class Capturing:
     """
 
     def __init__(
-        self, board: Board, load: Load, schedule: Schedule, steps: Callable[[], float | None]
+        self, board: Board, load: Load, schedule: Schedule, steps: Callable[[], Steps | None]
     ) -> None:
         self._board = board
         self._exchange = board.capture
@@ -107,13 +107,13 @@ class Capturing:
         size, grown_due = _resident(), 0.0
 
         def is_over() -> bool:
-            nonlocal grown_due
+            nonlocal before, grown_due
             if not self._is_wanted(asked):
                 return True
-            if wanted is not None and before is not None:
-                # One more than asked for, because the capture began within a step.
-                now = self._steps()
-                if now is not None and now - before >= wanted + 1:
+            if wanted is not None and (now := self._steps()) is not None:
+                if before is None or before.functions != now.functions:
+                    before = now  # what makes a step became known only now, or has changed
+                elif now.made - before.made >= wanted + 1:  # one more: it began within a step
                     return True
             if recorded() * EVENT_BYTES > ask.most_bytes:
                 self._text = "its trace has the largest size that was asked for"

@@ -36,6 +36,13 @@ class Expected(NamedTuple):
     fastest_s: float | None = None
 
 
+class Steps(NamedTuple):
+    """The functions of which a step consists, empty if the script reports its steps, and the steps so far."""
+
+    functions: tuple[str, ...]
+    made: float
+
+
 class Load:
     """An estimate from the launches of each program between two looks."""
 
@@ -107,16 +114,18 @@ class Load:
             for name, count in self._by_program().items()
         )
 
-    def steps(self, reported: int) -> float | None:
+    def steps(self, reported: int) -> Steps | None:
         """Return the number of steps: those that the script reported, or by its launches; None if unknown."""
         rhythm = self._board.rhythm
         if rhythm is None:
             return None
         if not rhythm.functions:
-            return reported
+            return Steps((), reported)
         counts = self._launches()
         launches = sum(counts.get(name, 0) for name in rhythm.functions)
-        return launches * 100 / rhythm.launches_centi if rhythm.launches_centi else None
+        if not rhythm.launches_centi:
+            return None
+        return Steps(rhythm.functions, launches * 100 / rhythm.launches_centi)
 
     def _by_program(self) -> dict[str, int]:
         found: dict[str, int] = {}

@@ -15,7 +15,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import Slices, wait
 from jaxtop_agent.profiler import operations, rows
 from jaxtop_agent.profiler.capture import Capturing
-from jaxtop_agent.profiler.load import NOT_READ, Expected, Load
+from jaxtop_agent.profiler.load import NOT_READ, Expected, Load, Steps
 from jaxtop_agent.profiler.schedule import (
     MOST_EVENTS_UNDER_GIL,
     OFF,
@@ -102,7 +102,7 @@ class Windows:
             board.can_capture = False
             raise
 
-    def _steps(self) -> float | None:
+    def _steps(self) -> Steps | None:
         return self._load.steps(0 if self._progress is None else self._progress.calls)
 
     def _turn(self) -> None:
