@@ -108,6 +108,22 @@ def test_programs_that_are_unloaded_take_their_collectives_with_them():
     assert wire.decode("inventory", found.raw).program == "b"
 
 
+def test_operations_of_programs_that_are_still_loaded_remain():
+    def shown(name, fingerprint, launches=1):
+        return frame(AGENT, wire.Operations(1, name, fingerprint, launches), NOW)
+
+    def programs(*names):
+        return frame(AGENT, wire.Programs(1, tuple(wire.Program(each, "f") for each in names)), NOW)
+
+    latest = kept(programs("a", "b"), shown("a", "f"), shown("a", None), shown("b", "f"), shown("a", "f", 2))
+    found = [wire.decode("operations", each.raw) for each in latest.frames(AGENT, ("operations",), NOW)]
+    assert [(each.program, each.fingerprint, each.launches) for each in found] == [
+        ("a", "f", 2), ("a", None, 1), ("b", "f", 1)
+    ]  # fmt: skip
+    latest.take(programs("a"))
+    assert len(latest.frames(AGENT, ("operations",), NOW)) == 2
+
+
 def test_what_is_held_is_bounded_and_what_it_cannot_renew_is_not_shown(monkeypatch):
     monkeypatch.setattr(latest_values, "MOST_BYTES_EACH", 1000)
     monkeypatch.setattr(latest_values, "MOST_AGENTS", 3)
@@ -135,7 +151,7 @@ def test_processes_that_left_are_forgotten_after_an_hour():
 
 def test_messages_that_cannot_be_read_are_not_passed_on():
     latest = Latest()
-    for kind in ("pulse", "arrays", "arrays_change", "inventory", "programs", "link"):
+    for kind in ("pulse", "arrays", "arrays_change", "inventory", "operations", "programs", "link"):
         assert not latest.take(wire.Frame(NOW, AGENT, kind, 1, b"\xc1"))
     assert latest.size == 0
 

@@ -261,6 +261,7 @@ class Latest:
         held.put("programs", frame)
         if not programs.rest:
             loaded = {(each.name, each.fingerprint) for each in programs.programs}
+            loaded |= {(name, None) for name, _ in loaded}  # windows may not tell programs of a name apart
             for key in [each for each in held.frames if isinstance(each, tuple) and each[:2] not in loaded]:
                 held.size -= len(held.frames.pop(key).raw)
 
