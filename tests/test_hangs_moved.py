@@ -95,6 +95,14 @@ class TestSlowRestore:
         text = "nothing launched by hosts 0–1 for 60 s; host 1 has read 2.9 GiB, the others 40.0 GiB; "
         assert named(run) == ([1], f"{text}it goes on at 50.0 MiB/s: slow, not stuck")
 
+    @pytest.mark.parametrize("way", ["read", "written", "received"])
+    def test_while_the_others_still_move_nobody_is_named(self, way):
+        run = Restoring(4)
+        run.restore(
+            {i: (50 << 20) if i else 5 << 20 for i in range(4)}, dict.fromkeys(range(4), 40 * GIB), way
+        )
+        assert named(run) == ([], "")
+
     def test_of_two_that_are_both_done_nobody_is_named(self):
         run = Restoring(2)
         run.restore(dict.fromkeys((0, 1), 4 * GIB), {0: 40 * GIB, 1: GIB})

@@ -44,8 +44,7 @@ class Stuck:
         if topology is None or not board.is_stuck or not board.is_watched:
             self._due, self._asked, self._same = 0.0, 0, (None, 0)
             return IDLE_S
-        asks_nccl = maker == "nvidia" or (maker is None and "NCCL_RAS_ADDR" in os.environ)
-        if maker != "tpu" and not (asks_nccl and topology.process_index == 0):
+        if maker != "tpu" and (maker != "nvidia" or topology.process_index != 0):
             return IDLE_S
         if time.monotonic() >= self._due:
             self._ask(topology, CORES if maker == "tpu" else NCCL)

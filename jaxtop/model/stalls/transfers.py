@@ -102,8 +102,10 @@ def _late(amounts: Sequence[_Amount]) -> list[_Amount]:
 
 
 def _is_idle(host: Host) -> bool:
-    used = host.pulse.host.process_cpu_permille
-    return used is not None and used < WAITS
+    """Return whether a process neither reads nor writes nor computes."""
+    used, lull = host.pulse.host.process_cpu_permille, host.pulse.lull
+    rates = () if lull is None else (lull.moved.read_per_s, lull.moved.written_per_s)
+    return used is not None and used < WAITS and all((each or 0) < MOVES for each in rates)
 
 
 def _witness(way: _Way, late: Sequence[_Amount], others: Collection[_Amount]) -> Witness:
