@@ -43,7 +43,7 @@ class Settings(NamedTuple):
 
     @property
     def sources(self) -> dict[str, str]:
-        """What viewers are told of ignored values, among the states of the sources."""
+        """Return the ignored values as the state of a source, which viewers receive."""
         return {SOURCE: f"ignored: {'; '.join(self.ignored)}"} if self.ignored else {}
 
 
@@ -67,7 +67,7 @@ def read(
         record=record or os.environ.get("JAXTOP_RECORD") or None,
         record_minutes=round(given.number("JAXTOP_RECORD_MINUTES", MINUTES, 0, MOST_MINUTES)),
         peak_flops=round(given.number("JAXTOP_PEAK_FLOPS", 0, 0, MOST_FLOPS)) or None,
-        # An unclear value forbids: a viewer that may too much does more harm than one that may too little.
+        # An unclear value forbids: too few rights do less harm than too many.
         read_only=given.flag("JAXTOP_READONLY", otherwise=bool(os.environ.get("JAXTOP_READONLY"))),
         ignored=tuple(given.ignored),  # the last field: those above add to it
     )
@@ -90,14 +90,16 @@ class _Given:
 
     def flag(self, variable: str, *, otherwise: bool) -> bool:
         word = os.environ.get(variable, "").strip().lower()
-        if word and word not in OFF + ON:
+        if word in OFF + ON:
+            return word in ON
+        if word:
             self._ignore(variable, word, "neither 1 nor 0", ON[0] if otherwise else OFF[0])
-        return word in ON if word in OFF + ON else otherwise
+        return otherwise
 
     def number(
         self, variable: str, usual: float, least: float, most: float, argument: str | None = None
     ) -> float:
-        """Return the number, moved into its bounds if there is a usual one; else the usual one."""
+        """Return the number. One outside its bounds is moved into them, or dropped if the usual is none."""
         name, value = self._value(variable, argument)
         if value is None or value == "":
             return usual
@@ -108,19 +110,20 @@ class _Given:
         if math.isnan(number):
             self._ignore(name, value, "not a number", f"{usual:g}" if usual else "none")
             return usual
-        used = min(max(number, least), most)
-        if used == number:
+        within = min(max(number, least), most)
+        if within == number:
             return number
-        used = used if usual else usual
-        self._ignore(name, value, f"not between {least:g} and {most:g}", f"{used:g}" if usual else "none")
-        return used
+        self._ignore(name, value, f"not between {least:g} and {most:g}", f"{within:g}" if usual else "none")
+        return within if usual else usual
 
     def policy(self, variable: str, argument: str) -> str:
         name, value = self._value(variable, argument)
         word = str(value or "").strip().lower()
-        if word and word not in POLICIES:
+        if word in POLICIES:
+            return word
+        if word:
             self._ignore(name, value, f"not one of {', '.join(POLICIES)}", POLICIES[0])
-        return word if word in POLICIES else POLICIES[0]
+        return POLICIES[0]
 
     def _value(self, variable: str, argument: str | None) -> tuple[str, Any]:
         """Return the value of the argument, else of the variable, with the name to call it by."""
