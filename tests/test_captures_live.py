@@ -17,6 +17,7 @@ import pytest
 from tests.support import (
     JAXTOP,
     PYTHON,
+    SOAK,
     environment,
     eventually,
     free_port,
@@ -296,6 +297,7 @@ while not os.path.exists("stop"):
 """
 
 
+@pytest.mark.skipif(not SOAK, reason="quarter of a minute; `make soak` runs it, others check the bounds")
 def test_a_limit_of_size_ends_a_capture_and_is_said(tmp_path):
     path = write(tmp_path, REDUCING)
     with jax_run(path, 2, 2, cwd=tmp_path, stderr=PIPE):
