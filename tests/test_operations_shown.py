@@ -6,10 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.devbench.roofline import rates_of
+from jaxtop.devbench.roofline import DATA_SHEET, rates_of
 from jaxtop.export import to_document
 from jaxtop.model import Cluster, keyframe, programs
 from jaxtop.model.operations import IDLE, Rates, Roof, program_time, program_times, roof
+from jaxtop.model.peaks import SET_BY_OWNER
 from jaxtop.wire import Operation, Operations
 from jaxtop.wire.probing import Measured
 from tests.builders import hello
@@ -188,6 +189,8 @@ def test_rates_are_published_ones_without_a_probe():
     gpu = host.but(hello=wire.Hello(**{**_fields(host.hello), "devices": (device,)}))
     assert rates_of(gpu, None)[:2] == (989e12, 3.35e12)
     assert rates_of(host.but(hello=None), None) == Rates()
+    told = gpu.but(hello=wire.Hello(**{**_fields(gpu.hello), "peak_flops": 10**12}))
+    assert rates_of(told, None) == Rates(1e12, 3.35e12, SET_BY_OWNER, DATA_SHEET)
 
 
 def _fields(struct):

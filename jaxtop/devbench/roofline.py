@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from jaxtop.devbench.shown import probed_device
 from jaxtop.model.operations import Rates
-from jaxtop.model.peaks import peak_of
+from jaxtop.model.peaks import SET_BY_OWNER, peak_of
 
 if TYPE_CHECKING:
     from jaxtop.devbench.shown import Probe
     from jaxtop.model.host import Host
 
-PROBED = "probed"
+PROBED, DATA_SHEET = "probed", "the maker's data sheet"
 
 
 def rates_of(host: Host, probe: Probe | None) -> Rates:
@@ -33,7 +33,10 @@ def rates_of(host: Host, probe: Probe | None) -> Rates:
     flops = [rate for each in probed if (rate := each.rate("matrix_flops_per_s"))]
     touched = [rate for each in probed if (rate := each.rate("memory_bytes_per_s"))]
     peak = peak_of(hello, hello.devices[0])
-    rates = Rates() if peak is None else Rates(peak.flops, peak.bytes, peak.source, peak.source)
+    rates = Rates()
+    if peak is not None:
+        of_memory = DATA_SHEET if peak.source == SET_BY_OWNER else peak.source
+        rates = Rates(peak.flops, peak.bytes, peak.source, of_memory if peak.bytes else "")
     if flops:
         rates = rates._replace(flops=median(flops), flops_source=PROBED)
     if touched:

@@ -21,7 +21,7 @@ AMD = "AMD's data sheet, dense bfloat16"
 class Peak(NamedTuple):
     """Operations a second that a device can do, the source of the figure, and its memory's bytes a second.
 
-    The bytes are the vendor's figure too; None where it gives none, or the owner set the operations.
+    The bytes are always the vendor's figure; None where it gives none.
     """
 
     flops: float
@@ -81,8 +81,13 @@ _TWO_CORES = re.compile(r"TPU ?(7x|v7x|v3|v2)", re.IGNORECASE)
 
 def peak_of(hello: Hello, device: Device) -> Peak | None:
     """Return the peak of a device; None if unknown. A value that the run's owner sets overrides the table."""
-    if hello.peak_flops is not None:
-        return Peak(hello.peak_flops, SET_BY_OWNER)
+    published = _published(hello, device)
+    if hello.peak_flops is None:
+        return published
+    return Peak(hello.peak_flops, SET_BY_OWNER, None if published is None else published.bytes)
+
+
+def _published(hello: Hello, device: Device) -> Peak | None:
     if _INSTANCE.search(device.kind):
         return None
     for pattern, tera, giga, source in _KINDS:

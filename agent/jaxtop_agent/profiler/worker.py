@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 SOURCE = "collectives"
 IDLE_S = 3600.0
-# Names of operations make a window more expensive, so that not each one has them: one a minute, and sooner if
-# the last window held a program whose operations were never read.
+# Names of operations make a window more expensive, so only some windows have them: one a minute, and sooner
+# if the last window held a program whose operations were never read.
 OPERATIONS_EVERY_S, NEW_OPERATIONS_EVERY_S = 60.0, 8.0
 # The windows kept for new viewers: as many as a first verdict needs.
 WINDOWS_FOR_NEW_VIEWERS = 4
