@@ -16,6 +16,7 @@ _COMMENT = re.compile(r"/\*[^*]*\*/")
 _LAST_NAME = re.compile(r"%?([\w.\-]+)\s*$")
 _METADATA = re.compile(r'\bmetadata=\{((?:[^"}]++|"[^"\\]*(?:\\.[^"\\]*)*")*+)\}')
 _OP_NAME = re.compile(r'\bop_name="([^"\\]*(?:\\.[^"\\]*)*)"')
+_ESCAPED = re.compile(r"\\(['\"\\])")
 _PLACE = re.compile(r'\bsource_file="([^"\\]*(?:\\.[^"\\]*)*)" source_line=(\d{1,9})\b')
 _FRAME = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
 _TRIPS = re.compile(r'known_trip_count\\?":\s*\{\\?"n\\?":\s*\\?"(\d{1,18})\\?"')
@@ -67,7 +68,7 @@ class Instruction(NamedTuple):
     def name_stack(self) -> str:
         """The path that JAX recorded: the functions and name scopes around the operation, then its name."""
         match = _OP_NAME.search(self.metadata)
-        return match[1] if match else ""
+        return _ESCAPED.sub(r"\1", match[1]) if match else ""
 
     @property
     def states_line(self) -> bool:
