@@ -83,7 +83,7 @@ class TestFrames:
         by = operation('metadata={op_name="f(a={x}, \\"source_line=3\\")/g" stack_frame_id=1}')
         assert Frames(HEADER).line(by) == "train.py:12"
         assert by.name_stack == 'f(a={x}, "source_line=3")/g'
-        argument = operation('metadata={op_name="params[\\'w\\']"}')  # as the compiler writes quotes
+        argument = operation(r"""metadata={op_name="params[\'w\']"}""")  # as the compiler writes quotes
         assert argument.name_stack == "params['w']"
 
 
