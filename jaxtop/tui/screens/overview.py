@@ -125,7 +125,7 @@ class OverviewView(TableView):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open"),
-        Binding("i", "explain", "Explain"),
+        Binding("i", "explain", "Why"),
         Binding("x", "mute", "Mute this finding", show=False),
         Binding("escape", "close_explanation", "Back", show=False),
     ]

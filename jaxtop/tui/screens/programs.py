@@ -101,7 +101,7 @@ def _hosts_colour(row: ProgramRow, palette: Palette) -> str | None:
 
 
 def _name() -> Column[ProgramRow]:
-    named = words("program", "program", 18, lambda row: row.name, _name_colour, flexible=True)
+    named = words("program", "program", 24, lambda row: row.name, _name_colour, flexible=True)
     return replace(named, read=lambda row: row.view.program.name, form=None)
 
 
@@ -123,13 +123,13 @@ COLUMNS: tuple[Column[ProgramRow], ...] = (
     figure("headroom", "headroom", 8, lambda row: row.view.headroom_bytes, text.size, style=_headroom_colour),
     _bounded("flops", "flops", lambda row: row.view.program.flops, text.amount),
     figure("compiled", "compile", 7, lambda row: row.view.compile_ms, text.duration),
-    figure("lost", "lost", 6, lambda row: row.view.lost_ms, text.duration),
-    words("why", "why again", 18, lambda row: row.why, flexible=True),
     figure("arguments", "args", 6, lambda row: row.view.program.argument_bytes, text.size),
     figure("outputs", "outs", 6, lambda row: row.view.program.output_bytes, text.size),
     figure("temporaries", "temps", 6, lambda row: row.view.program.temp_bytes, text.size),
     _bounded("accessed", "bytes", lambda row: row.view.program.accessed_bytes, text.size),
     figure("hosts", "hosts", 5, lambda row: len(row.view.agents), text.number, style=_hosts_colour),
+    figure("lost", "lost", 6, lambda row: row.view.lost_ms, text.duration),
+    words("why", "why again", 18, lambda row: row.why, flexible=True),
     ordinal("devices", "dev", 5, lambda row: row.view.program.devices),
     words("fingerprint", "print", FINGERPRINT, lambda row: row.fingerprint),
     words("created", "compiled at", 16, lambda row: row.view.program.created, flexible=True),
@@ -199,7 +199,7 @@ class ProgramsView(TableView):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("z", "operations", "Its operations"),
+        Binding("z", "operations", "Operations"),
         Binding("B", "buffers", "Buffers"),
     ]
 
