@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 import time
 import zlib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from jaxtop import cli, wire
+from jaxtop.cli import app_capturer
+from jaxtop.cli.app_capturer import AppCapturer
 from jaxtop.cli.capture import begun
 from jaxtop.cli.errors import UserError
+from jaxtop.model import Cluster
 from jaxtop.sources import capturing
 from jaxtop.sources.capturing import OLD_RELAY, Capture, Wish
 from jaxtop.wire.captures import FAILED, OPEN, PACKING, PART_BYTES, READY, STOPPING, WAITING
@@ -362,6 +367,26 @@ class TestFetching:
         job.advance(SimpleNamespace(request=lambda *_: None))
         assert member.text == why
 
+    @pytest.mark.parametrize(
+        ("phase", "why"),
+        [
+            (WAITING, "did not begin: its profiler thread is busy"),
+            (OPEN, "was still capturing after 601 s"),
+            (STOPPING, "the profiler did not stop within 600 s"),
+            (PACKING, "was still packing after 601 s"),
+            ("a new phase", "was still a new phase after 601 s"),
+            (READY, "sent no part of its trace for 601 s"),
+        ],
+    )
+    def test_every_phase_is_bounded_also_of_a_process_that_answers(self, monkeypatch, phase, why):
+        job = Capture(["a"], Wish(1.0, 1 << 20), lambda _: File(), time.time())
+        began = time.monotonic()
+        member = job.members["a"]
+        member.phase, member.since, member.heard, member.is_asked = phase, began, began + 600, True
+        monkeypatch.setattr(time, "monotonic", lambda: began + 601)
+        job.advance(SimpleNamespace(request=lambda *_: None))
+        assert member.text == why
+
     def test_what_is_given_up_is_ended_everywhere(self):
         processes = {"a": Process(phases=[OPEN] * 1000), "b": Process(phases=[STOPPING] * 1000)}
         job = Capture(processes, Wish(1.0, 1 << 20), lambda _: File(), time.time())
@@ -385,6 +410,7 @@ class TestFetching:
         ["--hosts", "3-1"],
         ["--max-size", "1"],
         ["--max-size", "2G"],
+        ["--max-size", "1001M"],
         ["127.0.0.1:1"],
         ["no-such-run"],
         [],
@@ -432,6 +458,32 @@ class TestTheKey:
             assert "run-captures" in " ".join(each.message for each in stage.app._notifications)
 
         play(act, *builders.well(), ask=lambda *_: None, capturer=capturer)
+
+    def test_of_two_runs_none_is_taken(self):
+        cluster = Cluster()
+        for frame in builders.well(processes=2):
+            cluster.feed(frame)
+        agents = [builders.agent_id(index) for index in range(2)]
+        one = cluster.hosts[agents[1]]
+        cluster.hosts = {**cluster.hosts, agents[1]: replace(one, run="b")}
+        begun = []
+        said = AppCapturer(begun.append).toggle(cluster, agents)
+        assert said.startswith("2 runs are shown") and not begun
+
+    def test_leaving_the_app_during_a_merge_is_announced(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(app_capturer, "QUIET_S", 0.0)
+        cluster, go_on, jobs = Cluster(), threading.Event(), []
+        for frame in builders.well(processes=1):
+            cluster.feed(frame)
+        capturer = AppCapturer(jobs.append)
+        monkeypatch.setattr(capturer, "_finish", lambda *_: go_on.wait(30))
+        capturer.toggle(cluster, [builders.agent_id(0)])
+        jobs[0].give_up()
+        threading.Timer(0.3, go_on.set).start()
+        capturer.close()
+        out, err = capsys.readouterr()
+        assert not out and err.startswith("jaxtop: merging the capture in ") and err.count("\n") == 1
 
     def test_in_a_recording_nobody_can_be_asked(self):
         async def act(stage):

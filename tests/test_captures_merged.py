@@ -7,9 +7,11 @@ import json
 import stat
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import jax
+import msgspec
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
@@ -17,13 +19,14 @@ from jaxtop import traces, wire
 from jaxtop.export.captures import perfetto
 from jaxtop.export.captures.clocks import Aligned, Machine, aligned
 from jaxtop.export.captures.comparison import compared
-from jaxtop.export.captures.finish import Taken, finish, known
-from jaxtop.export.captures.folder import CaptureFolder
-from jaxtop.export.captures.merged import Durations, TracedHost, lanes, merge
+from jaxtop.export.captures.finish import Known, Taken, clocks, finish, known
+from jaxtop.export.captures.folder import CaptureFolder, file_name, file_names
+from jaxtop.export.captures.lanes import MOST_LANES, lanes
+from jaxtop.export.captures.merged import Durations, Merged, TracedHost, merge
 from jaxtop.export.captures.perfetto import Slice
 from jaxtop.export.captures.xspace import Trace
 from jaxtop.model import Cluster
-from jaxtop.protobuf import Malformed, number_field
+from jaxtop.protobuf import Malformed, bytes_field, number_field, text_field
 from tests import builders, made_runs, made_windows
 from tests.xspace import Event, plane, space
 
@@ -207,6 +210,11 @@ class TestClocks:
         assert [each.shift_ns for each in found] == [0, 33, 400, -70]
         assert [each.shared for each in found] == [0, 0, 3, 2]
 
+    def test_without_collectives_machines_are_placed_by_their_distance_from_the_first(self):
+        """Both are 5 s behind process 0, which is not captured: they agree with each other."""
+        found = aligned([Machine({}, 5_000), Machine({}, 5_000), Machine({}, 2_000)])
+        assert [each.shift_ns for each in found] == [0, 0, -3_000]
+
     def test_one_odd_collective_does_not_shift_a_machine(self):
         one = {self.instance(i): 1000 * i for i in range(9)}
         two = {key: end + 50 for key, end in one.items()} | {self.instance(4): 999_999}
@@ -255,17 +263,19 @@ class TestLanes:
     def test_slices_that_overlap_are_on_tracks_of_their_own(self):
         inside, overlapping, after = Slice(2, 5, "in"), Slice(8, 12, "over"), Slice(10, 11, "after")
         outer, instant = Slice(0, 10, "out"), Slice(12, None, "now")
-        assert lanes([overlapping, instant, inside, after, outer]) == [
-            [outer, inside, after, instant],
-            [overlapping],
-        ]
+        found = [[outer, inside, after, instant], [overlapping]]
+        assert lanes([overlapping, instant, inside, after, outer]) == (found, 0)
+
+    def test_events_that_cross_too_many_others_are_left_out_and_counted(self):
+        found, crossing = lanes(Slice(start, start + 1000, "x") for start in range(200))
+        assert len(found) == MOST_LANES and crossing == 200 - MOST_LANES
 
     def test_what_begins_when_another_ends_is_after_it(self):
         file = io.BytesIO()
         sequence = perfetto.Sequence(file, 1)
         file.write(perfetto.header(1, 0))
         slices = [Slice(0, 5, "a"), Slice(5, 5, "b"), Slice(5, 9, "c")]
-        (lane,) = lanes(slices)
+        ((lane,), _) = lanes(slices)
         sequence.slices(sequence.track(0, "x"), lane)
         trace = perfetto_trace_pb2.Trace()
         trace.ParseFromString(file.getvalue())
@@ -274,6 +284,22 @@ class TestLanes:
             ("b", 5, 5),
             ("c", 5, 9),
         ]
+
+
+class TestTheClocksInWords:
+    def words(self, *placed):
+        hosts = [traced(i, path("0.10.2", 0), machine=str(i)) for i in range(len(placed))]
+        return clocks(hosts, Merged([*placed], Durations({}, {}), []))
+
+    def test_the_distance_is_called_a_median_and_a_clock_alone_is_named(self):
+        assert self.words(Aligned(0), Aligned(-50, 9, 41_000)) == (
+            "aligned by 9 shared collectives: their ends are a median of 41 µs apart"
+        )
+        assert self.words(Aligned(0), Aligned(5)) == (
+            "no shared collective for 1 of 2 machines: placed by clock alone"
+        )
+        several = self.words(Aligned(0), Aligned(1, 2, 3000), Aligned(1, 2, 41_000))
+        assert "a median of up to 41 µs" in several
 
 
 class TestTheComparison:
@@ -356,3 +382,44 @@ class TestTheFolder:
         result = finish(folder, about, [Taken(agent, True)], began_ms=5, progress=lambda _: None)
         assert result.why_not_merged.startswith("a trace cannot be read") and not folder.perfetto.exists()
         assert result.traces[0].exists()
+
+    @pytest.mark.parametrize(
+        "raw",
+        [
+            # A double of two bytes, which are the last of the trace.
+            bytes_field(1, text_field(2, "Task Environment") + bytes_field(6, b"\x11ab")),
+            space(plane("/device:GPU:" + "1" * 5000, {"Stream #1": [Event("x", 1, 2, {})]})),
+            space(plane("/device:TPU:0", {"XLA Modules": [Event("jit_f(1)", 1, 2, {"run_id": "many"})]})),
+        ],
+        ids=["double", "number", "run"],
+    )
+    def test_a_trace_with_odd_values_is_kept_and_said_in_one_line(self, tmp_path, raw):
+        (agent,), about = run(1)
+        host = about.hosts[agent]
+        hello = msgspec.structs.replace(host.hello, platform="tpu")
+        about = Known({agent: replace(host, hello=hello)})
+        folder = CaptureFolder(tmp_path / "captures")
+        with folder.draft(about.file_name(agent)) as file:
+            file.write(raw)
+        result = finish(folder, about, [Taken(agent, True)], began_ms=5, progress=lambda _: None)
+        assert result.why_not_merged.startswith("a trace cannot be read: ")
+        assert "\n" not in result.why_not_merged and len(result.why_not_merged) < 200
+        assert json.loads(folder.summary.read_text())["not_merged"] == [result.why_not_merged]
+
+    def test_a_host_that_the_merged_trace_lacks_is_a_note(self, tmp_path, monkeypatch):
+        agents, about = run(2)
+        folder = CaptureFolder(tmp_path / "captures")
+        for agent, raw in zip(agents, (path("0.10.2", 0).read_bytes(), space()), strict=True):
+            with folder.draft(about.file_name(agent)) as file:
+                file.write(raw)
+        monkeypatch.setattr("jaxtop.export.captures.merged.MOST_EVENTS", 50)
+        taken = [Taken(agent, True) for agent in agents]
+        result = finish(folder, about, taken, began_ms=5, progress=lambda _: None)
+        label = about.hosts[agents[0]].label
+        assert result.notes == [f"not in the merged trace, because of too many events: {label}"]
+
+    def test_processes_of_one_name_and_index_have_files_of_their_own(self):
+        host = run(1)[1].hosts[builders.agent_id(0)]
+        names = file_names({"a": host, "b": host, "c": host})
+        assert len({*names.values()}) == 3 and names["a"] == file_name(host)
+        assert all(each.endswith(".xplane.pb") for each in names.values())

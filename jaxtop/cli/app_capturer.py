@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.cli.capture import SIZE, begun, default_folder, wish_of
 from jaxtop.cli.capture_result import bar, failures, finished
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.words import legible
 from jaxtop.clock import steady
 from jaxtop.export.captures.finish import known
+from jaxtop.model.host import run_of
 from jaxtop.sources.captured import doing
 from jaxtop.sources.capturing import Capture
 from jaxtop.tui.core.text import size
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 MOST = 8
 # The merging thread rests between events, so that keys stay quick. When the app ends, processes are told.
 REST_S, FAREWELL_S = 0.002, 2.0
+# A merge that takes longer when the app ends is announced.
+QUIET_S = 0.3
 
 
 class _Taking(NamedTuple):
@@ -68,9 +73,13 @@ class AppCapturer:
         if self._taking is not None:
             self._taking.job.stop()
             return "giving up the capture"
-        among = sorted(agents, key=lambda agent: cluster.hosts[agent].process_index or 0)[:MOST]
-        if not among:
+        agents = [agent for agent in agents if cluster.hosts[agent].hello is not None]
+        if not agents:
             return "no live process to ask"
+        runs = len({run_of(cluster.hosts[agent]) for agent in agents})
+        if runs > 1:
+            return f"{runs} runs are shown, a capture is of one: `jaxtop capture RUN` takes it"
+        among = sorted(agents, key=lambda agent: cluster.hosts[agent].process_index or 0)[:MOST]
         try:
             folder = begun(default_folder([cluster.hosts[agent] for agent in among]))
         except UserError as error:
@@ -109,7 +118,12 @@ class AppCapturer:
     def close(self) -> None:
         """Wait until the files of a capture are written, or removed if it was given up."""
         self.ended()
-        if self._finishing is not None:
+        if self._finishing is None or self._taking is None:
+            return
+        self._finishing.join(QUIET_S)
+        if self._finishing.is_alive():
+            root = legible(str(self._taking.folder.root))
+            print(f"jaxtop: merging the capture in {root}, this may take minutes", file=sys.stderr)
             self._finishing.join()
 
     def _finish(self, job: Capture, folder: CaptureFolder, about: Known) -> None:
@@ -123,7 +137,7 @@ class AppCapturer:
             return
         failed = failures(about, job)
         many = f"captured {len(job.complete)} of {len(job.members)} processes to {result.folder.root}"
-        self._ended.append(("; ".join([many, *failed]), not failed))
+        self._ended.append(("; ".join([many, *failed, *result.notes]), not failed))
 
     def _note_share(self, share: float) -> None:
         self._share = share

@@ -17,7 +17,7 @@ from jaxtop.cli.output import ProgressLine
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.words import amount, legible, number, size
 from jaxtop.clock import steady
-from jaxtop.wire.captures import LONGEST_MS, MOST_BYTES
+from jaxtop.wire.captures import LONGEST_MS
 
 if TYPE_CHECKING:
     from jaxtop.export.captures.finish import Known, Result
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SOME_FAILED = 1
 STEPS, MOST_STEPS_S = 5, 60.0
-SIZE, LEAST_SIZE = 32_000_000, 1_000_000
+SIZE, LEAST_SIZE, MOST_SIZE = 32_000_000, 1_000_000, 1_000_000_000
 # More processes at once are a mistake more often than a wish: the traces have some megabytes each.
 MOST_PROCESSES = 256
 POLL_S, PROGRESS_S = 0.05, 0.2
@@ -77,8 +77,8 @@ def _indexes(text: str) -> list[int]:
 
 def _size(text: str) -> int:
     count = amount(text, LEAST_SIZE)
-    if count > MOST_BYTES:
-        raise argparse.ArgumentTypeError(f"{text} is more than {size(MOST_BYTES)}")
+    if count > MOST_SIZE:
+        raise argparse.ArgumentTypeError(f"{text} is more than {size(MOST_SIZE)}")
     return count
 
 

@@ -79,6 +79,7 @@ def summary(job: Capture, result: Result) -> list[str]:
         lines.append(f"  Perfetto  {result.folder.perfetto}  (open it in ui.perfetto.dev)")
         lines.append(f"  clocks    {result.clocks}")
     lines += [f"  {line}" for line in _beside(result.compared)]
+    lines += [f"  note      {note}" for note in result.notes]
     notes = Counter(each.text for each in complete if each.text)
     lines += [f"  note      {note} ({count} of {len(complete)} processes)" for note, count in notes.items()]
     return lines
@@ -89,12 +90,12 @@ def _beside(rows: list[Compared]) -> list[str]:
     shown = [each for each in rows if each.op is None][:SHOWN]
     shown += [each for each in rows if each.op is not None][:SHOWN]
     if not any(each.factor for each in shown):
-        return ["slowdown  n/a: there is no short window of the same programs to compare with"]
+        return ["windows   n/a: there is no short window of the same programs to compare with"]
     lines = []
     for each in shown:
         name = each.program if each.op is None else f"{each.op} of {each.program}"
         short = "n/a"
         if each.factor is not None and each.window_us is not None:
             short = f"{each.window_us / 1000:.3g} ms in short windows: {each.factor:.2f} times as long"
-        lines.append(f"slowdown  {name}: {each.capture_us / 1000:.3g} ms here, {short}")
+        lines.append(f"windows   {name}: {each.capture_us / 1000:.3g} ms here, {short}")
     return lines

@@ -25,6 +25,8 @@ TAKES_WITHIN_S = 10.0
 # How late the profiler may be in a process that has taken the request, and how long it may take to stop: with
 # some drivers of GPUs that takes minutes.
 LATE_S, STOPS_WITHIN_S = 30.0, 600.0
+# How long it may pack its trace, send no part of it, or be in a phase that this version does not know.
+GOES_ON_WITHIN_S = 600.0
 # A process that says nothing for this time, or sends nothing, is given up.
 SILENT_S = 60.0
 # One that was heard within this time is able to say how far it is.
@@ -147,6 +149,10 @@ class Capture:
             self._fail(member, f"said nothing for {silent:.0f} s")
         elif member.phase == WAITING and lasted > begins + LATE_S:
             self._fail(member, "did not begin: its profiler thread is busy")
+        elif member.phase == READY and lasted > GOES_ON_WITHIN_S:
+            self._fail(member, f"sent no part of its trace for {lasted:.0f} s")
+        elif member.phase not in {WAITING, READY} and lasted > GOES_ON_WITHIN_S:
+            self._fail(member, f"was still {member.phase} after {lasted:.0f} s")
 
     def _ask_how_far(self, source: Source, member: Member) -> None:
         what = "profile_part" if member.phase else "profile"
@@ -201,6 +207,7 @@ class Capture:
                 member.missed(part)
             elif self._take(member, reply):
                 assert reply.capture is not None
+                member.since = time.monotonic()
                 if why := member.store(part, reply.capture.data, self._open_sink):
                     self._fail(member, why)
                 elif member.is_complete:

@@ -13,7 +13,7 @@ Instance = tuple[str, int, str, int, int]
 
 
 class Machine(NamedTuple):
-    """A machine: when collectives ended on it by its clock, and what is known of that clock without them."""
+    """A machine: when collectives ended on it by its clock, and how far process 0's clock is ahead of it."""
 
     ends: Mapping[Instance, int]
     shift_ns: int = 0
@@ -40,7 +40,7 @@ def aligned(machines: Sequence[Machine]) -> list[Aligned]:
     known: dict[Instance, list[int]] = {}
     while len(found) < len(machines):
         number, common = _next(machines, found, known)
-        place = Aligned(0 if not found else machines[number].shift_ns)
+        place = Aligned(machines[number].shift_ns - machines[0].shift_ns)
         if common:
             ends = machines[number].ends
             apart = [median(known[each]) - ends[each] for each in common]

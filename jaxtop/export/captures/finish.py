@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import private
 from jaxtop.export.captures.comparison import Compared, compared
-from jaxtop.export.captures.folder import CaptureFolder, file_name
+from jaxtop.export.captures.folder import CaptureFolder, file_names
+from jaxtop.export.captures.lanes import MOST_LANES
 from jaxtop.export.captures.merged import Merged, TracedHost, merge
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.host import run_of
+from jaxtop.names import legible, shorten
 from jaxtop.protobuf import Malformed
 from jaxtop.traces import Wanted
 from jaxtop.traces.parts import no_pause
@@ -27,6 +31,11 @@ if TYPE_CHECKING:
 SCHEMA = 1
 # The settings of the profiler, as the summary names them. See the agent's `jaxprivate/profiler.py`.
 OPTIONS = {"python_tracer": False, "host_tracer_level": 2, "programs": True}
+# What an odd trace raises in the readers.
+UNREADABLE = (Malformed, ValueError, TypeError, OverflowError, struct.error)
+LONGEST_REASON = 120
+# The hosts that a note names.
+NAMED = 5
 Groups = tuple[tuple[int, ...], ...]
 
 
@@ -52,7 +61,11 @@ class Known:
         return [host.window for host in self.hosts.values() if host.window.launches]
 
     def file_name(self, agent: str) -> str:
-        return file_name(self.hosts[agent])
+        return self._file_names[agent]
+
+    @cached_property
+    def _file_names(self) -> dict[str, str]:
+        return file_names(self.hosts)
 
 
 def known(cluster: Cluster, agents: Sequence[str]) -> Known:
@@ -70,13 +83,17 @@ def known(cluster: Cluster, agents: Sequence[str]) -> Known:
 
 
 class Result(NamedTuple):
-    """The files of a capture and what they show. `why_not_merged` is empty if there is a merged trace."""
+    """The files of a capture and what they show. `why_not_merged` is empty if there is a merged trace.
+
+    `notes` say what a merged trace lacks.
+    """
 
     folder: CaptureFolder
     traces: list[Path]
     compared: list[Compared]
     clocks: str
     why_not_merged: str = ""
+    notes: Sequence[str] = ()
 
 
 def finish(
@@ -97,8 +114,8 @@ def finish(
     try:
         with os.fdopen(private.create(folder.perfetto), "wb") as file:
             merged = merge(hosts, lambda program, op: known.groups.get((program, op)), file, progress, pause)
-    except Malformed as error:
-        why_not = f"a trace cannot be read: {error}"
+    except UNREADABLE as error:
+        why_not = f"a trace cannot be read: {shorten(legible(str(error)), LONGEST_REASON)}"
     if merged is not None and len(merged.too_large) == len(hosts):
         why_not = "the traces have too many events"
     if why_not:
@@ -110,12 +127,27 @@ def finish(
         "options": OPTIONS,
         "hosts": [_host(known.hosts[each.agent], each, paths, merged) for each in taken],
         "not_merged": [why_not] if merged is None else merged.too_large,
+        "crossing_events": None if merged is None else merged.crossing,
         "durations": [_row(each) for each in rows],
     }
     with os.fdopen(private.create(folder.summary), "w", encoding="utf-8") as text:
         json.dump(document, text, indent=1)
         text.write("\n")
-    return Result(folder, [*paths.values()], rows, "" if merged is None else clocks(hosts, merged), why_not)
+    said = "" if merged is None else clocks(hosts, merged)
+    notes = [] if merged is None or why_not else _notes(merged)
+    return Result(folder, [*paths.values()], rows, said, why_not, notes)
+
+
+def _notes(merged: Merged) -> list[str]:
+    """Return what the merged trace lacks, one line each."""
+    notes = []
+    if merged.too_large:
+        rest = len(merged.too_large) - NAMED
+        names = ", ".join(merged.too_large[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+        notes.append(f"not in the merged trace, because of too many events: {names}")
+    if merged.crossing:
+        notes.append(f"not in the merged trace: {merged.crossing} events that cross {MOST_LANES} others")
+    return notes
 
 
 def _traced(host: Host, path: Path) -> TracedHost:
@@ -150,9 +182,13 @@ def clocks(hosts: Sequence[TracedHost], merged: Merged) -> str:
     words = []
     if apart is not None:
         shared = sum(each.shared for each in others)
-        words.append(f"aligned by {shared} shared collectives, which end within {apart / 1000:.0f} µs")
+        most = "up to " if len(others) - blind > 1 else ""
+        words.append(
+            f"aligned by {shared} shared collectives: "
+            f"their ends are a median of {most}{apart / 1000:.0f} µs apart"
+        )
     if blind:
-        words.append(f"{blind} of {len(machines)} machines share no collective: as their clocks say")
+        words.append(f"no shared collective for {blind} of {len(machines)} machines: placed by clock alone")
     return "; ".join(words)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from jaxtop import private
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
     from typing import BinaryIO
 
@@ -24,6 +25,21 @@ def file_name(host: Host) -> str:
     """Return the name of a host's trace: XProf shows what comes before the ending."""
     name = _UNSAFE.sub("-", host.hostname or "host").strip("-.")[:100] or "host"
     return f"{name}_{0 if host.process_index is None else host.process_index}{_TRACE}"
+
+
+def file_names(hosts: Mapping[str, Host]) -> dict[str, str]:
+    """Return the names of the traces of hosts; those that would be equal get a number."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for agent, host in hosts.items():
+        name, number = file_name(host), 1
+        stem = name.removesuffix(_TRACE)
+        while name in taken:
+            number += 1
+            name = f"{stem}-{number}{_TRACE}"
+        taken.add(name)
+        found[agent] = name
+    return found
 
 
 class CaptureFolder:

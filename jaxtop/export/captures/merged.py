@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop import traces
 from jaxtop.export.captures import perfetto
 from jaxtop.export.captures.clocks import Aligned, Instance, Machine, aligned
+from jaxtop.export.captures.lanes import lanes
 from jaxtop.export.captures.perfetto import Slice
 from jaxtop.export.captures.xspace import Trace
 from jaxtop.traces.parts import breathing, no_pause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
@@ -62,11 +63,16 @@ class Durations(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """What was merged: the hosts on one time line, their durations, and the labels of what was left out."""
+    """What was merged: the hosts on one time line, their durations, and what was left out.
+
+    `too_large` has the labels of the hosts with too many events, `crossing` the number of events of other
+    hosts that fit no track.
+    """
 
     clocks: list[Aligned]
     durations: Durations
     too_large: list[str]
+    crossing: int = 0
 
 
 def merge(
@@ -81,6 +87,7 @@ def merge(
     began: list[int] = []
     machines: dict[str, Machine] = {}
     too_large: list[str] = []
+    crossing = 0
     with tempfile.TemporaryFile() as body:
         places = []
         for number, host in enumerate(hosts):
@@ -94,7 +101,9 @@ def merge(
             _note(found, seen)
             start = body.tell()
             if not seen.is_too_large:
-                _Host(perfetto.Sequence(body, number + 1), host, instances, pause).write(trace, number)
+                writer = _Host(perfetto.Sequence(body, number + 1), host, instances, pause)
+                writer.write(trace, number)
+                crossing += writer.crossing
             places.append((start, body.tell()))
             began.append(trace.started_ns)
             ends = _ends(instances, trace.started_ns)
@@ -108,7 +117,7 @@ def merge(
             file.write(perfetto.header(number + 1, began[number] + clocks[number].shift_ns))
             body.seek(start)
             _copy(body, file, end - start)
-    return Merged(clocks, found, too_large)
+    return Merged(clocks, found, too_large, crossing)
 
 
 def _copy(source: BinaryIO, file: BinaryIO, count: int) -> None:
@@ -196,6 +205,7 @@ class _Host:
         self._instances = instances
         # Whether events of a name are operations of a device, on the threads of the host.
         self._are_operations: dict[str, bool] = {}
+        self.crossing = 0
 
     def write(self, trace: Trace, number: int) -> None:
         process = self._sequence.process(number + 1, self._host.label)
@@ -220,7 +230,9 @@ class _Host:
                 self._tracks(process, name, slices, len(on_devices))
 
     def _tracks(self, parent: int, name: str, slices: list[Slice], rank: int = 0) -> None:
-        for lane in lanes(slices):
+        found, crossing = lanes(slices)
+        self.crossing += crossing
+        for lane in found:
             self._sequence.slices(self._sequence.track(parent, name, rank), lane)
 
     def _device(
@@ -258,26 +270,3 @@ class _Host:
             program, run = place.op.module, place.op.run
             flow = None if place.instance is None else flow_of(place.instance)
         return Slice(start, end, event.name, program, run if isinstance(run, int) else None, flow)
-
-
-def lanes(slices: Iterable[Slice]) -> list[list[Slice]]:
-    """Distribute slices over as few tracks as it takes to have each inside of or after the others."""
-    found: list[list[Slice]] = []
-    stacks: list[list[int]] = []
-    for each in sorted(slices, key=lambda one: (one.start, -(one.end or one.start))):
-        end = each.start if each.end is None else each.end
-        number = next((i for i, stack in enumerate(stacks) if _fits(stack, each.start, end)), len(found))
-        if number == len(found):
-            found.append([])
-            stacks.append([])
-        found[number].append(each)
-        if each.end is not None:
-            stacks[number].append(end)
-    return found
-
-
-def _fits(stack: list[int], start: int, end: int) -> bool:
-    """Return whether a slice is inside of or after those that end at these times; drop those before it."""
-    while stack and stack[-1] <= start:
-        stack.pop()
-    return not stack or end <= stack[-1]
