@@ -23,8 +23,9 @@ from jaxtop.sources import capturing
 from jaxtop.sources.capturing import OLD_RELAY, Capture, Wish
 from jaxtop.wire.captures import FAILED, OPEN, PACKING, PART_BYTES, READY, STOPPING, WAITING
 from jaxtop_agent import jaxprivate
+from jaxtop_agent.core import capture as exchanged
 from jaxtop_agent.core.board import Board
-from jaxtop_agent.core.capture import BUSY, OVER, UNHEARD_S, CaptureExchange, Progress
+from jaxtop_agent.core.capture import BUSY, OVER, STOPS_WITHIN_S, UNHEARD_S, CaptureExchange, Progress
 from jaxtop_agent.profiler.capture import EXCESS, GROWTH, Capturing, packed
 from jaxtop_agent.profiler.load import Steps
 from jaxtop_agent.profiler.schedule import Schedule
@@ -113,6 +114,22 @@ class TestTheExchange:
         assert not exchange.wait_for_stop()
         exchange.progress = Progress("one", PACKING)
         assert not exchange.wait_for_stop()
+
+    def test_each_ctrl_c_at_exit_leaves_the_one_deadline_as_it_is_and_is_told_once(self, monkeypatch):
+        exchange, told, now = CaptureExchange(), [], [0.0]
+        exchange.progress = Progress("one", STOPPING)
+
+        def sleep(_):
+            now[0] += 100.0
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(exchanged, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+        monkeypatch.setattr(exchanged.debuglog, "warning", lambda *words: told.append(words))
+        for _ in range(int(STOPS_WITHIN_S / 100)):
+            with pytest.raises(KeyboardInterrupt):
+                exchange.wait_for_stop()
+        assert [exchange.wait_for_stop() for _ in range(2)] == [True, False], "the threads get time once"
+        assert now == [STOPS_WITHIN_S] and len(told) == 1
 
 
 class Sessions:
@@ -209,6 +226,12 @@ class TestTaking:
         sizes = iter((0, GROWTH * (1 << 20) + 1))
         monkeypatch.setattr("jaxtop_agent.profiler.capture._resident", lambda: next(sizes))
         assert agent.take(Sessions()).text == "ended after 0.5 s: the process had grown by 6 MB"
+
+    def test_it_ends_before_a_container_with_little_memory_left_is_full(self, agent, monkeypatch):
+        sizes = iter((0, (1 << 19) + 1))
+        monkeypatch.setattr("jaxtop_agent.profiler.capture.memory_left", lambda: 1 << 21)
+        monkeypatch.setattr("jaxtop_agent.profiler.capture._resident", lambda: next(sizes))
+        assert agent.take(Sessions()).text == "ended after 0.5 s: the process had grown by 1 MB"
 
     def test_a_trace_that_is_far_too_large_is_not_sent(self, agent):
         state = agent.take(Sessions(bytes(EXCESS * ASK.most_bytes + 1)))

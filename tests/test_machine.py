@@ -18,7 +18,7 @@ import pytest
 from jaxtop import wire
 from jaxtop_agent.collectors.host import HostFigures
 from jaxtop_agent.core.threads import cpu_clock
-from jaxtop_agent.machine import basics, busy, disks, files
+from jaxtop_agent.machine import basics, busy, cgroups, disks, files
 from jaxtop_agent.machine.cgroups import Groups, Limits
 from tests.support import PYTHON, eventually, processes, script
 
@@ -314,6 +314,14 @@ def test_memory_cpu_network_and_size_are_read_as_the_kernel_writes_them(tmp_path
     assert basics.cpu(root) == (150, 1000)
     assert basics.network(root) == (5010, 80)
     assert basics.process(root) == (12 * basics.PAGE, 33)
+
+
+def test_the_memory_left_is_that_of_the_container_or_of_the_machine_if_that_is_less(tmp_path):
+    assert cgroups.memory_left(tree(tmp_path / "none", {})) == 48 * GIB
+    assert cgroups.memory_left(tree(tmp_path / "small", memory_of(4 * GIB, 3 * GIB, GIB))) == 2 * GIB
+    assert cgroups.memory_left(tree(tmp_path / "full", memory_of(GIB, 2 * GIB, 0))) == 0
+    assert cgroups.memory_left(tree(tmp_path / "large", memory_of(60 * GIB, GIB, 0))) == 48 * GIB
+    assert cgroups.memory_left(str(tmp_path / "unknown")) is None
 
 
 def test_memory_that_makes_no_sense_is_unknown(tmp_path):

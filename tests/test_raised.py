@@ -112,6 +112,61 @@ def test_the_hook_sees_a_real_exception_and_changes_nothing_about_it(tmp_path):
     assert first in (f"True fail {line + 1} named", f"True fail {line} named") and second == "True"
 
 
+UNCHANGED = """
+import copy, pickle
+import jax, jax.numpy as jnp
+kind = jax.errors.JaxRuntimeError
+class Base(RuntimeError):
+    def __init__(self, *args):
+        self.base_args = args
+        super().__init__(*args)
+class Mine(kind, Base):
+    pass
+class Called(kind, Base):
+    def __init__(self, *args):
+        kind.__init__(self, *args)
+def facts(error):
+    return type(error), error.args, str(error), vars(error), isinstance(error, kind)
+def told():
+    error = kind("INTERNAL: x")
+    error.note = 5
+    mine, called = Mine("INTERNAL: x"), Called("INTERNAL: x")
+    copies = [make(each) for each in (error, mine, called) for make in (copy.copy, copy.deepcopy)]
+    texts = [pickle.dumps(each, protocol) for each in (error, mine) for protocol in range(6)]
+    copies += map(pickle.loads, texts)
+    inits = kind.__init__, Mine.__init__, Called.__init__, super(kind, Mine).__init__
+    assert issubclass(Mine, kind) and not isinstance(Base("x"), kind)
+    return [*map(facts, (error, mine, called, *copies)), texts, inits]
+plain = told()
+assert %(version)r not in jax.__version__ or "base_args" in str(plain)
+from jaxtop_agent.hooks.raised import Raised
+raised = Raised(lambda: "")
+raised.install()
+assert told() == plain
+raised.latest.clear()
+try:
+    jnp.zeros((1 << 40,)).block_until_ready()
+except kind as error:
+    made = len(raised.latest)
+    for again in range(6):
+        pickle.loads(pickle.dumps(error, again))
+        pickle._loads(pickle.dumps(error, again))
+    copy.copy(error), copy.deepcopy(error)
+    print(made, len(raised.latest))
+raised.uninstall()
+assert told() == plain
+"""
+
+
+@pytest.mark.jax
+def test_subclasses_copies_and_pickles_are_as_without_the_hook_and_copies_are_not_reported(tmp_path):
+    path = script(tmp_path, UNCHANGED % {"version": "0.8."})
+    done = subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, timeout=120, check=False, env=environment(1)
+    )
+    assert (done.stdout, done.returncode) == ("1 1\n", 0), done.stderr
+
+
 QUIET = """
 import jax, jax.numpy as jnp
 from jaxtop_agent.hooks.raised import Raised

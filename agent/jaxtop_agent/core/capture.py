@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop import debuglog
 from jaxtop.wire import CaptureState
 from jaxtop.wire.captures import FAILED, OPEN, STOPPING, WAITING
 
@@ -54,6 +55,8 @@ class CaptureExchange:
         self.asked: Asked | None = None
         self.progress = NOTHING
         self._heard_at = self._looked_at = -math.inf
+        self._stops_by: float | None = None  # set when the exit begins to wait
+        self._has_waited = self._has_told = False
 
     @property
     def has_changed(self) -> bool:
@@ -97,15 +100,30 @@ class CaptureExchange:
     # At exit
 
     def wait_for_stop(self) -> bool:
-        """Wait until no capture is in jaxlib; return whether there was one.
+        """Wait until no capture is in jaxlib; return whether this call, or one that was interrupted, waited.
 
-        A thread in jaxlib would abort the process as it exits.
+        A thread in jaxlib would abort the process as it exits, so a second Ctrl-C does not end the wait: the
+        caller has to try again. All tries share one deadline.
         """
-        end = time.monotonic() + STOPS_WITHIN_S
-        has_waited = False
-        while self.progress.phase in {OPEN, STOPPING} and time.monotonic() < end:
-            has_waited = True
-            time.sleep(LOOK_S)
+        try:
+            while self.progress.phase in {OPEN, STOPPING}:
+                now = time.monotonic()
+                if self._stops_by is None:
+                    self._stops_by = now + STOPS_WITHIN_S
+                if now >= self._stops_by:
+                    break
+                self._has_waited = True
+                time.sleep(LOOK_S)
+        except BaseException:
+            if not self._has_told:
+                self._has_told = True
+                debuglog.warning(
+                    "capture",
+                    "the exit waits for the profiler to stop",
+                    "leaving now would abort the process",
+                )
+            raise
+        has_waited, self._has_waited = self._has_waited, False
         return has_waited
 
     def _of(self, asked: Asked) -> Progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent.jaxprivate.lookup import find, imported
@@ -22,14 +23,7 @@ class RuntimeErrors:
         """Call `on_error` with the arguments of each exception, on the thread that raises it."""
         self._kind = find(imported("jax.errors"), "JaxRuntimeError")
         self._own = vars(self._kind).get("__init__")  # older versions inherit it
-        make = self._kind.__init__
-
-        def made(error: Any, *args: Any, **facts: Any) -> None:
-            make(error, *args, **facts)
-            with suppress(Exception):  # the script must get JAX's exception, not ours
-                on_error(args)
-
-        self._put = made
+        self._put = _Init(self._kind, self._own, on_error)
 
     def install(self) -> None:
         self._kind.__init__ = self._put
@@ -42,3 +36,42 @@ class RuntimeErrors:
             del self._kind.__init__
         else:
             self._kind.__init__ = self._own
+
+
+class _Init:
+    """The `__init__` of the class. As an attribute, and in subclasses, it is what it would be without us."""
+
+    def __init__(self, kind: Any, own: Any, on_error: Callable[[tuple[Any, ...]], None]) -> None:
+        self._kind = kind
+        self._own = own
+        self._on_error = on_error
+        self._fresh = _Fresh("").owners
+
+    def __get__(self, error: Any, kind: Any = None) -> Any:
+        if self._own is not None:
+            make = self._own.__get__(error, kind)
+        else:  # the next class may be a base class that only the subclass has
+            make = super(self._kind, kind if error is None else error).__init__
+        if type(error) is not self._kind:  # the runtime makes no subclasses
+            return make
+
+        def made(*args: Any, **facts: Any) -> None:
+            # Unpickling and `copy.copy` pass a tuple that they hold as well.
+            is_copy = _owners(error) > self._fresh
+            make(*args, **facts)
+            if not is_copy:
+                with suppress(Exception):  # the script must get JAX's exception, not ours
+                    self._on_error(args)
+
+        return made
+
+
+class _Fresh(Exception):
+    """An exception that shows how many references its arguments have while it is made."""
+
+    def __init__(self, *_: Any) -> None:
+        self.owners = _owners(self)
+
+
+def _owners(error: BaseException) -> int:
+    return getrefcount(error.args)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.machine import files
+from jaxtop_agent.machine import basics, files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,6 +151,17 @@ class Groups:
         name, scale = ("throttled_usec", 1e6) if chain.is_unified else ("throttled_time", 1e9)
         held = stat.get(name)
         return stat.get("nr_periods"), stat.get("nr_throttled"), None if held is None else held / scale
+
+
+def memory_left(root: str = "") -> int | None:
+    """Return the unused memory of the machine, or of the container if that is less; None if unknown."""
+    machine = basics.memory(root)
+    groups = Groups(root)
+    groups.look(None, machine.total)
+    limits = groups.read()
+    both = ((machine.total, machine.used), (limits.memory, limits.memory_used))
+    left = (max(0, total - used) for total, used in both if total is not None and used is not None)
+    return min(left, default=None)
 
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.capture import NOTHING, Asked, Progress
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.machine.basics import PAGE
+from jaxtop_agent.machine.cgroups import memory_left
 from jaxtop_agent.profiler.session import InUse
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ EVENT_BYTES = 75
 # Where they are not counted, the growth of the process shows it: an event takes five times as much memory
 # while the profiler is on as in the finished trace. The kernel is asked at most so often.
 GROWTH, GROWTH_EVERY_S = 6, 0.1
+# The process may not grow by more than this share of the memory that is left as the capture begins.
+SHARE_OF_LEFT = 0.25
 # A trace that became larger than was asked for is still sent, up to this factor.
 EXCESS = 2
 # Looks while a capture waits for its moment.
@@ -104,7 +107,7 @@ class Capturing:
         """Return a function that says whether to stop the capture now; it notes why, if that is early."""
         ask = asked.ask
         recorded, before, wanted = self._load.recorder(), self._steps(), ask.steps
-        size, grown_due = _resident(), 0.0
+        size, grown_due, most_growth = _resident(), 0.0, _most_growth(ask.most_bytes)
 
         def is_over() -> bool:
             nonlocal before, grown_due
@@ -119,7 +122,7 @@ class Capturing:
                 self._text = "its trace has the largest size that was asked for"
             if time.monotonic() >= grown_due:
                 grown_due = time.monotonic() + GROWTH_EVERY_S
-                if (grown := _resident() - size) > GROWTH * ask.most_bytes:
+                if (grown := _resident() - size) > most_growth:
                     self._text = f"the process had grown by {grown / 1e6:.0f} MB"
             return bool(self._text)
 
@@ -144,6 +147,13 @@ def packed(raw: bytes) -> Iterator[bytes]:
     left += packer.flush()
     for at in range(0, len(left), PART_BYTES):
         yield bytes(left[at : at + PART_BYTES])
+
+
+def _most_growth(most_bytes: int) -> float:
+    """Return how many bytes the process may grow by while a trace of this size is taken."""
+    left = memory_left()
+    growth = GROWTH * most_bytes
+    return growth if left is None else min(growth, SHARE_OF_LEFT * left)
 
 
 def _resident() -> int:
