@@ -172,7 +172,7 @@ for executable in jaxprivate.live_executables():
     if program is None or program.name.removeprefix("jit_") not in ("chain", "layers", "choose", "donated"):
         continue
     program = described.with_memory(program, executable)
-    peak = peaks.read(executable, program, lambda: None)
+    peak = peaks.read(peaks.Source.of(executable), program, lambda: None)
     plan = schedule.read(jaxprivate.module_message(jaxprivate.module(executable)))
     allocations = assignment.read(jaxprivate.buffer_assignment(executable))
     spans = Liveness(plan, {each.spot for one in allocations for each in one.buffers}).spans()

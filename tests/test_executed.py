@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop_agent.programs import operations
+from jaxtop_agent.programs import executed, hlo, operations
 from jaxtop_agent.programs.executed import Executed
 from jaxtop_agent.programs.inventories import executed_of, operations_of
 
@@ -141,8 +141,27 @@ def test_of_many_operations_those_that_cost_most_are_read(monkeypatch):
     assert read(most=0) == {}
     lines = "\n".join(f"  %n{i} = f32[{i + 1}] negate(%p)" for i in range(40))
     entry = f"ENTRY %main (p: f32[1]) -> f32[1] {{\n  %p = f32[1] parameter(0)\n{lines}\n}}\n"
-    monkeypatch.setattr(operations, "MOST_NOTED", 16)
+    monkeypatch.setattr(executed, "MOST_NOTED", 16)
     assert {"n39", "n38", "n37", "n36"} <= set(read(entry)) and len(read(entry)) <= 16
+
+
+def test_the_notes_of_all_computations_have_one_bound(monkeypatch):
+    """40 computations with calls between them, and as many that their fusions run, in both orders."""
+    monkeypatch.setattr(executed, "MOST_NOTED", 16)
+    texts = []
+    for i in range(40):
+        fused = f"%in{i} (x: f32[8]) -> f32[8] {{\n  %x{i} = f32[8] parameter(0)\n" + "".join(
+            f"  %t{i}_{j} = f32[8] tanh(%x{i})\n" for j in range(8)
+        )
+        outer = f"%out{i} (y: f32[8]) -> f32[8] {{\n  %y{i} = f32[8] parameter(0)\n"
+        outer += f"  ROOT %f{i} = f32[8] fusion(%y{i}), kind=kLoop, calls=%in{i}\n"
+        texts += [fused + "}\n\n", outer + "}\n\n"][:: 1 if i % 2 else -1]
+    found = operations.Operations()
+    for name, _, listed in hlo.parsed("".join(texts), lambda: None):
+        for _ in found.add(name, listed):
+            pass
+        assert len(noted := [each for one in found._notes._listed.values() for each in one]) <= 16
+    assert {each.by.opcode for each in noted} == {"fusion"}
 
 
 def test_texts_that_cannot_be_read_have_no_operations(monkeypatch):

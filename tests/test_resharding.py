@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from jaxtop_agent.programs import resharding
+from jaxtop_agent.programs.lines import Instruction
 from tests.support import PYTHON, run, script
 
 # Each function has one mistake, on the line that ends with "# here".
@@ -127,6 +129,17 @@ EXPECTED = {
     "running": ("all-gather", REMATERIALIZATION, "x", "cut along dimension 0 in 4"),
     "explicit": ("all-reduce", "", "", ""),
 }
+
+
+def test_the_instructions_of_all_computations_have_one_bound(monkeypatch):
+    monkeypatch.setattr(resharding, "MOST_INSIDE", 16)
+    partitioner = resharding.Partitioner()
+    for number in range(8):
+        listed = [Instruction(f"g{i}.{number}", "all-gather", "f32[8]", "", "") for i in range(6)]
+        partitioner.add(f"c{number}", listed)
+    stored = [len(each) for each in partitioner._inside.values()]
+    assert sum(stored) == 16 and stored[:2] == [6, 6]
+    assert partitioner._cut == {f"c{number}" for number in range(2, 8)}
 
 
 @pytest.mark.jax

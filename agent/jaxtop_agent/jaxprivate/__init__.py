@@ -54,6 +54,7 @@ from jaxtop_agent.jaxprivate.programs import (
     module_message,
     module_name,
     module_number,
+    module_shapes,
     module_text,
     own_functions,
     parts,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import protobuf
@@ -19,6 +21,8 @@ _INSTRUCTION, _INDEX = 4, 3
 _THREAD_LOCAL, _PARAMETER, _LIVE_OUT, _ASSIGNED, _CONSTANT = 3, 5, 7, 9, 12
 
 Span = tuple[int, int]
+# The number of an allocation, and an offset in it.
+Place = tuple[int, int]
 KINDS = ARGUMENT, RESULT, CONSTANT, TEMPORARY = "argument", "result", "constant", "temporary"
 
 
@@ -41,8 +45,7 @@ class Allocation(NamedTuple):
 class _Slot(NamedTuple):
     """A temporary: its place, and from when until when it is alive."""
 
-    allocation: int
-    offset: int
+    place: Place
     bytes: int
     spot: Spot
     begin: int
@@ -130,25 +133,51 @@ def _fullest(
     temporaries: Sequence[Allocation], spans: Mapping[Spot, Span], pause: Callable[[], None]
 ) -> tuple[int | None, list[Held]]:
     """Return the moment at which the temporaries that are alive need most, and these temporaries."""
-    begins: dict[int, list[_Slot]] = {}
-    for number, allocation in enumerate(temporaries):
-        for buffer in allocation.buffers:
-            if buffer.spot in spans:
-                begin, end = spans[buffer.spot]
-                slot = _Slot(number, buffer.offset, buffer.bytes, buffer.spot, begin, end)
-                begins.setdefault(begin, []).append(slot)
-    alive: list[_Slot] = []
-    best, fullest, moment_of = -1, list[Held](), None
-    for moment in sorted(begins):
+    slots = [
+        _Slot((number, buffer.offset), buffer.bytes, buffer.spot, *spans[buffer.spot])
+        for number, allocation in enumerate(temporaries)
+        for buffer in allocation.buffers
+        if buffer.spot in spans
+    ]
+    slots.sort(key=lambda each: each.begin)
+    moment = _fullest_moment(slots, pause)
+    places: dict[Place, _Slot] = {}
+    for each in slots:
         pause()
-        alive = [each for each in alive if each.end >= moment] + begins[moment]
-        # A buffer that takes the place of another, where that one is read last, counts once with it.
-        places: dict[tuple[int, int], _Slot] = {}
-        for each in alive:
-            known = places.setdefault((each.allocation, each.offset), each)
+        if moment is not None and each.begin <= moment <= each.end:
+            known = places.setdefault(each.place, each)
             if known.bytes < each.bytes:
-                places[each.allocation, each.offset] = each
-        if (size := sum(each.bytes for each in places.values())) > best:
-            best, moment_of = size, moment
-            fullest = [Held(TEMPORARY, each.bytes, each.spot) for each in places.values()]
-    return moment_of, fullest
+                places[each.place] = each
+    return moment, [Held(TEMPORARY, each.bytes, each.spot) for each in places.values()]
+
+
+def _fullest_moment(slots: Sequence[_Slot], pause: Callable[[], None]) -> int | None:
+    """Return the first moment at which the buffers that are alive need most; `slots` are sorted by `begin`.
+
+    A buffer that takes the place of another, where that one is read last, counts once with it.
+    """
+    by_end = sorted(slots, key=lambda each: each.end)
+    heaps: dict[Place, list[tuple[int, int]]] = {}  # the largest buffer in each place, and its end
+    counted: dict[Place, int] = {}
+    total, best, fullest, ended = 0, -1, None, 0
+    for moment, begun in groupby(slots, key=lambda each: each.begin):
+        changed: set[Place] = set()
+        while by_end[ended].end < moment:
+            changed.add(by_end[ended].place)
+            ended += 1
+            pause()
+        for each in begun:
+            heappush(heaps.setdefault(each.place, []), (-each.bytes, each.end))
+            changed.add(each.place)
+            pause()
+        for place in changed:
+            heap = heaps[place]
+            while heap and heap[0][1] < moment:
+                heappop(heap)
+            size = -heap[0][0] if heap else 0
+            total += size - counted.get(place, 0)
+            counted[place] = size
+            pause()
+        if total > best:
+            best, fullest = total, moment
+    return fullest

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from operator import neg
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.programs.counting import (
@@ -15,6 +17,8 @@ from jaxtop_agent.programs.counting import (
 from jaxtop_agent.programs.found import KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from jaxtop_agent.programs.lines import Instruction
 
 MATMUL, CONVOLUTION, COLLECTIVE, FUSION = "matmul", "convolution", "collective", "fusion"
@@ -38,6 +42,8 @@ _KINDS = {
     **{opcode: kind for kind, listed in _OF_OPCODES.items() for opcode in listed.split()},
     **{opcode + part: COLLECTIVE for opcode in KINDS for part in ("", "-start", "-done")},
 }
+# So many instructions of a program are noted; a note takes about a kilobyte until the program is read.
+MOST_NOTED = 8_192
 # Operations of these kinds decide what a fusion is; the rest of it comes with them.
 _LEADING = (MATMUL, CONVOLUTION, COLLECTIVE)
 
@@ -76,6 +82,53 @@ class Noted(NamedTuple):
     @property
     def weight(self) -> int:
         return weight(self.operations, self.bytes)
+
+
+class Notes:
+    """The noted instructions of a program that are not fused; of very many, those that cost most."""
+
+    def __init__(self) -> None:
+        self._listed: dict[str, list[Noted]] = {}  # by computation
+        self._count = 0
+        self._fused: set[str] = set()
+
+    def add(self, computation: str, noted: Noted) -> None:
+        if computation not in self._fused:
+            self._listed.setdefault(computation, []).append(noted)
+            self._count += 1
+
+    def leave_out(self, fused: str) -> None:
+        """Drop the notes of a computation that runs as a part of a fusion."""
+        self._fused.add(fused)
+        self._count -= len(self._listed.pop(fused, ()))
+
+    def of(self, computation: str) -> list[Noted]:
+        return self._listed.get(computation, [])
+
+    @property
+    def are_too_many(self) -> bool:
+        return self._count > MOST_NOTED
+
+    def drop_lightest(self) -> Iterator[None]:
+        """Drop the half that costs least; yield often."""
+        weights: list[int] = []
+        for listed in self._listed.values():
+            weights += [each.weight for each in listed]
+            yield
+        weights.sort(reverse=True)
+        least = weights[MOST_NOTED // 2]
+        room = MOST_NOTED // 2 - bisect_left(weights, -least, key=neg)
+        for computation, listed in self._listed.items():
+            left: list[Noted] = []
+            for each in listed:
+                if each.weight > least:
+                    left.append(each)
+                elif each.weight == least and room:
+                    left.append(each)
+                    room -= 1
+            self._listed[computation] = left
+            self._count -= len(listed) - len(left)
+            yield
 
 
 def weight(operations: int, touched: int) -> int:

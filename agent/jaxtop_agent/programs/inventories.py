@@ -12,7 +12,7 @@ from jaxtop import wire
 from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import breathe
-from jaxtop_agent.programs import fitting, hlo
+from jaxtop_agent.programs import fitting, hlo, shapes
 from jaxtop_agent.programs.hlo import Module, Reading
 from jaxtop_agent.programs.loaded import Loaded
 from jaxtop_agent.programs.operations import Operations, Work
@@ -33,6 +33,8 @@ MOST_WHOLE, MOST_BRIEF = 250, 600
 TOO_LARGE = "printing a program of this size would delay the script in this version of JAX"
 # Reading a program's number holds the GIL too: 30 µs per computation, and 300 µs in older versions.
 MOST_NUMBERED, MOST_NUMBERED_SLOWLY = 128, 12
+# A serialised module contains its constants: one of 100 MB holds the GIL for 0.6 s, and is copied repeatedly.
+MOST_CONSTANT_BYTES = 4 << 20
 # The operations that are stored of a program, and of all; one takes 0.3 kB.
 MOST_OPERATIONS, ALL_OPERATIONS = 1_000, 6_000
 AT_ONCE_S = 0.002
@@ -178,16 +180,24 @@ def _inventory(
 
 
 def _number(executable: Any) -> int | None:
-    """Return the compiler's number for a program, which CPU traces contain; None for large programs."""
+    """Return the compiler's number for a program, which CPU traces contain; None for large ones."""
     try:
         module = jaxprivate.module(executable)
         listed = jaxprivate.parts(module)
         is_quick = hasattr(listed[0], "instructions")
         if len(listed) > (MOST_NUMBERED if is_quick else MOST_NUMBERED_SLOWLY):
             return None
-        return jaxprivate.module_number(module) if jaxprivate.platform(executable) == "cpu" else None
+        if jaxprivate.platform(executable) != "cpu" or has_large_constants(module):
+            return None
+        return jaxprivate.module_number(module)
     except Exception:
         return None
+
+
+def has_large_constants(module: Any) -> bool:
+    """Return whether the constants of a module are too large, or of unknown size, to serialise it."""
+    found = shapes.constant_bytes(jaxprivate.module_shapes(module))
+    return found is None or found > MOST_CONSTANT_BYTES
 
 
 class _TooLarge(Exception):

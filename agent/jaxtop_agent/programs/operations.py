@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.programs.calls import DEEPEST, MOST_TIMES, applied_by, made_by
 from jaxtop_agent.programs.counting import APPLIES, Cost, Extent, cost, extents
-from jaxtop_agent.programs.executed import Executed, Noted, kind_of, kind_of_fusion
+from jaxtop_agent.programs.executed import Executed, Noted, Notes, kind_of, kind_of_fusion
 from jaxtop_agent.programs.summaries import Called, Reads, Summary, note, size, whole
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 # A program with more instructions takes too long to read, so it has no figure.
 MOST_INSTRUCTIONS = 200_000
 _CALLS = frozenset({"while", "call", "fusion", "conditional", "async-start"})
-# So many instructions of a computation are noted; a note takes about a kilobyte until the program is read.
-MOST_NOTED = 4_096
-
 # Instructions that do nothing when the program runs.
 _IDLE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
 
@@ -52,6 +49,7 @@ class Operations:
     def __init__(self) -> None:
         self._summaries: dict[str, Summary] = {}
         self._instructions = 0
+        self._notes = Notes()
         self._works: dict[str, Work] = {}
 
     def add(self, computation: str, listed: list[Instruction]) -> Iterator[None]:
@@ -59,9 +57,10 @@ class Operations:
         self._instructions += len(listed)
         if self.is_too_large:
             self._summaries.clear()
+            self._notes = Notes()
             return
         shapes = {each.name: each.shape for each in listed}
-        summary = self._summaries[computation] = Summary()
+        summary = self._summaries[computation] = Summary(computation)
         parameters = {
             each.name: int(each.operands)
             for each in listed
@@ -70,6 +69,8 @@ class Operations:
         used: set[str] = set()
         for number, each in enumerate(listed):
             used.update(self._take(summary, each, shapes, parameters))
+            if self._notes.are_too_many:
+                yield from self._notes.drop_lightest()
             if not number % 32:
                 yield
         self._find_parts(summary, listed, shapes)
@@ -114,7 +115,7 @@ class Operations:
         summary.calls += [Called((name,), found.applied, touches=False) for name in applied]
         if opcode not in _IDLE:
             each = tuple((name, found.applied) for name in applied)
-            self._note(summary, Noted(by, found.operations, found.bytes, found.is_known, each))
+            self._notes.add(summary.name, Noted(by, found.operations, found.bytes, found.is_known, each))
         return names
 
     def _call(self, summary: Summary, by: Instruction, operands: list[Extent]) -> None:
@@ -128,20 +129,13 @@ class Operations:
             fused = made[0][0], extents(by.shape)
             summary.fusions.append(fused)
             touched = sum(each.bytes for each in (*operands, *fused[1]))
-            self._note(summary, Noted(by, 0, touched, is_known=True, fused=fused))
-            if fused[0] in self._summaries:
-                self._summaries[fused[0]].noted = []
+            self._notes.add(summary.name, Noted(by, 0, touched, is_known=True, fused=fused))
+            self._notes.leave_out(fused[0])
         else:
             summary.calls += [
                 Called((name,), 1 if times is None else times, is_known=times is not None)
                 for name, times in made
             ]
-
-    def _note(self, summary: Summary, noted: Noted) -> None:
-        """Note an instruction; of very many in one computation, drop the half that costs least."""
-        summary.noted.append(noted)
-        if len(summary.noted) > MOST_NOTED:
-            summary.noted = nlargest(MOST_NOTED // 2, summary.noted, key=lambda each: each.weight)
 
     def _find_parts(self, summary: Summary, listed: list[Instruction], shapes: dict[str, str]) -> None:
         """Note the results of a fusion that update a slice of an existing array."""
@@ -174,7 +168,7 @@ class Operations:
             return {}
         found: list[tuple[Noted, Executed]] = []
         for name, times in self._times(entry).items():
-            for noted in self._summaries[name].noted:
+            for noted in self._notes.of(name):
                 found.append((noted, self._executed(noted, times, pause)))
                 pause()
         if len(found) > most:

@@ -10,7 +10,7 @@ from jaxtop.clock import now_ms
 from jaxtop.names import legible, shorten
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.programs import assignment, described, schedule
-from jaxtop_agent.programs.inventories import ReadingBudget
+from jaxtop_agent.programs.inventories import ReadingBudget, has_large_constants
 from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
@@ -43,35 +43,56 @@ def send(
         return launches.get(known[key].name, 0) > 1, needs(key)
 
     for key in nlargest(MOST_PROGRAMS, known, key=rank):
-        listed = (each for each in jaxprivate.live_executables() if key == described.key_of(each))
-        executable = next(listed, None)
-        if executable is not None and not board.stopping:
-            board.send(read(executable, known[key], ReadingBudget()))
+        source = _source(key)
+        if source is not None and not board.stopping:
+            board.send(read(source, known[key], ReadingBudget()))
 
 
-def read(executable: Any, program: wire.Program, pause: Callable[[], None]) -> wire.Peak:
+class Source(NamedTuple):
+    """What is needed to read a program, without the executable, which would keep its code on the device."""
+
+    module: Any
+    assignment: bytes = b""
+    why_not: str = ""
+
+    @classmethod
+    def of(cls, executable: Any) -> Source:
+        try:
+            module = jaxprivate.module(executable)
+            if len(jaxprivate.parts(module)) > MOST_COMPUTATIONS or has_large_constants(module):
+                return cls(None, why_not=TOO_LARGE)
+            return cls(module, jaxprivate.buffer_assignment(executable))
+        except Exception as error:
+            return cls(None, why_not=_why(error))
+
+
+def _source(key: Key) -> Source | None:
+    listed = (each for each in jaxprivate.live_executables() if key == described.key_of(each))
+    executable = next(listed, None)
+    return None if executable is None else Source.of(executable)
+
+
+def _why(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
+
+
+def read(source: Source, program: wire.Program, pause: Callable[[], None]) -> wire.Peak:
     """Return what holds memory at the peak of a program, or why this is unknown."""
-    blank = wire.Peak(now_ms(), program.name, program.fingerprint)
+    blank, why = wire.Peak(now_ms(), program.name, program.fingerprint), source.why_not
     try:
-        return _read(executable, blank, pause)
-    except (schedule.TooMany, _TooLarge):
+        if not why:
+            return _read(source, blank, pause)
+    except schedule.TooMany:
         why = TOO_LARGE
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"[:200]
+        why = _why(error)
     return wire.Peak(blank.at_ms, blank.program, blank.fingerprint, why_not=why)
 
 
-class _TooLarge(Exception):
-    pass
-
-
-def _read(executable: Any, blank: wire.Peak, pause: Callable[[], None]) -> wire.Peak:
-    module = jaxprivate.module(executable)
-    if len(jaxprivate.parts(module)) > MOST_COMPUTATIONS:
-        raise _TooLarge
-    allocations = assignment.read(jaxprivate.buffer_assignment(executable))
-    found = schedule.read(jaxprivate.module_message(module), pause)
-    frames = Frames.of(module, 0 if found is None else len(found.instructions))
+def _read(source: Source, blank: wire.Peak, pause: Callable[[], None]) -> wire.Peak:
+    allocations = assignment.read(source.assignment)
+    found = schedule.read(jaxprivate.module_message(source.module), pause)
+    frames = Frames.of(source.module, 0 if found is None else len(found.instructions))
     peak = assignment.peak(allocations, found, pause)
     buffers = [_buffer(each, found, frames) for each in peak.held]
     sizes = {kind: sum(each.bytes for each in allocations if each.kind == kind) for kind in assignment.KINDS}

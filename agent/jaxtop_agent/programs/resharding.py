@@ -46,6 +46,8 @@ _TILES = re.compile(r"devices=\[([\d,]+)\]")
 _DIMENSIONS = re.compile(r"\bdimensions=\{(\d+)\}")
 _INDEX = re.compile(r"\bindex=(\d+)")
 FARTHEST = 64
+# So many instructions of a program are stored for the search; one takes up to a kilobyte.
+MOST_INSIDE = 16_384
 BETWEEN_PAUSES = 32
 LONGEST = 60
 
@@ -67,8 +69,10 @@ class Partitioner:
     """Takes the computations of a module, in any order; then it explains their collectives."""
 
     def __init__(self) -> None:
-        # Of computations with collectives or loops: their instructions by name.
+        # Of computations with collectives or loops: their instructions by name, as far as there is room.
         self._inside: dict[str, dict[str, Instruction]] = {}
+        self._room = MOST_INSIDE
+        self._cut: set[str] = set()
         # Of the others: which only move data, which parameters are only sliced, and what computes last.
         self._moving: set[str] = set()
         self._sliced: dict[str, frozenset[int]] = {}
@@ -79,7 +83,10 @@ class Partitioner:
     def add(self, computation: str, listed: list[Instruction]) -> None:
         opcodes = {each.opcode for each in listed}
         if any(opcode.startswith(KINDS) for opcode in opcodes) or opcodes & _CALLS:
-            self._inside[computation] = {each.name: each for each in listed}
+            if len(listed) > self._room:
+                self._cut.add(computation)
+            self._inside[computation] = {each.name: each for each in listed[: self._room]}
+            self._room -= len(self._inside[computation])
             for each in listed:
                 if each.opcode in _CALLS:
                     self._callers.update((name, (computation, each)) for name, _ in made_by(each))
@@ -127,6 +134,8 @@ class Partitioner:
     def _is_only_sliced(self, found: Found, pause: Callable[[], None]) -> bool:
         """Return whether each device gathers the whole and then uses its own part of it only."""
         computation = found.computation
+        if computation in self._cut:
+            return False  # another use of it may be in the rest
         if computation not in self._users and computation in self._inside:
             self._users[computation] = _users(self._inside[computation].values(), pause)
         uses = self._users.get(computation, {}).get(found.by.name, [])

@@ -13,6 +13,7 @@ _ELEMENT_BITS = re.compile(r"E\((\d+)\)")
 _FLOAT = re.compile(r"(?:bf|f)(4|6|8|16|32|64)(?:e\w+)?")
 _OTHER_BITS = {"pred": 8, "token": 0, "c64": 64, "c128": 128}
 _INTEGER = re.compile(r"[su](1|2|4|8|16|32|64)")
+_CONSTANT = re.compile(r"= (\([^=\n]*\)|[^\s=(]+) constant\(")
 DEEPEST = 20
 MOST_SHOWN = 3
 
@@ -100,6 +101,14 @@ def size(listed: tuple[Array, ...]) -> int | None:
     sizes = [array.bytes for array in listed]
     total = sum(each or 0 for each in sizes)
     return None if None in sizes or total >= 1 << 63 else total
+
+
+def constant_bytes(printed: str) -> int | None:
+    """Return the total bytes of the constants in the text of a module; None if the bytes of one are unknown.
+
+    The compiler's figures for memory do not count constants inside fusions.
+    """
+    return size(tuple(array for each in _CONSTANT.finditer(printed) for array in inside(each[1])))
 
 
 def words(listed: tuple[Array, ...]) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop_agent.programs.counting import NOTHING, Extent, extents
 
 if TYPE_CHECKING:
-    from jaxtop_agent.programs.executed import Noted
     from jaxtop_agent.programs.lines import Instruction
 
 
@@ -41,6 +40,7 @@ class Summary:
     its result.
     """
 
+    name: str = ""
     operations: int = 0
     bytes: int = 0
     at_least: bool = False
@@ -49,8 +49,7 @@ class Summary:
     fusions: list[tuple[str, tuple[Extent, ...]]] = field(default_factory=list)
     reads: dict[int, Reads] = field(default_factory=dict)
     writes: dict[int, int] = field(default_factory=dict)
-    # Its instructions until their caller is read and fuses them, and how many there are of each kind.
-    noted: list[Noted] = field(default_factory=list)
+    # How many of its instructions there are of each kind.
     kinds: dict[str, int] = field(default_factory=dict)
     # The last instruction whose line the compiler states.
     placed: Instruction | None = None
