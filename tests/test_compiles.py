@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from jaxtop import wire
+from jaxtop.export import compiles
+from tests.stories import cluster_of, hello, link, pulse
 from tests.support import PYTHON, run, script
 
 STAGES = """
@@ -52,3 +55,17 @@ def test_a_compilation_counts_from_its_first_stage_to_its_last(tmp_path):
 
 def test_times_go_on_when_the_clock_of_the_machine_is_set_back(tmp_path):
     assert run(PYTHON, script(tmp_path, CLOCK)).stdout == "True True\n"
+
+
+def test_processes_without_a_run_are_runs_by_themselves():
+    lines = (wire.CompiledLine("step", "train.py:9", 2, 1000),)
+    latest = (wire.Compilation(9_000, "step", "train.py:9", 500),)
+    programs = wire.Programs(9_000, compilations=latest, lines=lines)
+    cluster = cluster_of(*(
+        (10.0, agent, each)
+        for agent in ("a", "b")
+        for each in (link("up"), hello(None, None, agent=agent), pulse(at_ms=9_000), programs)
+    ))  # fmt: skip
+    found = compiles.lines(cluster, 10.0)
+    assert [(each["run"], each["processes"]) for each in found] == [("a", 1), ("b", 1)]
+    assert {each["run"] for each in compiles.latest(cluster, 10.0)} == {"a", "b"}

@@ -95,6 +95,14 @@ class TestSlowRestore:
         text = "nothing launched by hosts 0–1 for 60 s; host 1 has read 2.9 GiB, the others 40.0 GiB; "
         assert named(run) == ([1], f"{text}it goes on at 50.0 MiB/s: slow, not stuck")
 
+    def test_of_several_that_are_slow_the_average_is_given(self):
+        run = Restoring(6)
+        paces = dict.fromkeys(run.launches, 4 * GIB) | {1: 40 << 20, 3: 60 << 20}
+        run.restore(paces, dict.fromkeys(run.launches, 40 * GIB))
+        text = "hosts 1, 3 have read 2.9 GiB on average, the others 40.0 GiB; "
+        assert named(run)[0] == [1, 3]
+        assert f"{text}they go on at 50.0 MiB/s on average: slow, not stuck" in named(run)[1]
+
     @pytest.mark.parametrize("way", ["read", "written", "received"])
     def test_while_the_others_still_move_nobody_is_named(self, way):
         run = Restoring(4)

@@ -100,6 +100,27 @@ class TestNccl:
         assert named(run)[0] == [2]
         assert "host 2 does not answer NCCL (NCCL rank 2, device 2)" in named(run)[1]
 
+    def test_several_that_do_not_answer_and_are_unknown_here_are_a_plural(self, job):
+        run = stalled(random.Random(2), 1, hosts=6)
+        self.ranks(job, run, 1, random.Random(2))
+        for rank in job.ranks[2:4]:
+            rank.state, rank.pid = "silent", 7
+        self.story(run, 1)
+        assert "; NCCL rank 2 (pid 7 on 10.0.0.2) and 1 more do not answer NCCL" in named(run)[1]
+
+    def test_of_several_with_different_counts_the_least_lag_is_named(self, job):
+        run = stalled(random.Random(2), 1, hosts=6)
+        self.ranks(job, run, 1, random.Random(2))
+        for rank, fewer in ((1, 2), (3, 5)):
+            job.ranks[rank].counts["AllReduce"] -= fewer
+        self.story(run, 1)
+        most = job.ranks[0].counts["AllReduce"]
+        text = f"; hosts 1, 3 are at least 2 AllReduce operations behind the others, which launched {most:,}"
+        assert named(run)[0] == [1, 3]
+        assert named(run)[1].endswith(text)
+        evidence = {each["name"]: each["value"] for each in finding(run)["evidence"]}
+        assert evidence["AllReduce operations launched, at most"] == most - 2
+
     @pytest.mark.parametrize("version", VERSIONS)
     def test_of_two_ranks_the_one_that_launched_less_is_named(self, job, version):
         run = stalled(random.Random(2), 1, hosts=2)

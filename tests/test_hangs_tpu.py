@@ -95,6 +95,24 @@ class TestTpu:
             in named(run)[1]
         )
 
+    @pytest.mark.parametrize(
+        ("apart", "words"),
+        [
+            (
+                {"pc": 0, "queued": 1},
+                "hosts 1–2 run nothing on cores such as TPU core 4, device 4, with 1 program queued; ",
+            ),
+            (
+                {"pc": 5, "place": "%fusion.12"},
+                "hosts 1–2 stand at %fusion.12 (for example TPU core 4, device 4, pc 0x5); ",
+            ),
+        ],
+    )
+    def test_several_processes_are_a_plural(self, service, apart, words):
+        run = stalled(random.Random(1), self.EACH, "tpu", hosts=6)
+        self.story(service, run, lambda i, number: core(number, **(apart if i in (1, 2) else {"pc": 5})))
+        assert words in named(run)[1]
+
     def test_sparse_cores_do_not_count(self, service):
         run = stalled(random.Random(1), self.EACH, "tpu")
         self.story(service, run, lambda _, number: core(number, kind=1))

@@ -12,13 +12,16 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.export.json import to_document
+from jaxtop.model.collectives import collectives
+from jaxtop.model.collectives.folded import folded
+from jaxtop.model.collectives.inspected import inspected
 from jaxtop.wire import NcclTime
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.hardware import inspector
 from jaxtop_agent.hardware.inspector import SOURCE, Following, Inspector, path
 from jaxtop_agent.hardware.reader import Off
 from jaxtop_agent.service.identity import identify
-from tests.stories import cluster_of, hello, link, pulse
+from tests.stories import cluster_of, hello, link, pulse, tell
 
 GROUPS = wire.ReplicaGroups((4,), ((0, 4, 1),))
 
@@ -185,8 +188,8 @@ class TestTheFile:
 
 
 class TestCollectives:
-    def cluster(self, *times, at_ms=10_000):
-        """Two processes of two GPUs that have a program with three collectives."""
+    def cluster(self, *times, at_ms=10_000, more=()):
+        """Two processes of two GPUs that have a program with three collectives, and more."""
         found = []
         for index in range(2):
             devices = tuple(wire.Device(index * 2 + i, "H100", "gpu", i) for i in range(2))
@@ -194,6 +197,7 @@ class TestCollectives:
                 wire.Collective("all-reduce.1", "all-reduce", "f32[512,512]", 1 << 20, 0, 1),
                 wire.Collective("all-reduce.2", "all-reduce", "f32[512,512]", 1 << 20, 0, 1),
                 wire.Collective("all-gather.3", "all-gather", "f32[9]", 36, 0, 1),
+                *more,
             )
             ids = wire.pack_ids((index * 2, index * 2 + 1))
             inventory = wire.Inventory(10, "jit_step", "1f", 4, ids, (GROUPS,), collectives)
@@ -230,3 +234,35 @@ class TestCollectives:
         for index in range(2):
             old.feed(wire.Frame(99.0, f"r1-{index}", "pulse", 3, wire.encode(pulse(at_ms=200_000))))
         assert self.shown(old)["all-reduce.1"][0] is None
+
+    @pytest.mark.parametrize(("state", "later"), [("closed", 1.0), ("silent", 1.0), ("up", 60.0)])
+    def test_times_of_processes_that_are_dead_or_silent_are_not_shown(self, state, later):
+        cluster = self.cluster(NcclTime("all-reduce", 4, 1 << 20, 40, 120, 300))
+        assert inspected(cluster, 12.0)
+        if state != "up":
+            tell(cluster, *((12.0, f"r1-{index}", link(state)) for index in range(2)))
+        assert not inspected(cluster, 12.0 + later)
+
+    def test_they_are_summed_up_once(self):
+        cluster = self.cluster(NcclTime("all-reduce", 4, 1 << 20, 40, 120, 300))
+        found = inspected(cluster, 12.0)
+        tell(cluster, (12.0, "r1-0", pulse(at_ms=13_000)))
+        assert inspected(cluster, 12.1) is found
+        tell(cluster, (12.0, "r1-0", wire.NcclTimes(13_000)))
+        assert inspected(cluster, 12.1) is not found
+
+    @pytest.mark.parametrize(("times", "size"), [(2, 4 * 2 * 256 + 2 * 2 * 512), (None, None)])
+    def test_a_row_of_many_counts_shared_samples_once_and_no_bytes_without_times(self, times, size):
+        small = [
+            wire.Collective(f"all-gather.{i}", "all-gather", "f32[64]", of_one, 0, often, line="train.py:40")
+            for i, (of_one, often) in enumerate([(256, 2)] * 4 + [(512, 2), (512, times)], 10)
+        ]
+        timed = (
+            NcclTime("all-gather", 4, 256, 40, 120, 300),
+            NcclTime("all-gather", 4, 512, 7, 130, 300),
+        )
+        row = next(
+            each for each in folded(collectives(self.cluster(*timed, more=small), 12.0)) if each.folded
+        )
+        assert (len(row.folded), row.samples, row.times) == (6, 47, None if times is None else 12)
+        assert row.bytes == size

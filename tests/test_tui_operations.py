@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.wire import Operation, Operations
-from tests import builders, staged_collectives
+from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, frame
 from tests.made_windows import FINGERPRINT, PROGRAM, Made
 from tests.stage import Stage, play
@@ -92,6 +93,22 @@ def test_a_filter_finds_them_by_kind_and_bound():
 @pytest.mark.parametrize(("keys", "screen"), [((), "Programs"), (("j",), "Collectives")])
 def test_enter_leads_to_the_program_or_to_the_waits(keys, screen):
     assert f" {screen} " in seen(*keys, "enter").splitlines()[-1]
+
+
+def test_enter_leads_to_the_collective_of_that_program():
+    """Another program has a collective of the same name, with waits."""
+    made, other = Made(staged_collectives.HOSTS, staged_collectives.DEVICES), "jit_evaluate"
+    again = replace(REDUCE, time_us=1000)
+    more = []
+    for i in range(made.hosts):
+        program = made_windows.program(made)
+        listed = wire.Programs(2, (program, replace(program, name=other, fingerprint="e7")))
+        inventory = replace(made_windows.inventory(made, i), program=other, fingerprint="e7")
+        operations = Operations(int(NOW * 1000) - 5000, other, "e7", 20, (again,))
+        more += [frame(agent_id(i), each, NOW - 1) for each in (listed, inventory, operations)]
+    shown = seen("slash", *"program~evaluate", "enter", "enter", frames=[*FRAMES, *more])
+    assert f"{REDUCE.op}  {other}" in shown
+    assert f"{REDUCE.op}  {PROGRAM}" not in shown
 
 
 def test_programs_show_the_bar_and_lead_here():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.model.compiles import compiled_lines, latest_compiles
+from jaxtop.model.host import run_of
 from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def _compilation(view: CompileView) -> dict[str, Any]:
     each = view.compilation
     return {
         "at": timestamp(each.at_ms / 1000),
-        "run": view.host.run,
+        "run": run_of(view.host),
         "process_index": view.host.process_index,
         "function": each.function,
         "source": each.source or None,

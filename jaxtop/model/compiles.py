@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views
 from jaxtop.model.rates import program_of
 
@@ -33,7 +34,7 @@ class CompiledLineView(NamedTuple):
     Processes compile the same together, so the figures are those of the process that lost most time.
     """
 
-    run: str | None
+    run: str
     line: wire.CompiledLine
     processes: int
 
@@ -64,10 +65,10 @@ def latest_compiles(cluster: ClusterState, now: float) -> list[CompileView]:
 
 def compiled_lines(cluster: ClusterState, now: float) -> list[CompiledLineView]:
     """Return the lines of each run with their compilations, those that lost most time first."""
-    by_line: dict[tuple[str | None, str, str], list[wire.CompiledLine]] = defaultdict(list)
+    by_line: dict[tuple[str, str, str], list[wire.CompiledLine]] = defaultdict(list)
     for view in host_views(cluster, now):
         for each in view.host.programs.lines:
-            by_line[view.host.run, each.function, each.source].append(each)
+            by_line[run_of(view.host), each.function, each.source].append(each)
     found = [
         CompiledLineView(run, max(lines, key=lambda each: each.duration_ms), len(lines))
         for (run, _, _), lines in by_line.items()

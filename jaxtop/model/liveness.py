@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from jaxtop.model.host import NO_ACTIVITY
+from jaxtop.model.host import NO_ACTIVITY, NO_NCCL_TIMES
 from jaxtop.wire import DeviceSample, HostSample, Pulse
 
 if TYPE_CHECKING:
@@ -105,7 +105,12 @@ def current(host: Host, state: State) -> Host:
         return host.without_figures().but(pulse_at=None)
     if state in _SILENT:
         return host.but(
-            pulse=_held(host.pulse), activity=NO_ACTIVITY, launches_since=None, past_launches=(), steps=None
+            pulse=_held(host.pulse),
+            activity=NO_ACTIVITY,
+            nccl_times=NO_NCCL_TIMES,
+            launches_since=None,
+            past_launches=(),
+            steps=None,
         )
     return host
 

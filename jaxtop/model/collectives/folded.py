@@ -46,7 +46,10 @@ def group_key(row: CollectiveView) -> tuple[Any, ...]:
 
 
 def _row(group: list[CollectiveView]) -> CollectiveView:
-    """Return the sums over a launch: bytes, times and rate; the wait is the longest."""
+    """Return the sums over a launch: bytes, times and rate; the wait is the longest.
+
+    Sums are unknown where it is unknown how often a launch runs one of the collectives.
+    """
     worst = max(group, key=lambda view: view.wait_us or 0)
     times = [view.times for view in group]
     rates = [view.per_second for view in group]
@@ -54,10 +57,10 @@ def _row(group: list[CollectiveView]) -> CollectiveView:
         worst,
         op=f"{len(group):,} {worst.kind}s at {worst.line}",
         shape="",
-        bytes=sum((view.bytes or 0) * (view.times or 1) for view in group),
+        bytes=None if None in times else sum((view.bytes or 0) * (view.times or 0) for view in group),
         times=None if None in times else sum(each or 0 for each in times),
         per_second=None if None in rates else sum(each or 0.0 for each in rates),
-        samples=sum(view.samples for view in group),
+        samples=_samples(group),
         p50_us=None,
         p99_us=None,
         transfer_us=None,
@@ -65,3 +68,9 @@ def _row(group: list[CollectiveView]) -> CollectiveView:
         groups=worst.groups if all(view.groups == worst.groups for view in group) else (),
         folded=tuple(group),
     )
+
+
+def _samples(group: list[CollectiveView]) -> int:
+    """Return the sum of the samples. Those of NCCL Inspector, which alike collectives share, count once."""
+    shared = {(view.group_size, view.bytes): view.samples for view in group if view.timed_by is not None}
+    return sum(shared.values()) + sum(view.samples for view in group if view.timed_by is None)

@@ -6,15 +6,17 @@ NCCL knows kinds, sizes and groups, but no programs. So all collectives alike in
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.host import NO_NCCL_TIMES, run_of
+from jaxtop.model.hosts import host_views
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from jaxtop.model.state import ClusterState
-    from jaxtop.wire import NcclTime
+    from jaxtop.wire import NcclTime, NcclTimes
 
 # Older times do not describe the present.
 OLDEST_MS = 60_000
@@ -38,15 +40,22 @@ class Inspected(NamedTuple):
     p99_us: int
 
 
-def inspected(cluster: ClusterState) -> Mapping[Alike, Inspected]:
-    """Return the times that processes reported within the last minute."""
+def inspected(cluster: ClusterState, now: float) -> Mapping[Alike, Inspected]:
+    """Return the current times of the processes, none of them older than a minute."""
+    reports = [
+        (run_of(view.host), view.now.nccl_times)
+        for view in host_views(cluster, now)
+        if view.now.nccl_times is not NO_NCCL_TIMES
+        and view.now.pulse.at_ms - view.now.nccl_times.at_ms <= OLDEST_MS
+    ]
+    return cluster.derived.get(NAME, tuple(chain.from_iterable(reports)), lambda: _longest(reports))
+
+
+def _longest(reports: Iterable[tuple[str, NcclTimes]]) -> Mapping[Alike, Inspected]:
     found: dict[Alike, list[NcclTime]] = defaultdict(list)
-    for host in cluster.hosts.values():
-        last = host.nccl_times
-        if last is NO_NCCL_TIMES or host.bye is not None or host.pulse.at_ms - last.at_ms > OLDEST_MS:
-            continue
-        for each in last.times:
-            found[Alike(run_of(host), each.kind, each.ranks, each.bytes)].append(each)
+    for run, report in reports:
+        for each in report.times:
+            found[Alike(run, each.kind, each.ranks, each.bytes)].append(each)
     return {
         alike: Inspected(
             max(each.count for each in times),

@@ -112,7 +112,7 @@ def collectives(cluster: ClusterState, now: float) -> list[CollectiveView]:
     ]
     of_agents: dict[str, Rates] = {}
     launched = {key: _rate_of(cluster, key, now, of_agents) for key in keys}
-    same, times = cluster.derived.same, inspected(cluster)
+    same, times = cluster.derived.same, inspected(cluster, now)
     rates_and_times = same("launch rates", launched), same("inspected collectives", times)
     inputs = windows.changes, cluster.layout_changes, *rates_and_times
     return cluster.derived.get("collectives", inputs, lambda: _collectives(cluster, launched, times))

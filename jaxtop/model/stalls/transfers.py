@@ -111,11 +111,11 @@ def _is_idle(host: Host) -> bool:
 def _witness(way: _Way, late: Sequence[_Amount], others: Collection[_Amount]) -> Witness:
     total, usual = sum(each.total for each in late) / len(late), median(each.total for each in others)
     per_s = sum(each.per_s for each in late) / len(late)
-    who, has = named([each.host for each in late]), "have each" if len(late) > 1 else "has"
+    who, what, is_one = named([each.host for each in late]), way.total, len(late) == 1
     is_moving = all(each.moves for each in late)
-    pace = f"it goes on at {in_bytes(per_s)}/s: slow, not stuck" if is_moving else "nothing moves now"
-    what = way.total
-    text = f"{who} {has} {what} {in_bytes(total)}, the others {in_bytes(usual)}; {pace}"
+    has, go, each_has = ("has", "it goes", "") if is_one else ("have", "they go", " on average")
+    pace = f"{go} on at {in_bytes(per_s)}/s{each_has}: slow, not stuck" if is_moving else "nothing moves now"
+    text = f"{who} {has} {what} {in_bytes(total)}{each_has}, the others {in_bytes(usual)}; {pace}"
     at = max((each.host.pulse_at or 0.0) for each in late)
     evidence = (
         Evidence(f"bytes {what}", total, "bytes", "kernel", at),

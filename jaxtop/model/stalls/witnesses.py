@@ -15,7 +15,7 @@ from jaxtop.model.stalls.lulls import still_of
 from jaxtop.names import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from jaxtop.model.host import Host
     from jaxtop.wire import Nccl, NcclCommunicator, NcclCount, NcclRank, TpuCore
@@ -69,7 +69,7 @@ def _silent(of: NcclCommunicator, answer: Nccl, hosts: Sequence[Host]) -> Witnes
         return None
     found = _hosts(of.silent, hosts)
     who, which = _named(of.silent, found)
-    do = "do" if len(found) > 1 else "does"
+    do = "do" if _are_many(of.silent, found) else "does"
     evidence = Evidence("silent NCCL ranks", len(of.silent), source=NCCL, at=answer.at_ms / 1000)
     return Witness(found, f"{who} {do} not answer NCCL{which}", (evidence,))
 
@@ -84,17 +84,25 @@ def _behind(of: NcclCommunicator, answer: Nccl, hosts: Sequence[Host]) -> Witnes
     if found and len(found) == len(hosts):
         return None
     who, which = _named(ranks, found)
-    least = min(each.launched for each in late)
+    launched = {each.launched for each in late}
     operations = f"{of.operation or 'NCCL'} operations"
-    text = f"{who} launched {least:,} {operations}, the others {most.launched:,}{which}"
-    return Witness(found, text, tuple(_counted(of, answer, least, most, ranks)))
+    if len(launched) == 1:
+        text = f"{who} launched {max(launched):,} {operations}, the others {most.launched:,}{which}"
+    else:
+        are, fewer = "are" if _are_many(ranks, found) else "is", most.launched - max(launched)
+        what = operations.removesuffix("s") if fewer == 1 else operations
+        text = f"{who} {are} at least {fewer:,} {what} behind the others, which launched {most.launched:,}"
+    return Witness(found, text, tuple(_counted(of, answer, launched, most, ranks)))
 
 
 def _counted(
-    of: NcclCommunicator, answer: Nccl, least: int, most: NcclCount, ranks: Sequence[NcclRank]
+    of: NcclCommunicator, answer: Nccl, launched: Collection[int], most: NcclCount, ranks: Sequence[NcclRank]
 ) -> Iterator[Evidence]:
     operations, at = f"{of.operation or 'NCCL'} operations", answer.at_ms / 1000
-    yield Evidence(f"{operations} launched", least, source=NCCL, at=at)
+    if len(launched) == 1:
+        yield Evidence(f"{operations} launched", max(launched), source=NCCL, at=at)
+    else:
+        yield Evidence(f"{operations} launched, at most", max(launched), source=NCCL, at=at)
     yield Evidence(f"{operations} launched by most ranks", most.launched, source=NCCL, at=at)
     yield Evidence("ranks behind", ", ".join(str(each.rank) for each in ranks[:8]), source=NCCL, at=at)
     yield Evidence("unchanged for", answer.same_ms / 1000, "seconds", NCCL, at)
@@ -118,6 +126,11 @@ def _host(rank: NcclRank, hosts: Sequence[Host]) -> Host | None:
 def _address(host: Host) -> str:
     facts = host.hello or host.peer
     return facts.telemetry.rpartition(":")[0].strip("[]") if facts is not None else ""
+
+
+def _are_many(ranks: Sequence[NcclRank], found: Sequence[Host]) -> bool:
+    """Return whether the text of `_named` is a plural."""
+    return len(found or ranks) > 1
 
 
 def _named(ranks: Sequence[NcclRank], found: Sequence[Host]) -> tuple[str, str]:
@@ -183,14 +196,17 @@ def _standing_apart(odd: tuple[Host, ...], first: tuple[Host, TpuCore], usual: _
     host, core = first
     stand, others = _stand(core), _text(usual)
     device = f", device {core.device}" if core.device is not None else ""
-    which = f"TPU core {core.core}{device}"
+    which, is_one = f"TPU core {core.core}{device}", len(odd) == 1
     if stand.is_idle:
-        queued = f", with {core.queued} programs queued" if core.queued else ", and nothing is queued"
-        text = f"{named(odd)} runs nothing on {which}{queued}; the others stand at {others}"
+        programs = f"{core.queued} program{'s' * (core.queued > 1)} queued"
+        queued = f", with {programs}" if core.queued else ", and nothing is queued"
+        do = f"runs nothing on {which}" if is_one else f"run nothing on cores such as {which}"
+        text = f"{named(odd)} {do}{queued}; the others stand at {others}"
     else:
+        stands, such = ("stands", "") if is_one else ("stand", "for example ")
         where = "in another program" if stand.program != usual.program else f"at {_text(stand)}"
         at = "run nothing" if usual.is_idle else f"stand at {others}"
-        text = f"{named(odd)} stands {where} ({which}, pc {core.pc:#x}); the others {at}"
+        text = f"{named(odd)} {stands} {where} ({such}{which}, pc {core.pc:#x}); the others {at}"
     return Witness(odd, text, tuple(_facts(host, core, usual)))
 
 

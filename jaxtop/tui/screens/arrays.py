@@ -189,7 +189,7 @@ class ArraysView(TableView):
         self.table.update_views(self._views, moment.run_names, empty(moment))
         self._draw()
 
-    def point_at(self, row: str) -> None:
+    def point_at(self, row: Hashable) -> None:
         named = (view for view in self._views if view.name == row)
         view = next(named, None)
         if view is not None:

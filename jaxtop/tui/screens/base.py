@@ -12,6 +12,8 @@ from jaxtop.tui.draw.ink import Ink, ink_of
 from jaxtop.tui.widgets.filter import FilteredTable
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from textual import events
     from textual.widget import Widget
 
@@ -39,13 +41,14 @@ class View(Container):
     class Drilled(Message):
         """Posted when the user opens the selection on the screen of this name, with this filter.
 
-        `row` names the row to select, where the selection does not. `finding` is the one that it proves.
+        `row` is the key or the name of the row to select, where the selection does not name it. `finding` is
+        the one that it proves.
         """
 
         selection: Selection
         screen: str
         filter: str = ""
-        row: str = ""
+        row: Hashable = ""
         finding: Finding | None = None
 
     @dataclass
@@ -84,7 +87,7 @@ class View(Container):
             if filtered.table.words != words:
                 filtered.set(words)
 
-    def point_at(self, row: str) -> None:
+    def point_at(self, row: Hashable) -> None:
         """Put the cursor on the row that a finding or the palette names, if this screen has it."""
 
     def reveal(self, column: str) -> None:

@@ -228,8 +228,12 @@ class CollectivesView(TableView):
         lines = pane(subject, self.ink, width, height)
         self._pane.read(joined(lines))
 
-    def point_at(self, row: str) -> None:
-        named = [view for view in self.moment.collectives if view.op == row]
+    def point_at(self, row: Hashable) -> None:
+        """Put the cursor on the collective with this key, or on the one of this name that waits longest."""
+        views = self.moment.collectives
+        named = [view for view in views if row in (view.key, view.op)]
+        if not named and isinstance(row, tuple):  # the program may be listed without its fingerprint
+            named = [view for view in views if (view.run, view.program, view.op) == (*row[:2], row[-1])]
         chosen = max(named, key=lambda view: view.wait_us or 0, default=None)
         if chosen is not None:
             self._unfold(chosen)

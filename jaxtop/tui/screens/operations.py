@@ -22,6 +22,8 @@ from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from textual import events
     from textual.app import ComposeResult
 
@@ -158,7 +160,7 @@ class OperationsView(TableView):
         )
         self._pane.read(joined(lines))
 
-    def point_at(self, row: str) -> None:
+    def point_at(self, row: Hashable) -> None:
         """Put the cursor on the longest operation of this program, or on the operation of this name."""
         rows = [OperationRow(time, view) for time in self.moment.program_times for view in time.operations]
         found = [each for each in rows if row in (each.time.program, each.view.op)]
@@ -167,6 +169,6 @@ class OperationsView(TableView):
     def _chosen(self, row: Any) -> None:
         """Open a collective on its screen, and the program of any other operation."""
         if row.view.kind == COLLECTIVE and row.view.op is not None:
-            self.post_message(View.Drilled(self.selection, "collectives", row=row.view.op))
+            self.post_message(View.Drilled(self.selection, "collectives", row=(*row.time.key, row.view.op)))
         else:
             self.post_message(View.Drilled(self.selection, "programs", row=row.time.program))

@@ -22,7 +22,7 @@ from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from textual.app import ComposeResult
 
@@ -226,7 +226,7 @@ class ProgramsView(TableView):
         width = max(0, self.size.width - 4)
         self._about.read(about(row, self.palette, width) if row else Text())
 
-    def point_at(self, row: str) -> None:
+    def point_at(self, row: Hashable) -> None:
         """Put the cursor on the program of this name, on that of the selected host if there are several."""
         found = [view for view in self.moment.programs if row in (view.function, view.program.name)]
         of_host = [view for view in found if view.differs and self.selection.agent in view.agents]
