@@ -313,8 +313,10 @@ def test_a_script_that_runs_out_of_memory_is_explained_by_its_black_box_and_by_n
     assert held["kept[*]"] == (8, 8 * MIB)
     assert held["weights"] in ((1, 2 * MIB), (2, 4 * MIB))  # two of them while a step runs
     assert found["arrays"][0]["created"] == f"script.py:{line_with(path, 'kept.append')} main"
-    caught = f"went on after JaxRuntimeError at {line} attempt: "
-    assert [caught in event["text"] for event in found["events"]] == [True]
+    # JAX 0.8 makes the exception only where it is caught.
+    places = [f"{line} attempt", f"script.py:{line_with(path, '    attempt()')} main"]
+    (told,) = (event["text"] for event in found["events"])
+    assert any(f"went on after JaxRuntimeError at {place}: " in told for place in places)
     text = jaxtop_here("postmortem", box).stdout
     assert "more than was free" in text and "kept[*] float32[256,1024] ×8" in text
     # Its run file is gone, but what it left says how it ended.
