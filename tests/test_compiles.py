@@ -69,3 +69,27 @@ def test_processes_without_a_run_are_runs_by_themselves():
     found = compiles.lines(cluster, 10.0)
     assert [(each["run"], each["processes"]) for each in found] == [("a", 1), ("b", 1)]
     assert {each["run"] for each in compiles.latest(cluster, 10.0)} == {"a", "b"}
+
+
+SET_BACK = """
+    import jax
+    from jax._src import monitoring
+    from jaxtop import wire
+    from jaxtop_agent.collectors.compiles import EVENT, STAGES, Compiles
+
+    compiles = Compiles()
+    compiles.install()
+    for stage in sorted(STAGES, key=EVENT.__eq__):
+        monitoring.record_scalar(stage, 0, fun_name="step")
+        monitoring.record_event_duration_secs(stage, -3600.0, fun_name="step")
+    (_, _, took, noted), = compiles._finished
+    message = wire.Programs(0, compilations=(wire.Compilation(*noted),))
+    assert wire.decode(wire.kind_of(message), wire.encode(message)) == message
+    print(took, noted.duration_ms, [line.duration_ms for line in compiles.history.lines(40)])
+"""
+
+
+@pytest.mark.jax
+def test_durations_are_never_negative(tmp_path):
+    """JAX measures them with the clock of the machine. Viewers reject a message with a negative one."""
+    assert run(PYTHON, script(tmp_path, SET_BACK)).stdout == "0 0 [0]\n"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import enum
 import gc
 import weakref
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import pytest
 
@@ -94,6 +91,26 @@ def test_a_signature_of_another_function_counts_only_if_there_is_none_of_the_sam
     assert nearest(signature(), ()) is None
 
 
+def test_no_more_differences_are_described_than_are_shown_and_far_signatures_are_left_early(monkeypatch):
+    def wide(dtype: str, count: int = 5000) -> Signature:
+        leaves = {f"p{i}": leaf(i, 8, dtype=dtype if i < count else "float32") for i in range(5000)}
+        return signature(n=dtype, **leaves)
+
+    far = [wide(f"int{bits}") for bits in (4, 8, 16, 32)]
+    found = difference(wide("float32"), far[0])
+    assert len(found) == signatures.MOST_CHANGES and found.total == 5001
+    assert [each.cause for each in found[:2]] == ["static", "dtype"]
+
+    compared = []
+    of_leaves = signatures._leaf_differences
+    monkeypatch.setattr(
+        signatures, "_leaf_differences", lambda *each: (compared.append(each), of_leaves(*each))[1]
+    )
+    found = nearest(wide("float32"), (*far, wide("bfloat16", 2)))
+    assert found is not None and [each.argument for each in found] == ["n", "p0", "p1"]
+    assert len(compared) < 20
+
+
 def test_functions_are_compared_as_jax_does_and_not_kept_alive():
     class Model:
         def step(self):
@@ -112,53 +129,8 @@ def test_functions_are_compared_as_jax_does_and_not_kept_alive():
     assert gone() is None and not mine.is_same(mine)
 
 
-class Colour(enum.Enum):
-    RED = 1
-
-
-class Pair(NamedTuple):
-    one: int
-    other: str
-
-
-@dataclass
-class Config:
-    layers: int = 2
-    rate: float = 0.1
-    colour: Colour = Colour.RED
-
-    def __repr__(self) -> str:
-        raise AssertionError("code of the script")
-
-    __hash__ = __repr__
-
-    def __eq__(self, other: object) -> bool:
-        raise AssertionError("code of the script")
-
-
 class Slotted:
     __slots__ = ("a",)
-
-
-@pytest.mark.parametrize(
-    ("value", "parts"),
-    [
-        (3, {"n": "3"}),
-        (None, {"n": "None"}),
-        ("same", {"n": "'same'"}),
-        ((1, (2, "x")), {"n[0]": "1", "n[1][0]": "2", "n[1][1]": "'x'"}),
-        ((), {"n": "an empty tuple"}),
-        (Pair(1, "b"), {"n.one": "1", "n.other": "'b'"}),
-        ({"a": 1}, {"n['a']": "1"}),
-        (Config(), {"n.layers": "2", "n.rate": "0.1", "n.colour": "Colour.RED"}),
-        (Config, {"n": "Config"}),
-        (step, {"n": "function step"}),
-        (Slotted(), {"n": "a Slotted"}),
-        ([10**10_000], {"n[0]": "a large int"}),
-    ],
-)
-def test_static_values_are_read_in_parts_without_the_scripts_code(value, parts):
-    assert {each.name: each.text for each in statics.parts("n", value)} == parts
 
 
 def test_values_without_a_text_of_their_own_differ_by_identity_only_if_nothing_else_does():
@@ -170,12 +142,20 @@ def test_values_without_a_text_of_their_own_differ_by_identity_only_if_nothing_e
     assert only.cause == "shape"
 
 
-def test_large_static_values_are_bounded():
-    endless: list[object] = []
-    endless.append(endless)
-    assert len(statics.parts("n", endless)) == 1
-    assert len(statics.parts("n", list(range(10_000)))) == statics.MOST_PARTS
-    assert all(len(each.text) <= statics.LONGEST for each in statics.parts("n", ["x" * 10_000]))
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ({"token": "one"}, {"token": "two"}, "a value"),
+        ({"url": "a://b:c@d"}, {"url": "a://b:e@d"}, "a str of 9 characters"),
+        ({"raw": b"one"}, {"raw": b"two"}, "3 bytes"),
+    ],
+)
+def test_values_that_are_not_shown_differ_all_the_same(before, after, text):
+    for others in {}, {"settings": ("float32",)}:
+        change, *rest = difference(signature(n=after, **others), signature(n=before))
+        assert change == ("static", f"n[{next(iter(before))!r}]", text, "another value")
+        assert len(rest) == len(others)
+    assert difference(signature(n=dict(before)), signature(n=before)) == []
 
 
 def note(history: Recompilations, at: int, function: str = "f", new: Signature | None = BASE) -> str:
@@ -183,15 +163,39 @@ def note(history: Recompilations, at: int, function: str = "f", new: Signature |
     return history.note(subject, at, 10, from_cache=at % 2 == 0).cause
 
 
+def counted(history: Recompilations) -> int:
+    """Return how many values are remembered; a tuple of settings that several signatures have counts once."""
+    every = [each for one in history._signatures.values() for each in one]
+    settings = {id(each.settings): each.settings for each in every}
+    return sum(len(each.leaves) + len(each.statics) for each in every) + sum(map(len, settings.values()))
+
+
 class TestRecompilations:
+    def test_static_values_and_settings_count(self):
+        """Signatures that have equal settings share one tuple of them."""
+        history = Recompilations()
+        for i in range(1200):
+            settings = tuple(f"{j} {i if i % 3 == 0 else 0}" for j in range(200))
+            note(history, i, f"f{i % 500}", signature(n=tuple(range(i, i + 64)), settings=settings))
+            assert counted(history) == history._values <= recompilations.MOST_VALUES
+        assert len({each.settings for one in history._signatures.values() for each in one}) == len(
+            history._settings
+        )
+
+    def test_all_further_differences_are_counted(self):
+        history = Recompilations()
+        note(history, 1, new=signature(**{f"p{i}": leaf(i) for i in range(10_000)}))
+        note(history, 2, new=signature(**{f"p{i}": leaf(i, dtype="int8", weak=True) for i in range(10_000)}))
+        last = history.latest()[-1]
+        assert (last.cause, last.argument, last.others) == ("dtype", "p0", 19_999)
+
     def test_what_is_remembered_is_bounded(self):
         history = Recompilations()
         for i in range(3000):
             wide = signature(**{f"p{j}": leaf(i) for j in range(200)})
             note(history, i, f"f{i % 900}", wide)
         assert len(history._signatures) <= recompilations.MOST_FUNCTIONS
-        counted = sum(len(each.leaves) for one in history._signatures.values() for each in one)
-        assert counted == history._leaves <= recompilations.MOST_LEAVES
+        assert counted(history) == history._values <= recompilations.MOST_VALUES
         assert len(history.latest()) <= recompilations.MOST_FIRST + recompilations.MOST_AGAIN
         lines = history.lines(40)
         assert len(lines) == 40 and lines[-1].function == recompilations.ALL_OTHERS

@@ -148,6 +148,7 @@ class Compiles:
         if event in STAGES:
             with suppress(Exception):  # as above
                 thread = threading.get_ident()
+                duration = max(0.0, duration)  # JAX measures with the clock of the machine, which may be set
                 seconds = self._add_up(thread, event, duration)
                 self._end(thread)
                 if event == EVENT:

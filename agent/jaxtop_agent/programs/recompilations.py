@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.programs.signatures import Change, Signature
 
-# The signatures that are remembered, for comparison: of each function, and the array arguments of all.
-MOST_FUNCTIONS, MOST_SIGNATURES, MOST_LEAVES = 500, 16, 100_000
+# The signatures that are remembered, for comparison: of each function, and the array arguments, static
+# values and settings of all.
+MOST_FUNCTIONS, MOST_SIGNATURES, MOST_VALUES = 500, 16, 100_000
 # The latest compilations of new functions, and of functions that had been compiled before.
 MOST_FIRST, MOST_AGAIN = 24, 40
 MOST_LINES = 500
@@ -66,7 +67,9 @@ class Recompilations:
     def __init__(self, setting_names: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._setting_names = setting_names
         self._signatures: dict[Key, tuple[Signature, ...]] = {}
-        self._leaves = 0
+        self._values = 0
+        # Each tuple of settings once, with the number of signatures that have it.
+        self._settings: dict[tuple[str, ...], tuple[tuple[str, ...], int]] = {}
         self._first: deque[Noted] = deque(maxlen=MOST_FIRST)
         self._again: deque[Noted] = deque(maxlen=MOST_AGAIN)
         self._lines: dict[tuple[str, str], Line] = {}
@@ -80,8 +83,7 @@ class Recompilations:
         from_cache: bool | None,
     ) -> Noted:
         """Note a compilation and return it with its cause."""
-        changes = self._compare(subject)
-        first = changes[0] if changes else signatures.Change("")
+        first, total = self._compare(subject)
         noted = Noted(
             at_ms,
             shorten(subject.function, LONGEST_NAME),
@@ -91,7 +93,7 @@ class Recompilations:
             shorten(first.argument, LONGEST_NAME),
             first.before,
             first.after,
-            max(0, len(changes) - 1),
+            max(0, total - 1),
             from_cache,
         )
         (self._first if first.cause == signatures.FIRST else self._again).append(noted)
@@ -112,23 +114,39 @@ class Recompilations:
             ]
         return lines
 
-    def _compare(self, subject: Subject) -> list[Change]:
-        """Return the differences from the nearest signature, and remember this one; none if it is unknown."""
+    def _compare(self, subject: Subject) -> tuple[Change, int]:
+        """Return the first difference from the nearest signature and their number, and remember this one."""
         new, key = subject.signature, subject.key
         if new is None:
-            return []
+            return signatures.Change(""), 0
         cached = self._signatures.pop(key, ())  # put back at the end, as the latest
         changes = signatures.nearest(new, cached, self._setting_names())
         if cached and cached[-1].names == new.names:
             new = new._replace(names=cached[-1].names)  # one list of names in memory
-        self._signatures[key] = (*cached[-(MOST_SIGNATURES - 1) :], new)
-        self._leaves += len(new.leaves) - sum(len(each.leaves) for each in cached[: 1 - MOST_SIGNATURES])
+        self._signatures[key] = (*cached[-(MOST_SIGNATURES - 1) :], self._shared(new))
+        for each in cached[: 1 - MOST_SIGNATURES]:
+            self._forget(each)
         while len(self._signatures) > MOST_FUNCTIONS or (
-            self._leaves > MOST_LEAVES and len(self._signatures) > 1
+            self._values > MOST_VALUES and len(self._signatures) > 1
         ):
-            oldest = self._signatures.pop(next(iter(self._signatures)))
-            self._leaves -= sum(len(each.leaves) for each in oldest)
-        return [signatures.Change(signatures.FIRST)] if changes is None else changes
+            for each in self._signatures.pop(next(iter(self._signatures))):
+                self._forget(each)
+        if changes is None:
+            return signatures.Change(signatures.FIRST), 1
+        return (changes[0], changes.total) if changes else (signatures.Change(""), 0)
+
+    def _shared(self, new: Signature) -> Signature:
+        """Count the values of a signature, and return it with the settings that others have."""
+        settings, users = self._settings.get(new.settings, (new.settings, 0))
+        self._settings[settings] = settings, users + 1
+        self._values += len(new.leaves) + len(new.statics) + (0 if users else len(settings))
+        return new._replace(settings=settings)
+
+    def _forget(self, old: Signature) -> None:
+        settings, users = self._settings.pop(old.settings, (old.settings, 1))
+        self._values -= len(old.leaves) + len(old.statics) + (0 if users > 1 else len(settings))
+        if users > 1:
+            self._settings[settings] = settings, users - 1
 
     def _add_up(self, noted: Noted) -> None:
         key = noted.function, noted.source

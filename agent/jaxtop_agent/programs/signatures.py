@@ -6,22 +6,28 @@ A signature holds no array, no sharding and no object of the script, except weak
 from __future__ import annotations
 
 import weakref
+from itertools import chain, islice
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.names import legible, shorten
-from jaxtop_agent.arrays.specs import spec_text
+from jaxtop_agent.arrays.specs import sharding_text
 from jaxtop_agent.programs import statics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from jaxtop_agent.jaxprivate import Compiles
     from jaxtop_agent.programs.statics import Static
 
+    # A cause, the argument, and both sides of it as they are compared: their texts take longer to make.
+    _Difference = tuple[str, str, "Leaf | str | None", "Leaf | str | None"]
+    # Whether the function is another one, the number of differences, and the rank of the first.
+    _Distance = tuple[bool, int, int]
+
 LONGEST = 80
-MOST_IDS = 8
-ANYWHERE = "on any device"
+# The differences that are described; the others are counted.
+MOST_CHANGES = 64
 ABSENT = "absent"
 SHAPE, DTYPE, WEAK, SHARDING = "shape", "dtype", "weak_type", "sharding"
 STATIC, FUNCTION, STRUCTURE, SETTING, FIRST = "static", "function", "structure", "setting", "first"
@@ -46,6 +52,14 @@ class Change(NamedTuple):
     argument: str = ""
     before: str = ""
     after: str = ""
+
+
+class Changes(list[Change]):
+    """The first differences between two signatures, and how many there are in all."""
+
+    def __init__(self, first: Iterable[Change], total: int) -> None:
+        super().__init__(first)
+        self.total = total
 
 
 class Identity:
@@ -87,7 +101,7 @@ class Signature(NamedTuple):
             key = getattr(aval, "shape", ()), dtype, getattr(aval, "weak_type", False), id(sharding)
             if key not in shared:
                 if id(sharding) not in texts:
-                    texts[id(sharding)] = _sharding_text(sharding)
+                    texts[id(sharding)] = sharding_text(sharding)
                 shared[key] = _leaf(aval, texts[id(sharding)])
             leaves.append(shared[key])
         return cls(
@@ -115,113 +129,125 @@ def _leaf(aval: Any, sharding: str) -> Leaf:
     )
 
 
-def _sharding_text(sharding: Any) -> str:
-    """Return where an argument must be: on which devices, cut along which axes."""
-    if sharding is None:
-        return ANYWHERE
-    mesh, spec = getattr(sharding, "mesh", None), getattr(sharding, "spec", None)
-    try:
-        if spec is not None and mesh is not None:
-            axes = ", ".join(f"{name}={size}" for name, size in mesh.shape.items())
-            text = f"{spec_text(spec)} over {axes}"
-            devices = getattr(mesh, "devices", None)
-            ids = () if devices is None else tuple(device.id for device in devices.flat)
-        else:
-            ids = tuple(sorted(device.id for device in sharding.device_set))
-            text = "" if len(ids) == 1 else str(getattr(sharding, "_hlo_sharding", sharding))
-    except Exception:  # a kind of sharding that this does not know
-        return shorten(legible(str(sharding)), LONGEST)
-    kind = getattr(sharding, "memory_kind", None)
-    memory = f" in {kind}" if kind not in (None, "device", "unpinned_host") else ""
-    return shorten(f"{text} {_on(ids)}{memory}".strip(), LONGEST)
-
-
-def _on(ids: tuple[int, ...]) -> str:
-    if not ids:
-        return ""
-    if len(ids) == 1:
-        return f"on device {ids[0]}"
-    if ids == tuple(range(ids[0], ids[0] + len(ids))):
-        return f"on devices {ids[0]} to {ids[-1]}"
-    return f"on devices {','.join(map(str, ids[:MOST_IDS]))}{'…' if len(ids) > MOST_IDS else ''}"
-
-
 def _setting_text(value: Any) -> str:
     text = str(value)
     return type(value).__name__ if " at 0x" in text else shorten(legible(text), LONGEST)
 
 
-def difference(new: Signature, old: Signature, setting_names: tuple[str, ...] = ()) -> list[Change]:
+def difference(new: Signature, old: Signature, setting_names: tuple[str, ...] = ()) -> Changes:
     """Return what differs, what explains most first."""
-    changes = [] if new.is_same_function(old) else [Change(FUNCTION)]
+    found: dict[str, list[_Difference]] = {cause: [] for cause in _ORDER}
+    total = 0
+    for each in _differences(new, old, setting_names):
+        total += 1
+        if len(found[each[0]]) < MOST_CHANGES:
+            found[each[0]].append(each)
+    first = islice(chain.from_iterable(found.values()), MOST_CHANGES)
+    return Changes(
+        (Change(cause, name, _text(cause, was), _text(cause, now)) for cause, name, was, now in first), total
+    )
+
+
+# A change of an earlier kind often brings one of a later kind along.
+_ORDER = (FUNCTION, STRUCTURE, STATIC, SHAPE, DTYPE, WEAK, SHARDING, SETTING)
+_RANK = {cause: rank for rank, cause in enumerate(_ORDER)}
+
+
+def _text(cause: str, side: Leaf | str | None) -> str:
+    if side is None or isinstance(side, str):
+        return ABSENT if side is None else side
+    if cause == SHARDING:
+        return side.sharding
+    return f"{'weak' if side.is_weak else 'strong'} {side}" if cause == WEAK else str(side)
+
+
+def _differences(
+    new: Signature, old: Signature, setting_names: tuple[str, ...] = ()
+) -> Iterator[_Difference]:
+    """Yield what differs, another function first; a side is None where the argument is absent."""
+    is_same = True
+    for each in _differences_of_parts(new, old, setting_names):
+        is_same = False
+        yield each
+    if is_same:
+        yield from _same_text_differences(new, old)
+
+
+def _differences_of_parts(
+    new: Signature, old: Signature, setting_names: tuple[str, ...]
+) -> Iterator[_Difference]:
+    if not new.is_same_function(old):
+        yield FUNCTION, "", "", ""
     if new.names == old.names:
         pairs: Iterable[tuple[str, Leaf, Leaf]] = zip(new.names, old.leaves, new.leaves, strict=True)
     else:
         before = dict(zip(old.names, old.leaves, strict=True))
         after = dict(zip(new.names, new.leaves, strict=True))
-        changes += [Change(STRUCTURE, name, ABSENT, str(after[name])) for name in after if name not in before]
-        changes += [
-            Change(STRUCTURE, name, str(before[name]), ABSENT) for name in before if name not in after
-        ]
-        pairs = [(name, before[name], after[name]) for name in after if name in before]
-    changes += _static_changes(old.statics, new.statics)
+        yield from ((STRUCTURE, name, None, after[name]) for name in after if name not in before)
+        yield from ((STRUCTURE, name, before[name], None) for name in before if name not in after)
+        pairs = ((name, before[name], after[name]) for name in after if name in before)
+    yield from _static_differences(old.statics, new.statics)
     for name, was, now in pairs:
         if was is not now and was != now:
-            changes += _leaf_changes(name, was, now)
-    changes.sort(key=lambda change: _ORDER.index(change.cause))
+            yield from _leaf_differences(name, was, now)
     for i, (then, now_) in enumerate(zip(old.settings, new.settings, strict=False)):
         if then != now_:
-            changes.append(Change(SETTING, setting_names[i] if i < len(setting_names) else "", then, now_))
-    if not changes:
-        changes += _same_text_changes(old, new)
-    return changes
+            yield SETTING, setting_names[i] if i < len(setting_names) else "", then, now_
 
 
-# A change of an earlier kind often brings one of a later kind along.
-_ORDER = (FUNCTION, STRUCTURE, STATIC, SHAPE, DTYPE, WEAK, SHARDING, SETTING)
-
-
-def _leaf_changes(name: str, was: Leaf, now: Leaf) -> Iterator[Change]:
+def _leaf_differences(name: str, was: Leaf, now: Leaf) -> Iterator[_Difference]:
     if was.shape != now.shape:
-        yield Change(SHAPE, name, str(was), str(now))
+        yield SHAPE, name, was, now
     if was.dtype != now.dtype:
-        yield Change(DTYPE, name, str(was), str(now))
+        yield DTYPE, name, was, now
     if was.is_weak != now.is_weak:
-        words = ("strong", "weak")
-        yield Change(WEAK, name, f"{words[was.is_weak]} {was}", f"{words[now.is_weak]} {now}")
+        yield WEAK, name, was, now
     if was.sharding != now.sharding:
-        yield Change(SHARDING, name, was.sharding, now.sharding)
+        yield SHARDING, name, was, now
 
 
-def _static_changes(old: tuple[Static, ...], new: tuple[Static, ...]) -> Iterator[Change]:
-    before, after = ({each.name: each.text for each in side} for side in (old, new))
+def _static_differences(old: tuple[Static, ...], new: tuple[Static, ...]) -> Iterator[_Difference]:
+    before, after = ({each.name: each for each in side} for side in (old, new))
     for name in before | after:
-        if before.get(name) != after.get(name):
-            yield Change(STATIC, name, before.get(name, ABSENT), after.get(name, ABSENT))
+        was, now = before.get(name), after.get(name)
+        if was is None or now is None or was.text != now.text:
+            yield STATIC, name, None if was is None else was.text, None if now is None else now.text
+        elif was.digest != now.digest:
+            yield STATIC, name, was.text, statics.ANOTHER
 
 
-def _same_text_changes(old: Signature, new: Signature) -> list[Change]:
-    """Return differences that texts do not show; JAX may find such values equal."""
+def _same_text_differences(new: Signature, old: Signature) -> Iterator[_Difference]:
+    """Yield a difference that texts do not show; JAX may find such values equal."""
     before = {each.name: each.identity for each in old.statics}
     for each in new.statics:
         if before.get(each.name) != each.identity:
-            return [Change(STATIC, each.name, each.text, f"another object: {each.text}")]
-    return [Change(FUNCTION, "", "", "other options of jax.jit")] if old.options != new.options else []
+            yield STATIC, each.name, each.text, f"another object: {each.text}"
+            return
+    if old.options != new.options:
+        yield FUNCTION, "", "", "other options of jax.jit"
 
 
 def nearest(
-    new: Signature, cached: Iterable[Signature], setting_names: tuple[str, ...] = ()
-) -> list[Change] | None:
+    new: Signature, cached: Sequence[Signature], setting_names: tuple[str, ...] = ()
+) -> Changes | None:
     """Return the fewest differences from a cached signature; None if there is none.
 
     Signatures of the same function come first: JAX finds programs of no other function. Of several with as
     few differences, the most alike comes first (the same shapes in another sharding), then the latest.
     """
-    found = [difference(new, each, setting_names) for each in cached]
-    found.reverse()
-    return min(found, key=_distance, default=None)
+    least: tuple[_Distance, Signature] | None = None
+    for old in reversed(cached):
+        distance = _distance(new, old, None if least is None else least[0])
+        if distance is not None and (least is None or distance < least[0]):
+            least = distance, old
+    return None if least is None else difference(new, least[1], setting_names)
 
 
-def _distance(changes: list[Change]) -> tuple[bool, int, int]:
-    kinds = [_ORDER.index(each.cause) for each in changes]
-    return FUNCTION in (each.cause for each in changes), len(changes), -min(kinds, default=0)
+def _distance(new: Signature, old: Signature, least: _Distance | None) -> _Distance | None:
+    """Return how far apart two signatures are; None as soon as that exceeds the least distance so far."""
+    count, rank, is_other = 0, len(_ORDER), False
+    for cause, *_ in _differences(new, old):
+        count, rank, is_other = count + 1, min(rank, _RANK[cause]), is_other or cause == FUNCTION
+        if least is not None and (is_other, count) > least[:2]:
+            return None
+    return is_other, count, -rank if count else 0

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from enum import EnumMeta
+from functools import cache
+from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from jaxtop.names import legible, shorten
+from jaxtop_agent.arrays.specs import mesh_text, sharding_text, spec_text
 
 LONGEST = 60
 DEEPEST = 4
 MOST_PARTS = 64
 MOST_BITS = 256
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), type(...), range})
-# Text of these packages' own objects is made by their code, not the script's.
-_PRINTED = frozenset({"numpy", "jax", "jaxlib", "ml_dtypes"})
+# Strings that are shown, unless their name says that they are secret or they look like a random key.
+LONGEST_SHOWN = 40
+_SHOWN, _RANDOM = re.compile(r"[\w.,:/-]*"), re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{20}")
+_SECRET = re.compile("token|key|secret|passw|auth|cred", re.IGNORECASE)
+ANOTHER = "another value"
 _SEQUENCES = (tuple, list)
 
 
 class Static(NamedTuple):
-    """A part of a static argument: its place, its text, and an identity if others may have the same text."""
+    """A part of a static argument: its place and its text.
+
+    The identity tells objects of the same text apart, the digest tells values apart whose text is not sent.
+    """
 
     name: str
     text: str
     identity: int = 0
+    digest: int = 0
 
 
 def parts(name: str, value: Any) -> tuple[Static, ...]:
@@ -61,8 +73,8 @@ def _inside(name: str, value: Any, kind: type) -> list[tuple[str, Any]] | None:
             return [(f"{name}.{field}", item) for field, item in zip(fields, items, strict=False)]
         return [(f"{name}[{i}]", item) for i, item in enumerate(items)]
     if kind is dict:
-        listed = list(value.items())[:MOST_PARTS]
-        return [(f"{name}[{_key(key)}]", item) for key, item in listed]
+        listed = islice(dict.items(value), MOST_PARTS)
+        return [(f"{name}[{_key(key, i)}]", item) for i, (key, item) in enumerate(listed)]
     fields = next((vars(each)["__dataclass_fields__"] for each in kind.__mro__ if _has_fields(each)), None)
     if type(fields) is dict:
         from jaxtop_agent.arrays.containers import attribute  # most runs have no such argument
@@ -75,25 +87,75 @@ def _has_fields(kind: type) -> bool:
     return "__dataclass_fields__" in vars(kind)
 
 
-def _key(key: Any) -> str:
-    return repr(key)[:LONGEST] if type(key) in _PLAIN else f"a {type(key).__name__}"
+def _key(key: Any, place: int) -> str:
+    kind = type(key)
+    if kind is str:
+        return repr(key) if _is_shown(key) else f"key {place}"
+    return repr(key)[:LONGEST] if kind in _PLAIN else f"a {kind.__name__}"
 
 
 def _leaf(name: str, value: Any, kind: type) -> Static:
-    text, identity = f"a {kind.__name__}", id(value)
-    if kind is int and int.bit_length(value) > MOST_BITS:  # it takes long to print
-        text, identity = "a large int", hash(value)
+    text, identity, digest = f"a {kind.__name__}", id(value), 0
+    if kind is str and _SECRET.search(name):
+        text, identity, digest = "a value", 0, hash(value)
+    elif kind is str and not _is_shown(value):
+        text, identity, digest = f"a str of {len(value)} characters", 0, hash(value)
+    elif kind is bytes:
+        text, identity, digest = f"{len(value)} bytes", 0, hash(value)
+    elif kind is int and int.bit_length(value) > MOST_BITS:  # it takes long to print
+        text, identity, digest = "a large int", 0, hash(value)
     elif kind in _PLAIN:
-        text, identity = repr(value[: 2 * LONGEST] if kind in {str, bytes} else value), 0
-    elif isinstance(value, type):
+        text, identity = repr(value), 0
+    elif issubclass(kind, type):
         text = type.__getattribute__(value, "__qualname__")
-    elif isinstance(kind, EnumMeta):
-        text, identity = f"{kind.__name__}.{vars(value).get('_name_')}", 0
+    elif issubclass(type(kind), EnumMeta):
+        member = object.__getattribute__(value, "__dict__").get("_name_")
+        text, identity = f"{kind.__name__}.{member if type(member) is str else ''}", 0
     elif kind is FunctionType or kind is BuiltinFunctionType:
         text = f"function {value.__qualname__}"
     elif kind is MethodType:
         text, identity = f"method {value.__func__.__qualname__}", id(value.__self__)
-    elif kind.__module__.partition(".")[0] in _PRINTED:
-        text = str(value)
-        identity = id(value) if " at 0x" in text else 0
-    return Static(name, shorten(legible(text), LONGEST), identity)
+    elif (written := _of_jax(value, kind)) is not None:
+        text, identity = written, 0
+    return Static(name, shorten(legible(text), LONGEST), identity, digest)
+
+
+def _is_shown(text: str) -> bool:
+    """Return whether a string is an identifier or a short option; any other may be a secret."""
+    return len(text) <= LONGEST_SHOWN and bool(_SHOWN.fullmatch(text)) and not _RANDOM.search(text)
+
+
+def _of_jax(value: Any, kind: type) -> str | None:
+    """Return the text of a scalar, dtype, device, mesh or sharding; None for all other objects.
+
+    The text of an array waits for its device. That of other objects may call the script's `__repr__`.
+    """
+    if kind in _scalars():
+        return str(value)
+    numpy, jax = sys.modules.get("numpy"), sys.modules.get("jax")
+    if numpy is not None and issubclass(kind, numpy.dtype):
+        return str(value) if value.type in _scalars() else None  # the others hold objects or many fields
+    if jax is None:
+        return None
+    if kind is jax.Device:
+        return f"device {value.id}"
+    writers = {
+        jax.sharding.PartitionSpec: spec_text,
+        jax.sharding.Mesh: mesh_text,
+        jax.sharding.NamedSharding: sharding_text,
+        jax.sharding.SingleDeviceSharding: sharding_text,
+    }
+    return writers[kind](value) if kind in writers else None
+
+
+@cache
+def _scalars() -> frozenset[type]:
+    """Return the types of NumPy's scalars, with those of ml_dtypes, whose text is cheap."""
+    numpy, more = sys.modules.get("numpy"), sys.modules.get("ml_dtypes")
+    if numpy is None:
+        return frozenset()
+    of_numpy = set(numpy.sctypeDict.values()) - {numpy.object_, numpy.void, numpy.str_, numpy.bytes_}
+    others = () if more is None else vars(more).values()
+    return frozenset(
+        of_numpy | {each for each in others if isinstance(each, type) and issubclass(each, numpy.generic)}
+    )

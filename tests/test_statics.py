@@ -1,0 +1,173 @@
+"""The parts of static arguments and their texts: no code of the script, no array, no secret is read."""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pytest
+
+from jaxtop_agent.programs import statics
+from tests.support import PYTHON, run, script
+
+
+def step(x):
+    return x
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Pair(NamedTuple):
+    one: int
+    other: str
+
+
+@dataclass
+class Config:
+    layers: int = 2
+    rate: float = 0.1
+    colour: Colour = Colour.RED
+
+    def __repr__(self) -> str:
+        raise AssertionError("code of the script")
+
+    __hash__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("code of the script")
+
+
+class Axis(enum.StrEnum):
+    DATA = "s3cret"
+
+
+class Database(NamedTuple):
+    password: str = "s3cret"
+
+
+DATABASE = Database()
+
+
+@dataclass(frozen=True)
+class Login:
+    name: str = "me"
+    ApiKey: str = "s3cret"
+    db: Database = DATABASE
+    max_tokens: int = 8
+
+
+class Slotted:
+    __slots__ = ("a",)
+
+
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [
+        (3, {"n": "3"}),
+        (None, {"n": "None"}),
+        ("same", {"n": "'same'"}),
+        ((1, (2, "x")), {"n[0]": "1", "n[1][0]": "2", "n[1][1]": "'x'"}),
+        ((), {"n": "an empty tuple"}),
+        (Pair(1, "b"), {"n.one": "1", "n.other": "'b'"}),
+        ({"a": 1}, {"n['a']": "1"}),
+        (Config(), {"n.layers": "2", "n.rate": "0.1", "n.colour": "Colour.RED"}),
+        (Config, {"n": "Config"}),
+        (step, {"n": "function step"}),
+        (Slotted(), {"n": "a Slotted"}),
+        ([10**10_000], {"n[0]": "a large int"}),
+        (Axis.DATA, {"n": "Axis.DATA"}),
+        # Strings that may hold secrets are told by their length, whatever they are called.
+        ("bf16-mixed", {"n": "'bf16-mixed'"}),
+        ("gs://bucket/run_1.2", {"n": "'gs://bucket/run_1.2'"}),
+        ("postgres://me:s3cret@host/db", {"n": "a str of 28 characters"}),
+        ("two words", {"n": "a str of 9 characters"}),
+        ("a" * 41, {"n": "a str of 41 characters"}),
+        ("ghp_16C7e42F292c6912E7710c838347Ae178B4a", {"n": "a str of 40 characters"}),
+        (b"s3cret", {"n": "6 bytes"}),
+        (Login(), {"n.name": "'me'", "n.ApiKey": "a value", "n.db.password": "a value", "n.max_tokens": "8"}),
+        ({"auth": ("s3cret",), "s3 cret@": 1}, {"n['auth'][0]": "a value", "n[key 1]": "1"}),
+    ],
+)
+def test_static_values_are_read_in_parts_without_the_scripts_code(value, parts):
+    assert {each.name: each.text for each in statics.parts("n", value)} == parts
+
+
+def test_no_property_of_the_script_is_called():
+    class Impostor:
+        @property
+        def __class__(self):
+            raise SystemExit("code of the script")
+
+    assert statics.parts("n", Impostor())[0].text == "a Impostor"
+
+
+def test_large_static_values_are_bounded():
+    endless: list[object] = []
+    endless.append(endless)
+    assert len(statics.parts("n", endless)) == 1
+    assert len(statics.parts("n", list(range(10_000)))) == statics.MOST_PARTS
+    assert all(len(each.text) <= statics.LONGEST for each in statics.parts("n", ["x" * 10_000]))
+
+
+STATICS = """
+    import dataclasses, json, os
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+    import jax, jax.numpy as jnp, ml_dtypes, numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+    from jaxtop_agent.collectors.compiles import Compiles
+    from jaxtop_agent.programs import statics
+
+    class Loud:
+        def __repr__(self):
+            raise SystemExit("code of the script")
+
+    @jax.tree_util.register_static
+    class Node(Loud):
+        pass
+
+    def step(x, config): return x + 1
+
+    @dataclasses.dataclass(frozen=True, eq=False)
+    class Config:
+        table: object
+
+    compiles = Compiles()
+    compiles.install()
+    config = Config(jnp.ones(4) * 2)
+    jax.jit(step, static_argnums=1)(jnp.ones(4), config)
+
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    loud = np.empty(1, object)
+    loud[0] = Loud()
+    values = dict(
+        array=config, numpy=np.ones(2), objects=loud, partial=jax.tree_util.Partial(step, Loud()),
+        tree=jax.tree_util.tree_structure([Node()]), jaxpr=jax.make_jaxpr(jnp.sin)(1.0),
+        scalar=np.float32(0.5), small=ml_dtypes.bfloat16(2), dtype=np.dtype("int8"),
+        bf16=jnp.dtype("bfloat16"), fields=np.dtype([("a", "int8")]),
+        spec=P("data", None, ("data", "b"), P.UNCONSTRAINED),
+        mesh=mesh, sharding=NamedSharding(mesh, P("data")), precision=jax.lax.Precision.HIGHEST,
+        device=jax.devices()[1],
+    )
+    found = {name: statics.parts(name, value)[0].text for name, value in values.items()}
+    print(json.dumps([config.table._npy_value is None, found]))
+"""
+
+
+@pytest.mark.jax
+def test_no_array_is_read_and_no_code_of_the_script_runs_for_the_text_of_a_static_value(tmp_path):
+    done = run(PYTHON, script(tmp_path, STATICS))
+    assert done.returncode == 0, done.stderr
+    has_no_copy, found = json.loads(done.stdout)
+    assert has_no_copy
+    assert found == {
+        "array": "a ArrayImpl", "numpy": "a ndarray", "objects": "a ndarray", "partial": "a Partial",
+        "tree": "a PyTreeDef", "jaxpr": "a ClosedJaxpr", "scalar": "0.5", "small": "2", "dtype": "int8",
+        "bf16": "bfloat16", "fields": "a VoidDType",
+        "spec": "P('data', None, ('data', 'b'), UNCONSTRAINED)",
+        "mesh": "a mesh of data=2 on devices 0 to 1", "precision": "Precision.HIGHEST",
+        "sharding": "P('data') over data=2 on devices 0 to 1", "device": "device 1",
+    }  # fmt: skip
