@@ -6,6 +6,7 @@ import os
 import re
 import socket
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,13 @@ from jaxtop.transport import FIRST_PORT
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from jaxtop.runfiles import Ending
     from jaxtop.wire import Hello
 
 # Agents take the first free ports from here on, and each knows all other agents of its run. With more than
 # four agents on a host, an agent of another run may have a later port: attach to it with its port.
 PORTS_TRIED = range(FIRST_PORT, FIRST_PORT + 8)
+ANSWERS_WITHIN_S = 0.3
 
 
 class NoTarget(Exception):
@@ -55,7 +58,10 @@ def seeds(
         raise NoTarget(str(error)) from None
     if not names:
         return _newest(found, show, stays_in_job=stays_in_job)
-    started = (seed for name in names for seed in _seeds_of(name, found, address_map, with_ended=with_ended))
+    endings = cache(runfiles.endings)  # read at most once
+    started = (
+        seed for name in names for seed in _seeds_of(name, found, endings, address_map, with_ended=with_ended)
+    )
     return list({seed.target: seed for seed in started}.values())
 
 
@@ -135,7 +141,12 @@ def _seeds_of_job(show: Callable[[str], None]) -> list[Seed]:
 
 
 def _seeds_of(
-    target: str, found: list[runfiles.RunFile], address_map: AddressMap = NO_MAP, *, with_ended: bool = False
+    target: str,
+    found: list[runfiles.RunFile],
+    endings: Callable[[], list[Ending]],
+    address_map: AddressMap,
+    *,
+    with_ended: bool,
 ) -> list[Seed]:
     if target.endswith(".json") or "/" in target:
         run_file = runfiles.read(Path(target))
@@ -145,11 +156,18 @@ def _seeds_of(
     named = _named(target, found)
     if named:  # of several runs of one name, the newest is meant
         return _seeds_like(named[0].hello, named)
-    if ended := _ended(target):
-        if with_ended:
-            return ended
-        raise NoTarget(f"{target!r} has ended; `jaxtop check {target}` says how")
-    return _at_address(target, address_map)
+    try:
+        at_address = _at_address(target, address_map)
+    except NoTarget:
+        ended = _ended(target, endings())
+        if ended and not with_ended:
+            raise NoTarget(f"{target!r} has ended; `jaxtop check {target}` says how") from None
+        if not ended:
+            raise
+        return ended
+    # An ended run hides no host of its name that could be attached to, but some networks resolve any name.
+    ended = _ended(target, endings()) if with_ended else []
+    return ended if ended and not any(map(_answers, at_address[0].endpoints)) else at_address
 
 
 def _named(target: str, found: list[runfiles.RunFile]) -> list[runfiles.RunFile]:
@@ -160,9 +178,9 @@ def _is_of(target: str, hello: Hello) -> bool:
     return target in (hello.name, hello.run, hello.agent)
 
 
-def _ended(target: str) -> list[Seed]:
+def _ended(target: str, endings: list[Ending]) -> list[Seed]:
     """Return the agents of a run that ended; of several runs of one name, those of the latest."""
-    named = [each.hello for each in runfiles.endings() if _is_of(target, each.hello)]
+    named = [each.hello for each in endings if _is_of(target, each.hello)]
     return [Seed(each.agent, hello=each) for each in named if _is_beside(named[0], each)]
 
 
@@ -177,6 +195,13 @@ def _seeds_like(newest: Hello, found: list[runfiles.RunFile]) -> list[Seed]:
 
 def _seed(run_file: runfiles.RunFile) -> Seed:
     return Seed(run_file.hello.agent, hello=run_file.hello, is_dead=run_file.is_stale)
+
+
+def _answers(address: str) -> bool:
+    host, port = _split(address)
+    with suppress(OSError), socket.create_connection((host, port or FIRST_PORT), ANSWERS_WITHIN_S):
+        return True
+    return False
 
 
 def _at_address(target: str, address_map: AddressMap = NO_MAP) -> list[Seed]:

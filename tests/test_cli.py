@@ -50,6 +50,12 @@ for command in {[*COMMANDS]}:
 """
 
 
+def test_help_of_help_is_that_of_jaxtop(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["help", "help"])
+    assert ended.value.code == 0 and capsys.readouterr().out.startswith("usage: jaxtop [")
+
+
 def test_help_of_all_commands_comes_without_jax_and_the_app():
     assert modules_after(HELP_OF_EACH).isdisjoint(("jax", "jaxlib", "textual", "rich"))
 

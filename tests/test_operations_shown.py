@@ -6,6 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
+from jaxtop.cli.formats import written
+from jaxtop.devbench import saved
 from jaxtop.devbench.roofline import DATA_SHEET, rates_of
 from jaxtop.export import to_document
 from jaxtop.model import Cluster, keyframe, programs
@@ -195,3 +197,12 @@ def test_rates_are_published_ones_without_a_probe():
 
 def _fields(struct):
     return {name: getattr(struct, name) for name in struct.__struct_fields__}
+
+
+def test_a_recorded_moment_does_not_depend_on_the_last_probe_of_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    cluster = cluster_of(SHOWN)
+    before = written("json", cluster, 1.0)
+    saved.keep(probe(devices=[of_device(0)]))
+    assert saved.last() is not None and written("json", cluster, 1.0) == before
+    assert written("json", cluster, 1.0, saved.last()) != before  # as snapshot prints it

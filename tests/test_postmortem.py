@@ -57,7 +57,11 @@ SAYS = [
         Size(16642998272, is_exact=False),
     ),
     ("_ArrayMemoryError", "Unable to allocate 2.00 MiB for an array", Size(2 * MIB, is_exact=False), None),
+    ("_ArrayMemoryError", "Unable to allocate 745. GiB for an array", Size(745 * GIB, is_exact=False), None),
     ("MemoryError", "", None, None),
+    (OF_JAX, "RESOURCE_EXHAUSTED: failed to allocate 4 buffers", None, None),
+    (OF_JAX, f"RESOURCE_EXHAUSTED: Out of memory allocating {'9' * 400} bytes.", None, None),
+    (OF_JAX, f"RESOURCE_EXHAUSTED: allocating 1.5GiB ({'9' * 400}B)", Size(3 << 29, is_exact=False), None),
 ]
 
 
@@ -291,7 +295,7 @@ def test_a_script_that_runs_out_of_memory_is_explained_by_its_black_box_and_by_n
     ) as (process,):
         out, err = process.communicate(timeout=120)
     assert process.returncode == 1 and out == "went on\n", err
-    done = jaxtop_here("postmortem", box, "--json")
+    done = jaxtop_here("postmortem", box, "--format", "json")
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)["processes"]
     line = f"script.py:{line_with(path, 'widen(weights)')}"
@@ -409,6 +413,7 @@ def test_a_damaged_ending_is_none(content):
         (("nowhere.mcap",), "nowhere.mcap"),
         ((".", "--process", "x"), "--process"),
         (("BOX", "--json", "--open"), "not allowed with"),
+        (("BOX", "--format", "json", "--open"), "not allowed with"),
         (("BOX", "--open"), "leave out --open"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import tempfile
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from jaxtop import discovery, keys, processes, runfiles
+from jaxtop import discovery, keys, processes, runfiles, wire
 from tests.support import PYTHON, run
 from tests.support import processes as started
 from tests.test_wire import HELLO
@@ -260,6 +261,31 @@ def test_a_process_of_any_name_has_a_start_time():
     """)
     done = run(PYTHON, "-c", asks)
     assert done.stderr == ""
+
+
+def test_an_ended_run_hides_no_host_of_its_name(monkeypatch):
+    read: list[int] = []
+    endings = runfiles.endings
+
+    def counted():
+        read.append(1)
+        return endings()
+
+    monkeypatch.setattr(runfiles, "endings", counted)
+    for number, name in enumerate(("localhost", "no-such.invalid")):
+        runfiles.leave(hello(f"a{number}", run=f"r{number}", name=name), wire.Bye(1, "ended"))
+    (seed,) = discovery.seeds(["localhost"])
+    assert seed.hello is None and seed.endpoints and not read
+    with pytest.raises(discovery.NoTarget, match="has ended"):
+        discovery.seeds(["no-such.invalid"])
+    read.clear()
+    found = discovery.seeds(["no-such.invalid", "127.0.0.1", "127.0.0.2"], with_ended=True)
+    assert [each.target for each in found] == ["a1", "127.0.0.1", "127.0.0.2"] and len(read) == 1
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        monkeypatch.setattr(discovery, "PORTS_TRIED", (port,))
+        assert discovery.seeds(["localhost"], with_ended=True)[0].hello is None
+    assert discovery.seeds(["localhost"], with_ended=True)[0].hello.agent == "a0"  # nothing answers there
 
 
 def test_inside_a_job_its_own_run_is_meant_and_else_the_newest_with_a_note(monkeypatch):

@@ -6,11 +6,16 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.wire import Operation, Operations
+from jaxtop.tui.core.palette import DARK
+from jaxtop.tui.draw.operation_pane import bar_line
+from jaxtop.tui.draw.peak_pane import peak_lines
+from jaxtop.wire import Buffer, Operation, Operations
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, frame
 from tests.made_windows import FINGERPRINT, PROGRAM, Made
 from tests.stage import Stage, play
+from tests.test_operations_shown import cluster_of
+from tests.test_operations_shown import shown as shown_time
 from tests.test_probed_shown import of_device, probe
 
 DOT = Operation("dot_general.12", "matmul", "train.py:57", 600_000, 20, 2 * 10**9, 10**7)
@@ -29,14 +34,14 @@ FRAMES = [
 ]
 
 
-def seen(*keys, frames=FRAMES, size=(200, 50)) -> str:
+def seen(*keys, frames=FRAMES, size=(200, 50), **more) -> str:
     shown: list[str] = []
 
     async def act(stage: Stage) -> None:
         await stage.press("O", *keys)
         shown.append(stage.text)
 
-    play(act, *frames, size=size)
+    play(act, *frames, size=size, **more)
     return shown[0]
 
 
@@ -65,6 +70,13 @@ def test_the_bar_and_its_legend_show_the_kinds():
 def test_without_rates_of_the_device_it_says_what_to_do():
     assert "measure the device with `jaxtop probe`" in seen()
     assert "communication-bound" in seen("j")
+
+
+@pytest.mark.parametrize("more", [{}, {"probe": probe(devices=[of_device(0)])}])
+def test_without_flops_it_does_not_advise_a_probe(more):
+    tanh = Operation("tanh.1", "elementwise", "train.py:59", 900_000, 20, 0, 4 << 20)
+    shown = seen(frames=[*staged_collectives.in_step(), *shown_in_window(tanh)], **more)
+    assert "its bound is unknown: XLA counts no flops for it" in shown and "jaxtop probe" not in shown
 
 
 def test_with_a_probe_it_says_by_how_much():
@@ -132,6 +144,16 @@ def test_names_of_a_trace_cannot_control_the_terminal():
     bad = Operation("\x1b[31mdot", "matmul", "\x1b]0;x", 600_000, 20)
     shown = seen(frames=[*staged_collectives.in_step(), *shown_in_window(bad)])
     assert "[31mdot" in shown and "\x1b" not in shown
+
+
+def test_kinds_of_an_agent_cannot_control_the_terminal():
+    bad = Operation("dot", "\x1b[31mmat", "train.py:1", 600_000, 20)
+    window = Operations(1000, PROGRAM, FINGERPRINT, 20, (bad,))
+    time = shown_time(cluster_of(wire.Programs(1, (wire.Program(PROGRAM, FINGERPRINT),)), window))
+    held = Buffer("\x1b[31marg", 5 << 20)
+    peak = wire.Peak(1, PROGRAM, FINGERPRINT, argument_bytes=5 << 20, buffers=(held,))
+    for drawn in (bar_line(time, 100, DARK), *peak_lines(peak, DARK)):
+        assert drawn.plain.isprintable()
 
 
 def test_two_programs_keep_their_own_shares():

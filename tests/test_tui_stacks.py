@@ -251,7 +251,7 @@ class TestAsking:
     def test_help_and_palette_tell_of_them(self):
         async def act(stage: Stage) -> None:
             titles = [each.title for each in stage.app.get_system_commands(stage.app.screen)]
-            assert {"Capture collectives now (c)", "Ask for stacks (p)"} <= set(titles)
+            assert {"Window of the profiler now (c)", "Ask for stacks (p)"} <= set(titles)
 
         play(act, *builders.well())
 

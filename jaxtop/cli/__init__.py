@@ -83,7 +83,8 @@ def _run(words: list[str]) -> int:
     if not words:  # `jaxtop` alone is `jaxtop attach`
         name, words = "attach", ["attach"]
     elif name == "help":  # as in git and docker: `jaxtop help run` is `jaxtop run --help`
-        words = [*words[words.index(name) + 1 :][:1], "--help"]
+        asked = words[words.index(name) + 1 :][:1]
+        words = ["--help"] if asked == [name] else [*asked, "--help"]
         name = _name_in(words)
     parser = _parser(name)
     arguments, unknown = parser.parse_known_args(words)

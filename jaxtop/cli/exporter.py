@@ -17,6 +17,7 @@ from jaxtop.cli.listening import Protection, add_tls_arguments, address, is_port
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.watched import Watched
 from jaxtop.cli.words import number
+from jaxtop.devbench import saved
 from jaxtop.export.boards import BOARDS
 from jaxtop.export.findings import as_value
 from jaxtop.export.prometheus import exposition, preferred
@@ -153,7 +154,9 @@ def pages(watched: Watched, detail: str) -> Pages:
     return {
         "/metrics": metrics,
         "/http_sd": http_sd,
-        "/api/snapshot": shared("snapshot", lambda cluster, now: written(JSON_FORMAT, cluster, now)),
+        "/api/snapshot": shared(
+            "snapshot", lambda cluster, now: written(JSON_FORMAT, cluster, now, saved.last())
+        ),
         "/api/findings": shared("findings", _found),
         "/healthz": lambda _: watched.health(),
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.cli import replay, terminal
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.formats import JSON, add_formats
 from jaxtop.cli.words import legible
 from jaxtop.model import host_views
 from jaxtop.model.crashes import ending, exit_status
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # The most processes that are described in full if none is chosen: most fail for the same reason.
 MOST_IN_FULL = 4
+FORMATS = ("text", JSON)
 # The app opens on the last figures: from the goodbye on, those of the process are no longer current.
 BEFORE_S = 0.01
 
@@ -32,8 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--process", type=int, metavar="N", help="describe this process only, also if it did not fail"
     )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print a JSON object")
+    form = add_formats(parser, FORMATS)
     form.add_argument(
         "--open", action="store_true", help="open the app just before the end of the first that failed"
     )
@@ -67,7 +68,7 @@ def _print(cluster: Cluster, at: float, found: list[Postmortem], arguments: argp
     from jaxtop.export import postmortem as export  # imported late: errors above must be fast
     from jaxtop.model.findings.postmortem_words import headline
 
-    if arguments.json:
+    if arguments.format == JSON:
         sys.stdout.write(export.to_json(found))
         return
     if not found:

@@ -14,7 +14,6 @@ from jaxtop.cli.formats import FORMATS, add_formats, written
 from jaxtop.cli.look import look_of
 from jaxtop.cli.output import ProgressLine, new_file
 from jaxtop.cli.words import legible, number, size
-from jaxtop.devbench import saved
 from jaxtop.model.hosts import interval
 from jaxtop.model.state import HISTORY
 from jaxtop.recording import NotARecording
@@ -210,7 +209,6 @@ def show(session: Session, start: float | None, **how: Any) -> None:
         steady,
         history=session,
         replay=Start(start, **how),
-        probe=saved.last(),
         look=look_of(settings.load()),
     )
     failure = terminal.show(app)

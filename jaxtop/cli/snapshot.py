@@ -12,6 +12,7 @@ from jaxtop.cli import settings, targets
 from jaxtop.cli.formats import FORMATS, add_formats, written
 from jaxtop.cli.words import legible, number
 from jaxtop.clock import steady
+from jaxtop.devbench import saved
 from jaxtop.model import Cluster, State, host_views, hosts, runs
 from jaxtop.model.host import NO_ARRAYS
 from jaxtop.model.liveness import was_never_reached
@@ -63,7 +64,7 @@ def main(arguments: argparse.Namespace) -> int:
         source.close()
     now = steady()
     cluster.check(now)
-    sys.stdout.write(written(arguments.format, cluster, now))
+    sys.stdout.write(written(arguments.format, cluster, now, saved.last()))
     sys.stdout.flush()
     for line in complaints(cluster, source, now):
         print(f"jaxtop: {legible(line)}", file=sys.stderr)

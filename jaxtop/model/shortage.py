@@ -8,8 +8,9 @@ from typing import NamedTuple
 # Of XLA and its allocators, NumPy and Python.
 _SAYS = re.compile(r"RESOURCE_EXHAUSTED|[Oo]ut of memory|Ran out of memory|Unable to allocate")
 _TYPES = frozenset({"MemoryError", "_ArrayMemoryError"})
-_SIZE = r"(\d+(?:\.\d+)?) ?([KMGTPE]?)i?(?:B\b|bytes\b|\b)"
-_ASKED = re.compile(rf"(?:[Aa]llocat(?:e|ing)|[Rr]eserve)(?: request for)? {_SIZE}(?: \((\d+)B\))?")
+# Messages are untrusted: a number of hundreds of digits is no size. NumPy writes "745. GiB".
+_SIZE = r"(\d{1,18}(?:\.\d{0,18})?) ?(?:([KMGTPE])(?:i?B)?|B|bytes?)\b"
+_ASKED = re.compile(rf"(?:[Aa]llocat(?:e|ing)|[Rr]eserve)(?: request for)? {_SIZE}(?: \((\d{{1,18}})B\))?")
 _FREE = re.compile(rf"There are {_SIZE} free")
 _USED = re.compile(rf"Used {_SIZE} of {_SIZE}")
 
@@ -41,6 +42,6 @@ def shortage(kind: str, message: str) -> Shortage | None:
     )
 
 
-def _size(number: str, unit: str) -> Size:
+def _size(number: str, unit: str | None) -> Size:
     """Return a size as XLA writes it: its units are powers of 1024, with and without an i."""
-    return Size(round(float(number) * 1024 ** ("", *"KMGTPE").index(unit)), not unit)
+    return Size(round(float(number) * 1024 ** (None, *"KMGTPE").index(unit)), not unit)

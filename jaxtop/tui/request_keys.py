@@ -20,7 +20,7 @@ class RequestApp(TimedApp):
     """An app that can send requests to the processes of a live run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "capture", "Capture collectives now", show=False),
+        Binding("c", "capture", "Window of the profiler now", show=False),
         Binding("C", "profile", "Capture a full profile", show=False),
         Binding("p", "stacks", "Ask for stacks", show=False),
     ]

@@ -45,7 +45,7 @@ def kinds_legend(kinds: Mapping[str, float], palette: Palette) -> list[Text]:
     found = []
     for kind, share in kinds.items():
         entry = Text(_letter(kind), _style(kind, palette), no_wrap=True, end="")
-        entry.append(f" {kind} {text.share(share)}", Style())
+        entry.append(text.printable(f" {kind} {text.share(share)}"), Style())
         found.append(entry)
     return found
 
@@ -90,9 +90,7 @@ def pane(
     entries = kinds_legend(time.kinds, palette)
     legend.append_text(entries[0])
     _append_fitting(legend, entries[1:], width)
-    return fitted(
-        [bar, legend, _title(view, ink), *_facts(time, view, ink), _rates(time, ink)], width, height
-    )
+    return fitted([bar, legend, _title(view, ink), *_facts(view, ink), _rates(time, ink)], width, height)
 
 
 def _title(view: OperationView, ink: Ink) -> Text:
@@ -109,7 +107,7 @@ def name_of(view: OperationView) -> str:
     return "(idle)" if view.kind == IDLE else "(not listed)"
 
 
-def _facts(time: ProgramTime, view: OperationView, ink: Ink) -> list[Text]:
+def _facts(view: OperationView, ink: Ink) -> list[Text]:
     facts = [("per launch", text.micros(view.time_us))]
     if view.runs is not None:
         facts.append(("in", f"{text.plain(view.runs)} run{'s' * (view.runs != 1)}"))
@@ -129,11 +127,11 @@ def _facts(time: ProgramTime, view: OperationView, ink: Ink) -> list[Text]:
                 ink,
             )
         )
-    lines.append(Text(bound_in_words(view, time), no_wrap=True, end=""))
+    lines.append(Text(bound_in_words(view), no_wrap=True, end=""))
     return lines
 
 
-def bound_in_words(view: OperationView, time: ProgramTime) -> str:
+def bound_in_words(view: OperationView) -> str:
     """Return what bounds an operation and by how much, or why that is unknown."""
     roof = view.roof
     if roof is None:
@@ -141,10 +139,9 @@ def bound_in_words(view: OperationView, time: ProgramTime) -> str:
             return "the time between operations" if view.kind == IDLE else "of these only the time is known"
         if view.flops is None or view.bytes is None:
             return "its bound is unknown: the compiler's text does not give its flops or bytes"
-        missing = time.rates.flops is None or time.rates.bytes is None
-        return (
-            "its bound is unknown: measure the device with `jaxtop probe`" if missing else "it does no work"
-        )
+        if not view.flops:  # the rates of the device would not help
+            return "its bound is unknown: XLA counts no flops for it"
+        return "its bound is unknown: measure the device with `jaxtop probe`"
     if roof.bound == COMMUNICATION:
         return "communication-bound: see it on the collectives screen (Enter)"
     other = "memory" if roof.bound == "compute" else "compute"

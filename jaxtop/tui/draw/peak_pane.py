@@ -36,7 +36,7 @@ def peak_lines(peak: Peak, palette: Palette) -> list[Text]:
 
 
 def _buffer(buffer: Buffer, palette: Palette) -> Text:
-    line = Text(f"{text.size(buffer.bytes):>6} {buffer.kind:<9} ")
+    line = Text(text.printable(f"{text.size(buffer.bytes):>6} {buffer.kind:<9} "))
     line.append(text.printable(" ".join(filter(None, (buffer.shape, buffer.op, buffer.source)))))
     if buffer.name:
         line.append(f"  {text.printable(buffer.name)}", palette.muted)

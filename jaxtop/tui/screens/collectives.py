@@ -179,7 +179,7 @@ class CollectivesView(TableView):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("z", "paint", "Groups on the mesh", show=False),
-        Binding("c", "app.capture", "Capture now"),
+        Binding("c", "app.capture", "Window now"),
         Binding("asterisk", "fold_all", "Fold all again", show=False, key_display="*"),
     ]
 

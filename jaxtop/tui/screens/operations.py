@@ -92,7 +92,7 @@ def summary(time: ProgramTime, moment: Moment, width: int, palette: Palette) -> 
     host = moment.host(time.agents[0])
     age = "" if host is None else f", {text.age(moment.ago(host, time.at_ms))} ago"
     seen = f"{time.launches:,} launches on single devices{age}"
-    one = f"{text.micros(time.launch_us)} a launch"
+    one = f"{text.micros(time.launch_us)} of operations per launch"  # the sum: they may run side by side
     variants = [
         [time.program, one, bounds, seen, "~ estimates"],
         [time.program, one, bounds, seen],
@@ -114,7 +114,7 @@ class OperationsView(TableView):
     OperationsView #operation { height: 9; padding: 0 2; border-top: solid $panel; text-wrap: nowrap; }
     OperationsView.low #operation { display: none; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.capture", "Capture now")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.capture", "Window now")]
 
     def __init__(self) -> None:
         super().__init__()
