@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from jaxtop import cli, wire
+from jaxtop import cli, debuglog, wire
 from jaxtop.cli import app_capturer
 from jaxtop.cli.app_capturer import AppCapturer
 from jaxtop.cli.capture import begun
@@ -124,7 +124,7 @@ class TestTheExchange:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(exchanged, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
-        monkeypatch.setattr(exchanged.debuglog, "warning", lambda *words: told.append(words))
+        monkeypatch.setattr(debuglog, "warning", lambda *words: told.append(words))
         for _ in range(int(STOPS_WITHIN_S / 100)):
             with pytest.raises(KeyboardInterrupt):
                 exchange.wait_for_stop()
