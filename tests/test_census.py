@@ -281,7 +281,7 @@ WATCHES = """
     from jaxtop_agent.arrays.watched import Watched
     watched, arrays = Watched(), {"w": jnp.ones(3), "b": jnp.ones(2)}
     watched.watch({"params": arrays})
-    heavy = ("jaxtop.", "zmq", "jaxtop_agent.arrays.census")
+    heavy = ("jaxtop.wire", "jaxtop.transport", "jaxtop.recording", "zmq", "jaxtop_agent.arrays.census")
     loaded = [name for name in sys.modules if name.startswith(heavy)]
     places = {}
     watched.rename(places)

@@ -67,6 +67,7 @@ def test_a_process_that_never_comes_to_a_step_is_named_before_there_is_a_rhythm(
             assert [running_of(host) is not None for host in of(attached, kind)] == [True, False]
 
 
+@pytest.mark.quiet  # a process that gets no core for long looks halted
 def test_a_halt_inside_of_the_first_step_is_reported_and_a_launch_that_computes_is_not():
     """Nor is a long compilation in the first steps."""
     with running("within", "computing", "compiling") as attached:
