@@ -26,7 +26,7 @@ from tests.test_check import run as frames_of_run
 class TestHandle:
     def of(self, **more: object) -> Handle:
         usual = {"pid": os.getpid(), "failure": "", "is_over": False, "address": "", "name": "<i>\x1b[1m"}
-        return Handle(SimpleNamespace(**{"ignored": ()} | usual | more))
+        return Handle(SimpleNamespace(**usual | {"ignored": ()} | more))
 
     def test_it_says_where_and_how_to_watch(self):
         handle = self.of(address="127.0.0.1:7410")
