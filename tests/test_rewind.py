@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import pairwise
 
 import pytest
 
@@ -42,6 +43,12 @@ def filled(batches, most_bytes: int) -> RewindBuffer:
     return buffer
 
 
+def between(batches, when: float) -> float:
+    """Return a time after this one at which no batch is under way: a new file begins between two batches."""
+    ends = [(one[-1].at + next_one[0].at) / 2 for one, next_one in pairwise(batches)]
+    return next((each for each in ends if each >= when), when + 1)
+
+
 def test_it_holds_the_last_part_of_the_session_in_so_many_bytes_at_most(batches):
     most = 100_000
     buffer = filled(batches, most)
@@ -53,7 +60,7 @@ def test_it_holds_the_last_part_of_the_session_in_so_many_bytes_at_most(batches)
         first, last = buffer.span
         assert batches[0][0].at < first < last == pytest.approx(batches[-1][-1].at)
         for part in (0.95, 0.1, 0.5, 0.3, 1.0, 0.0):  # from one file to another, and back
-            when = first + part * (last - first) + 1e-4  # not at a frame: recorded times are rounded
+            when = between(batches, first + part * (last - first))
             expected = Cluster()
             for batch in batches:
                 for frame in batch:
