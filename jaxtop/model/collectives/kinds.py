@@ -20,6 +20,10 @@ def busbw(kind: str, size: int | None, members: int | None, transfer_us: float |
     """Return the bus bandwidth in bytes per second, as nccl-tests defines it."""
     if size is None or not members or not transfer_us:
         return None
+    return round(size * bus_factor(kind, members) * 1_000_000 / transfer_us)
+
+
+def bus_factor(kind: str, members: int) -> float:
+    """Return how often the bytes of a collective cross the bus, as nccl-tests defines it."""
     times = _TRIPS.get(kind)
-    factor = 1.0 if times is None else times * (members - 1) / members
-    return round(size * factor * 1_000_000 / transfer_us)
+    return 1.0 if times is None else times * (members - 1) / members

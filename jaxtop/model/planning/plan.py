@@ -151,9 +151,11 @@ class Today:
     step: StepTime | None = None
     # What the allocator of the fullest device can provide; None where it has no limit, as on CPU.
     limit_bytes: int | None = None
+    # What a device can do in a second, as probed or as its maker publishes it.
     flops_per_s: float | None = None
+    memory_bytes_per_s: float | None = None
     watts_per_device: float | None = None
-    # By axis, or by axes joined with "+", and kind.
+    # By axis, or by axes joined with "+", or by reach, and by kind or "any"; see links.py.
     links: Mapping[tuple[str, str], LinkCost] | None = None
     # The number of cores that devices of one machine share, for CPU devices; else None.
     shared_cores: int | None = None

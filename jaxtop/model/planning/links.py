@@ -1,0 +1,235 @@
+"""What a collective costs over the links of a mesh: latency, and bytes over a bandwidth.
+
+A cost is fitted to what was measured. All kinds share one formula, so that a kind that was not measured takes
+the cost of another one: `latency_us` times the steps of a ring, and the bytes that cross the bus, as
+nccl-tests counts them, over the bus bandwidth. CPU devices of one machine have no links: they copy, and each
+copy takes its share of the cores.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.collectives.kinds import bus_factor
+from jaxtop.model.planning.plan import LinkCost
+from jaxtop.model.planning.published import published_link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from jaxtop.model.planning.plan import Axes, Today
+
+# In place of an axis: all axes of this reach. In place of a kind: all kinds.
+WITHIN, BETWEEN = "within hosts", "between hosts"
+ANY = "any"
+# Sizes that differ by less tell latency and bandwidth apart badly.
+LEAST_RANGE = 4.0
+# The most points of a fit; beyond, points of about the same size are merged.
+MOST_POINTS = 48
+Links = dict[tuple[str, str], LinkCost]
+
+
+class Point(NamedTuple):
+    """A measured collective: steps of a ring, bytes on the bus, microseconds; and how much it counts."""
+
+    steps: float
+    volume: float
+    time_us: float
+    weight: float = 1.0
+
+
+class Cost(NamedTuple):
+    """Microseconds of a collective: those that do not depend on its size, and those that do."""
+
+    latency_us: float
+    moving_us: float
+    link: LinkCost
+
+    @property
+    def total_us(self) -> float:
+        return self.latency_us + self.moving_us
+
+
+def point(
+    kind: str, size: float, members: int, time_us: float, *, copies: bool, weight: float = 1.0
+) -> Point:
+    """Return a measurement as a point of the fit; `copies` for CPU devices of one machine."""
+    return Point(
+        steps(kind, members, copies=copies), volume(kind, size, members, copies=copies), time_us, weight
+    )
+
+
+def steps(kind: str, members: int, *, copies: bool) -> float:
+    """Return the steps of a ring; devices that copy meet once."""
+    if copies or kind == "collective-permute":
+        return 1.0
+    return max(1, members - 1) * (2.0 if kind == "all-reduce" else 1.0)
+
+
+def volume(kind: str, size: float, members: int, *, copies: bool) -> float:
+    """Return the bytes that each member sends, or that it copies where all share their memory."""
+    if copies:
+        return size * (2.0 if kind == "all-reduce" else 1.0)
+    return size * bus_factor(kind, members)
+
+
+def axis_key(axes: Iterable[str]) -> str:
+    return "+".join(axes)
+
+
+def reach_of(mesh: Axes, axes: Iterable[str], devices_per_host: int) -> str:
+    """Return whether groups along these axes stay within a host, for devices in the order of the mesh."""
+    stride, names = 1, set(axes)
+    for name, size in reversed(mesh):
+        if name in names and size > 1 and stride * size > devices_per_host:
+            return BETWEEN
+        stride *= size
+    return WITHIN
+
+
+def fitted(points: Sequence[Point], source: str, latency_us: float | None = None) -> LinkCost | None:
+    """Return the cost with the least absolute error; None without points that took time.
+
+    With sizes that are about equal, the latency must come from elsewhere, or is assumed to be none.
+    """
+    usable = _merged([each for each in points if each.time_us > 0])
+    if not usable:
+        return None
+    volumes = [each.volume for each in usable if each.volume > 0]
+    if not volumes or (len(volumes) < len(usable) and max(volumes) == 0):
+        return LinkCost(median(each.time_us / each.steps for each in usable), float("inf"), source)
+    if max(volumes) < LEAST_RANGE * min(each.volume for each in usable):
+        return _with_latency(usable, source, latency_us)
+    latency, per_byte = _least_absolute(usable)
+    return LinkCost(latency, 1e6 / per_byte if per_byte else float("inf"), source)
+
+
+def _with_latency(points: Sequence[Point], source: str, latency_us: float | None) -> LinkCost:
+    """Return the cost for points of one size: the latency is given, but takes at most half of the time."""
+    least = min(each.time_us / each.steps for each in points)
+    latency = min(latency_us or 0.0, least / 2)
+    per_byte = median((each.time_us - latency * each.steps) / each.volume for each in points)
+    assumed = "" if latency_us is not None else "; one size only: latency assumed to be 0"
+    return LinkCost(latency, 1e6 / per_byte, source + assumed)
+
+
+def _least_absolute(points: Sequence[Point]) -> tuple[float, float]:
+    """Return microseconds per step and per byte, neither negative.
+
+    A best fit passes through two of the points, or through one of them with the other figure 0.
+    """
+    tried = []
+    for number, each in enumerate(points):
+        tried.append((each.time_us / each.steps, 0.0))
+        if each.volume:
+            tried.append((0.0, each.time_us / each.volume))
+        for other in points[:number]:
+            rank = each.steps * other.volume - other.steps * each.volume
+            if abs(rank) > 1e-9 * max(each.steps * other.volume, other.steps * each.volume):
+                latency = (each.time_us * other.volume - other.time_us * each.volume) / rank
+                per_byte = (each.steps * other.time_us - other.steps * each.time_us) / rank
+                if latency >= 0 and per_byte >= 0:
+                    tried.append((latency, per_byte))
+    return min(
+        tried,
+        key=lambda line: sum(
+            each.weight * abs(line[0] * each.steps + line[1] * each.volume - each.time_us) for each in points
+        ),
+    )
+
+
+def _merged(points: Sequence[Point]) -> list[Point]:
+    """Return at most so many points; neighbours in size become their median."""
+    if len(points) <= MOST_POINTS:
+        return list(points)
+    ordered = sorted(points, key=lambda each: (each.volume, each.steps))
+    size = -(-len(ordered) // MOST_POINTS)
+    return [
+        Point(
+            median(each.steps for each in few),
+            median(each.volume for each in few),
+            median(each.time_us for each in few),
+            sum(each.weight for each in few),
+        )
+        for few in (ordered[start : start + size] for start in range(0, len(ordered), size))
+    ]
+
+
+def links_from(points: Mapping[tuple[str, str, str], Sequence[Point]], source: str) -> Links:
+    """Return the costs by axis and kind, and by reach; points are given by axes, reach and kind."""
+    of_key: defaultdict[tuple[str, str], list[Point]] = defaultdict(list)
+    for (axes, reach, kind), each in points.items():
+        for where in {axes, reach} - {""}:
+            of_key[where, kind] += each
+            of_key[where, ANY] += each
+    found: Links = {}
+    # The pools first: they lend their latency to kinds that were measured in one size.
+    for where, kind in sorted(of_key, key=lambda key: (key[0] not in (WITHIN, BETWEEN), key[1] != ANY)):
+        lent = found.get((where, ANY)) or next(
+            (found[reach, ANY] for axes, reach, _ in points if axes == where and (reach, ANY) in found), None
+        )
+        cost = fitted(of_key[where, kind], source, lent.latency_us if lent else None)
+        if cost is not None:
+            found[where, kind] = cost
+    return found
+
+
+def cost_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str, size: float) -> Cost | None:
+    """Return what a collective costs on a mesh; None where nothing says it."""
+    link = link_of(today, mesh, axes, kind)
+    if link is None:
+        return None
+    members = 1
+    for name, each in mesh:
+        members *= each if name in axes else 1
+    copies = copies_on(today)
+    latency = link.latency_us * steps(kind, members, copies=copies)
+    moving = volume(kind, size, members, copies=copies) / link.busbw_bytes_per_s * 1e6
+    if today.platform == "tpu" and link.source.startswith("published"):
+        if kind in ("all-to-all", "ragged-all-to-all"):
+            moving /= 4
+        # A ring hides the latency of its hops behind the bytes, where there are enough.
+        return Cost(max(0.0, latency - moving), moving, link)
+    return Cost(latency, moving, link)
+
+
+def copies_on(today: Today) -> bool:
+    """Return whether collectives are copies in the memory of one machine."""
+    return today.shared_cores is not None
+
+
+def link_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str) -> LinkCost | None:
+    """Return the cost that fits best: of this axis, of another kind, of the same reach, or as published."""
+    links = today.links or {}
+    reach = reach_of(mesh, axes, today.devices_per_host)
+    where = axis_key(axes)
+    # An axis may reach further on another mesh than it does today.
+    same = reach_of(today.axes, axes, today.devices_per_host) == reach
+    for place, of_kind in [*((where, each) for each in (kind, ANY) if same), (reach, kind), (reach, ANY)]:
+        if (place, of_kind) in links:
+            found = links[place, of_kind]
+            if place == where and of_kind == kind:
+                return found
+            named = f"{'all kinds' if of_kind == ANY else kind} {'over ' if place == where else ''}{place}"
+            return found._replace(source=f"{found.source}: {named}")
+    of_host = 1
+    stride = 1
+    for name, size in reversed(mesh):
+        if name in axes:
+            of_host *= max(1, min(size, today.devices_per_host // stride))
+        stride *= size
+    published = published_link(
+        today.platform,
+        today.device_kind,
+        crosses_hosts=reach == BETWEEN,
+        devices_per_host=today.devices_per_host,
+        members_per_host=of_host,
+    )
+    if published is not None:
+        return published
+    other = links.get((WITHIN if reach == BETWEEN else BETWEEN, ANY))
+    return (
+        None if other is None else other._replace(source=f"{other.source}: other links, {reach} unmeasured")
+    )
