@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from jaxtop import cli, wire
 from jaxtop.cli import check as command
-from jaxtop.cli import formats
+from jaxtop.cli import formats, replay
 from jaxtop.export import check, to_document, to_openmetrics
 from jaxtop.export.check import Checkup
 from jaxtop.export.series import SERIES
@@ -246,7 +246,7 @@ def test_an_error_has_a_status_of_its_own(words, said, tmp_path, monkeypatch):
 
 
 def test_a_crash_is_not_taken_for_a_warning(monkeypatch):
-    monkeypatch.setattr(command, "_is_recording", lambda _: 1 / 0)
+    monkeypatch.setattr(replay, "_is_recording", lambda _: 1 / 0)
     done = jaxtop_here("check", "x")
     assert done.returncode == 3 and "ZeroDivisionError" in done.stderr
 

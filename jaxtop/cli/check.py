@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop.cli import replay, settings, targets
-from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import add_formats
-from jaxtop.cli.snapshot import complaints, gather, watch
+from jaxtop.cli.snapshot import measured
 from jaxtop.cli.words import legible, number
 from jaxtop.clock import steady
 from jaxtop.model import Severity, findings, host_views
@@ -18,14 +16,15 @@ from jaxtop.model.findings.observer import CHECK_EVERY, MUTED
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from jaxtop.export.check import Checkup
     from jaxtop.model import Cluster
 
 NOT_REACHED = 3
 FORMATS = ("text", "json", "markdown")
-# Most rules report after a few seconds, and few hosts need as long to answer.
-USUAL_WAIT, LONGEST_GATHERING = 15.0, 5.0
+# Most rules report after a few seconds.
+USUAL_WAIT = 15.0
 # A run in which nothing is found is watched for at least this many seconds: most rules must hold for a while.
 LEAST_SECONDS = 3 * CHECK_EVERY
 _SECONDS = number("between 0 and 3600 seconds", 0, 3600)
@@ -47,17 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    files = [Path(each) for each in arguments.target if _is_recording(Path(each))]
-    if files and (len(files) < len(arguments.target) or arguments.hostfile or arguments.via is not None):
-        raise UserError("give either recordings or a live run")
-    if arguments.at is not None and not files:
-        raise UserError("--at needs a recording; a live run is checked as it is now")
+    files = replay.recordings_in(arguments, "checked")
     return _check_recording(files, arguments) if files else _check_live(arguments)
-
-
-def _is_recording(path: Path) -> bool:
-    # A folder may have the name of a run.
-    return path.suffix == ".mcap" or (path.is_dir() and any(path.glob("*.mcap")))
 
 
 def _check_recording(files: list[Path], arguments: argparse.Namespace) -> int:
@@ -78,21 +68,7 @@ def _check_live(arguments: argparse.Namespace) -> int:
 
     tuning = settings.load().tuning
     source = targets.open_source(arguments)
-    try:
-        begun = steady()
-        cluster = gather(source, min(arguments.wait, LONGEST_GATHERING), tuning)
-        is_reached = any(view.host.hello for view in host_views(cluster, steady()))
-        left = arguments.wait - (steady() - begun)
-        if is_reached and left > 0:
-            print(f"jaxtop: measuring for up to {left:.0f} s", file=sys.stderr)
-            since = steady()
-            watch(source, cluster, left, lambda: _is_enough(cluster, since))
-    finally:
-        source.close()
-    now = steady()
-    notes = complaints(cluster, source, now)
-    if not is_reached:
-        raise UserError("; ".join(notes) or "no process was found", NOT_REACHED)
+    cluster, now, notes = measured(source, arguments.wait, tuning, _is_enough, NOT_REACHED)
     cluster.check(now)
     checkup = Checkup.of(cluster, now)
     _print(checkup, arguments)

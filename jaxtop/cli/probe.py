@@ -195,11 +195,13 @@ def _what(text: str) -> tuple[str, ...]:
 
 
 def _mesh(text: str) -> tuple[tuple[str, int], ...]:
-    axes = re.findall(r"(?:^|,)\s*(\w+)\s*=\s*(\d+)\s*(?=,|$)", text)
-    sizes = tuple((name, int(size)) for name, size in axes)
-    if len(axes) != text.count(",") + 1 or not all(size for _, size in sizes):
-        raise argparse.ArgumentTypeError(f"{text} is not a mesh such as data=4,model=2")
-    return sizes
+    from jaxtop.model.planning.asking import parse_mesh  # the model is large, and rarely needed here
+    from jaxtop.model.planning.plan import CannotPlan
+
+    try:
+        return parse_mesh(text)
+    except CannotPlan as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _sizes(text: str) -> tuple[int, ...]:

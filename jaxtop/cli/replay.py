@@ -94,6 +94,24 @@ def _export(words: list[str] | None) -> tuple[str | None, Path | None, list[Path
     return form, files.pop(0) if form == MCAP_JSON else None, files
 
 
+def recordings_in(arguments: argparse.Namespace, what_happens: str) -> list[Path]:
+    """Return the recordings among the targets; without any, the command is about a live run.
+
+    `what_happens` says what the command does to it: a live run is "checked" as it is now.
+    """
+    files = [Path(each) for each in arguments.target if _is_recording(Path(each))]
+    if files and (len(files) < len(arguments.target) or arguments.hostfile or arguments.via is not None):
+        raise UserError("give either recordings or a live run")
+    if arguments.at is not None and not files:
+        raise UserError(f"--at needs a recording; a live run is {what_happens} as it is now")
+    return files
+
+
+def _is_recording(path: Path) -> bool:
+    # A folder may have the name of a run.
+    return path.suffix == ".mcap" or (path.is_dir() and any(path.glob("*.mcap")))
+
+
 @contextmanager
 def opened(given: list[Path]) -> Iterator[tuple[Session, tuple[float, float]]]:
     """Open recordings and folders of them; yield the session, and the times of its first and last moment."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop.cli import settings, targets
+from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import FORMATS, add_formats, written
 from jaxtop.cli.words import legible, number
 from jaxtop.clock import steady
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # The longest wait for peaks, and how long after one no other follows.
 LONGEST_PEAKS_S, BETWEEN_PEAKS_S = 20.0, 1.5
+# Few hosts need longer to answer a command that then measures.
+LONGEST_GATHERING_S = 5.0
 ALL_LIVE, SOME_MISSING, NOTHING_REACHED = 0, 1, 2
 _SECONDS = number("between 0 and 3600 seconds", 1e-6, 3600)
 
@@ -118,6 +121,38 @@ def gather(source: Source, wait: float, tuning: Tuning = AS_DECLARED) -> Cluster
         lambda: source.is_settled and not _lacking(cluster) and all(map(_has_spoken, hosts(cluster))),
     )
     return cluster
+
+
+def measured(
+    source: Source,
+    wait: float,
+    tuning: Tuning,
+    is_enough: Callable[[Cluster, float], bool],
+    not_reached: int,
+) -> tuple[Cluster, float, list[str]]:
+    """Follow a source for at most `wait` seconds, and close it; return the cluster, the time and complaints.
+
+    It ends early once `is_enough(cluster, when measuring began)` returns true.
+
+    Raises:
+        UserError: No process has answered; `not_reached` is the exit status.
+    """
+    try:
+        begun = steady()
+        cluster = gather(source, min(wait, LONGEST_GATHERING_S), tuning)
+        is_reached = any(view.host.hello for view in host_views(cluster, steady()))
+        left = wait - (steady() - begun)
+        since = steady()
+        if is_reached and left > 0 and not is_enough(cluster, since):
+            print(f"jaxtop: measuring for up to {left:.0f} s", file=sys.stderr)
+            watch(source, cluster, left, lambda: is_enough(cluster, since))
+    finally:
+        source.close()
+    now = steady()
+    notes = complaints(cluster, source, now)
+    if not is_reached:
+        raise UserError("; ".join(notes) or "no process was found", not_reached)
+    return cluster, now, notes
 
 
 def watch(

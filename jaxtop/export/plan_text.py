@@ -1,0 +1,223 @@
+"""Plans as text: a table of the candidates with today's layout first, assumptions, and moves worth making."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from jaxtop.model.amounts import in_bytes
+from jaxtop.model.planning.asking import mesh_as_typed, mesh_in_words, rule_as_typed, spec_in_words
+from jaxtop.model.planning.plan import Goal
+from jaxtop.names import legible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from jaxtop.model.planning.plan import Candidate, Interval, Move, Placed, Plan
+
+NARROWEST, WIDEST = 40, 250
+# Of each candidate without --explain.
+MOST_CHANGES = 3
+# Of the arrays of a candidate with --explain, the largest.
+MOST_ARRAYS = 12
+_UNKNOWN = "n/a"
+_FITS = {True: "yes", False: "no"}
+_ORDER = {
+    Goal.THROUGHPUT: "by the middle of the step time",
+    Goal.LATENCY: "by the upper bound of the step time",
+    Goal.ENERGY: "by energy",
+}
+
+
+def to_text(plan: Plan, width: int, *, explained: bool = False) -> str:
+    """Return the plan in lines of at most this width; `explained` adds where each number comes from."""
+    width = min(max(width, NARROWEST), WIDEST)
+    limit = "no limit known" if plan.limit_bytes is None else f"limit {in_bytes(plan.limit_bytes)} a device"
+    lines = [*_wrapped(f"{plan.run}: today's layout, then {_ORDER[plan.goal]}; {limit}", width), ""]
+    lines += _candidates(plan, width)
+    if explained:
+        for each in plan.candidates:
+            lines += ["", *_wrapped(f"Where the figures of {_label(each)} come from", width)]
+            lines += _explained(each, width)
+    if plan.error_of_today:
+        errors = ", ".join(f"{name} by {abs(error):.0%}" for name, error in plan.error_of_today.items())
+        lines += ["", *_wrapped(f"The same formulas miss today's measurements: {errors}", width)]
+    lines += _section("Assumptions", _assumptions(plan), width)
+    if plan.moves:
+        lines += ["", "Moves worth making"]
+        for number, move in enumerate(plan.moves, 1):
+            lines += _move(number, move, width)
+    lines += _section("Notes", plan.notes, width)
+    return "\n".join(lines) + "\n"
+
+
+def _candidates(plan: Plan, width: int) -> Iterator[str]:
+    rows = [_facts(each, plan) for each in plan.candidates]
+    titles = [title.upper() for title, _ in rows[0]]
+    cells = [titles, *([value for _, value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    is_table = sum(widths) + 2 * (len(widths) - 1) <= width
+    if is_table:
+        yield _row(titles, widths)
+    for candidate, row, values in zip(plan.candidates, rows, cells[1:], strict=True):
+        if is_table:
+            yield _row(values, widths)
+        else:
+            yield from _block(row, width)
+        shown = candidate.changes[:MOST_CHANGES]
+        for change in shown:
+            yield from _wrapped(change, width, 4)
+        if rest := len(candidate.changes) - len(shown):
+            yield from _wrapped(f"and {rest} more changes: --json lists all", width, 4)
+
+
+def _row(values: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(map(str.ljust, values, widths)).rstrip()
+
+
+def _block(row: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
+    """Yield the facts of a candidate on lines of their own, where a table has no room."""
+    (_, label), *facts = row
+    yield from _wrapped(label, width)
+    room = max(len(title) for title, _ in facts) + 4
+    for title, value in facts:
+        first, *more = _wrapped(value, width - room)
+        yield f"  {title:<{room - 2}}{first}"
+        yield from (" " * room + line for line in more)
+
+
+def _facts(candidate: Candidate, plan: Plan) -> list[tuple[str, str]]:
+    """Return the titles and values of a candidate's cells."""
+    communication = ", ".join(
+        f"{axis} ~{in_milliseconds(taken)}" for axis, taken in candidate.communication_ms.items()
+    )
+    unsure = _UNKNOWN if plan.limit_bytes is None or candidate.memory_bytes is None else "perhaps"
+    found = [
+        ("mesh", _label(candidate)),
+        ("devices", f"{candidate.devices:,}"),
+        ("state", in_bytes(candidate.state_bytes_per_device)),
+        ("memory", memory_in_words(candidate.memory_bytes)),
+        ("fits", unsure if candidate.fits is None else _FITS[candidate.fits]),
+        ("step", step_in_words(candidate.step_ms)),
+        ("communication", legible(communication) or _UNKNOWN),
+    ]
+    if plan.goal is Goal.ENERGY:
+        found.insert(-1, ("energy", _energy(candidate)))
+    return found
+
+
+def _label(candidate: Candidate) -> str:
+    """Return the mesh, with what distinguishes a candidate from others on it."""
+    added = "".join(f" + {rule_as_typed(rule)}" for rule in candidate.rules)
+    return legible(f"{mesh_in_words(candidate.axes)}{added}{' (today)' * candidate.is_today}")
+
+
+def _energy(candidate: Candidate) -> str:
+    """Return the energy of a step in words, which say whether it is power or only devices × time."""
+    worded = next((each.value for each in candidate.basis if each.figure == "energy"), None)
+    if worded is None:
+        return _UNKNOWN if candidate.energy is None else f"~{candidate.energy:.3g}"
+    return legible(worded)
+
+
+def memory_in_words(interval: Interval | None) -> str:
+    """Return an interval of memory such as `3.1–3.6 GiB`."""
+    return _UNKNOWN if interval is None else _between(in_bytes(interval.low), in_bytes(interval.high))
+
+
+def step_in_words(interval: Interval | None) -> str:
+    """Return an interval of times such as `12.1–15.3 ms`; a single value is an estimate."""
+    if interval is None:
+        return _UNKNOWN
+    low, high = map(in_milliseconds, interval)
+    return f"~{low}" if low == high else _between(low, high)
+
+
+def in_milliseconds(value: float) -> str:
+    """Return a time in three digits: milliseconds, or seconds from one second on."""
+    if abs(value) < 999.5:
+        return f"{value:.3g} ms"
+    return f"{value / 1000:.3g} s" if abs(value) < 999_500 else f"{value / 1000:,.0f} s"
+
+
+def _between(low: str, high: str) -> str:
+    """Return two amounts as an interval, with the unit once if both have it."""
+    if low == high:
+        return low
+    amount, _, unit = low.partition(" ")
+    return f"{amount if high.endswith(f' {unit}') else low}–{high}"
+
+
+def _explained(candidate: Candidate, width: int) -> Iterator[str]:
+    for each in candidate.basis:
+        yield from _wrapped(f"{each.figure} {each.value}: {each.source}", width, 2)
+    largest = sorted(candidate.placed, key=lambda placed: -placed.bytes_per_device * placed.tensor.count)
+    for placed in largest[:MOST_ARRAYS]:
+        yield from _wrapped(_placed(placed), width, 2)
+    if rest := len(largest[MOST_ARRAYS:]):
+        yield from _wrapped(f"and {rest} smaller arrays: --explain --json lists all", width, 2)
+
+
+def _placed(placed: Placed) -> str:
+    tensor = placed.tensor
+    shape = "×".join(map(str, tensor.shape)) or "scalar"
+    count = f" ×{tensor.count}" * (tensor.count > 1)
+    spec = "as it is" if placed.parts is None else spec_in_words(placed.parts, len(tensor.shape))
+    held = in_bytes(placed.bytes_per_device * tensor.count)
+    note = f" ({placed.note})" * bool(placed.note)
+    return f"{tensor.name or 'unnamed'} {tensor.dtype} {shape}{count}: {spec}, {held}{note}"
+
+
+def _assumptions(plan: Plan) -> Iterator[str]:
+    """Yield each assumption once, with the candidates that it is made for unless it is made for all."""
+    made: dict[str, list[str]] = {}
+    others = [each for each in plan.candidates if not each.is_today] or plan.candidates
+    for candidate in plan.candidates:
+        for assumption in candidate.assumptions:
+            made.setdefault(assumption, []).append(_label(candidate))
+    every = {_label(each) for each in others}
+    for assumption, labels in made.items():
+        if every <= set(labels):
+            yield assumption
+        else:
+            more = f" and {len(labels) - 2} more" * (len(labels) > 2)
+            yield f"{'; '.join(labels[:2])}{more}: {assumption}"
+
+
+def _move(number: int, move: Move, width: int) -> Iterator[str]:
+    gains = [
+        _gain(move.saves_bytes, in_bytes, "on each device"),
+        _gain(move.saves_ms, in_milliseconds, "a step"),
+    ]
+    worth = ", ".join(filter(None, gains)) or "what it saves is not known"
+    indent = len(f"{number}. ")
+    yield from _wrapped(f"{number}. {move.title}: {worth}", width, indent, hang=-indent)
+    yield from _wrapped(move.change, width, indent)
+    yield from _wrapped(move.why, width, indent)
+    asked = [f"--shard '{rule_as_typed(rule)}'" for rule in move.rules]
+    if move.axes is not None:
+        asked.append(f"--mesh {mesh_as_typed(move.axes)}")
+    if asked:
+        yield from _wrapped(f"alone: jaxtop plan {' '.join(asked)}", width, indent)
+
+
+def _gain(value: float | None, in_words: Callable[[float], str], where: str) -> str:
+    if not value:
+        return ""
+    return f"~{in_words(abs(value))} {'less' if value > 0 else 'more'} {where}"
+
+
+def _section(title: str, texts: Iterable[str], width: int) -> list[str]:
+    lines = [line for text in texts for line in _wrapped(f"- {text}", width, 2, hang=-2)]
+    return ["", title, *lines] if lines else []
+
+
+def _wrapped(text: str, width: int, indent: int = 0, hang: int = 0) -> list[str]:
+    """Return the lines of a text, indented; the first line by `hang` characters more, or less if negative."""
+    return wrap(
+        legible(text),
+        width,
+        initial_indent=" " * (indent + hang),
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+    )
