@@ -174,6 +174,17 @@ def total(figure: int, group: wire.ArrayGroup, count: int) -> int:
     return figure if group.groups > 1 and count else figure * count
 
 
+def is_in_host_memory(memory_kind: str | None, *, is_cpu: bool) -> bool:
+    """Return whether memory of this kind belongs to the host, and takes none of a device."""
+    kind = memory_kind or ""
+    return kind.startswith("pinned") or (kind.startswith("unpinned") and not is_cpu)
+
+
+def apart(name: str | None, count: int) -> int:
+    """Return how many arrays of a group there are, without the old state that exists during a step."""
+    return count if name is None or "[*]" in name else 1
+
+
 def _view(cluster: ClusterState, host: Host, place: int) -> ArrayView:
     group, count = host.arrays.groups[place], host.arrays.counts[place]
     sharding = host.arrays.shardings[group.sharding]

@@ -9,7 +9,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
-from jaxtop.model.arrays.groups import total
+from jaxtop.model.arrays.groups import is_in_host_memory, total
 from jaxtop.model.host import figure, run_of
 from jaxtop.model.meshes import mesh_view
 from jaxtop.model.programs import launched_lately
@@ -180,9 +180,8 @@ def _part(group: wire.ArrayGroup) -> int:
 def _positions(host: Host, sharding: wire.Sharding) -> tuple[int, ...]:
     """Return the positions of the devices that hold such arrays; none if they are in host memory."""
     devices = host.hello.devices if host.hello else ()
-    kind = sharding.memory_kind or ""
     is_cpu = not devices or devices[0].platform == "cpu"
-    if kind.startswith("pinned") or (kind.startswith("unpinned") and not is_cpu):
+    if is_in_host_memory(sharding.memory_kind, is_cpu=is_cpu):
         return ()
     ids: Collection[int]
     if sharding.mesh is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.model.amounts import in_bytes
-from jaxtop.model.arrays.groups import total
+from jaxtop.model.arrays.groups import apart, is_in_host_memory, total
 from jaxtop.model.programs import launched_lately
 from jaxtop.model.rates import program_of
 from jaxtop.model.tuning import Number
@@ -46,12 +46,6 @@ def is_single(sharding: wire.Sharding) -> bool:
     return sharding.mesh is None and sum(count for _, count in sharding.device_ids) == 1
 
 
-def _is_in_host_memory(host: Host, sharding: wire.Sharding) -> bool:
-    kind, devices = sharding.memory_kind or "", host.hello.devices if host.hello else ()
-    is_cpu = bool(devices) and devices[0].platform == "cpu"
-    return kind.startswith("pinned") or (kind.startswith("unpinned") and not is_cpu)
-
-
 def has_large(views: Iterable[HostView]) -> bool:
     """Return whether any of these processes has a large array."""
     return any(True for view in views for _ in large(view.host))
@@ -59,17 +53,13 @@ def has_large(views: Iterable[HostView]) -> bool:
 
 def large(host: Host) -> Iterator[tuple[wire.ArrayGroup, int, wire.Sharding]]:
     """Yield the large arrays in the memory of devices, with their counts and shardings."""
-    census = host.arrays
+    census, devices = host.arrays, host.hello.devices if host.hello else ()
+    is_cpu = bool(devices) and devices[0].platform == "cpu"
     for group, count in zip(census.groups, census.counts, strict=True):
         if count and group.bytes_per_device >= LARGE and group.groups == 1:
             sharding = census.shardings[group.sharding]
-            if not _is_in_host_memory(host, sharding):
-                yield group, _apart(group, count), sharding
-
-
-def _apart(group: wire.ArrayGroup, count: int) -> int:
-    """Return how many arrays of a group there are, without the old state that exists during a step."""
-    return count if group.name is None or "[*]" in group.name else 1
+            if not is_in_host_memory(sharding.memory_kind, is_cpu=is_cpu):
+                yield group, apart(group.name, count), sharding
 
 
 def of_step(view: HostView) -> Collection[str]:

@@ -71,7 +71,9 @@ class Asked:
 class Tensor:
     """Live arrays that differ only in their values. The bytes are those of one of them.
 
-    `parts` is None for an array that is not on the mesh of the plan; it then stays as it is.
+    `parts` is None for an array that is not on the mesh of the plan; it then stays as it is. If `groups` is
+    more than 1, it stands for that many kinds of small arrays: it has no shape, and the bytes are those of
+    all of them.
     """
 
     name: str | None
@@ -84,6 +86,9 @@ class Tensor:
     count: int = 1
     # The devices that hold it; for arrays on the mesh, all of its devices.
     device_ids: tuple[int, ...] = ()
+    groups: int = 1
+    # Whether it is in the memory of the hosts, and takes none of the devices.
+    is_on_host: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +216,7 @@ class Candidate:
     assumptions: tuple[str, ...]
     basis: tuple[Basis, ...] = ()
     placed: tuple[Placed, ...] = ()
-    # Rules that this candidate adds to those asked for, such as a sharded optimizer state.
+    # All rules that it applies: those asked for, and those it proposes, such as a sharded optimizer state.
     rules: tuple[Rule, ...] = ()
     # Joules of a step, or device-seconds where power is unknown.
     energy: float | None = None

@@ -1,0 +1,171 @@
+"""The memory of a device on the mesh of a candidate: what the step's program needs, and other arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.amounts import in_bytes
+from jaxtop.model.arrays.tree import parts as steps_of_name
+from jaxtop.model.planning.plan import Basis, Interval
+from jaxtop.model.planning.sharding import on_fullest
+from jaxtop.model.planning.temporaries import scaled, temporaries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jaxtop.model.planning.plan import Axes, Compiled, Placed, Today
+
+# Variables that may be arguments are tried in all combinations, the largest of them only.
+MOST_VARIABLES = 12
+# Results are explained by arrays that differ from them by at most this share.
+NEARLY = 0.05
+
+
+class Memory(NamedTuple):
+    """What is predicted for a candidate's memory; the interval is None where the compiler reports nothing."""
+
+    interval: Interval | None
+    bases: tuple[Basis, ...]
+    assumptions: tuple[str, ...]
+
+
+class _Part(NamedTuple):
+    """A part of the memory of a device: its bounds, and how it was reckoned."""
+
+    figure: str
+    low: float
+    high: float
+    source: str
+
+
+def memory_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compiled | None = None) -> Memory:
+    """Return the bytes on the fullest device while the step runs.
+
+    They are the arguments, results and temporaries of its program, less the results that reuse arguments, and
+    the named arrays that are no arguments.
+    """
+    program = today.program
+    if program is None or program.argument_bytes is None:
+        what = "the program of the step is not known" if program is None else "the compiler reports no sizes"
+        return Memory(None, (), (f"no memory of a launch: {what}",))
+    arguments = _explained(today, program.argument_bytes)
+    found = _compiled(compiled) if compiled is not None and not compiled.why_not else None
+    if found is None:
+        found = _predicted(today, axes, placed, arguments)
+    others = [
+        each for i, each in enumerate(placed) if i not in arguments.members and each.tensor.name is not None
+    ]
+    held = on_fullest(today, axes, others)
+    found.append(_Part("other arrays", held, held, "named arrays that are no arguments of the program"))
+    interval = Interval(round(sum(part.low for part in found)), round(sum(part.high for part in found)))
+    bases = (Basis(part.figure, in_words(part.low, part.high), part.source) for part in found)
+    return Memory(interval, tuple(bases), tuple(_assumptions(today, arguments, compiled)))
+
+
+def in_words(low: float, high: float) -> str:
+    return in_bytes(low) if round(low) == round(high) else f"{in_bytes(low)} to {in_bytes(high)}"
+
+
+def _compiled(compiled: Compiled) -> list[_Part]:
+    source = "a compilation for this mesh"
+    results = compiled.output_bytes - compiled.alias_bytes
+    return [
+        _Part("arguments", compiled.argument_bytes, compiled.argument_bytes, source),
+        _Part("results", results, results, f"{source}, without those that reuse arguments"),
+        _Part("temporaries", compiled.temp_bytes, compiled.temp_bytes, source),
+    ]
+
+
+def _predicted(today: Today, axes: Axes, placed: Sequence[Placed], arguments: _Explained) -> list[_Part]:
+    program = today.program
+    assert program is not None
+    parts = [_rescaled("arguments", today, axes, placed, arguments)]
+    beyond = (program.output_bytes or 0) - (program.alias_bytes or 0)
+    results = _explained(today, beyond)
+    if abs(results.rest) > NEARLY * beyond:
+        results = _Explained(frozenset(), beyond)
+    parts.append(_rescaled("results", today, axes, placed, results))
+    needed = temporaries(today, axes, placed)
+    parts.append(_Part("temporaries", needed.low, needed.high, needed.source))
+    return parts
+
+
+def _rescaled(figure: str, today: Today, axes: Axes, placed: Sequence[Placed], of: _Explained) -> _Part:
+    """Return bytes of today of which most are those of arrays, on a candidate."""
+    held = sum(placed[i].bytes_per_device * placed[i].tensor.count for i in of.members)
+    low, high = scaled(today, axes, placed, of.rest) if of.rest > 0 else (of.rest, of.rest)
+    names = sorted({_variable(placed[i]) for i in of.members})
+    source = (
+        f"the arrays of {', '.join(names[:4])}{' and others' * (len(names) > 4)}"
+        if names
+        else "no named array"
+    )
+    if of.rest > 0:
+        source += f"; {in_bytes(of.rest)} of today have no name and are scaled"
+    if figure == "results":
+        source += "; results that reuse arguments are left out"
+    return _Part(figure, max(0, held + low), max(0, held + high), source)
+
+
+def _assumptions(today: Today, arguments: _Explained, compiled: Compiled | None) -> Iterable[str]:
+    program = today.program
+    if program is not None and program.devices not in (None, len(today.device_ids)):
+        yield f"the step's program runs on {program.devices} devices, the mesh has {len(today.device_ids)}"
+    if compiled is not None and compiled.note:
+        yield compiled.note
+    if compiled is not None and compiled.why_not:
+        yield f"not compiled: {compiled.why_not}"
+    if program is not None and arguments.rest > NEARLY * max(1, program.argument_bytes or 0):
+        yield f"{in_bytes(arguments.rest)} of the program's arguments belong to no named array"
+    nameless = [each for each in today.tensors if each.name is None and not each.is_on_host]
+    held = sum(each.bytes_per_device * each.count for each in nameless)
+    if held > NEARLY * max(1, program.argument_bytes or 0 if program else 0):
+        yield f"arrays without a name are left out: up to {in_bytes(held)} on a device today"
+
+
+# Which arrays a program takes
+
+
+class _Explained(NamedTuple):
+    """The arrays that make up a number of bytes of today, by position, and the bytes that are left."""
+
+    members: frozenset[int]
+    rest: int
+
+
+def _variable(placed: Placed) -> str:
+    return steps_of_name(placed.tensor.name or "")[0]
+
+
+def _explained(today: Today, size: int) -> _Explained:
+    """Return the named arrays whose bytes on a device come closest to this size.
+
+    The arrays of a variable with one role belong together. Of equal matches, the one with most arrays of
+    known roles is taken, as a program takes the state rather than a copy of it.
+    """
+    units: dict[tuple[str, str | None], list[int]] = {}
+    for i, each in enumerate(today.tensors):
+        if each.name is not None and not each.is_on_host:
+            units.setdefault((steps_of_name(each.name)[0], each.role), []).append(i)
+
+    def held(members: Iterable[int]) -> int:
+        return sum(today.tensors[i].bytes_per_device * today.tensors[i].count for i in members)
+
+    listed = [(members, held(members), role is not None) for (_, role), members in units.items()]
+    listed.sort(key=lambda unit: -unit[1])
+    tried, small = listed[:MOST_VARIABLES], listed[MOST_VARIABLES:]
+    best: tuple[tuple[int, int, int], int, int] | None = None
+    for chosen in range(1 << len(tried)):
+        of = [unit for i, unit in enumerate(tried) if chosen >> i & 1]
+        total = sum(unit[1] for unit in of)
+        rank = -abs(size - total), sum(unit[1] for unit in of if unit[2]), -chosen
+        if best is None or rank > best[0]:
+            best = rank, chosen, size - total
+    assert best is not None
+    _, chosen, rest = best
+    members = [i for n, unit in enumerate(tried) if chosen >> n & 1 for i in unit[0]]
+    for unit in small:
+        if 0 < unit[1] <= rest:
+            members += unit[0]
+            rest -= unit[1]
+    return _Explained(frozenset(members), rest)

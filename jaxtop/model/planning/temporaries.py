@@ -1,0 +1,125 @@
+"""Bounds of a program's temporaries on another mesh, from those that its compiler reports today.
+
+Each temporary of today was divided by some of the axes, which is not known. So its new size lies between the
+bounds over all subsets of the axes, of the products of their old sizes over the new ones. Gathering and
+reducing need memory of their own, which comes and goes with the axes that divide parameters and batch.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.amounts import in_bytes
+from jaxtop.model.planning.communication import OPTIMIZER, PARAMETERS, batch_axes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from jaxtop.model.planning.plan import Axes, Parts, Placed, Today
+
+# Compilers schedule and fuse otherwise on another mesh.
+SLACK = 0.1
+
+
+class Needed(NamedTuple):
+    """The bounds of a number of bytes, and how they were found."""
+
+    low: float
+    high: float
+    source: str
+
+
+def temporaries(today: Today, axes: Axes, placed: Sequence[Placed]) -> Needed:
+    """Return the bounds of the bytes that the step's program needs on a device for temporaries."""
+    now = (today.program.temp_bytes if today.program else None) or 0
+    if is_as_today(today, axes, placed):
+        return Needed(now, now, "the compiler's figure")
+    small, large = ratios(today, axes, placed)
+    left, added = _moved_bytes(today, axes, placed)
+    low = max(0.0, now - left) * small * (1 - SLACK)
+    high = (now * large + added) * (1 + SLACK)
+    source = f"{in_bytes(now)} of today, each divided by some of the axes: × {small:.3g} to {large:.3g}"
+    if left:
+        source += f"; up to {in_bytes(left)} of today serve to gather and reduce, and may go"
+    if added:
+        source += f"; up to {in_bytes(added)} more to gather and reduce"
+    return Needed(low, high, source)
+
+
+def scaled(today: Today, axes: Axes, placed: Sequence[Placed], size: float) -> tuple[float, float]:
+    """Return the bounds of bytes of today of which it is not known which axes divide them."""
+    if is_as_today(today, axes, placed):
+        return size, size
+    small, large = ratios(today, axes, placed)
+    return size * small, size * large
+
+
+def is_as_today(today: Today, axes: Axes, placed: Sequence[Placed]) -> bool:
+    """Return whether a candidate is today's layout, whatever the order of the axes."""
+    old, new = dict(today.axes), dict(axes)
+    return _sized(old) == _sized(new) and all(
+        _divisors(each.parts, new) == _divisors(each.tensor.parts, old) for each in placed
+    )
+
+
+def _sized(sizes: Mapping[str, int]) -> dict[str, int]:
+    return {axis: size for axis, size in sizes.items() if size > 1}
+
+
+def _divisors(parts: Parts | None, sizes: Mapping[str, int]) -> list[tuple[str, ...]]:
+    found = [tuple(axis for axis in axes if sizes.get(axis, 1) > 1) for axes in parts or ()]
+    while found and not found[-1]:
+        found.pop()
+    return found
+
+
+def ratios(today: Today, axes: Axes, placed: Sequence[Placed]) -> tuple[float, float]:
+    """Return the bounds of new size over old size, of anything that some of the axes divide."""
+    old, new = dict(today.axes), dict(axes)
+    before = _used(each.parts for each in today.tensors) | {
+        axis for each in today.exchanges for axis in each.axes or ()
+    }
+    after = _used(each.parts for each in placed)
+    small = large = 1.0
+    for axis in {*old, *new}:
+        was, becomes = old.get(axis, 1), new.get(axis, 1)
+        ratio = was / becomes
+        if axis not in before | after or (becomes > was and axis not in before and axis not in after):
+            continue  # it divides nothing
+        small *= min(1.0, ratio)
+        # Where it does not divide any more, what it divided is whole.
+        is_refused = any(_loses(each, axis) for each in placed)
+        large *= max(1.0, was if is_refused else ratio)
+    return small, large
+
+
+def _used(listed: Iterable[Parts | None]) -> set[str]:
+    return {axis for parts in listed for axes in parts or () for axis in axes}
+
+
+def _loses(each: Placed, axis: str) -> bool:
+    return axis in _used([each.tensor.parts]) and axis not in _used([each.parts])
+
+
+def _moved_bytes(today: Today, axes: Axes, placed: Sequence[Placed]) -> tuple[float, float]:
+    """Return the bytes that gathering and reducing need today and not on the candidate, and the reverse."""
+    old, new = dict(today.axes), dict(axes)
+    of_batch = batch_axes(today, placed)
+    reduces, will_reduce = (prod(sizes.get(axis, 1) for axis in of_batch) > 1 for sizes in (old, new))
+    left = added = 0.0
+    for each in placed:
+        tensor = each.tensor
+        if tensor.role not in (PARAMETERS, OPTIMIZER, None) or tensor.parts is None:
+            continue
+        had = {axis for axis in _used([tensor.parts]) if old.get(axis, 1) > 1}
+        has = {axis for axis in _used([each.parts]) if new.get(axis, 1) > 1}
+        if gone := had - has:
+            left += tensor.count * tensor.bytes_per_device * prod(old[axis] for axis in gone)
+        if come := has - had:
+            added += tensor.count * each.bytes_per_device * prod(new[axis] for axis in come)
+        if tensor.role == PARAMETERS and reduces and not will_reduce:
+            left += tensor.count * tensor.bytes_per_device
+        if tensor.role == PARAMETERS and will_reduce and not reduces:
+            added += tensor.count * each.bytes_per_device
+    return left, added

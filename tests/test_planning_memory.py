@@ -1,0 +1,239 @@
+"""Plans: where arrays lie on other meshes, and how many bytes a device then holds and needs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.model import Cluster
+from jaxtop.model.planning.memory import memory_of
+from jaxtop.model.planning.plan import Asked, CannotPlan, Rule, Tensor, Today
+from jaxtop.model.planning.planner import plan
+from jaxtop.model.planning.sharding import place, state_bytes
+from jaxtop.model.planning.today import today
+from tests import builders
+
+
+def mesh(**sizes: int):
+    return tuple(sizes.items())
+
+
+def tensor(name, shape, *parts, held_on=8, dtype="float32", width=4, role=None, over=None) -> Tensor:
+    """Return an array on the mesh `over`, whose dimensions are divided by these axes."""
+    sizes = over or {"data": 4, "model": 2}
+    cut = tuple((part,) if isinstance(part, str) else tuple(part or ()) for part in parts)
+    pieces = math.prod(sizes[axis] for part in cut for axis in part)
+    size = math.prod(shape) * width
+    return Tensor(name, role, shape, dtype, cut, size, size // pieces, device_ids=tuple(range(held_on)))
+
+
+def run(*tensors: Tensor, program: wire.Program | None = None, **sizes: int) -> Today:
+    axes = mesh(**(sizes or {"data": 4, "model": 2}))
+    devices = tuple(range(math.prod(size for _, size in axes)))
+    return Today("r1", axes, devices, len(devices), "cpu", "cpu", tensors, program)
+
+
+def held(of: Today, *rules: Rule, **sizes: int) -> int:
+    axes = mesh(**sizes)
+    return state_bytes(of, axes, place(of, axes, rules))
+
+
+class TestPlacing:
+    def test_axes_are_matched_by_name(self):
+        kernel = run(tensor("kernel", (64, 32), "data", "model"))
+        assert held(kernel, data=2, model=4) == 64 * 32 * 4 // 8
+        assert held(kernel, model=4, data=4) == 64 * 32 * 4 // 16
+        assert held(kernel, data=8) == 64 * 32 * 4 // 8
+        assert held(kernel, model=2) == 64 * 32 * 4 // 2
+
+    def test_several_axes_may_divide_one_dimension(self):
+        rows = run(tensor("rows", (48, 3), ("data", "model")))
+        assert held(rows, data=8, model=2) == 48 * 3 * 4 // 16
+        assert held(rows, data=8, model=4) == 48 * 3 * 4  # 48 is not divisible by 32
+
+    def test_a_dimension_that_its_axes_do_not_divide_is_replicated_and_that_is_said(self):
+        of = run(tensor("kernel", (20, 32), "data", "model"))
+        (placed,) = place(of, mesh(data=8, model=4), ())
+        assert placed.parts == ((), ("model",))
+        assert placed.bytes_per_device == 20 * 32 * 4 // 4
+        assert placed.note == "dimension 0 of 20 is not divisible by data=8: it is replicated"
+
+    def test_a_new_axis_divides_nothing_without_a_rule(self):
+        of = run(tensor("kernel", (64, 32), "data"))
+        assert held(of, data=4, expert=2) == 64 * 32 * 4 // 4
+        assert held(of, Rule("kernel", "expert"), data=4, expert=2) == 64 * 32 * 4 // 8
+
+    def test_arrays_on_one_device_stay_there(self):
+        key = Tensor("key", None, (), "key<fry>", None, 8, 8, device_ids=(5,))
+        of = run(tensor("kernel", (64, 32), "data"), key)
+        assert held(of, data=4, model=2) == 64 * 32 * 4 // 4 + 8
+        assert held(of, data=4) == 64 * 32 * 4 // 4  # device 5 has nothing else
+        assert held(of, Rule("key", parts=()), data=4) == 64 * 32 * 4 // 4 + 8
+
+    def test_arrays_in_the_memory_of_hosts_do_not_count(self):
+        offloaded = replace(tensor("opt", (64, 32), "data"), is_on_host=True)
+        assert held(run(tensor("w", (8,)), offloaded), data=8) == 32
+
+    @pytest.mark.parametrize(
+        ("dtype", "elements", "size", "expected"),
+        [
+            ("int4", 64, 32, 8),
+            ("int4", 64, 64, 16),  # a byte each
+            ("float8_e4m3fn", 64, 64, 16),
+            ("bool", 64, 64, 16),
+            ("key<fry>", 64, 512, 128),
+            ("complex64", 64, 512, 128),
+            ("float32", 0, 0, 0),
+        ],
+    )
+    def test_sizes_follow_from_what_an_element_takes(self, dtype, elements, size, expected):
+        whole = Tensor("x", None, (elements,), dtype, ((),), size, size, device_ids=tuple(range(8)))
+        assert held(run(whole), Rule("x", parts=(("data",),)), data=4, model=2) == expected
+
+    def test_four_bits_that_end_within_a_byte(self):
+        odd = Tensor("x", None, (6, 5), "int4", (("model",),), 15, 8, device_ids=tuple(range(8)))
+        assert held(run(odd), data=4, model=2) == 8
+        assert held(run(odd), data=1, model=1) == 15
+        assert held(run(odd), model=6) == 3
+
+    def test_padded_arrays_are_scaled_and_that_is_said(self):
+        padded = Tensor("x", None, (8, 100), "float32", ((),), 4096, 4096, device_ids=tuple(range(8)))
+        (placed,) = place(run(padded), mesh(data=4, model=2), (Rule("x", "model"),))
+        assert (placed.parts, placed.bytes_per_device) == (((), ("model",)), 2048)
+        assert "pads" in placed.note
+
+
+class TestRules:
+    of = run(
+        tensor("state.params['Dense_0']['kernel']", (64, 48), None, "model", role="parameters"),
+        tensor("state.params['Dense_0']['bias']", (48,), role="parameters"),
+        tensor("state.opt_state[0].mu['Dense_0']['kernel']", (64, 48), role="optimizer"),
+        tensor("state.step", (), role=None),
+    )
+
+    def divided(self, pattern: str, axis: str = "data") -> list[str]:
+        """Return the names of the arrays that a rule divides."""
+        placed = place(self.of, self.of.axes, (Rule(pattern, axis),))
+        return [each.tensor.name for each in placed if each.parts != each.tensor.parts]
+
+    def test_patterns_are_whole_steps_of_names_and_globs(self):
+        kernel, bias, moment, _ = (each.name for each in self.of.tensors)
+        assert self.divided("state.params") == [kernel, bias]
+        assert self.divided("kernel") == [kernel, moment]
+        assert self.divided("opt_state[0].mu") == [moment]
+        assert self.divided("state.*.kernel") == [kernel, moment]
+        assert self.divided("role=optimizer") == [moment]
+        assert self.divided("STATE.PARAMS['Dense_?']['bias']") == [bias]
+
+    def test_an_axis_takes_the_largest_dimension_that_it_divides(self):
+        placed = place(self.of, self.of.axes, (Rule("state", "data"), Rule("state", "model")))
+        assert [each.parts for each in placed] == [
+            (("data",), ("model",)),
+            (("data", "model"),),
+            (("data", "model"), ()),
+            (),
+        ]
+
+    def test_of_equal_dimensions_it_takes_the_first_that_is_not_divided(self):
+        square = run(tensor("square", (64, 64), "model"))
+        (placed,) = place(square, square.axes, (Rule("square", "data"),))
+        assert placed.parts == (("model",), ("data",))
+
+    def test_what_nothing_matches_is_an_error(self):
+        with pytest.raises(CannotPlan, match=r"^no named array matches state.parms; try state.params"):
+            place(self.of, self.of.axes, (Rule("state.parms", "data"),))
+        with pytest.raises(
+            CannotPlan, match="cannot be divided by expert: the mesh has the axes data, model"
+        ):
+            place(self.of, self.of.axes, (Rule("state", "expert"),))
+
+
+class TestMemory:
+    weights = tensor("state.w", (256, 64), None, "model", role="parameters")
+    batch = tensor("batch", (64, 256), "data", role="batch")
+    program = wire.Program(
+        "jit_step", "f", 8, 8, argument_bytes=32768 + 16384, output_bytes=32768 + 12, alias_bytes=32768,
+        temp_bytes=100_000,
+    )  # fmt: skip
+
+    def of(self, *more: Tensor) -> Today:
+        return run(self.weights, self.batch, *more, program=self.program)
+
+    def needed(self, of: Today, *rules: Rule, **sizes: int):
+        axes = mesh(**sizes)
+        return memory_of(of, axes, place(of, axes, rules))
+
+    def test_today_is_the_sum_of_the_compilers_figures(self):
+        found = self.needed(self.of(), data=4, model=2)
+        assert found.interval == (32768 + 16384 + 12 + 100_000,) * 2
+
+    def test_the_order_of_the_axes_changes_nothing(self):
+        assert self.needed(self.of(), model=2, data=4).interval == (32768 + 16384 + 12 + 100_000,) * 2
+
+    def test_named_arrays_that_are_no_arguments_are_added(self):
+        extra = tensor("ema", (1000,))
+        found = self.needed(self.of(extra), data=4, model=2)
+        assert found.interval == (32768 + 16384 + 12 + 100_000 + 4000,) * 2
+
+    def test_arguments_rescale_exactly_and_temporaries_within_bounds(self):
+        low, high = self.needed(self.of(), data=2, model=4).interval
+        arguments = 16384 + 32768
+        assert low <= arguments + 12 + 50_000
+        assert arguments + 12 + 200_000 <= high <= arguments + 24 + 221_000
+
+    def test_without_a_program_nothing_is_said(self):
+        found = self.needed(replace(self.of(), program=None), data=8)
+        assert found.interval is None
+        assert "not known" in found.assumptions[0]
+
+
+@pytest.fixture
+def now() -> Today:
+    """A training run on data=2, model=4."""
+    cluster = Cluster()
+    for frame in builders.training():
+        cluster.feed(frame)
+    return today(cluster, builders.NOW)
+
+
+class TestPlans:
+    def test_the_state_of_today_is_what_the_arrays_hold(self, now):
+        expected = sum(
+            math.prod(shape) * builders.WIDTHS[dtype] // (8, 1, 2)[sharding]
+            for shape, dtype, sharding, _ in builders.STATE.values()
+        )
+        assert state_bytes(now, now.axes, place(now, now.axes)) == expected
+
+    def test_today_comes_first_and_once(self, now):
+        for asked in (Asked(), Asked(devices=4), Asked(every=True), Asked(rules=(Rule("state", "data"),))):
+            found = plan(now, asked).candidates
+            assert [each.is_today for each in found] == [True, *(False,) * (len(found) - 1)]
+            assert len({(each.axes, each.rules) for each in found}) == len(found)
+
+    def test_devices_are_shared_out_over_the_axes_of_today(self, now):
+        found = plan(now, Asked(devices=4)).candidates
+        assert {each.axes for each in found[1:]} == {
+            mesh(data=4, model=1), mesh(data=2, model=2), mesh(data=1, model=4)
+        }  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("asked", "why"),
+        [
+            (Asked(devices=7), "7 devices cannot be used"),
+            (Asked(meshes=(mesh(data=3, model=2),)), "data=3 divides no array: dimension 0 of"),
+            (Asked(rules=(Rule("stat", "data"),)), "no named array matches stat"),
+            (Asked(meshes=(mesh(model=8),), rules=(Rule("state", "data"),)), "model=8 lacks that axis"),
+        ],
+    )
+    def test_what_cannot_be_planned_is_one_line(self, now, asked, why):
+        with pytest.raises(CannotPlan, match=f"^[^\n]*{why}[^\n]*$"):
+            plan(now, asked)
+
+    def test_a_limit_is_kept_or_broken_for_certain_or_not_known(self, now):
+        state = plan(now, Asked()).candidates[0].state_bytes_per_device
+        assert plan(now, Asked(limit_bytes=state - 1)).candidates[0].fits is False
+        assert plan(now, Asked(limit_bytes=state)).candidates[0].fits is None  # nothing is known of a launch
+        assert plan(now, Asked()).candidates[0].fits is None
