@@ -45,6 +45,7 @@ PLACES = {
     "MeshScreenView": "Mesh",
     "Plot": "Plot",
     "CollectivesView": "Collectives",
+    "MemoryScreenView": "Memory",
     "ProgramsView": "Programs",
     "OperationsView": "Operations",
     "StacksView": "Stacks",

@@ -74,6 +74,8 @@ REFUSED = {
     "an event that is no date": wire.PastEvents((wire.PastEvent(float("nan"), "info", "x", "a", ""),)),
     "a history that is no date": replace(PAST, samples=wire.PastSamples((BEYOND, BEYOND), (1, 1))),
     "a history of too many launches": replace(PAST, samples=wire.PastSamples((1, 1), (BEYOND, BEYOND))),
+    "since when more groups than anybody lists": replace(PAST, arrays_since=((1, BEYOND),)),
+    "a peak at a census that is not there": replace(PAST, rises=wire.PeakRises((wire.PeakRise(1, 1, 0),))),
     "a past with a mesh that cannot be": wire.PastArrays(meshed(("x", 0), ids=())),
 }
 # The largest that are believed.

@@ -171,6 +171,11 @@ MESSAGES = (
         (wire.PastLaunches(9_500, {"step": 4}),),
         wire.PastSteps(8_500, 3, 9_500, 4),
         {"step": 4},
+        arrays_since=((8_000, 2), (0, 1)),
+        rises=wire.PeakRises(
+            (wire.PeakRise(9, 9_000, 0), wire.PeakRise(7), None),
+            (wire.AliveThen(8_900, 5, (wire.AliveArrays(ARRAYS.groups[0], "P()", 1, 4, 8_000),), 1),),
+        ),
     ),
     wire.PastArrays(ARRAYS, (CHANGE,)),
     wire.PastEvents(

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import __version__
+from jaxtop.export import collectives as of_collectives
 from jaxtop.export import compiles as of_compiles
 from jaxtop.export import findings as of_findings
 from jaxtop.export import operations as of_operations
 from jaxtop.export import peaks
 from jaxtop.export.check import Checkup, of_rules
-from jaxtop.export.readings import OF_DEVICES, of_device, of_host, of_step, percent, readings, slowed
-from jaxtop.model import EMPTY_HOST, Part, arrays, meshes, programs, runs, scaled, step_of, steps_of
+from jaxtop.export.readings import OF_DEVICES, fields, of_device, of_host, of_step, percent, readings, slowed
+from jaxtop.model import EMPTY_HOST, Part, arrays, at_peaks, meshes, programs, runs, scaled, step_of, steps_of
 from jaxtop.model.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares
 from jaxtop.model.parts import NAMES as PART_NAMES
 from jaxtop.model.parts import parts
@@ -21,13 +22,12 @@ from jaxtop.model.stalls.lulls import running_of
 from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from jaxtop import wire
     from jaxtop.devbench.shown import Probe
     from jaxtop.export.readings import HostReading
-    from jaxtop.model import ArrayView, Cluster, HostView, MemoryView, MeshView, ProgramView
-    from jaxtop.model.collectives import AxisTraffic, CollectiveView, StepShare
+    from jaxtop.model import ArrayView, AtPeak, Cluster, HostView, MemoryView, MeshView, ProgramView
+    from jaxtop.model.collectives import StepShare
     from jaxtop.model.operations import ProgramTime
     from jaxtop.model.parts import Parts
 
@@ -47,17 +47,17 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
     of_agents = parts(cluster, now)
     times = of_operations.times(cluster, now, probe)
     checkup = Checkup.of(cluster, now)
-    late = {each.agent: _fields(each, lateness) for each in lateness_of_hosts(cluster)}
+    late = {each.agent: fields(each, lateness) for each in lateness_of_hosts(cluster)}
     return {
         "schema": SCHEMA,
         "jaxtop": __version__,
         "at": timestamp(now),
-        "runs": [_fields(run, ("id", "name", "process_count")) for run in runs(cluster, now)],
+        "runs": [fields(run, ("id", "name", "process_count")) for run in runs(cluster, now)],
         "verdict": checkup.verdict,
         "findings": [of_findings.as_value(each, now) for each in checkup.findings],
         **of_rules(checkup),
         "hosts": [
-            {**_host(each, now, of_agents), "late": late.get(each.view.host.agent)}
+            {**_host(cluster, each, now, of_agents), "late": late.get(each.view.host.agent)}
             for each in readings(cluster, now)
         ],
         "unmet": [
@@ -69,12 +69,12 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
         "programs": [_program(view, cluster, shares, times) for view in programs(cluster, now)],
         "compiles": of_compiles.latest(cluster, now),
         "compile_lines": of_compiles.lines(cluster, now),
-        "collectives": [_collective(view) for view in all_collectives],
-        "axes": [_traffic(each) for each in axis_traffic(all_collectives)],
+        "collectives": [of_collectives.as_value(view) for view in all_collectives],
+        "axes": [of_collectives.of_axes(each) for each in axis_traffic(all_collectives)],
         "events": [
             {
                 "at": timestamp(event.at),
-                **_fields(event, ("severity", "kind")),
+                **fields(event, ("severity", "kind")),
                 "process_index": _process_of(cluster, event.agent),
                 "text": event.text,
             }
@@ -85,23 +85,19 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
     }
 
 
-def _fields(value: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return the fields that have the same name in the document."""
-    return {name: getattr(value, name) for name in names}
-
-
 def _process_of(cluster: Cluster, agent: str) -> int | None:
     place = cluster.dropped.agents.get(agent)
     return cluster.hosts.get(agent, EMPTY_HOST).process_index if place is None else place.process_index
 
 
-def _host(each: HostReading, now: float, of_agents: Mapping[str, Parts]) -> dict[str, Any]:
+def _host(cluster: Cluster, each: HostReading, now: float, of_agents: Mapping[str, Parts]) -> dict[str, Any]:
     # An exited process keeps its counts and names.
     view = each.view
     host, last = view.now, view.host
     hello, pulse, figures = host.hello, host.pulse, of_host(host)
     is_measured = figures["cores"] is not None
     running = running_of(host)
+    its_peaks = at_peaks(cluster, last)
     return {
         "run": each.run,
         "process_index": host.process_index,
@@ -144,12 +140,13 @@ def _host(each: HostReading, now: float, of_agents: Mapping[str, Parts]) -> dict
         },
         "devices": [
             {
-                **_device(held),
+                **_device(held, peaks.peak_of(its_peaks, held)),
                 "uuid": hello.devices[held.device.position].uuid if hello else None,
                 "wait_us": each.waits_us.get(held.device.id),
             }
             for held in each.devices
         ],
+        "at_peaks": peaks.of_arrays(its_peaks, each.devices),
     }
 
 
@@ -192,16 +189,17 @@ _OF_PROGRAM = ("accessed_bytes", "argument_bytes", "output_bytes", "alias_bytes"
 _OF_DEVICE = tuple(each.name for each in OF_DEVICES if not each.json)
 
 
-def _device(view: MemoryView) -> dict[str, Any]:
+def _device(view: MemoryView, at_peak: AtPeak | None) -> dict[str, Any]:
     device, reasons = view.device, slowed(view.device)
     figures = of_device(device)
     return {
-        **_fields(device, ("id", "local_id", "platform", "kind", "coords")),
+        **fields(device, ("id", "local_id", "platform", "kind", "coords")),
         "memory": {
-            **_fields(device, ("used_bytes", "peak_bytes", "limit_bytes")),
+            **fields(device, ("used_bytes", "peak_bytes", "limit_bytes")),
             "source": device.memory_source,
             "largest_free_bytes": view.largest_free_bytes,
             "parts": {part.replace(" ", "_"): view.of(part) for part in Part},
+            "at_peak": peaks.of_device(at_peak),
         },
         **{name: figures[name] for name in _OF_DEVICE},
         "slowed": [why for why, holds in reasons.items() if holds] if reasons else None,
@@ -218,7 +216,7 @@ def _mesh(mesh: MeshView) -> dict[str, Any]:
 
 def _array(view: ArrayView, all_meshes: list[MeshView]) -> dict[str, Any]:
     mesh = all_meshes.index(view.mesh) if view.mesh in all_meshes else None
-    return {**_fields(view, _OF_ARRAY), "mesh": mesh, **_fields(view, _OF_ARRAY_ON_DEVICES)}
+    return {**fields(view, _OF_ARRAY), "mesh": mesh, **fields(view, _OF_ARRAY_ON_DEVICES)}
 
 
 def _program(
@@ -241,11 +239,11 @@ def _program(
         "fingerprint": program.fingerprint,
         "flops": program.flops,
         "flops_at_least": None if program.flops is None else program.flops_at_least,
-        **_fields(program, _OF_PROGRAM),
-        **_fields(view, ("headroom_bytes", "launches", "launches_per_second")),
+        **fields(program, _OF_PROGRAM),
+        **fields(view, ("headroom_bytes", "launches", "launches_per_second")),
         "function_launches": view.function_launches,
         "function_launches_per_second": view.function_per_second,
-        **_fields(view, ("variants", "compiles", "compile_ms")),
+        **fields(view, ("variants", "compiles", "compile_ms")),
         "recompiling": view.is_recompiling,
         "created": program.created,
         "devices": program.devices,
@@ -258,47 +256,4 @@ def _program(
         "exposed_share": None if share is None else share.exposed_share,
         **of_operations.of_program(times.get(key)),
         "peak": view.peak and peaks.as_value(view.peak),
-    }
-
-
-def _collective(view: CollectiveView) -> dict[str, Any]:
-    late = view.straggler
-    return {
-        **_fields(view, ("run", "program", "fingerprint", "op", "kind")),
-        **_origin(view.listed),
-        "shape": view.shape or None,
-        "axes": view.axes,
-        "whole_axes": None if view.axes is None else view.is_whole_axes,
-        "groups": len(view.groups) or None,
-        **_fields(view, ("group_size", "crosses_hosts", "bytes", "times", "per_second", "samples")),
-        "enough": view.is_enough,
-        **_fields(view, ("p50_us", "p99_us", "transfer_us", "wait_us")),
-        "timed_by": view.timed_by,
-        "busbw_gbps": scaled(view.busbw_bytes_per_s, 10**9),  # gigabytes a second, despite the name
-        "busbw_bytes_per_s": view.busbw_bytes_per_s,
-        "straggler": late and _fields(late, ("process_index", "device_id", "share", "late_us")),
-    }
-
-
-def _origin(listed: wire.Collective | None) -> dict[str, Any]:
-    """Return the line of the script, or the operation's name, and why the partitioner added a collective."""
-    return {
-        "source": None if listed is None else listed.line or listed.source or None,
-        **{
-            name: None if listed is None else getattr(listed, field) or None
-            for name, field in {
-                "name_stack": "name_stack",
-                "added": "added",
-                "operand": "operand",
-                "operand_has": "has",
-                "operand_wants": "wants",
-            }.items()
-        },
-    }
-
-
-def _traffic(each: AxisTraffic) -> dict[str, Any]:
-    return {
-        **_fields(each, ("run", "axes", "crosses_hosts", "collectives", "bytes_per_second", "at_least")),
-        "seconds_per_second": None if each.us_per_second is None else each.us_per_second / 10**6,
     }

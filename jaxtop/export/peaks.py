@@ -1,4 +1,4 @@
-"""What holds memory at the peak of a program, as plain values."""
+"""What holds memory at the peak of a program or a device, as plain values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import msgspec
 from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtop import wire
+    from jaxtop.model import ArraysAtPeak, AtPeak, MemoryView
 
 _OF_PEAK = (
     "argument_bytes", "result_bytes", "constant_bytes", "temporary_bytes", "alive_bytes", "op", "source",
@@ -27,3 +30,54 @@ def as_value(peak: wire.Peak) -> dict[str, Any]:
         "note": peak.note or None,
         "why_not": unknown or None,
     }
+
+
+def of_device(peak: AtPeak | None) -> dict[str, Any] | None:
+    """Return the last rise of a device's peak; its arrays are in `of_arrays`, which devices share."""
+    if peak is None:
+        return None
+    return {
+        "peak_bytes": peak.peak_bytes,
+        "at": _time(peak.at_ms),
+        "census_at": _time(peak.census_ms),
+        "array_bytes": peak.array_bytes,
+        "other_bytes": peak.other_bytes,
+        "why_not": peak.why_not or None,
+    }
+
+
+def _time(at_ms: int | None) -> str | None:
+    return None if at_ms is None else timestamp(at_ms / 1000)
+
+
+def of_arrays(peaks: Sequence[AtPeak | None], devices: Sequence[MemoryView]) -> list[dict[str, Any]]:
+    """Return the arrays that were alive at the peaks of these devices, once for those that held the same."""
+    holders: dict[tuple[int | None, tuple[ArraysAtPeak, ...]], list[tuple[int, AtPeak]]] = {}
+    for view in devices:
+        peak = peak_of(peaks, view)
+        if peak is not None and peak.array_bytes is not None:
+            holders.setdefault((peak.census_ms, peak.arrays), []).append((view.device.id, peak))
+    return [
+        {
+            "device_ids": [device_id for device_id, _ in found],
+            "census_at": _time(census_ms),
+            "arrays": [_array(each) for each in arrays],
+            "rest": found[0][1].rest,
+            "rest_bytes": found[0][1].rest_bytes,
+        }
+        for (census_ms, arrays), found in holders.items()
+    ]
+
+
+def peak_of(peaks: Sequence[AtPeak | None], view: MemoryView) -> AtPeak | None:
+    """Return the peak of one device; None where it has none, or no longer."""
+    device = view.device
+    is_there = device.peak_bytes is not None and device.position < len(peaks)
+    return peaks[device.position] if is_there else None
+
+
+_OF_HELD = ("name", "function", "role", "created", "groups", "shape", "dtype", "sharding", "count", "bytes")
+
+
+def _array(held: ArraysAtPeak) -> dict[str, Any]:
+    return {**{name: getattr(held, name) for name in _OF_HELD}, "age_s": held.age_s, "alive": held.is_alive}

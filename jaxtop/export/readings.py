@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxtop.model import Scope, devices, memory, runs, step_of, thresholds
 from jaxtop.model.collectives import waits
@@ -11,6 +11,8 @@ from jaxtop.model.figures import ALLOCATOR, figures_of
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jaxtop.model import Cluster, DeviceView, Figure, Host, HostView, MemoryView
 
     Values = dict[str, float | None]
@@ -20,6 +22,11 @@ OF_DEVICES, OF_HOSTS = figures_of(Scope.DEVICE), figures_of(Scope.HOST)
 OF_MEMORY = tuple(each for each in OF_DEVICES if each.source == ALLOCATOR)
 OF_HARDWARE = tuple(each for each in OF_DEVICES if each not in OF_MEMORY)
 OF_STEPS = tuple(each for each in figures_of(Scope.STEP) if each.metric)
+
+
+def fields(value: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return the fields that have the same name in the document."""
+    return {name: getattr(value, name) for name in names}
 
 
 @dataclass(frozen=True)

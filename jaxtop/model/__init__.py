@@ -4,6 +4,7 @@ The model is pure: it uses no clock, sockets, files or threads. Only `Cluster.ap
 always an argument. Live views, replays and tests all use this one path.
 """
 
+from jaxtop.model.arrays.at_peak import ArraysAtPeak, AtPeak, at_peaks
 from jaxtop.model.arrays.groups import ArrayView, Span, arrays, distinct, slices
 from jaxtop.model.arrays.growth import Grower, growers
 from jaxtop.model.arrays.memory import PARTS, MemoryView, Part, memory, memory_total
@@ -30,11 +31,12 @@ from jaxtop.wire import Buffer, BusyThread, Peak, Pulse
 
 __all__ = [
     "DEVICE_FIGURES", "EMPTY_HOST", "FIGURES", "HOLDS_FOR", "HOST_FIGURES", "PARTS", "RULES",
-    "RULES_BY_NAME", "STEP_FIGURES", "STEP_TIME", "ArrayView", "Buffer", "BusyThread", "Cluster",
-    "DeviceView", "Difference", "Figure", "Finding", "Grower", "Host", "HostView", "LoggedEvent",
-    "MemoryView", "MeshView", "Mute", "Part", "Peak", "ProgramView", "Pulse", "Run", "Scope", "Severity",
-    "Span", "State", "Tuning", "Unit", "arrays", "devices", "diagnose", "differences", "distinct",
-    "findings", "growers", "host_views", "hosts", "launch_rate", "memory", "memory_history", "memory_total",
-    "meshes", "pace_of", "programs", "recent", "reported", "run_of", "runs", "scaled", "series", "slices",
-    "stack_groups", "state_of", "step_of", "step_of_run", "steps_of",
+    "RULES_BY_NAME", "STEP_FIGURES", "STEP_TIME", "ArrayView", "ArraysAtPeak", "AtPeak", "Buffer",
+    "BusyThread", "Cluster", "DeviceView", "Difference", "Figure", "Finding", "Grower", "Host",
+    "HostView", "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "Peak", "ProgramView", "Pulse",
+    "Run", "Scope", "Severity", "Span", "State", "Tuning", "Unit", "arrays", "at_peaks", "devices",
+    "diagnose", "differences", "distinct", "findings", "growers", "host_views", "hosts", "launch_rate",
+    "memory", "memory_history", "memory_total", "meshes", "pace_of", "programs", "recent", "reported",
+    "run_of", "runs", "scaled", "series", "slices", "stack_groups", "state_of", "step_of",
+    "step_of_run", "steps_of",
 ]  # fmt: skip

@@ -10,7 +10,8 @@ import msgspec
 
 from jaxtop import wire
 from jaxtop.model import keyframe
-from jaxtop.model.arrays.changes import changed_census
+from jaxtop.model.arrays.at_peak import risen, with_census
+from jaxtop.model.arrays.changes import changed_census, since_of, since_of_changed
 from jaxtop.model.crashes import ending
 from jaxtop.model.host import Host, Launches, Unmet, changed_ms
 from jaxtop.model.launched import launched_with
@@ -189,6 +190,7 @@ def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Hos
         steps=_steps(host.steps, pulse),
         losses=followed(host.losses, host.pulse, pulse),
         best=_best(host.best, pulse),
+        rises=risen(host, pulse),
     )
 
 
@@ -233,16 +235,20 @@ def _arrays(state: ClusterState, host: Host, message: wire.Arrays | wire.ArraysC
         if message.serial == host.arrays.serial and message.number < host.arrays.number:
             return host  # a newer change has already arrived
         arrays = msgspec.structs.replace(message, meshes=_shared(state, message.meshes))
+        since = since_of(host, arrays)
     else:
         if message.serial != host.arrays.serial or message.number != host.arrays.number + 1:
             return host  # it is already applied, or an earlier change was lost and the whole census follows
         arrays = changed_census(host.arrays, message, _shared(state, message.meshes))
+        since = since_of_changed(host, message, len(arrays.counts))
     past = state.past_arrays.setdefault(host.agent, deque(maxlen=PAST_ARRAYS))
     if past and arrays.at_ms < past[-1].at_ms:
         past.clear()  # the agent's clock was set back, so the time between the two is unknown
     if not past or arrays.at_ms - past[-1].at_ms >= PAST_ARRAYS_EVERY_MS:
         past.append(arrays)
-    return host.but(arrays=arrays)
+    host = host.but(arrays=arrays, arrays_since=since)
+    rises = with_census(host, host.rises, arrays.at_ms)
+    return host if rises is host.rises else host.but(rises=rises)
 
 
 def _shared(state: ClusterState, meshes: tuple[wire.Mesh, ...]) -> tuple[wire.Mesh, ...]:

@@ -20,6 +20,7 @@ from jaxtop.wire import (
     PastPace,
     PastSteps,
     Peak,
+    PeakRises,
     Peer,
     Programs,
     Pulse,
@@ -44,6 +45,7 @@ NO_NCCL = Nccl(at_ms=0)
 NO_NCCL_TIMES = NcclTimes(at_ms=0)
 NO_CORES = TpuCores(at_ms=0)
 NO_WINDOW = Window(at_ms=0, duration_us=0)
+NO_RISES = PeakRises()
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,10 @@ class Host:
     process_count: int | None = None
     pulse: Pulse = NO_PULSE
     arrays: Arrays = NO_ARRAYS
+    # For each group of the census, the first of the censuses in a row that found some; 0 if there is none.
+    arrays_since: tuple[int, ...] = ()
+    # When the allocators' peaks of its devices last rose, and what was alive then.
+    rises: PeakRises = NO_RISES
     programs: Programs = NO_PROGRAMS
     # The collectives of its programs, by name and fingerprint of the program.
     inventories: Mapping[tuple[str, str | None], Inventory] = field(

@@ -6,7 +6,7 @@ Results from windows of the profiler are left out: a recording points to the las
 from __future__ import annotations
 
 from collections import deque
-from itertools import accumulate, compress, pairwise
+from itertools import accumulate, chain, compress, groupby, pairwise, repeat
 from operator import ne
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -119,6 +119,8 @@ def _past(cluster: ClusterState, host: Host) -> wire.Past:
         ),
         host.losses,
         host.best,
+        tuple((since, len(list(alike))) for since, alike in groupby(host.arrays_since)),
+        host.rises,
     )
 
 
@@ -228,6 +230,7 @@ def fold_past(state: ClusterState, host: Host, past: wire.Past) -> Host:
     samples = deque(map(Sample, times, used_bytes, accumulate(past.samples.launches)), maxlen=HISTORY)
     if samples:
         state.history[host.agent] = samples
+    since = tuple(chain.from_iterable(repeat(*each) for each in past.arrays_since))
     return host.but(
         heard_at=past.heard_at,
         launches=MappingProxyType(past.counted) if past.counted else host.launches,
@@ -237,6 +240,8 @@ def fold_past(state: ClusterState, host: Host, past: wire.Past) -> Host:
         launched=MappingProxyType({each.name: _launched(each) for each in past.launched}),
         losses=past.losses,
         best=past.best,
+        arrays_since=since if len(since) == len(host.arrays.counts) else host.arrays_since,
+        rises=past.rises if past.rises.peaks else host.rises,
     )
 
 

@@ -163,6 +163,11 @@ def _check_past(past: Past) -> None:
         raise Unreadable("a time that is no date")
     if any(not -MOST_LAUNCHES <= count <= MOST_LAUNCHES for count in accumulate(past.samples.launches)):
         raise Unreadable("more launches than anybody counts")
+    if sum(count for _, count in past.arrays_since) > MAX_GROUPS:
+        raise Unreadable("more groups of arrays than any agent lists")
+    alive = len(past.rises.alive)
+    if any(rise is not None and rise.alive is not None and rise.alive >= alive for rise in past.rises.peaks):
+        raise Unreadable("a peak at an unknown census")
 
 
 def _check_past_arrays(past: PastArrays) -> None:

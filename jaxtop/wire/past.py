@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.arrays import Arrays, ArraysChange  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.arrays import ArrayGroup, Arrays, ArraysChange  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.bounds import Count, TimeMs, TimeS  # noqa: TC001 - msgspec reads the annotations
 
 
@@ -84,6 +84,46 @@ class PastPace(Struct, frozen=True, array_like=True):
     best_us: Count | None = None
 
 
+class AliveArrays(Struct, frozen=True, array_like=True):
+    """Arrays of a group that a census found on a device, with their bytes there.
+
+    `since_ms` is the first of the censuses in a row that found some; 0 for a sum of smaller groups.
+    """
+
+    group: ArrayGroup
+    sharding: str
+    count: Count
+    bytes: Count
+    since_ms: TimeMs = 0
+
+
+class AliveThen(Struct, frozen=True, array_like=True):
+    """What a census found on a device: the largest arrays, how many groups are left out, and all bytes."""
+
+    census_ms: TimeMs
+    bytes: Count
+    arrays: tuple[AliveArrays, ...] = ()
+    rest: Count = 0
+
+
+class PeakRise(Struct, frozen=True, array_like=True):
+    """The peak of a device's allocator, and when it last rose; 0 if that was before a viewer watched.
+
+    `alive` is the place of the nearest census in `PeakRises.alive`; None if no arrays were counted.
+    """
+
+    bytes: Count
+    at_ms: TimeMs = 0
+    alive: Count | None = None
+
+
+class PeakRises(Struct, frozen=True, array_like=True):
+    """The peaks of the devices of a process, in the order of Hello.devices, and what was alive at them."""
+
+    peaks: tuple[PeakRise | None, ...] = ()
+    alive: tuple[AliveThen, ...] = ()
+
+
 class Past(Struct, frozen=True, array_like=True, tag="past"):
     """The history of one host up to the moment."""
 
@@ -96,6 +136,9 @@ class Past(Struct, frozen=True, array_like=True, tag="past"):
     launched: tuple[PastLaunched, ...] = ()
     losses: tuple[PastLoss, ...] = ()
     best: PastPace | None = None
+    # Since when the groups of the census are there, in their order: a time (0: none is there) for so many.
+    arrays_since: tuple[tuple[TimeMs, Count], ...] = ()
+    rises: PeakRises = PeakRises()
 
 
 class PastArrays(Struct, frozen=True, array_like=True, tag="past_arrays"):

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from jaxtop import wire
+from jaxtop.model.arrays.groups import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from jaxtop.model.host import Host
 
 
 def changed_census(now: wire.Arrays, change: wire.ArraysChange, meshes: tuple[wire.Mesh, ...]) -> wire.Arrays:
@@ -29,3 +37,37 @@ def changed_census(now: wire.Arrays, change: wire.ArraysChange, meshes: tuple[wi
     )
     wire.check_census(arrays, change.meshes, change.shardings, [group for _, group in change.groups])
     return arrays
+
+
+def since_of_changed(host: Host, change: wire.ArraysChange, groups: int) -> tuple[int, ...]:
+    """Return since when each group has been there after a change of a host's census to so many groups."""
+    since = [*host.arrays_since, *(0,) * (groups - len(host.arrays_since))]
+    for i, count in change.counts:
+        since[i] = (since[i] or change.at_ms) if count else 0
+    return tuple(since)
+
+
+def since_of(host: Host, arrays: wire.Arrays) -> tuple[int, ...]:
+    """Return since when each group of a new full census has been there; the places of groups may differ."""
+    before = dict(zip(_identities(host.arrays), host.arrays_since, strict=False))
+    return tuple(
+        (before.get(identity) or arrays.at_ms) if count else 0
+        for identity, count in zip(_identities(arrays), arrays.counts, strict=True)
+    )
+
+
+def _identities(census: wire.Arrays) -> list[Hashable]:
+    """Return what identifies each group of a census among those of its process."""
+    places = [place_of(sharding, census) for sharding in census.shardings]
+    return [
+        (
+            each.name,
+            each.function,
+            each.created,
+            each.shape,
+            each.dtype,
+            each.groups > 1,
+            places[each.sharding],
+        )
+        for each in census.groups
+    ]

@@ -147,7 +147,7 @@ def _summary(cluster: ClusterState, host: Host) -> dict[Signature, _Alike]:
 
 def _summarized(census: wire.Arrays) -> dict[Signature, _Alike]:
     """Return the groups of a census, keyed by everything that distinguishes arrays except their names."""
-    places = [_place_of(sharding, census) for sharding in census.shardings]
+    places = [place_of(sharding, census) for sharding in census.shardings]
     found: dict[Signature, list[int]] = {}
     for place, (group, count) in enumerate(zip(census.groups, census.counts, strict=True)):
         if count:
@@ -163,7 +163,8 @@ def _summarized(census: wire.Arrays) -> dict[Signature, _Alike]:
     }
 
 
-def _place_of(sharding: wire.Sharding, census: wire.Arrays) -> tuple[Any, ...]:
+def place_of(sharding: wire.Sharding, census: wire.Arrays) -> tuple[Any, ...]:
+    """Return what distinguishes the shardings of a process."""
     # Meshes are compared by identity, because the fold shares equal ones.
     place = sharding.device_ids if sharding.mesh is None else id(census.meshes[sharding.mesh])
     return sharding.kind, sharding.spec, sharding.memory_kind, place

@@ -170,14 +170,14 @@ def _plan(cluster: ClusterState, host: Host) -> _Plan:
 
 def _planned(host: Host) -> _Plan:
     slots = [group.sharding * _ARRAYS + _part(group) for group in host.arrays.groups]
-    return _Plan(slots, [_positions(host, sharding) for sharding in host.arrays.shardings])
+    return _Plan(slots, [positions_of(host, sharding) for sharding in host.arrays.shardings])
 
 
 def _part(group: wire.ArrayGroup) -> int:
     return _ROLES.get(group.role or "", _OTHER if group.name or group.role else _UNNAMED)
 
 
-def _positions(host: Host, sharding: wire.Sharding) -> tuple[int, ...]:
+def positions_of(host: Host, sharding: wire.Sharding) -> tuple[int, ...]:
     """Return the positions of the devices that hold such arrays; none if they are in host memory."""
     devices = host.hello.devices if host.hello else ()
     is_cpu = not devices or devices[0].platform == "cpu"

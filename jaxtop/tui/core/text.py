@@ -84,6 +84,11 @@ def time_of_day(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
+def shape(sizes: tuple[int, ...], groups: int = 1) -> str:
+    """Return a shape such as `8×128`, or the number of kinds if there are several groups."""
+    return f"{groups:,} kinds" if groups > 1 else "×".join(map(str, sizes)) or "scalar"
+
+
 def age(seconds: float | None) -> str:
     if seconds is None:
         return NA

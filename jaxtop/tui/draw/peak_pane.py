@@ -1,4 +1,4 @@
-"""What holds memory at the peak of a program: a line on the whole, and one for each large buffer."""
+"""What holds memory at the peak of a program or a device: a line on all of it, one for each large part."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from rich.text import Text
 from jaxtop.tui.core import text
 
 if TYPE_CHECKING:
-    from jaxtop.model import Buffer, Peak
+    from collections.abc import Callable
+
+    from jaxtop.model import ArraysAtPeak, AtPeak, Buffer, Peak
     from jaxtop.tui.core.palette import Palette
 
 MOST_LINES = 8
@@ -40,4 +42,36 @@ def _buffer(buffer: Buffer, palette: Palette) -> Text:
     line.append(text.printable(" ".join(filter(None, (buffer.shape, buffer.op, buffer.source)))))
     if buffer.name:
         line.append(f"  {text.printable(buffer.name)}", palette.muted)
+    return line
+
+
+def device_peak_lines(
+    label: str, peak: AtPeak | None, ago: Callable[[int], float], palette: Palette
+) -> list[Text]:
+    """Return the lines on the peak of a device. `ago` converts a time of its agent to seconds ago."""
+    if peak is None:
+        return [Text(f"the peak of {label} is unknown: no allocator counts its memory", palette.muted)]
+    if peak.at_ms is None or peak.census_ms is None:
+        head = f"the peak of {label} is {text.size(peak.peak_bytes)}"
+        return [Text(head), Text(peak.why_not, palette.muted)]
+    apart = (peak.census_ms - peak.at_ms) / 1000
+    when = f"counted {abs(apart):.1f} s {'after' if apart > 0 else 'before'}"
+    risen, held = text.age(ago(peak.at_ms)), text.size(peak.array_bytes)
+    words = f"the peak of {label}, {text.size(peak.peak_bytes)}, last rose {risen} ago: {held} in arrays"
+    whole = Text(f"{words} ({when}), {text.size(peak.other_bytes)} in temporaries and fragments")
+    lines = [whole, *(_held(each, palette) for each in peak.arrays)]
+    if peak.rest:
+        lines.append(Text(f"{text.size(peak.rest_bytes):>6} in {peak.rest:,} more groups", palette.muted))
+    return lines
+
+
+def _held(held: ArraysAtPeak, palette: Palette) -> Text:
+    age = text.NA if held.age_s is None else f"≥ {text.age(held.age_s)}"
+    state = {True: "alive", False: "gone", None: text.NA}[held.is_alive]
+    line = Text(f"{text.size(held.bytes):>6}  {age:>8}  ", no_wrap=True, end="")
+    line.append(f"{state:<5}  ", palette.muted if held.is_alive is False else "")
+    count = f"{held.count} × " if held.count > 1 else ""
+    shape = text.shape(held.shape, held.groups)
+    line.append(text.printable(f"{held.name or 'unnamed'}  {count}{held.dtype} {shape} {held.sharding}"))
+    line.append(text.printable(f"  {held.created or ''}"), palette.muted)
     return line

@@ -43,11 +43,6 @@ FIELDS: dict[str, Field[ArrayView]] = {
 }
 
 
-def shape_in_words(shape: tuple[int, ...], groups: int = 1) -> str:
-    """Return a shape such as `8×128`, or the number of kinds if there are several groups."""
-    return f"{groups:,} kinds" if groups > 1 else "×".join(map(str, shape)) or "scalar"
-
-
 def _text_of(view: ArrayView) -> str:
     names = view.name, view.function, view.role, view.created, view.dtype, view.sharding, view.memory_kind
     return _searched(names, view.shape, view.groups, view.bytes_per_device)
@@ -57,7 +52,7 @@ def _text_of(view: ArrayView) -> str:
 @lru_cache(maxsize=1 << 15)
 def _searched(names: tuple[str | None, ...], shape: tuple[int, ...], groups: int, held: int) -> str:
     words = " ".join([name or text.NA for name in names])
-    return f"{words} {shape_in_words(shape, groups)} {shape} {text.size(held)}".lower()
+    return f"{words} {text.shape(shape, groups)} {shape} {text.size(held)}".lower()
 
 
 understand = partial(expressions.understand, fields=FIELDS, text_of=_text_of)

@@ -11,7 +11,7 @@ from jaxtop.tui.core import text
 from jaxtop.tui.core.slices import slices_of
 from jaxtop.tui.draw.array_pane import growth
 from jaxtop.tui.draw.table import NOTHING, Column, figure
-from jaxtop.tui.filters.arrays import shape_in_words, understand
+from jaxtop.tui.filters.arrays import understand
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.devices import gauge
 from jaxtop.tui.screens.tables import TableView
@@ -56,7 +56,7 @@ def _elements(node: Node) -> tuple[int, ...] | None:
 
 def _shape(node: Node) -> str:
     view = node.view
-    return NOTHING if view is None else shape_in_words(view.shape, view.groups)
+    return NOTHING if view is None else text.shape(view.shape, view.groups)
 
 
 def _replication(node: Node) -> int | None:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
-from jaxtop.model import PARTS, Grower, MemoryView, Part, ProgramView, growers, memory, memory_total
+from jaxtop.model import (
+    PARTS,
+    Grower,
+    MemoryView,
+    Part,
+    ProgramView,
+    at_peaks,
+    growers,
+    memory,
+    memory_total,
+)
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
 from jaxtop.tui.columns.figures import curve
 from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment
+from jaxtop.tui.draw.peak_pane import device_peak_lines
 from jaxtop.tui.draw.stacked import Segment, bar, legend, stacked
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.expressions import Field, number
@@ -199,7 +211,10 @@ def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text
 
 
 class MemoryScreenView(DeviceTableView[Row]):
-    """The cluster as one bar, one line per device, and below these the growers and the headroom."""
+    """The cluster as one bar, one line per device, and below these the growers and the headroom.
+
+    `B` shows in their place what was alive at the peak of the device under the cursor.
+    """
 
     DEFAULT_CSS = """
     MemoryScreenView #summary { height: auto; padding: 0 2; }
@@ -207,13 +222,20 @@ class MemoryScreenView(DeviceTableView[Row]):
     MemoryScreenView.low #below { display: none; }
     MemoryScreenView #below Static { width: 1fr; height: 1fr; padding: 0 2; text-wrap: nowrap;
                                     text-overflow: ellipsis; }
+    MemoryScreenView #peak { display: none; height: auto; min-height: 4; max-height: 50%; padding: 0 2;
+                             background: $surface; text-wrap: nowrap; text-overflow: ellipsis; }
+    MemoryScreenView.peak #peak { display: block; }
+    MemoryScreenView.peak #below { display: none; }
     """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("B", "peak", "Peak")]
 
     def __init__(self) -> None:
         super().__init__(columns_for(Scene(EMPTY, []), 0), self._understand)
         self._summary = Words(id="summary")
         self._growing = Words(id="growing")
         self._headroom = Words(id="headroom")
+        self._peak = Words(id="peak")
         self._scene = Scene(EMPTY, [])
 
     def compose(self) -> ComposeResult:
@@ -222,6 +244,12 @@ class MemoryScreenView(DeviceTableView[Row]):
         with Horizontal(id="below"):
             yield self._growing
             yield self._headroom
+        yield self._peak
+
+    def action_peak(self) -> None:
+        """Show what was alive at the peak of the device under the cursor, or no longer."""
+        self.toggle_class("peak")
+        self._draw()
 
     def _understand(self, typed: str) -> Callable[[Row], bool] | None:
         return understand(typed, _ASKED, self.table.columns)
@@ -243,11 +271,27 @@ class MemoryScreenView(DeviceTableView[Row]):
             return
         palette, moment = self.palette, self.moment
         self._summary.read(summary(self._scene, max(0, self.size.width - 4), palette))
-        if not self.has_class("low"):
+        if self.has_class("peak"):
+            self._peak.read(self._at_peak(palette))
+        elif not self.has_class("low"):
             height = self._growing.size.height
             found = growers(moment.cluster)
             self._growing.read(growing(found, height, palette))
             self._headroom.read(headroom(moment.programs, height, palette))
+
+    def _moved(self, row: Row) -> None:
+        super()._moved(row)
+        self._draw()
+
+    def _at_peak(self, palette: Palette) -> Text:
+        row, moment = self.table.row, self.moment
+        host = moment.host(row.device.agent) if row is not None else None
+        if row is None or host is None:
+            return Text()
+        peaks, at = at_peaks(moment.cluster, host), row.device.position
+        peak = peaks[at] if at < len(peaks) else None
+        lines = device_peak_lines(moment.label_of(row.device), peak, partial(moment.ago, host), palette)
+        return Text("\n").join(lines)
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < ROOM_BELOW, "low")

@@ -1,0 +1,55 @@
+"""Collectives and the traffic of mesh axes, as plain values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jaxtop.export.readings import fields
+from jaxtop.model import scaled
+
+if TYPE_CHECKING:
+    from jaxtop import wire
+    from jaxtop.model.collectives import AxisTraffic, CollectiveView
+
+
+def as_value(view: CollectiveView) -> dict[str, Any]:
+    late = view.straggler
+    return {
+        **fields(view, ("run", "program", "fingerprint", "op", "kind")),
+        **_origin(view.listed),
+        "shape": view.shape or None,
+        "axes": view.axes,
+        "whole_axes": None if view.axes is None else view.is_whole_axes,
+        "groups": len(view.groups) or None,
+        **fields(view, ("group_size", "crosses_hosts", "bytes", "times", "per_second", "samples")),
+        "enough": view.is_enough,
+        **fields(view, ("p50_us", "p99_us", "transfer_us", "wait_us")),
+        "timed_by": view.timed_by,
+        "busbw_gbps": scaled(view.busbw_bytes_per_s, 10**9),  # gigabytes a second, despite the name
+        "busbw_bytes_per_s": view.busbw_bytes_per_s,
+        "straggler": late and fields(late, ("process_index", "device_id", "share", "late_us")),
+    }
+
+
+def _origin(listed: wire.Collective | None) -> dict[str, Any]:
+    """Return the line of the script, or the operation's name, and why the partitioner added a collective."""
+    return {
+        "source": None if listed is None else listed.line or listed.source or None,
+        **{
+            name: None if listed is None else getattr(listed, field) or None
+            for name, field in {
+                "name_stack": "name_stack",
+                "added": "added",
+                "operand": "operand",
+                "operand_has": "has",
+                "operand_wants": "wants",
+            }.items()
+        },
+    }
+
+
+def of_axes(each: AxisTraffic) -> dict[str, Any]:
+    return {
+        **fields(each, ("run", "axes", "crosses_hosts", "collectives", "bytes_per_second", "at_least")),
+        "seconds_per_second": None if each.us_per_second is None else each.us_per_second / 10**6,
+    }
