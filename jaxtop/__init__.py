@@ -1,6 +1,7 @@
 """jaxtop: a terminal monitor for whole JAX runs.
 
-In a training script: `from jaxtop import agent; agent.start()`. In a notebook also: `jaxtop.live()`.
+In a training script: `from jaxtop import agent; agent.start()`, `jaxtop.plan.best_devices()`. In a notebook
+also: `jaxtop.live()`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from jaxtop._version import __version__
 
 if TYPE_CHECKING:
     import jaxtop_agent as agent
+    from jaxtop import plan
     from jaxtop.notebook import live
 
-__all__ = ["__version__", "agent", "live"]
+__all__ = ["__version__", "agent", "live", "plan"]
 
 
 def __getattr__(name: str) -> object:
@@ -26,4 +28,8 @@ def __getattr__(name: str) -> object:
         from jaxtop.notebook import live
 
         return live
+    if name == "plan":
+        from importlib import import_module
+
+        return import_module("jaxtop.plan")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

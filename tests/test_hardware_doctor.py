@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from jaxtop.cli import doctor
+from jaxtop.cli import doctor, drivers
 from jaxtop.cli.doctor import STAND_INS
 from tests import standin
 from tests.support import jaxtop
@@ -64,7 +64,7 @@ def test_a_driver_of_another_version_is_told(driver):
 
 
 def test_a_driver_that_hangs_is_told_and_doctor_goes_on(driver, monkeypatch):
-    monkeypatch.setattr(doctor, "DRIVER_PATIENCE", 3.0)
+    monkeypatch.setattr(drivers, "PATIENCE", 3.0)
     driver.say(init="~600")
     ((verdict, text),) = found()
     assert verdict == "bad" and text.startswith("the driver did not answer within 3 s; ")

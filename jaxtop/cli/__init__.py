@@ -33,6 +33,7 @@ COMMANDS = {
     "relay": "join many agents behind one address, or pass their frames to one viewer elsewhere",
     "demo": "start a real multi-process JAX run on this machine",
     "probe": "measure idle devices and links, and name slow ones",
+    "place": "rank the devices of this machine or of a run by free memory and probed rates",
     "config": "print the settings and where each comes from",
     "completion": "print a script that completes commands, options and runs in your shell",
     "doctor": "check what works on this machine, and why not",

@@ -11,15 +11,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import __version__, keys, runfiles
-from jaxtop.cli import costs
+from jaxtop.cli import costs, drivers
 from jaxtop.cli.words import legible, size
 from jaxtop.injection import debugger, target
 from jaxtop.recording.thread import LEAST_FREE
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-# Without persistence mode a driver may take seconds to wake its GPUs. One that takes longer than this hangs.
-DRIVER_PATIENCE = 20.0
 OK, NOTE, BAD = "ok", "note", "bad"
 OLDEST_TESTED_JAX = (0, 8)
 # Percent of one core, for an agent with ten thousand arrays and one viewer.
@@ -219,31 +215,10 @@ def _judge(version: str) -> tuple[str, str]:
 
 
 def _hardware() -> Iterator[Finding]:
-    """Check the driver of each vendor in a parallel process of its own, because a call may hang for ever."""
-    asked = {
-        maker: subprocess.Popen(
-            [sys.executable, "-m", "jaxtop_agent.hardware.check", maker],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        for maker in ("nvidia", "amd", "tpu")
-    }
-    until = time.monotonic() + DRIVER_PATIENCE
-    for maker, process in asked.items():
-        try:
-            output, _ = process.communicate(timeout=max(0.0, until - time.monotonic()))
-            found = json.loads(output)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            if process.stdout is not None:
-                process.stdout.close()
-            with suppress(subprocess.TimeoutExpired):  # a process that is stuck in the kernel does not end
-                process.wait(1)
-            mend = "dmesg may say why; a reset or a reboot may help"
-            yield Finding(maker, BAD, f"the driver did not answer within {DRIVER_PATIENCE:.0f} s; {mend}")
-        except json.JSONDecodeError:
-            yield Finding(maker, BAD, f"the driver check exited with status {process.returncode}")
+    makers = ("nvidia", "amd", "tpu")
+    for maker, found in drivers.asked("jaxtop_agent.hardware.check", {each: (each,) for each in makers}):
+        if isinstance(found, drivers.NoAnswer):
+            yield Finding(maker, BAD, str(found))
         else:
             for verdict, text in found:
                 yield Finding(maker, verdict, legible(text))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.cli.words import aligned, legible, size
-from jaxtop.devbench.verdict import FIGURES, ranges
+from jaxtop.devbench.figures import FIGURES
+from jaxtop.devbench.verdict import ranges
 
 if TYPE_CHECKING:
     from jaxtop.wire.probing import Measured, Probe, ProbedCollective

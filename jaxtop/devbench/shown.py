@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.wire.probing import ProbedCollective
 
-__all__ = ["Probe", "ProbedDevice", "probed_collective", "probed_device"]
+__all__ = ["Probe", "ProbedDevice", "probed_collective", "probed_device", "probed_rates"]
 
 
 def probed_device(probe: Probe, hostname: str, device: wire.Device) -> ProbedDevice | None:
@@ -27,6 +27,12 @@ def probed_device(probe: Probe, hostname: str, device: wire.Device) -> ProbedDev
         ):
             return each
     return None
+
+
+def probed_rates(probe: Probe | None, hostname: str, device: wire.Device) -> dict[str, float]:
+    """Return the probe's figures of a device by name; none if it was not probed."""
+    found = None if probe is None else probed_device(probe, hostname, device)
+    return {} if found is None else found.rates
 
 
 def probed_collective(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import groupby
 from statistics import median, median_high
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from jaxtop.devbench.figures import FIGURES
 from jaxtop.devbench.peers import AGREEING, LEAST_ROUNDS, Share, compare, distance
 from jaxtop.model.collectives.kinds import busbw
 from jaxtop.wire.probing import SCHEMA, Measured, Probe, ProbedCollective, ProbedDevice, ProbedGroup, Slow
@@ -16,29 +17,6 @@ if TYPE_CHECKING:
     from jaxtop.wire.probing import Meeting, Met, Plan, Report
 
 
-class ProbeFigure(NamedTuple):
-    """A figure of a device: its title and unit, and how far below its peers a slow device is."""
-
-    title: str
-    unit: str
-    scale: float
-    tolerance: float
-
-    def speed(self, value: float) -> float:
-        """Return the figure so that more is better, also where it is a time."""
-        return 1 / max(value, 1e-9) if self.unit == "µs" else value
-
-
-# Launches and transfers have a larger tolerance: they depend on the host's load and on the device's slot.
-FIGURES: dict[str, ProbeFigure] = {
-    "memory_bytes_per_s": ProbeFigure("memory", "GB/s", 1e9, 0.15),
-    "matrix_flops_per_s": ProbeFigure("matrix rate", "TFLOP/s", 1e12, 0.15),
-    "together_flops_per_s": ProbeFigure("matrix rate together", "TFLOP/s", 1e12, 0.15),
-    "enqueue_s": ProbeFigure("enqueue", "µs", 1e-6, 0.6),
-    "round_trip_s": ProbeFigure("round trip", "µs", 1e-6, 0.6),
-    "to_device_bytes_per_s": ProbeFigure("to device", "GB/s", 1e9, 0.3),
-    "from_device_bytes_per_s": ProbeFigure("from device", "GB/s", 1e9, 0.3),
-}
 GROUP_TOLERANCE = 0.4
 # The settings of a plan that its result repeats.
 _OF_PLAN = ("axes", "matrix_dtype", "matrix_size", "memory_bytes", "transfer_bytes")

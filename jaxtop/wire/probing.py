@@ -138,6 +138,10 @@ class ProbedDevice(Struct, frozen=True):
     uuid: str | None
     figures: dict[str, Measured]
 
+    @property
+    def rates(self) -> dict[str, float]:
+        return {name: each.median for name, each in self.figures.items()}
+
     def rate(self, figure: str) -> float | None:
         """Return a measured figure, such as `matrix_flops_per_s`; None where it was not measured."""
         measured = self.figures.get(figure)

@@ -31,7 +31,7 @@ class TopologyOfProcess:
             process_index=jaxprivate.process_index(client),
             process_count=jaxprivate.process_count(client),
             platform=str(client.platform),
-            devices=tuple(_describe(device) for device in jaxprivate.local_devices(client)),
+            devices=tuple(describe(device) for device in jaxprivate.local_devices(client)),
             coordinator=jaxprivate.Coordination().address,
         )
         self._seen = weakref.ref(client)  # not its id, which the next client may get
@@ -40,7 +40,8 @@ class TopologyOfProcess:
         """Keep the devices: those of a process do not change while it runs."""
 
 
-def _describe(device: Any) -> Device:
+def describe(device: Any, uuid: str | None = None) -> Device:
+    """Return a device of this process as messages have it; `uuid` is the driver's name of it."""
     coords = getattr(device, "coords", None)
     return Device(
         id=device.id,
@@ -50,4 +51,5 @@ def _describe(device: Any) -> Device:
         coords=tuple(int(c) for c in coords) if coords is not None else None,
         core_on_chip=getattr(device, "core_on_chip", None),
         slice_index=getattr(device, "slice_index", None),
+        uuid=uuid,
     )

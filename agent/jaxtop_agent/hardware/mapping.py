@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jaxtop_agent import jaxprivate
 from jaxtop_agent.hardware.reader import has_index, visible
 
 if TYPE_CHECKING:
@@ -24,12 +25,25 @@ class DeviceHandle(NamedTuple):
     parent: Any = None
 
 
-class _Card(NamedTuple):
+class Card(NamedTuple):
+    """A GPU with its instances, if it is divided."""
+
     bus: str
     name: str
     place: DeviceHandle
     is_divided: bool  # into MIG instances
     instances: tuple[DeviceHandle, ...]
+
+
+def local_gpus(own: Sequence[Any]) -> list[DeviceHandle | None]:
+    """Return the GPU of each JAX device of this process; None where that is unknown."""
+    if own and own[0].platform != "cpu":
+        with suppress(Exception):  # another vendor's device, or a driver that does not answer
+            import pynvml  # only where there are GPUs
+
+            pynvml.nvmlInit()
+            return find(pynvml, [jaxprivate.hardware_ordinal(device) for device in own])[0]
+    return [None] * len(own)
 
 
 def find(nvml: Any, ordinals: Sequence[int | None]) -> tuple[list[DeviceHandle | None], str]:
@@ -41,7 +55,7 @@ def find(nvml: Any, ordinals: Sequence[int | None]) -> tuple[list[DeviceHandle |
     if by_ordinal is not None:
         found = [None if each is None else _by_uuid(nvml, by_ordinal.get(each)) for each in ordinals]
         return found, "" if all(found) else "the driver does not know what CUDA calls them"
-    order, why = _by_environment(_cards(nvml))
+    order, why = _by_environment(cards(nvml))
     places = [order[each] if each is not None and each < len(order) else None for each in ordinals]
     return places, "" if all(places) else why
 
@@ -80,14 +94,14 @@ def place_of(nvml: Any, handle: Any) -> DeviceHandle:
     )
 
 
-def _cards(nvml: Any) -> list[_Card | None]:
+def cards(nvml: Any) -> list[Card | None]:
     """Return all GPUs in bus order, with None for a lost one."""
-    found: list[_Card | None] = []
+    found: list[Card | None] = []
     for index in range(nvml.nvmlDeviceGetCount()):
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             found.append(
-                _Card(
+                Card(
                     _text(nvml.nvmlDeviceGetPciInfo(handle).busId),
                     _text(nvml.nvmlDeviceGetName(handle)),
                     place_of(nvml, handle),
@@ -115,7 +129,7 @@ def _instances(nvml: Any, handle: Any) -> Iterator[DeviceHandle]:
             yield place_of(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
 
 
-def _by_environment(found: Sequence[_Card | None]) -> tuple[list[DeviceHandle], str]:
+def _by_environment(found: Sequence[Card | None]) -> tuple[list[DeviceHandle], str]:
     """Return the devices in CUDA's order, by its documented rules, and the reason why some are missing.
 
     By default CUDA puts the fastest GPU first; that equals bus order only if all GPUs are of one kind. For a

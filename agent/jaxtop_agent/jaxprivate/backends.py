@@ -100,6 +100,9 @@ class Coordination:
         """Return a value; wait for it at most `seconds`, then raise."""
         return str(self._client.blocking_key_value_get(key, int(seconds * 1000)))
 
+    def remove(self, key: str) -> None:
+        self._client.key_value_delete(key)
+
     def meet(self, name: str, seconds: float) -> None:
         """Wait until all processes have reached this barrier; raise if they do not within `seconds`."""
         self._client.wait_at_barrier(name, int(seconds * 1000))

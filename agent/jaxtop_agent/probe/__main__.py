@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,10 @@ import msgspec
 import psutil
 
 from jaxtop import processes
-from jaxtop.wire.hosts import Device
 from jaxtop.wire.probing import BENCHES, FAILED, MEETING, Asked, Here, Plan, Report, Stage
 from jaxtop_agent import jaxprivate
+from jaxtop_agent.collectors.topology import describe
+from jaxtop_agent.hardware import mapping
 from jaxtop_agent.probe import benches, meetings, planning
 from jaxtop_agent.probe.store import Reporter, Store, Unmet
 
@@ -152,33 +152,13 @@ def _here(process: int, own: Sequence[Any]) -> Here:
         pid=os.getpid(),
         jax=jaxprivate.versions()[0] or "",
         devices=tuple(
-            Device(
-                id=device.id,
-                kind=device.device_kind,
-                platform=device.platform,
-                local_id=jaxprivate.hardware_ordinal(device),
-                uuid=uuid,
-            )
-            for device, uuid in zip(own, _uuids(own), strict=True)
+            describe(device, None if gpu is None else gpu.uuid)
+            for device, gpu in zip(own, mapping.local_gpus(own), strict=True)
         ),
         device_bytes=tuple(limits),
         machine_bytes=psutil.virtual_memory().available,
         cache_bytes=_cache(),
     )
-
-
-def _uuids(own: Sequence[Any]) -> list[str | None]:
-    """Return the UUIDs of the hardware, which the agents of other runs report, too."""
-    if own[0].platform != "cpu":
-        import pynvml
-
-        from jaxtop_agent.hardware import mapping
-
-        with suppress(Exception):  # another vendor's device, or a driver that does not answer
-            pynvml.nvmlInit()
-            places, _ = mapping.find(pynvml, [jaxprivate.hardware_ordinal(device) for device in own])
-            return [None if place is None else place.uuid for place in places]
-    return [None] * len(own)
 
 
 def _cache() -> int:

@@ -1,4 +1,4 @@
-"""How the processes of a probe agree: through JAX's coordination service, or locally if there is only one."""
+"""How processes agree: through JAX's coordination service, or locally if there is only one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ class Unmet(Exception):
 class Store:
     """Values that all processes read, and barriers at which they wait for each other."""
 
-    def __init__(self, process: int, processes: int, patience: float) -> None:
+    def __init__(self, process: int, processes: int, patience: float, name: str = "probe") -> None:
         self.process = process
         self.processes = processes
         self._patience = patience
+        self._name = name
         self._own: dict[str, str] = {}
         self._shared = jaxprivate.Coordination() if processes > 1 else None
 
@@ -35,23 +36,30 @@ class Store:
         if self._shared is None:
             self._own[key] = text
         else:
-            self._shared.set(f"probe/{key}", text, overwrite=False)
+            self._shared.set(f"{self._name}/{key}", text, overwrite=False)
 
     def get(self, key: str, kind: type[T], owner: int) -> T:
         """Wait for and return the value that a process has stored."""
         if self._shared is None:
             return msgspec.json.decode(self._own[key], type=kind)
         try:
-            text = self._shared.get(f"probe/{key}", self._patience)
+            text = self._shared.get(f"{self._name}/{key}", self._patience)
         except Exception as error:
             raise self._unmet(str(owner), key) from error
         return msgspec.json.decode(text, type=kind)
+
+    def remove(self, key: str) -> None:
+        """Remove a value that no process needs any more."""
+        if self._shared is None:
+            del self._own[key]
+        else:
+            self._shared.remove(f"{self._name}/{key}")
 
     def meet(self, place: str) -> None:
         if self._shared is None:
             return
         try:
-            self._shared.meet(f"probe/{place}", self._patience)
+            self._shared.meet(f"{self._name}/{place}", self._patience)
         except Exception as error:
             # JAX names some of the missing processes, in different formats.
             named = str(error).partition("timed out task names:")[2]
