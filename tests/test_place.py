@@ -18,7 +18,7 @@ from jaxtop.wire.probing import Measured
 from jaxtop_agent import placing
 from tests import standin
 from tests.builders import NOW, agent_id, frame, hello
-from tests.support import environment, jax_run, jaxtop_here, run, script
+from tests.support import PYTHON, environment, jax_run, jaxtop_here, run, script
 from tests.test_probed_shown import of_device, probe
 
 GB = 10**9
@@ -203,6 +203,16 @@ def test_devices_of_a_run():
     assert [each.id for each in of_cluster(cluster, NOW, None)] == [2, 3]
 
 
+def test_rates_are_relative_to_peers_of_the_same_rounds():
+    """The medians of devices that were measured one after another differ by what else the machine did."""
+    figures = {
+        "matrix_flops_per_s": Measured(4e12, 0, 9, 8e12, 1.0),
+        "round_trip_s": Measured(9e-6, 0, 9, 5e-6, 0.5),
+    }
+    assert of_device(figures=figures).rates == {"matrix_flops_per_s": 8e12, "round_trip_s": 1e-5}
+    assert of_device().rates["matrix_flops_per_s"] == 2e12
+
+
 class TestOrderOfAMesh:
     """On devices that look like those of a TPU: JAX's own order decides."""
 
@@ -290,7 +300,7 @@ def test_best_devices_of_a_process(tmp_path):
             ]
         )
     )
-    done = run("python", script(tmp_path, HERE), env=environment(8))
+    done = run(PYTHON, script(tmp_path, HERE), env=environment(8))
     assert done.stdout.strip() == "done", done.stderr
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.cli import drivers, targets
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import aligned, legible, size
+from jaxtop.cli.words import aligned, legible, length, size
 from jaxtop.devbench import placement, saved
 from jaxtop.devbench.figures import FIGURES
 from jaxtop.devbench.placement import FLOPS_PER_JOULE, FREE, IDLE, WATTS, Reason, Standing
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 NOTHING_RANKED = 2
-# Seconds to wait for slow hosts.
-WAIT = 5.0
 NVIDIA = "nvidia"
 MAKERS = (NVIDIA, "amd")
 CUDA = "CUDA_VISIBLE_DEVICES"
@@ -140,19 +138,16 @@ def _gpu(number: int, gpu: dict[str, Any], hostname: str, probe: Probe | None) -
 
 
 def _of_run(arguments: argparse.Namespace, probe: Probe | None) -> Found:
-    from jaxtop.cli.snapshot import complaints, gather  # heavy: errors above must be fast
-    from jaxtop.clock import steady
+    from jaxtop.cli.snapshot import LONGEST_GATHERING_S, measured  # heavy: errors above must be fast
+    from jaxtop.model.tuning import AS_DECLARED
 
     source = targets.open_source(arguments)
-    try:
-        cluster = gather(source, WAIT)
-    finally:
-        source.close()
-    now = steady()
-    notes = complaints(cluster, source, now)
+    cluster, now, notes = measured(
+        source, LONGEST_GATHERING_S, AS_DECLARED, lambda _cluster, _since: True, NOTHING_RANKED
+    )
     known = of_cluster(cluster, now, probe)
     if not known:
-        raise UserError("; ".join(notes) or "the run has no devices yet", NOTHING_RANKED)
+        raise UserError("; ".join(notes) or "the run has no live devices", NOTHING_RANKED)
     return Found(known, "run", notes)
 
 
@@ -196,9 +191,8 @@ def _notes(standings: Sequence[Standing], prefer: str, probe: Probe | None) -> I
     if not probed:
         yield "nothing measured what these devices can do: run `jaxtop probe` while they are idle"
     elif probe is not None:
-        hours = max(0.0, time.time() - probe.at_ms / 1000) / 3600
-        of = f"{len(probed)} of {len(devices)} devices"
-        yield f"rates are those of the probe {hours:.1f} hours ago, of {of}"
+        ago = length(max(0.0, time.time() - probe.at_ms / 1000))
+        yield f"rates are those of a probe {ago} ago, of {len(probed)} of {len(devices)} devices"
     if all(each.free_bytes is None for each in devices):
         is_cpu = devices[0].platform == "cpu"
         why = (

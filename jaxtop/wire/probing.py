@@ -140,7 +140,18 @@ class ProbedDevice(Struct, frozen=True):
 
     @property
     def rates(self) -> dict[str, float]:
-        return {name: each.median for name, each in self.figures.items()}
+        """All figures, relative to those of its peers where it has any.
+
+        Peers were measured in the same rounds, so load that changed between the rounds is left out.
+        """
+        return {
+            name: each.median
+            if not each.share or each.peers is None
+            else each.peers * each.share
+            if name.endswith("_per_s")
+            else each.peers / each.share
+            for name, each in self.figures.items()
+        }
 
     def rate(self, figure: str) -> float | None:
         """Return a measured figure, such as `matrix_flops_per_s`; None where it was not measured."""
