@@ -25,7 +25,7 @@ ON_EACH_PYTHON := tests/test_bytes.py tests/test_first_steps_live.py tests/test_
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check collected test-newest test-side-by-side test-quiet test-oldest test-lowest test-pythons test-node soak bench faults screenshots docs clean
+.PHONY: demo test check collected test-newest test-side-by-side test-quiet test-oldest test-lowest test-pythons test-node soak bench faults plans screenshots docs clean
 
 demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine, with the app on it
 	$(BIN)/jaxtop demo
@@ -88,6 +88,9 @@ bench: $(VENV)/.ready                ## what jaxtop costs, as figures beside the
 
 faults: $(VENV)/.ready               ## which planted faults are found in real runs, and how soon
 	$(BIN)/python -m tests.faults
+
+plans: $(VENV)/.ready                ## what the planner predicts, beside what real runs on other meshes need
+	$(BIN)/python -m tests.plans --quiet
 
 docs: $(VENV)/.ready                 ## the generated pages of docs/
 	$(BIN)/python -m tests.pages

@@ -1,0 +1,93 @@
+"""`python -m tests.plans [PROGRAM ...] [--recordings FOLDER] [--only-evaluate]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+from collections import Counter, deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.plans import evaluate, machine, measure, table
+from tests.plans.cases import CASES, CASES_BY_NAME, written
+
+if TYPE_CHECKING:
+    from jaxtop.model.planning.plan import Axes
+
+# A run is repeated if others used more cores than this meanwhile, at most so often.
+DISTURBED, TRIES = 0.25, 4
+FOREIGN = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XLA_FLAGS")
+
+
+def main() -> int:
+    arguments = _arguments()
+    folder = arguments.recordings or Path(tempfile.mkdtemp(prefix="plans-"))
+    (folder / "new").mkdir(parents=True, exist_ok=True)
+    failed = 0 if arguments.only_evaluate else _measure_all(arguments, folder)
+    if not arguments.only_measure:
+        table.write(
+            evaluate.evaluate(folder, [CASES_BY_NAME[name] for name in arguments.names] or CASES),
+            arguments.results,
+        )
+        print(table.results(arguments.results))
+    return 1 if failed else 0
+
+
+def _measure_all(arguments: argparse.Namespace, folder: Path) -> int:
+    cases = [CASES_BY_NAME[name] for name in arguments.names] or CASES
+    queue = deque((case.name, axes) for case in cases for axes in case.meshes)
+    # Whatever else the machine does meanwhile should not meet one program only.
+    random.Random(arguments.seed).shuffle(queue)
+    failed = 0
+    tries: Counter[tuple[str, Axes]] = Counter()
+    with tempfile.TemporaryDirectory() as home:
+        for name in [*FOREIGN, *(name for name in os.environ if name.startswith("JAXTOP"))]:
+            os.environ.pop(name, None)
+        os.environ["HOME"] = home
+        while queue:
+            name, axes = run = queue.popleft()
+            tries[run] += 1
+            if arguments.quiet:
+                machine.wait_until_idle()
+            try:
+                truth = measure.measure(name, axes, folder / "new", arguments.seconds)
+            except RuntimeError as error:
+                print(f"{name} {written(axes)}: {error}", flush=True)
+                failed += 1
+                continue
+            step, others = truth["step"], truth["others"]
+            print(f"{len(queue)} left: {name} {written(axes)}: {step['ms']:.1f} ms ", end="")
+            print(f"({step['low']:.1f} to {step['high']:.1f}), others {others}", flush=True)
+            if table.add(truth, folder / table.TRUTH):
+                measure.path_of(folder / "new", name, axes).rename(measure.path_of(folder, name, axes))
+            if arguments.quiet and others > DISTURBED and tries[run] < TRIES:
+                queue.append(run)
+    return failed
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.plans",
+        description="Run real programs on several meshes, and compare what the planner predicts from each.",
+    )
+    parser.add_argument("names", nargs="*", metavar="PROGRAM", help="all by default")
+    parser.add_argument("--recordings", type=Path, metavar="FOLDER", help="where recordings are kept")
+    parser.add_argument(
+        "--results", type=Path, default=table.RESULTS, metavar="FILE", help="where the comparison is kept"
+    )
+    parser.add_argument("--seconds", type=float, default=14.0, metavar="S", help="length of each run")
+    parser.add_argument("--seed", type=int, default=0, help="of the order of the runs")
+    parser.add_argument(
+        "--quiet", action="store_true", help="wait for an idle machine before each run; repeat disturbed runs"
+    )
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--only-measure", action="store_true", help="run the programs, and stop")
+    only.add_argument("--only-evaluate", action="store_true", help="use the recordings of an earlier round")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

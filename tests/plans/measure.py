@@ -1,0 +1,127 @@
+"""Runs a program on a mesh, records it as a viewer does, and reads what the program says of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jaxtop import keys, runfiles, wire
+from jaxtop.cli import processes, record
+from jaxtop.clock import steady
+from jaxtop.model import Cluster
+from jaxtop.recording import Limits
+from jaxtop.sources import LiveSource, Seed, SessionRecorder
+from tests.plans import machine
+from tests.plans.cases import DEVICES, written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.model import Host
+    from jaxtop.model.planning.plan import Axes
+
+ROOT = Path(__file__).parents[2]
+STARTS_WITHIN, ENDS_WITHIN = 90.0, 60.0
+# The first five windows of a viewer are two seconds apart, if each contains a launch.
+WINDOWS, WINDOWS_WITHIN = 4, 25.0
+PEAKS_WITHIN = 10.0
+
+
+def path_of(folder: Path, name: str, axes: Axes) -> Path:
+    """Return where the recording of a program on a mesh is."""
+    return folder / f"{name}-{written(axes)}.mcap"
+
+
+def measure(name: str, axes: Axes, folder: Path, seconds: float) -> dict[str, Any]:
+    """Run a program for so many seconds after its first step, and return what it says of itself."""
+    path = path_of(folder, name, axes)
+    path.unlink(missing_ok=True)
+    with tempfile.TemporaryFile("w+") as errors:
+        process = _start(name, axes, errors)
+        began, busy = time.monotonic(), machine.busy_s()
+        try:
+            _record(process.pid, path, seconds, lambda: process.poll() is not None)
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate(timeout=ENDS_WITHIN)
+            wall, all_s = time.monotonic() - began, machine.busy_s() - busy
+        except (TimeoutError, subprocess.TimeoutExpired) as error:
+            raise RuntimeError(f"{error}{processes.last_words(errors)}") from None
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode or not output:
+            raise RuntimeError(f"it {processes.how(process.returncode)}{processes.last_words(errors)}")
+    truth: dict[str, Any] = json.loads(output.splitlines()[-1])
+    others = round((all_s - truth["cpu_s"]) / wall, 2)
+    return {"program": name, "mesh": dict(axes), **truth, "others": others, "cores": os.cpu_count()}
+
+
+def _start(name: str, axes: Axes, errors: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", f"tests.plans.programs.{name}", "--mesh", written(axes)],
+        cwd=ROOT,
+        env=processes.on_cpu(DEVICES),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        preexec_fn=_die_with_the_bench,  # noqa: PLW1509 - this process has only one thread
+    )
+
+
+def _die_with_the_bench() -> None:
+    processes.die_with_parent(signal.SIGKILL)
+
+
+def _record(pid: int, path: Path, seconds: float, has_ended: Callable[[], bool]) -> None:
+    source = _source(pid, has_ended)
+    cluster = Cluster()
+    recorder = SessionRecorder(record.begin(path, Limits()))
+
+    def follow(limit: float, is_enough: Callable[[Host], bool]) -> None:
+        end = time.monotonic() + limit
+        while time.monotonic() < end and not has_ended():
+            frames = source.poll(0.25)
+            for frame in frames:
+                cluster.feed(frame)
+            recorder.take(frames, cluster, steady())
+            host = next(iter(cluster.hosts.values()), None)
+            if host is not None and is_enough(host):
+                return
+
+    windows: set[int] = set()
+
+    def has_windows(host: Host) -> bool:
+        if host.window.launches:
+            windows.add(host.window.at_ms)
+        return len(windows) >= WINDOWS
+
+    try:
+        follow(STARTS_WITHIN, lambda host: any(count >= 2 for count in host.launches.values()))
+        stepped = time.monotonic()
+        follow(WINDOWS_WITHIN, has_windows)
+        follow(seconds - (time.monotonic() - stepped), lambda _: False)
+        for agent in cluster.hosts:
+            source.request(agent, wire.Request("peaks"), lambda _: None)
+        follow(PEAKS_WITHIN, lambda host: "jit_step" in {name for name, _ in host.peaks})
+        follow(1.0, lambda _: False)
+    finally:
+        source.close()
+        recorder.finish(cluster)
+
+
+def _source(pid: int, has_ended: Callable[[], bool]) -> LiveSource:
+    end = time.monotonic() + STARTS_WITHIN
+    while time.monotonic() < end and not has_ended():
+        with suppress(StopIteration):
+            found = next(each for each in runfiles.find() if each.hello.pid == pid)
+            return LiveSource([Seed(found.hello.agent, hello=found.hello)], keys.load())
+        time.sleep(0.1)
+    raise TimeoutError("no agent was found")
