@@ -88,7 +88,15 @@ MOVE = Move(
     (OPTIMIZER,),
 )
 PLAN = Plan(
-    "train", Goal.THROUGHPUT, 8 * GIB, (TODAY, ALL_DATA, HALF, UNKNOWN), (MOVE,), {"step": 0.08}, ("a note",)
+    "r1",
+    Goal.THROUGHPUT,
+    8 * GIB,
+    (TODAY, ALL_DATA, HALF, UNKNOWN),
+    (MOVE,),
+    {"step": 0.08},
+    ("a note",),
+    "train",
+    13.4,
 )
 
 
@@ -181,8 +189,8 @@ def test_a_spec_is_written_as_in_a_script():
 
 def test_json_has_what_was_promised():
     document = json.loads(as_json.to_json(PLAN, NOW))
-    assert (document["schema"], document["run"], document["goal"]) == (1, "train", "throughput")
-    assert document["error_of_today"] == {"step": 0.08}
+    assert [document[name] for name in ("schema", "run", "name", "goal")] == [1, "r1", "train", "throughput"]
+    assert document["error_of_today"] == {"step": 0.08} and document["step_ms_today"] == 13.4
     first, second, third, fourth = document["candidates"]
     assert list(first["mesh"].items()) == [("data", 2), ("model", 4)]
     assert [each["today"] for each in document["candidates"]] == [True, False, False, False]
@@ -227,7 +235,7 @@ def test_the_text_says_what_was_assumed_and_what_is_worth_doing():
     text = as_text.to_text(PLAN, 140)
     assert "    state.params: 24 arrays are no longer divided by model" in text
     assert "    and 2 more changes: --json lists all" in text
-    assert "The same formulas miss today's measurements: step by 8%" in text
+    assert "The same formulas miss what was measured today (13.4 ms a step): step by 8%" in text
     assert "\n- the global batch stays the same\n" in text
     assert "\n- data 8 + state.opt_state:data: the links of data are as today\n" in text
     title = "1. Divide the optimizer state by data: ~1.5 GiB less on each device, ~0.25 ms more a step"

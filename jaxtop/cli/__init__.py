@@ -24,6 +24,7 @@ COMMANDS = {
     "attach": "open the app on a live run",
     "snapshot": "print the cluster once, as JSON, CSV or OpenMetrics",
     "check": "say what is wrong with a run; the exit status says how bad it is",
+    "plan": "say what the run would need, and how fast it would be, on other meshes",
     "watch": "follow a run, and run a command or post a message when something is wrong",
     "exporter": "serve the figures of a run to Prometheus and to scripts",
     "capture": "take a full profile of several processes at once, for XProf and Perfetto",
@@ -41,7 +42,7 @@ COMMANDS = {
 
 _SUMMARY = "top for a JAX cluster: a whole run, live, in one terminal"
 # The exit status of errors, of commands where the usual 1 and 2 have another meaning.
-_FAILED = {"check": 3}
+_FAILED = {"check": 3, "plan": 2}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -25,10 +25,12 @@ def to_json(plan: Plan, at: float, *, with_arrays: bool = False) -> str:
         "jaxtop": __version__,
         "at": timestamp(at),
         "run": plan.run,
+        "name": plan.name,
         "goal": plan.goal.value,
         "limit_bytes": plan.limit_bytes,
         "candidates": [_candidate(each, with_arrays=with_arrays) for each in plan.candidates],
         "moves": [_move(each) for each in plan.moves],
+        "step_ms_today": _rounded(plan.step_ms_today),
         "error_of_today": {name: round(error, _DECIMALS) for name, error in plan.error_of_today.items()},
         "notes": plan.notes,
     }
@@ -49,7 +51,7 @@ def _candidate(candidate: Candidate, *, with_arrays: bool) -> dict[str, Any]:
         "communication_ms": {
             axis: round(taken, _DECIMALS) for axis, taken in candidate.communication_ms.items()
         },
-        "energy": None if candidate.energy is None else round(candidate.energy, _DECIMALS),
+        "energy": _rounded(candidate.energy),
         "changes": candidate.changes,
         "assumptions": candidate.assumptions,
         "basis": [each._asdict() for each in candidate.basis],
@@ -60,6 +62,10 @@ def _candidate(candidate: Candidate, *, with_arrays: bool) -> dict[str, Any]:
 def _mesh(axes: Axes) -> dict[str, int]:
     """Return the sizes of the axes in the order of the mesh."""
     return dict(axes)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, _DECIMALS)
 
 
 def _milliseconds(interval: Interval | None) -> list[float] | None:
@@ -90,7 +96,7 @@ def _move(move: Move) -> dict[str, Any]:
         "title": move.title,
         "change": move.change,
         "saves_bytes_per_device": move.saves_bytes,
-        "saves_ms": None if move.saves_ms is None else round(move.saves_ms, _DECIMALS),
+        "saves_ms": _rounded(move.saves_ms),
         "why": move.why,
         "shard": [rule_as_typed(rule) for rule in move.rules],
         "mesh": None if move.axes is None else _mesh(move.axes),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,10 @@ NARROWEST, WIDEST = 40, 250
 MOST_CHANGES = 3
 # Of the arrays of a candidate with --explain, the largest.
 MOST_ARRAYS = 12
+# Axes that take less of a candidate's communication are left out of the table.
+SMALL_SHARE = 0.001
+# A space at which no line is broken.
+_TOGETHER = "\u00a0"
 _UNKNOWN = "n/a"
 _FITS = {True: "yes", False: "no"}
 _ORDER = {
@@ -33,7 +38,10 @@ def to_text(plan: Plan, width: int, *, explained: bool = False) -> str:
     """Return the plan in lines of at most this width; `explained` adds where each number comes from."""
     width = min(max(width, NARROWEST), WIDEST)
     limit = "no limit known" if plan.limit_bytes is None else f"limit {in_bytes(plan.limit_bytes)} a device"
-    lines = [*_wrapped(f"{plan.run}: today's layout, then {_ORDER[plan.goal]}; {limit}", width), ""]
+    lines = [
+        *_wrapped(f"{plan.name or plan.run}: today's layout, then {_ORDER[plan.goal]}; {limit}", width),
+        "",
+    ]
     lines += _candidates(plan, width)
     if explained:
         for each in plan.candidates:
@@ -41,7 +49,8 @@ def to_text(plan: Plan, width: int, *, explained: bool = False) -> str:
             lines += _explained(each, width)
     if plan.error_of_today:
         errors = ", ".join(f"{name} by {abs(error):.0%}" for name, error in plan.error_of_today.items())
-        lines += ["", *_wrapped(f"The same formulas miss today's measurements: {errors}", width)]
+        measured = "" if plan.step_ms_today is None else f" ({in_milliseconds(plan.step_ms_today)} a step)"
+        lines += ["", *_wrapped(f"The same formulas miss what was measured today{measured}: {errors}", width)]
     lines += _section("Assumptions", _assumptions(plan), width)
     if plan.moves:
         lines += ["", "Moves worth making"]
@@ -54,14 +63,12 @@ def to_text(plan: Plan, width: int, *, explained: bool = False) -> str:
 def _candidates(plan: Plan, width: int) -> Iterator[str]:
     rows = [_facts(each, plan) for each in plan.candidates]
     titles = [title.upper() for title, _ in rows[0]]
-    cells = [titles, *([value for _, value in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    is_table = sum(widths) + 2 * (len(widths) - 1) <= width
-    if is_table:
-        yield _row(titles, widths)
-    for candidate, row, values in zip(plan.candidates, rows, cells[1:], strict=True):
-        if is_table:
-            yield _row(values, widths)
+    widths = _widths([titles, *([value for _, value in row] for row in rows)], width)
+    if widths is not None:
+        yield from _row(titles, widths)
+    for candidate, row in zip(plan.candidates, rows, strict=True):
+        if widths is not None:
+            yield from _row([value for _, value in row], widths)
         else:
             yield from _block(row, width)
         shown = candidate.changes[:MOST_CHANGES]
@@ -71,35 +78,52 @@ def _candidates(plan: Plan, width: int) -> Iterator[str]:
             yield from _wrapped(f"and {rest} more changes: --json lists all", width, 4)
 
 
-def _row(values: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(map(str.ljust, values, widths)).rstrip()
+def _widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Return the widths of the columns; None if a table has no room, even with its long cells wrapped."""
+    columns = list(zip(*rows, strict=True))
+    found = [max(map(len, column)) for column in columns]
+    # The first and the last column have texts, which may take several lines; the others have figures.
+    for i in (-1, 0):
+        least = max(len(word) for cell in columns[i] for word in cell.split(" "))
+        found[i] = max(least, min(found[i], width - _taken(found) + found[i]))
+    return found if _taken(found) <= width else None
+
+
+def _taken(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _row(values: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    cells = [wrap(value, room) for value, room in zip(values, widths, strict=True)]
+    for line in zip_longest(*cells, fillvalue=""):
+        yield "  ".join(map(str.ljust, line, widths)).replace(_TOGETHER, " ").rstrip()
 
 
 def _block(row: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
     """Yield the facts of a candidate on lines of their own, where a table has no room."""
     (_, label), *facts = row
-    yield from _wrapped(label, width)
-    room = max(len(title) for title, _ in facts) + 4
+    yield from _wrapped(label.replace(_TOGETHER, " "), width)
+    titles = max(len(title) for title, _ in facts)
     for title, value in facts:
-        first, *more = _wrapped(value, width - room)
-        yield f"  {title:<{room - 2}}{first}"
-        yield from (" " * room + line for line in more)
+        first, *more = wrap(value, width - titles - 4)
+        for line in (f"  {title:<{titles}}  {first}", *(" " * (titles + 4) + each for each in more)):
+            yield line.replace(_TOGETHER, " ")
 
 
 def _facts(candidate: Candidate, plan: Plan) -> list[tuple[str, str]]:
     """Return the titles and values of a candidate's cells."""
-    communication = ", ".join(
-        f"{axis} ~{in_milliseconds(taken)}" for axis, taken in candidate.communication_ms.items()
-    )
+    least = SMALL_SHARE * sum(candidate.communication_ms.values())
+    shown = {axis: taken for axis, taken in candidate.communication_ms.items() if taken >= least}
+    communication = [_together(f"{axis} ~{in_milliseconds(taken)}") for axis, taken in shown.items()]
     unsure = _UNKNOWN if plan.limit_bytes is None or candidate.memory_bytes is None else "perhaps"
     found = [
-        ("mesh", _label(candidate)),
+        ("mesh", " + ".join(map(_together, _label(candidate).split(" + ")))),
         ("devices", f"{candidate.devices:,}"),
         ("state", in_bytes(candidate.state_bytes_per_device)),
         ("memory", memory_in_words(candidate.memory_bytes)),
         ("fits", unsure if candidate.fits is None else _FITS[candidate.fits]),
         ("step", step_in_words(candidate.step_ms)),
-        ("communication", legible(communication) or _UNKNOWN),
+        ("communication", ", ".join(communication) or (_UNKNOWN if candidate.step_ms is None else "none")),
     ]
     if plan.goal is Goal.ENERGY:
         found.insert(-1, ("energy", _energy(candidate)))
@@ -109,7 +133,12 @@ def _facts(candidate: Candidate, plan: Plan) -> list[tuple[str, str]]:
 def _label(candidate: Candidate) -> str:
     """Return the mesh, with what distinguishes a candidate from others on it."""
     added = "".join(f" + {rule_as_typed(rule)}" for rule in candidate.rules)
-    return legible(f"{mesh_in_words(candidate.axes)}{added}{' (today)' * candidate.is_today}")
+    return legible(f"{mesh_in_words(candidate.axes)}{' (today)' * candidate.is_today}{added}")
+
+
+def _together(text: str) -> str:
+    """Return the text so that no line ends within it."""
+    return legible(text).replace(" ", _TOGETHER)
 
 
 def _energy(candidate: Candidate) -> str:

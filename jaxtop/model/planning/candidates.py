@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.model.planning.asking import mesh_as_typed
 from jaxtop.model.planning.communication import OPTIMIZER, PARAMETERS, batch_axes
 from jaxtop.model.planning.plan import CannotPlan
 from jaxtop.model.planning.sharding import axes_of_rule, of_role, place
@@ -39,9 +40,13 @@ def meshes(today: Today, asked: Asked) -> list[Choice]:
     elif asked.every:
         found = [(axes, asked.rules) for n in _divisors(_devices(today)) for axes in _usable(today, n, asked)]
         found += _with_rules(today, found)
+    elif asked.rules:
+        found = []
     else:
         found = _proposed(today, asked)
-    return _distinct(today, [(today.axes, ()), (today.axes, asked.rules), *found])
+    lacks_an_axis = any(axis not in dict(today.axes) for rule in asked.rules for axis in axes_of_rule(rule))
+    here = [] if lacks_an_axis else [(today.axes, asked.rules)]
+    return _distinct(today, [(today.axes, ()), *here, *found])
 
 
 def _devices(today: Today) -> int:
@@ -60,7 +65,7 @@ def _check(today: Today, axes: Axes, asked: Asked) -> None:
         for axis in axes_of_rule(rule):
             if axis not in sizes:
                 raise CannotPlan(
-                    f"{rule.pattern} cannot be divided by {axis}: {_typed(axes)} lacks that axis"
+                    f"{rule.pattern} cannot be divided by {axis}: {mesh_as_typed(axes)} lacks that axis"
                 )
     if (idle := _idle_axis(today, axes, asked.rules)) is not None:
         raise CannotPlan(_why_idle(today, idle, sizes[idle]))
@@ -87,10 +92,6 @@ def _why_idle(today: Today, axis: str, size: int) -> str:
 
 def _called(tensor: Tensor) -> str:
     return tensor.name or "an array without a name"
-
-
-def _typed(axes: Axes) -> str:
-    return ",".join(f"{axis}={size}" for axis, size in axes)
 
 
 # Ways to share out devices

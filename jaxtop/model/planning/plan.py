@@ -57,7 +57,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user asks for. Without meshes, devices and `every`, the planner proposes a few candidates."""
+    """What the user asks for. Without meshes, devices, `every` and rules, some are proposed."""
 
     meshes: tuple[Axes, ...] = ()
     devices: int | None = None
@@ -167,6 +167,8 @@ class Today:
     # What holds memory at the peak of the program, where a process has sent it.
     peak: wire.Peak | None = None
     unknown: tuple[str, ...] = ()
+    # The name of the run, where it has one.
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,3 +257,6 @@ class Plan:
     moves: tuple[Move, ...]
     error_of_today: Mapping[str, float]
     notes: tuple[str, ...] = ()
+    name: str | None = None
+    # As measured.
+    step_ms_today: float | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.amounts import in_bytes
 from jaxtop.model.planning.candidates import meshes
 from jaxtop.model.planning.memory import in_words, memory_of
+from jaxtop.model.planning.moves import moves
 from jaxtop.model.planning.plan import Basis, Candidate, Goal, Plan
 from jaxtop.model.planning.sharding import place, state_bytes
 from jaxtop.model.planning.temporaries import is_as_today
@@ -45,9 +46,11 @@ def plan(
         goal=asked.goal,
         limit_bytes=limit,
         candidates=(first, *sorted(rest, key=lambda each: _order(each, asked.goal))),
-        moves=(),
+        moves=moves(today, lambda axes, rules: predict(today, axes, rules, limit), limit),
         error_of_today=error_of_today(today),
         notes=tuple(notes),
+        name=today.name,
+        step_ms_today=None if today.step is None else today.step.step_ms,
     )
 
 

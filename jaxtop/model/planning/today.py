@@ -72,6 +72,7 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
         shared_cores=timed.shared_cores,
         peak=step.peak,
         unknown=tuple(unknown),
+        name=found.name,
     )
 
 
