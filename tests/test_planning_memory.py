@@ -9,6 +9,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.model import Cluster
+from jaxtop.model.planning import buffers
 from jaxtop.model.planning.memory import memory_of
 from jaxtop.model.planning.plan import Asked, CannotPlan, Rule, Tensor, Today
 from jaxtop.model.planning.planner import plan
@@ -188,6 +189,53 @@ class TestMemory:
         found = self.needed(replace(self.of(), program=None), data=8)
         assert found.interval is None
         assert "not known" in found.assumptions[0]
+
+
+class TestBuffers:
+    """The temporaries at the peak, by their shapes: on data=4, model=2, rows of a device are 16."""
+
+    weights = tensor("state.w", (256, 64), None, "model", role="parameters")
+    sharded = tensor("state.v", (512, 96), "data", role="parameters")
+    batch = tensor("batch", (64, 1000), "data", role="batch")
+
+    def rescaled(self, shape: str, **sizes: int) -> tuple[float, float]:
+        """Return by what a buffer of this shape is multiplied."""
+        buffer = wire.Buffer("temporary", 1000, shape=shape)
+        peak = wire.Peak(1, "jit_step", "f", temporary_bytes=1000, buffers=(buffer,))
+        of = replace(run(self.weights, self.sharded, self.batch), peak=peak)
+        axes = mesh(**sizes)
+        found = buffers.rescaled(of, axes, place(of, axes))
+        assert found is not None
+        return found.low / 1000, found.high / 1000
+
+    @pytest.mark.parametrize(
+        ("shape", "sizes", "expected"),
+        [
+            ("f32[256,32]", {"data": 2, "model": 4}, (0.5, 0.5)),  # a gradient of state.w
+            ("f32[32,256]", {"data": 8, "model": 1}, (2, 2)),  # transposed
+            ("f32[128,96]", {"data": 8}, (0.5, 0.5)),  # a shard of state.v
+            ("f32[512,96]", {"data": 8}, (1, 1)),  # state.v, gathered
+            ("f32[16,1000]", {"data": 2}, (2, 2)),  # rows
+            ("f32[16,32]", {"data": 8, "model": 1}, (1, 1)),  # rows of what state.w makes
+            ("f32[48,1000]", {"data": 8}, (0.5, 0.5)),  # rows and something else in one dimension
+            ("f32[]", {"data": 8}, (1, 1)),
+            ("f32[16,512]", {"data": 2, "model": 4}, (2, 2)),
+        ],
+    )
+    def test_shapes_show_what_divides_a_buffer(self, shape, sizes, expected):
+        assert self.rescaled(shape, **sizes) == expected
+
+    def test_what_no_shape_explains_is_left_to_the_bounds_over_all_axes(self):
+        assert self.rescaled("f32[7,11]", data=8) == (0, 0)
+        assert self.rescaled("(f32[256,32], f32[2])", data=8) == (0, 0)
+
+    def test_figures_that_the_compiler_lacks_are_those_of_the_buffers(self):
+        program = wire.Program("jit_step", "f", 8, 8, argument_bytes=32768 + 16_000 * 4)
+        of = run(self.weights, self.batch, program=program)
+        assert memory_of(of, of.axes, place(of, of.axes)).interval is None
+        peak = wire.Peak(1, "jit_step", "f", temporary_bytes=1000, result_bytes=24)
+        found = memory_of(replace(of, peak=peak), of.axes, place(of, of.axes))
+        assert found.interval == (32768 + 64_000 + 1024,) * 2
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Variables that may be arguments are tried in all combinations, the largest of them only.
 MOST_VARIABLES = 12
+NO_TEMPORARIES = "the compiler reports no temporaries, and no process has sent its buffers"
 # Results are explained by arrays that differ from them by at most this share.
 NEARLY = 0.05
 
@@ -52,6 +53,8 @@ def memory_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Comp
     found = _compiled(compiled) if compiled is not None and not compiled.why_not else None
     if found is None:
         found = _predicted(today, axes, placed, arguments)
+    if found is None:
+        return Memory(None, (), (f"no memory of a launch: {NO_TEMPORARIES}",))
     others = [
         each for i, each in enumerate(placed) if i not in arguments.members and each.tensor.name is not None
     ]
@@ -76,18 +79,30 @@ def _compiled(compiled: Compiled) -> list[_Part]:
     ]
 
 
-def _predicted(today: Today, axes: Axes, placed: Sequence[Placed], arguments: _Explained) -> list[_Part]:
-    program = today.program
-    assert program is not None
-    parts = [_rescaled("arguments", today, axes, placed, arguments)]
-    beyond = (program.output_bytes or 0) - (program.alias_bytes or 0)
+def _predicted(
+    today: Today, axes: Axes, placed: Sequence[Placed], arguments: _Explained
+) -> list[_Part] | None:
+    """Return the parts of a launch's memory; None where its temporaries are unknown today."""
+    needed = temporaries(today, axes, placed)
+    beyond = _new_results(today)
+    if needed is None or beyond is None:
+        return None
     results = _explained(today, beyond)
     if abs(results.rest) > NEARLY * beyond:
         results = _Explained(frozenset(), beyond)
-    parts.append(_rescaled("results", today, axes, placed, results))
-    needed = temporaries(today, axes, placed)
-    parts.append(_Part("temporaries", needed.low, needed.high, needed.source))
-    return parts
+    return [
+        _rescaled("arguments", today, axes, placed, arguments),
+        _rescaled("results", today, axes, placed, results),
+        _Part("temporaries", needed.low, needed.high, needed.source),
+    ]
+
+
+def _new_results(today: Today) -> int | None:
+    """Return the bytes of results that do not reuse arguments; None where unknown."""
+    program, peak = today.program, today.peak
+    if program is not None and program.output_bytes is not None and program.alias_bytes is not None:
+        return program.output_bytes - program.alias_bytes
+    return peak.result_bytes if peak is not None and not peak.why_not else None
 
 
 def _rescaled(figure: str, today: Today, axes: Axes, placed: Sequence[Placed], of: _Explained) -> _Part:

@@ -2,7 +2,8 @@
 
 Each temporary of today was divided by some of the axes, which is not known. So its new size lies between the
 bounds over all subsets of the axes, of the products of their old sizes over the new ones. Gathering and
-reducing need memory of their own, which comes and goes with the axes that divide parameters and batch.
+reducing need memory of their own, which comes and goes with the axes that divide parameters and batch. Where
+a process has sent the buffers at the peak, their shapes narrow the bounds.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.amounts import in_bytes
+from jaxtop.model.planning.buffers import rescaled
 from jaxtop.model.planning.communication import OPTIMIZER, PARAMETERS, batch_axes
 
 if TYPE_CHECKING:
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
 
     from jaxtop.model.planning.plan import Axes, Parts, Placed, Today
 
-# Compilers schedule and fuse otherwise on another mesh.
+# Compilers schedule and fuse otherwise on another mesh. The first margin is that of bounds over all axes, the
+# second that of buffers read one by one, whose peak may also move to another moment of the program.
 SLACK = 0.1
+BUFFERS_LOW, BUFFERS_HIGH = 0.7, 1.5
 
 
 class Needed(NamedTuple):
@@ -30,9 +34,19 @@ class Needed(NamedTuple):
     source: str
 
 
-def temporaries(today: Today, axes: Axes, placed: Sequence[Placed]) -> Needed:
-    """Return the bounds of the bytes that the step's program needs on a device for temporaries."""
-    now = (today.program.temp_bytes if today.program else None) or 0
+def temporary_bytes(today: Today) -> int | None:
+    """Return the bytes of temporaries today: the compiler's figure, or the sum of what a process has sent."""
+    program, peak = today.program, today.peak
+    if program is not None and program.temp_bytes is not None:
+        return program.temp_bytes
+    return peak.temporary_bytes if peak is not None and not peak.why_not else None
+
+
+def temporaries(today: Today, axes: Axes, placed: Sequence[Placed]) -> Needed | None:
+    """Return the bounds of the temporaries of the step's program; None where they are unknown today."""
+    now = temporary_bytes(today)
+    if now is None:
+        return None
     if is_as_today(today, axes, placed):
         return Needed(now, now, "the compiler's figure")
     small, large = ratios(today, axes, placed)
@@ -40,6 +54,12 @@ def temporaries(today: Today, axes: Axes, placed: Sequence[Placed]) -> Needed:
     low = max(0.0, now - left) * small * (1 - SLACK)
     high = (now * large + added) * (1 + SLACK)
     source = f"{in_bytes(now)} of today, each divided by some of the axes: × {small:.3g} to {large:.3g}"
+    read = rescaled(today, axes, placed)
+    if read is not None:
+        rest = max(0, now - read.explained)
+        low = max(low, (read.low + rest * small - left) * BUFFERS_LOW)
+        high = max(low, min(high, (read.high + rest * large + added) * BUFFERS_HIGH))
+        source = f"{in_bytes(read.explained)} of {in_bytes(now)} of today rescaled by the shapes of buffers"
     if left:
         source += f"; up to {in_bytes(left)} of today serve to gather and reduce, and may go"
     if added:
@@ -106,7 +126,6 @@ def _moved_bytes(today: Today, axes: Axes, placed: Sequence[Placed]) -> tuple[fl
     """Return the bytes that gathering and reducing need today and not on the candidate, and the reverse."""
     old, new = dict(today.axes), dict(axes)
     of_batch = batch_axes(today, placed)
-    reduces, will_reduce = (prod(sizes.get(axis, 1) for axis in of_batch) > 1 for sizes in (old, new))
     left = added = 0.0
     for each in placed:
         tensor = each.tensor
@@ -118,8 +137,12 @@ def _moved_bytes(today: Today, axes: Axes, placed: Sequence[Placed]) -> tuple[fl
             left += tensor.count * tensor.bytes_per_device * prod(old[axis] for axis in gone)
         if come := has - had:
             added += tensor.count * each.bytes_per_device * prod(new[axis] for axis in come)
-        if tensor.role == PARAMETERS and reduces and not will_reduce:
-            left += tensor.count * tensor.bytes_per_device
-        if tensor.role == PARAMETERS and will_reduce and not reduces:
-            added += tensor.count * each.bytes_per_device
+        if tensor.role == PARAMETERS:
+            # Its gradient is reduced over the axes of the batch that do not divide it.
+            reduces = any(old.get(axis, 1) > 1 for axis in of_batch - had)
+            will_reduce = any(new.get(axis, 1) > 1 for axis in of_batch - has)
+            if reduces and not will_reduce:
+                left += tensor.count * tensor.bytes_per_device
+            if will_reduce and not reduces:
+                added += tensor.count * each.bytes_per_device
     return left, added

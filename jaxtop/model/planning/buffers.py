@@ -1,0 +1,139 @@
+"""The temporaries at the peak of the step's program, each rescaled by the axes that its shape shows.
+
+A buffer whose dimensions are those of a shard, whole or gathered along some axes, is rescaled as that array.
+Others are results of layers: each dimension that is as long as a divided dimension of some array is taken to
+be divided by the same axes. Where several readings are possible, the bounds are those over all of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import combinations, product
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.planning.communication import BATCH, shapes_of
+from jaxtop.model.planning.sharding import local_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from jaxtop.model.planning.plan import Axes, Parts, Placed, Today
+
+# More readings of a buffer than this say nothing.
+MOST_READINGS = 64
+MOST_DIMENSIONS = 8
+
+
+class Rescaled(NamedTuple):
+    """The bounds of the listed temporaries on a candidate, and the bytes of today that they explain."""
+
+    low: float
+    high: float
+    explained: int
+
+
+def rescaled(today: Today, axes: Axes, placed: Sequence[Placed]) -> Rescaled | None:
+    """Return the bounds of the temporaries at the peak; None unless a process has sent what they are."""
+    peak = today.peak
+    listed = [each for each in peak.buffers if each.kind == "temporary"] if peak is not None else []
+    if not listed:
+        return None
+    reader = _Reader(today, axes, placed)
+    low = high = 0.0
+    explained = 0
+    for each in listed:
+        found = reader.ratios(each.shape)
+        if found is not None:
+            low += each.bytes * min(found)
+            high += each.bytes * max(found)
+            explained += each.bytes
+    return Rescaled(low, high, explained)
+
+
+class _Reader:
+    """Reads shapes of buffers as those of arrays on today's mesh."""
+
+    def __init__(self, today: Today, axes: Axes, placed: Sequence[Placed]) -> None:
+        self._old, self._new = dict(today.axes), dict(axes)
+        # The elements that a candidate has for the dimensions of a shard today, by those dimensions in order.
+        self._shards: dict[tuple[int, ...], set[float]] = defaultdict(set)
+        # The axes that may divide a dimension of this length on a device.
+        self._lengths: dict[int, set[tuple[str, ...]]] = defaultdict(set)
+        self._rows: dict[int, tuple[str, ...]] = {}
+        self._found: dict[str, set[float] | None] = {}
+        for each in placed:
+            tensor = each.tensor
+            if tensor.parts is None or each.parts is None or tensor.groups > 1:
+                continue
+            if tensor.role == BATCH:
+                self._add_batch(tensor.shape, tensor.parts)
+            elif tensor.shape:
+                self._add(tensor.shape, tensor.parts, each.parts)
+
+    def ratios(self, text: str) -> set[float] | None:
+        """Return what the size of a buffer may be multiplied by; None if its shape shows nothing."""
+        if text not in self._found:
+            shapes = shapes_of(text)
+            self._found[text] = self._read(shapes[0]) if len(shapes) == 1 else None
+        return self._found[text]
+
+    def _add_batch(self, shape: Sequence[int], parts: Parts) -> None:
+        for length, by in zip(local_shape(tuple(shape), parts, self._old), parts, strict=False):
+            if by:
+                self._rows[length] = by
+                self._lengths[length].add(by)
+
+    def _add(self, shape: tuple[int, ...], before: Parts, after: Parts) -> None:
+        old_axes = {axis for by in before for axis in by}
+        new_axes = {axis for by in after for axis in by} - old_axes
+        for left in _subsets(old_axes):
+            here = _only(before, left)
+            local = local_shape(shape, here, self._old)
+            for added in _subsets(new_axes):
+                there = local_shape(shape, _only(after, left | added), self._new)
+                self._relate(local, there)
+                self._relate(local[1:], there[1:])  # one layer of several
+            for length, by in zip(local, [*here, *((),) * len(local)], strict=False):
+                self._lengths[length].add(tuple(by))
+
+    def _relate(self, local: tuple[int, ...], there: tuple[int, ...]) -> None:
+        elements: int = prod(local)
+        if local and elements:
+            self._shards[_key(local)].add(prod(there) / elements)
+
+    def _read(self, dimensions: tuple[int, ...]) -> set[float] | None:
+        dims = _key(dimensions)
+        if not dims:
+            return {1.0}
+        if dims in self._shards:
+            return self._shards[dims]
+        options = [self._options(length) for length in dims[:MOST_DIMENSIONS]]
+        if not any(options) or prod(len(each) or 1 for each in options) > MOST_READINGS:
+            return None
+        found = set()
+        for chosen in product(*(each or {()} for each in options)):
+            used = [axis for by in chosen for axis in by]
+            if len(set(used)) == len(used):
+                found.add(prod(self._old.get(axis, 1) / self._new.get(axis, 1) for axis in used))
+        return found or None
+
+    def _options(self, length: int) -> set[tuple[str, ...]]:
+        """Return the axes that may divide a dimension of this length; none if nothing is known of it."""
+        if length in self._lengths:
+            return self._lengths[length]
+        # Rows and another dimension in one, such as sequences and their tokens.
+        return {by for rows, by in self._rows.items() if rows > 1 and length % rows == 0}
+
+
+def _key(dimensions: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(length for length in dimensions if length != 1))
+
+
+def _subsets(axes: set[str]) -> Iterator[set[str]]:
+    for count in range(len(axes) + 1):
+        yield from map(set, combinations(sorted(axes), count))
+
+
+def _only(parts: Parts, axes: set[str]) -> Parts:
+    return tuple(tuple(axis for axis in by if axis in axes) for by in parts)
