@@ -115,6 +115,12 @@ def test_without_a_step_there_is_no_time_but_a_reason():
     assert error_of_today(today(step=None)) == {}
 
 
+def test_a_program_whose_collectives_are_not_known_has_no_time_rather_than_no_communication():
+    found = timed(today(exchanges=(), has_inventory=False), DATA8)
+    assert found.step is None and not found.communication_ms
+    assert any("collectives" in each for each in found.assumptions)
+
+
 def test_without_any_cost_of_a_link_there_is_no_time_but_a_reason():
     found = timed(today(links=None), DATA8)
     assert found.step is None and any("jaxtop probe" in each for each in found.assumptions)

@@ -143,7 +143,8 @@ class _Enough:
             return False
         step = found.step
         timed = all(each.transfer_us is not None for each in found.exchanges)
-        return step is not None and step.communication_ms is not None and timed
+        is_complete = step is not None and step.communication_ms is not None
+        return is_complete and timed and found.has_inventory
 
 
 def _print(today: Today, asked: Asked, at: float, arguments: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import zip_longest
+from shlex import quote
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from jaxtop.model.planning.plan import Goal
 from jaxtop.names import legible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from jaxtop.model.planning.plan import Candidate, Interval, Move, Placed, Plan
 
@@ -38,19 +39,16 @@ def to_text(plan: Plan, width: int, *, explained: bool = False) -> str:
     """Return the plan in lines of at most this width; `explained` adds where each number comes from."""
     width = min(max(width, NARROWEST), WIDEST)
     limit = "no limit known" if plan.limit_bytes is None else f"limit {in_bytes(plan.limit_bytes)} a device"
-    lines = [
-        *_wrapped(f"{plan.name or plan.run}: today's layout, then {_ORDER[plan.goal]}; {limit}", width),
-        "",
-    ]
-    lines += _candidates(plan, width)
+    measured = f" ({in_milliseconds(plan.step_ms_today)} a step)" if plan.step_ms_today is not None else ""
+    head = f"{plan.name or plan.run}: today's layout{measured}, then {_ORDER[plan.goal]}; {limit}"
+    lines = [*_wrapped(head, width), "", *_candidates(plan, width)]
     if explained:
         for each in plan.candidates:
             lines += ["", *_wrapped(f"Where the figures of {_label(each)} come from", width)]
             lines += _explained(each, width)
     if plan.error_of_today:
         errors = ", ".join(f"{name} by {abs(error):.0%}" for name, error in plan.error_of_today.items())
-        measured = "" if plan.step_ms_today is None else f" ({in_milliseconds(plan.step_ms_today)} a step)"
-        lines += ["", *_wrapped(f"The same formulas miss what was measured today{measured}: {errors}", width)]
+        lines += ["", *_wrapped(f"The same formulas miss what was measured today: {errors}", width)]
     lines += _section("Assumptions", _assumptions(plan), width)
     if plan.moves:
         lines += ["", "Moves worth making"]
@@ -180,11 +178,12 @@ def _between(low: str, high: str) -> str:
 def _explained(candidate: Candidate, width: int) -> Iterator[str]:
     for each in candidate.basis:
         yield from _wrapped(f"{each.figure} {each.value}: {each.source}", width, 2)
-    largest = sorted(candidate.placed, key=lambda placed: -placed.bytes_per_device * placed.tensor.count)
+    named = [placed for placed in candidate.placed if placed.tensor.name is not None]
+    largest = sorted(named, key=lambda placed: -placed.bytes_per_device * placed.tensor.count)
     for placed in largest[:MOST_ARRAYS]:
         yield from _wrapped(_placed(placed), width, 2)
     if rest := len(largest[MOST_ARRAYS:]):
-        yield from _wrapped(f"and {rest} smaller arrays: --explain --json lists all", width, 2)
+        yield from _wrapped(f"and {rest} smaller ones: --explain --json lists all arrays", width, 2)
 
 
 def _placed(placed: Placed) -> str:
@@ -194,7 +193,7 @@ def _placed(placed: Placed) -> str:
     spec = "as it is" if placed.parts is None else spec_in_words(placed.parts, len(tensor.shape))
     held = in_bytes(placed.bytes_per_device * tensor.count)
     note = f" ({placed.note})" * bool(placed.note)
-    return f"{tensor.name or 'unnamed'} {tensor.dtype} {shape}{count}: {spec}, {held}{note}"
+    return f"{tensor.name} {tensor.dtype} {shape}{count}: {spec}, {held}{note}"
 
 
 def _assumptions(plan: Plan) -> Iterator[str]:
@@ -214,26 +213,25 @@ def _assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _move(number: int, move: Move, width: int) -> Iterator[str]:
-    gains = [
-        _gain(move.saves_bytes, in_bytes, "on each device"),
-        _gain(move.saves_ms, in_milliseconds, "a step"),
-    ]
-    worth = ", ".join(filter(None, gains)) or "what it saves is not known"
+    gains = []
+    if move.saves_bytes:
+        gains.append(f"{in_bytes(abs(move.saves_bytes))} {_less(move.saves_bytes)} on each device")
+    if move.saves_ms:
+        gains.append(f"~{in_milliseconds(abs(move.saves_ms))} {_less(move.saves_ms)} a step")
+    worth = ", ".join(gains) or "what it saves is not known"
     indent = len(f"{number}. ")
     yield from _wrapped(f"{number}. {move.title}: {worth}", width, indent, hang=-indent)
     yield from _wrapped(move.change, width, indent)
     yield from _wrapped(move.why, width, indent)
-    asked = [f"--shard '{rule_as_typed(rule)}'" for rule in move.rules]
+    asked = [f"--shard {quote(rule_as_typed(rule))}" for rule in move.rules]
     if move.axes is not None:
         asked.append(f"--mesh {mesh_as_typed(move.axes)}")
     if asked:
         yield from _wrapped(f"alone: jaxtop plan {' '.join(asked)}", width, indent)
 
 
-def _gain(value: float | None, in_words: Callable[[float], str], where: str) -> str:
-    if not value:
-        return ""
-    return f"~{in_words(abs(value))} {'less' if value > 0 else 'more'} {where}"
+def _less(saved: float) -> str:
+    return "less" if saved > 0 else "more"
 
 
 def _section(title: str, texts: Iterable[str], width: int) -> list[str]:

@@ -153,6 +153,8 @@ class Today:
     program: wire.Program | None = None
     launches_per_step: float = 1.0
     exchanges: tuple[Exchange, ...] = ()
+    # Whether a process has reported which collectives the program has; else there seem to be none.
+    has_inventory: bool = True
     step: StepTime | None = None
     # What the allocator of the fullest device can provide; None where it has no limit, as on CPU.
     limit_bytes: int | None = None

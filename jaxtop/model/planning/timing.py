@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 STATE_TRIPS = 2.5
 # The operations for each byte of memory traffic that a device can do, where its rates are unknown.
 BALANCE = 10.0
+NO_INVENTORY = "no step time: no process has reported the collectives of the step's program"
 UNKNOWN_AXES = "unknown axes"
 
 
@@ -55,6 +56,8 @@ class _Communication(NamedTuple):
 
 def time_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compiled | None = None) -> Timed:
     """Return the predicted time of a step on a mesh, and what it rests on."""
+    if not today.has_inventory and (compiled is None or compiled.why_not):
+        return Timed(None, {}, None, (), (NO_INVENTORY,))
     moved, assumptions = _moved(today, axes, placed, compiled)
     found = _communication(today, axes, moved)
     texts = [*assumptions, *found.assumptions]

@@ -63,6 +63,7 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
         program=step.program,
         launches_per_step=step.launches,
         exchanges=timed.exchanges,
+        has_inventory=_has_inventory(members, step.program),
         step=timed.step,
         limit_bytes=_limit(members, mesh),
         flops_per_s=timed.flops_per_s,
@@ -233,6 +234,11 @@ def _program(members: Iterable[Host], devices: int) -> _Step:
     return _Step(
         program, _launches_per_step(host, program), host.peaks.get((program.name, program.fingerprint))
     )
+
+
+def _has_inventory(members: Iterable[Host], program: wire.Program | None) -> bool:
+    key = None if program is None else (program.name, program.fingerprint)
+    return any(key in host.inventories for host in members)
 
 
 def _of_step(host: Host) -> set[str]:
