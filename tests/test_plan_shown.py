@@ -218,10 +218,8 @@ def test_json_has_the_arrays_on_request():
 
 def test_the_table_has_today_first_and_says_what_each_figure_is():
     lines = as_text.to_text(PLAN, 140).splitlines()
-    assert (
-        lines[0]
-        == "train: today's layout (13.4 ms a step), then by the middle of the step time; limit 8.0 GiB a device"
-    )
+    head = "train: today's layout (13.4 ms a step), then by the middle of the step time"
+    assert lines[0] == f"{head}; limit 8.0 GiB a device"
     table = {line.split("  ")[0]: line for line in lines[2:]}
     assert list(table)[:2] == ["MESH", "data 2 × model 4 (today)"]
     assert re.search(
@@ -302,6 +300,9 @@ def test_names_of_the_run_cannot_move_the_cursor():
 
 
 def test_energy_is_a_column_only_where_it_is_the_goal():
-    joules = candidate((("data", 2),), energy=1.5, basis=(Basis("energy", "1.5 J", "devices × power"),))
-    assert "1.5 J" in as_text.to_text(Plan("r", Goal.ENERGY, None, (joules,), (), {}), 140)
+    joules = candidate((("data", 2),), energy=1.5)
+    for unit in ("J", "device-s"):
+        plan = Plan("r", Goal.ENERGY, None, (joules,), (), {}, energy_unit=unit)
+        assert f"~1.5 {unit}" in as_text.to_text(plan, 140)
+        assert json.loads(as_json.to_json(plan, NOW))["energy_unit"] == unit
     assert "ENERGY" not in as_text.to_text(Plan("r", Goal.LATENCY, None, (joules,), (), {}), 140)

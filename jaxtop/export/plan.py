@@ -28,6 +28,7 @@ def to_json(plan: Plan, at: float, *, with_arrays: bool = False) -> str:
         "name": plan.name,
         "goal": plan.goal.value,
         "limit_bytes": plan.limit_bytes,
+        "energy_unit": plan.energy_unit,
         "candidates": [_candidate(each, with_arrays=with_arrays) for each in plan.candidates],
         "moves": [_move(each) for each in plan.moves],
         "step_ms_today": _rounded(plan.step_ms_today),

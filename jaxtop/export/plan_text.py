@@ -124,7 +124,9 @@ def _facts(candidate: Candidate, plan: Plan) -> list[tuple[str, str]]:
         ("communication", ", ".join(communication) or (_UNKNOWN if candidate.step_ms is None else "none")),
     ]
     if plan.goal is Goal.ENERGY:
-        found.insert(-1, ("energy", _energy(candidate)))
+        energy = candidate.energy
+        worded = _UNKNOWN if energy is None else _together(f"~{energy:.3g} {plan.energy_unit}")
+        found.insert(-1, ("energy", worded))
     return found
 
 
@@ -137,14 +139,6 @@ def _label(candidate: Candidate) -> str:
 def _together(text: str) -> str:
     """Return the text so that no line ends within it."""
     return legible(text).replace(" ", _TOGETHER)
-
-
-def _energy(candidate: Candidate) -> str:
-    """Return the energy of a step in words, which say whether it is power or only devices × time."""
-    worded = next((each.value for each in candidate.basis if each.figure == "energy"), None)
-    if worded is None:
-        return _UNKNOWN if candidate.energy is None else f"~{candidate.energy:.3g}"
-    return legible(worded)
 
 
 def memory_in_words(interval: Interval | None) -> str:

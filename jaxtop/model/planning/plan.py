@@ -21,6 +21,10 @@ Axes = tuple[tuple[str, int], ...]
 Parts = tuple[tuple[str, ...], ...]
 
 
+# The units of energy: of devices whose power is known, and of others.
+JOULES, DEVICE_SECONDS = "J", "device-s"
+
+
 class CannotPlan(ValueError):
     """What is asked cannot be planned; the message is one line that says what to do."""
 
@@ -262,3 +266,4 @@ class Plan:
     name: str | None = None
     # As measured.
     step_ms_today: float | None = None
+    energy_unit: str = DEVICE_SECONDS

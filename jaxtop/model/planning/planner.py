@@ -9,7 +9,7 @@ from jaxtop.model.amounts import in_bytes
 from jaxtop.model.planning.candidates import meshes
 from jaxtop.model.planning.memory import in_words, memory_of
 from jaxtop.model.planning.moves import moves
-from jaxtop.model.planning.plan import Basis, Candidate, Goal, Plan
+from jaxtop.model.planning.plan import DEVICE_SECONDS, JOULES, Basis, Candidate, Goal, Plan
 from jaxtop.model.planning.sharding import place, state_bytes
 from jaxtop.model.planning.temporaries import is_as_today
 from jaxtop.model.planning.timing import error_of_today, time_of
@@ -50,6 +50,7 @@ def plan(
         error_of_today=error_of_today(today),
         notes=tuple(notes),
         name=today.name,
+        energy_unit=DEVICE_SECONDS if today.watts_per_device is None else JOULES,
         step_ms_today=None if today.step is None else today.step.step_ms,
     )
 
