@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from jaxtop import times
-from jaxtop.cli import replay, settings, targets
+from jaxtop.cli import plan_compile, replay, settings, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import JSON, add_formats
 from jaxtop.cli.snapshot import measured
@@ -62,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Goal.THROUGHPUT.value,
         help=f"what to sort by (default: {Goal.THROUGHPUT.value})",
     )
+    plan_compile.add_arguments(parser)
     add_formats(parser, FORMATS)
     parser.add_argument(
         "--explain", action="store_true", help="also print where each number comes from, and the arrays"
@@ -153,6 +154,9 @@ def _print(today: Today, asked: Asked, at: float, arguments: argparse.Namespace)
     from jaxtop.model.planning.planner import plan
 
     found = plan(today, asked)
+    if arguments.compile is not None:
+        program, limit_s = arguments.compile, arguments.compile_limit
+        found = plan(today, asked, plan_compile.compile_all(today, found.candidates, program, limit_s))
     if arguments.format == JSON:
         text = as_json.to_json(found, at, with_arrays=arguments.explain)
     else:

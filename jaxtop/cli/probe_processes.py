@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import selectors
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.wire.probing import FAILED, MEETING, Plan, Report, Said, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import IO
 
     from jaxtop.wire.probing import Asked
@@ -32,7 +31,6 @@ FATAL = re.compile(r"F\d{4} ")
 # A process that waits for another gives up by itself and reports it. We end it this much later.
 SILENCE = 30.0
 LEAVE_WITHIN = 5.0
-LOOK_EVERY = 0.1
 # Makes the allocator reuse memory. Otherwise its history decides whether a copy goes to fresh pages, which
 # the kernel must clear first: a copy to fresh pages was measured to take twenty times as long.
 STEADY_MEMORY = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
@@ -123,7 +121,7 @@ def _listen(
     reports: list[Report] = []
     stage = Stage("starting")
     heard_at = time.monotonic()
-    for messages in _messages(pipe):
+    for messages in processes.messages(pipe, msgspec.json.Decoder(Said)):
         for message in messages:
             heard_at = time.monotonic()
             if isinstance(message, Stage):
@@ -138,22 +136,6 @@ def _listen(
             text = f"nothing has moved for {patience_s:.0f} s ({stage.name}): is something stuck?"
             raise UserError(text, COULD_NOT)
     return Heard(plan, tuple(reports), stage.name)
-
-
-def _messages(pipe: int) -> Iterator[list[Said]]:
-    """Yield the messages of each short interval, often none, until the other process closes the pipe."""
-    decoder: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
-    rest = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(pipe, selectors.EVENT_READ)
-        while True:
-            lines: list[bytes] = []
-            if selector.select(LOOK_EVERY):
-                read = os.read(pipe, 1 << 16)
-                if not read:
-                    return
-                *lines, rest = (rest + read).split(b"\n")
-            yield [decoder.decode(line) for line in lines]
 
 
 def _fail_if_ended(started: list[subprocess.Popen[bytes]], errors: list[IO[str]], stage: str) -> None:

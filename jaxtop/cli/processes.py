@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import selectors
 import signal
 import socket
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
     from typing import IO
 
+    import msgspec
+
+T = TypeVar("T")
 PR_SET_PDEATHSIG = 1
+LOOK_EVERY = 0.1
 
 
 @contextmanager
@@ -53,6 +58,21 @@ def end_with_sigterm() -> None:
 
 def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+def messages(pipe: int, decoder: msgspec.json.Decoder[T]) -> Iterator[list[T]]:
+    """Yield the messages of each short interval, often none, until the other process closes the pipe."""
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while True:
+            lines: list[bytes] = []
+            if selector.select(LOOK_EVERY):
+                read = os.read(pipe, 1 << 16)
+                if not read:
+                    return
+                *lines, rest = (rest + read).split(b"\n")
+            yield [decoder.decode(line) for line in lines]
 
 
 def how(status: int) -> str:

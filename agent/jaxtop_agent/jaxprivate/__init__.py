@@ -1,6 +1,7 @@
 """All access to private names of JAX.
 
-JAX is read through `sys.modules`: nothing here imports it, initialises a backend or runs an operation.
+JAX is read through `sys.modules`: nothing here imports it, initialises a backend or runs an operation, but
+for `lowered.py`, which only processes of jaxtop's own use.
 A name that this version lacks raises `Missing`, which turns off only the features that need it.
 """
 
@@ -38,6 +39,7 @@ from jaxtop_agent.jaxprivate.compiles import (
 from jaxtop_agent.jaxprivate.errors import RuntimeErrors
 from jaxtop_agent.jaxprivate.launches import LaunchHook, SlowLaunches, ThreadHooks, name_of
 from jaxtop_agent.jaxprivate.lookup import Missing, versions
+from jaxtop_agent.jaxprivate.lowered import compiled, element_type, lowered, mlir, portable, shardy
 from jaxtop_agent.jaxprivate.profiler import Profiler
 from jaxtop_agent.jaxprivate.programs import (
     buffer_assignment,

@@ -70,7 +70,7 @@ def in_words(low: float, high: float) -> str:
 
 
 def _compiled(compiled: Compiled) -> list[_Part]:
-    source = "a compilation for this mesh"
+    source = "compiled for CPU, on this mesh"
     results = compiled.output_bytes - compiled.alias_bytes
     return [
         _Part("arguments", compiled.argument_bytes, compiled.argument_bytes, source),
@@ -128,6 +128,9 @@ def _assumptions(today: Today, arguments: _Explained, compiled: Compiled | None)
         yield f"the step's program runs on {program.devices} devices, the mesh has {len(today.device_ids)}"
     if compiled is not None and compiled.note:
         yield compiled.note
+    if compiled is not None and not compiled.why_not:
+        other = f"; the compiler for {today.platform} may need other temporaries"
+        yield f"memory and collectives are compiled for CPU{other if today.platform != 'cpu' else ''}"
     if compiled is not None and compiled.why_not:
         yield f"not compiled: {compiled.why_not}"
     if program is not None and arguments.rest > NEARLY * max(1, program.argument_bytes or 0):

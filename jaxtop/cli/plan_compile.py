@@ -1,0 +1,94 @@
+"""`jaxtop plan --compile`: exact figures for each candidate, from a compilation in a process of its own."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxtop.cli.errors import UserError
+from jaxtop.cli.words import duration, size
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from jaxtop.model.planning.plan import Axes, Candidate, Compiled, Rule, Today
+
+    Key = tuple[Axes, tuple[Rule, ...]]
+
+LIMIT = 60.0
+# The newest programs of one name that are looked at, and the largest file that is read.
+MOST_FILES, LARGEST_FILE = 8, 1 << 30
+DUMPED = re.compile(r"jax_ir(\d+)_(.+)_compile\.mlir")
+HOW = "start the run with JAX_DUMP_IR_TO=FOLDER"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    compiling = parser.add_argument_group("exact figures by compiling")
+    compiling.add_argument(
+        "--compile",
+        metavar="PROGRAM",
+        help="compile the step for each candidate: its lowered text, or the folder of JAX_DUMP_IR_TO",
+    )
+    compiling.add_argument(
+        "--compile-limit",
+        type=duration,
+        default=LIMIT,
+        metavar="S",
+        help=f"seconds that compiling one candidate may take (default: {LIMIT:.0f})",
+    )
+
+
+def compile_all(
+    today: Today, candidates: Sequence[Candidate], program: str, limit_s: float
+) -> dict[Key, Compiled]:
+    """Return what compiling the step's program gave for each candidate."""
+    if find_spec("jax") is None:
+        raise UserError("--compile needs JAX: pip install 'jaxtop[jax]'")
+    files = _files(Path(program).expanduser(), today)
+    from jaxtop.cli.plan_compiler import Compiler  # imported late: errors above must be fast
+    from jaxtop.model.planning import compilations
+    from jaxtop.wire.compiling import Asked
+
+    asked = Asked(
+        files,
+        today.axes,
+        None if today.program is None else today.program.argument_bytes,
+        tuple(map(compilations.wanted, candidates)),
+    )
+    keys = [(each.axes, each.rules) for each in candidates]
+    return dict(zip(keys, Compiler(asked, limit_s).compile_all(), strict=True))
+
+
+def _files(path: Path, today: Today) -> tuple[str, ...]:
+    """Return the file, or those of a folder that have the step's program, the newest first."""
+    if not path.exists():
+        raise UserError(f"--compile: no file or folder {path}; {HOW}")
+    found = [path] if path.is_file() else _dumped(path, today)
+    for each in found:
+        if each.stat().st_size > LARGEST_FILE:
+            raise UserError(
+                f"{each} is larger than {size(LARGEST_FILE)}: it is no program, or has its data inside"
+            )
+    return tuple(str(each.resolve()) for each in found)
+
+
+def _dumped(folder: Path, today: Today) -> list[Path]:
+    if today.program is None:
+        raise UserError(
+            "--compile: the program of the run's step is not known; name its file, not the folder"
+        )
+    name, numbered, others = today.program.name, [], set()
+    for each in folder.iterdir():
+        match = DUMPED.fullmatch(each.name)
+        if match is None:
+            continue
+        others.add(match[2])
+        if match[2] == re.sub(r"[^\w.)( -]", "", name):  # as JAX names the file
+            numbered.append((each.stat().st_mtime, int(match[1]), each))
+    if not numbered:
+        has = f"it has {', '.join(sorted(others)[:5])}" if others else "it has no program at all"
+        raise UserError(f"--compile: no program {name} in {folder}, {has}; {HOW}")
+    return [each for _, _, each in sorted(numbered, reverse=True)[:MOST_FILES]]
