@@ -12,7 +12,7 @@ from itertools import combinations, product
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.planning.communication import BATCH, shapes_of
+from jaxtop.model.planning.roles import BATCH, shapes_of
 from jaxtop.model.planning.sharding import local_shape
 
 if TYPE_CHECKING:

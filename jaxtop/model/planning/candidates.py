@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.model.planning.asking import mesh_as_typed
-from jaxtop.model.planning.communication import OPTIMIZER, PARAMETERS, batch_axes
 from jaxtop.model.planning.plan import CannotPlan
+from jaxtop.model.planning.roles import OPTIMIZER, PARAMETERS, batch_axes
 from jaxtop.model.planning.sharding import axes_of_rule, of_role, place
 
 if TYPE_CHECKING:

@@ -1,32 +1,44 @@
 """The collectives of a step on another mesh: today's with their bytes rescaled, and those that are new.
 
-Gradients are reduced over the axes that divide the batch. Where such an axis also divides a parameter, the
-parameter is gathered and its gradient scattered. Other collectives carry activations: the axes that divide
-the batch divide them.
+What parameters cause follows from their shardings (`state_traffic`): gradients are reduced over the axes that
+divide the batch; where such an axis divides a parameter, the parameter is gathered over it. Today's program
+says how often that happens really: the same formula for today's mesh is compared with what it contains. All
+other collectives carry activations, which the axes of the batch divide.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from collections import defaultdict
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.planning.roles import (
+    EXCHANGED,
+    Layers,
+    axes_in,
+    batch_axes,
+    divisor,
+    expert_axes,
+    layers_of,
+    parameters,
+    rows_of,
+    sides_of,
+    trains,
+)
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jaxtop.model.planning.plan import Axes, Exchange, Parts, Placed, Tensor, Today
 
-PARAMETERS, OPTIMIZER, BATCH = "parameters", "optimizer", "batch"
-# Axes that divide the batch by these names, where no array of the batch is named.
-_BATCH_NAMES = frozenset({"data", "batch", "dp", "fsdp", "replica", "replicas"})
-_SHAPE = re.compile(r"([a-z]+\d*[a-z0-9]*)\[([\d,]*)\]")
 # A smaller collective carries a loss or a metric: its bytes do not depend on the mesh.
 SCALAR_BYTES = 64
+REDUCED, GATHERED = "reduction of the gradients", "gathering of divided parameters"
+REDUCTIONS = ("all-reduce", "reduce-scatter")
 
 
 class Moved(NamedTuple):
-    """A collective on a mesh: `bytes` is S as nccl-tests defines it, `times` how often a launch runs it."""
+    """Alike collectives on a mesh: `bytes` is S of each as nccl-tests defines it, `times` their number."""
 
     kind: str
     axes: tuple[str, ...]
@@ -37,12 +49,22 @@ class Moved(NamedTuple):
     is_derived: bool = False
 
 
-@dataclass
-class Traffic:
+class _Total(NamedTuple):
+    """Bytes of collectives of one kind together, and their number."""
+
+    bytes: float
+    times: float
+
+
+# By what causes them, kind and axes.
+_Totals = dict[tuple[str, str, tuple[str, ...]], _Total]
+
+
+class Traffic(NamedTuple):
     """The collectives of a launch on a mesh, and what was assumed to find them."""
 
-    moved: list[Moved] = field(default_factory=list)
-    assumptions: list[str] = field(default_factory=list)
+    moved: list[Moved]
+    assumptions: list[str]
 
 
 def traffic(today: Today, axes: Axes, placed: Sequence[Placed]) -> Traffic:
@@ -50,226 +72,181 @@ def traffic(today: Today, axes: Axes, placed: Sequence[Placed]) -> Traffic:
     return _Planner(today, axes, placed).traffic()
 
 
-def batch_axes(today: Today, placed: Sequence[Placed]) -> frozenset[str]:
-    """Return the axes that divide the batch, today or on a candidate; by their names if need be."""
-    divided = [each.parts for each in today.tensors if each.role == BATCH]
-    divided += [each.parts for each in placed if each.tensor.role == BATCH]
-    found = frozenset(axis for parts in divided for axis in _axes_in(parts))
-    return found or frozenset(name for name, _ in today.axes if name.lower() in _BATCH_NAMES)
-
-
-def _axes_in(parts: Parts | None) -> Iterable[str]:
-    return (axis for of_dimension in parts or () for axis in of_dimension)
-
-
-def divisor(parts: Parts | None, sizes: Mapping[str, int], but: Iterable[str] = ()) -> int:
-    """Return into how many pieces these axes cut an array, some axes left out."""
-    left_out = frozenset(but)
-    return prod(sizes.get(axis, 1) for axis in _axes_in(parts) if axis not in left_out)
-
-
 class _Planner:
     def __init__(self, today: Today, axes: Axes, placed: Sequence[Placed]) -> None:
-        self.today, self.placed = today, placed
+        self.today = today
         self.old, self.new = dict(today.axes), dict(axes)
-        self.order = [name for name, _ in axes]
         self.of_batch = batch_axes(today, placed)
-        self.parameters = [each for each in placed if each.tensor.role == PARAMETERS]
-        self.result = Traffic()
+        self.parameters = [(each.tensor, each.tensor.parts, each.parts) for each in parameters(placed)]
+        self.layers = layers_of([tensor for tensor, _, _ in self.parameters])
+        self.of_experts = expert_axes(today, self.of_batch)
+        self.moved: list[Moved] = []
+        self.assumptions: list[str] = []
 
     def traffic(self) -> Traffic:
-        seen_gradients = False
+        of_state: list[Exchange] = []
         for each in self.today.exchanges:
-            if each.axes is None:
-                self._assume(f"{each.op} is left as it is: the axes of its groups are unknown")
-                self._add(each, (), float(each.bytes))
-            elif self._is_gradient(each):
-                seen_gradients = True
-                self._gradient(each)
+            if self._is_of_state(each):
+                of_state.append(each)
             else:
                 self._activation(each)
-        if not seen_gradients:
-            self._new_gradients()
-        self._newly_gathered()
+        self._state(of_state)
         self._new_activations()
-        return self.result
-
-    def _add(self, each: Exchange, axes: tuple[str, ...], size: float) -> None:
-        if axes or each.axes is None:
-            self.result.moved.append(Moved(each.kind, axes, size, each.times, each.line or each.op))
-
-    def _derive(self, kind: str, axes: Iterable[str], size: float, times: float, why: str) -> None:
-        named = self._sized(axes)
-        if named and size > 0:
-            self.result.moved.append(Moved(kind, named, size, times, why, is_derived=True))
-            self._assume(f"{why} over {'+'.join(named)}: today's program has none, so it is derived")
+        return Traffic(self.moved, self.assumptions)
 
     def _assume(self, text: str) -> None:
-        if text not in self.result.assumptions:
-            self.result.assumptions.append(text)
+        if text not in self.assumptions:
+            self.assumptions.append(text)
 
     def _sized(self, axes: Iterable[str]) -> tuple[str, ...]:
         """Return those of the axes that have a size on the candidate, in the order of its mesh."""
         names = frozenset(axes)
-        return tuple(name for name in self.order if name in names and self.new[name] > 1)
+        return tuple(name for name, size in self.new.items() if name in names and size > 1)
 
-    def _is_gradient(self, each: Exchange) -> bool:
-        """Return whether it reduces gradients: over axes of the batch only, and as large as parameters."""
+    def _is_of_state(self, each: Exchange) -> bool:
+        """Return whether it reduces gradients or gathers parameters: only over axes that divide the batch."""
         return (
-            each.kind in ("all-reduce", "reduce-scatter")
-            and each.bytes > SCALAR_BYTES
+            each.kind in (*REDUCTIONS, "all-gather")
             and bool(self.parameters)
+            and bool(each.axes)
+            and each.bytes > SCALAR_BYTES
             and self.of_batch.issuperset(each.axes or ())
+            and not (each.kind == "all-gather" and self.of_experts.intersection(each.axes or ()))
         )
 
-    def _gradient(self, each: Exchange) -> None:
-        """Add the reduction of gradients over all axes that divide the batch."""
-        scale = self._scale_of_parts(each)
-        self._add(each, self._sized(self.of_batch), each.bytes * scale)
+    def _state(self, of_state: Sequence[Exchange]) -> None:
+        """Add what the parameters cause, corrected by what they cause today beyond the formula."""
+        found: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for each in of_state:
+            cause = REDUCED if each.kind in REDUCTIONS else GATHERED
+            found[cause][0] += each.bytes * each.times
+            found[cause][1] += each.times
+        before = self._state_traffic(self.old, is_today=True)
+        for (cause, kind, axes), total in self._state_traffic(self.new, is_today=False).items():
+            expected = [each for (of_cause, *_), each in before.items() if of_cause == cause]
+            size, times = total
+            if expected:
+                size *= found[cause][0] / sum(each.bytes for each in expected)
+                times *= found[cause][1] / sum(each.times for each in expected)
+                source = f"{cause}, as today's program does it"
+            elif not trains(self.today):
+                continue
+            else:
+                source = f"{cause}, derived"
+                self._assume(f"{cause} over {'+'.join(axes)} is derived: no axis needs it today")
+            if size > 0:
+                times = max(times, 1.0 / max(self.today.launches_per_step, 1.0))
+                self.moved.append(Moved(kind, axes, size / times, times, source, is_derived=not expected))
 
-    def _scale_of_parts(self, each: Exchange) -> float:
-        """Return by what the bytes change: each part changes like the parameter that it matches."""
-        parts = shapes_of(each.shape)
-        total = sum(prod(dims) for dims in parts) or 1
-        return (
-            sum(prod(dims) / total * self._scale_of(dims) for dims in parts) if parts else self._mean_scale()
+    def _state_traffic(self, sizes: Mapping[str, int], *, is_today: bool) -> _Totals:
+        listed = [(tensor, old if is_today else new) for tensor, old, new in self.parameters]
+        active = tuple(name for name, size in sizes.items() if size > 1)
+        of_batch = [name for name in active if name in self.of_batch]
+        return state_traffic(
+            listed, sizes, of_batch, self.of_experts, self.layers, scatters=self.today.platform != "cpu"
         )
-
-    def _scale_of(self, dims: tuple[int, ...]) -> float:
-        found = self._parameter_of(dims)
-        return self._mean_scale() if found is None else self._scale(found)
-
-    def _scale(self, each: Placed) -> float:
-        batch = self.of_batch
-        return divisor(each.tensor.parts, self.old, batch) / divisor(each.parts, self.new, batch)
-
-    def _mean_scale(self) -> float:
-        today = sum(_elements(each.tensor) / divisor(each.tensor.parts, self.old, self.of_batch)
-                    for each in self.parameters)  # fmt: skip
-        new = sum(_elements(each.tensor) / divisor(each.parts, self.new, self.of_batch)
-                  for each in self.parameters)  # fmt: skip
-        return new / today if today else 1.0
-
-    def _parameter_of(self, dims: tuple[int, ...]) -> Placed | None:
-        """Return a parameter whose shard, or one layer of it, has these dimensions today in any order."""
-        wanted = _key(dims)
-        for each in self.parameters:
-            shape = list(each.tensor.shape)
-            for number, of_dimension in enumerate(each.tensor.parts or ()):
-                shape[number] //= prod(
-                    self.old.get(axis, 1) for axis in of_dimension if axis not in self.of_batch
-                )
-            local = list(each.tensor.shape)
-            for number, of_dimension in enumerate(each.tensor.parts or ()):
-                local[number] //= prod(self.old.get(axis, 1) for axis in of_dimension)
-            if wanted in {_key(shape), _key(shape[1:]), _key(local), _key(local[1:])}:
-                return each
-        return None
 
     def _activation(self, each: Exchange) -> None:
-        """Add a collective of today with the activations or parameters that it carries rescaled."""
-        axes = self._sized(each.axes or ())
-        if each.bytes <= SCALAR_BYTES:
-            self._add(each, self._sized({*(each.axes or ()), *self.of_batch}), each.bytes)
-            return
-        if each.kind == "all-gather" and self.of_batch.issuperset(each.axes or ()) and self.parameters:
-            dims = shapes_of(each.shape)
-            found = self._parameter_of(dims[0]) if len(dims) == 1 else None
-            scale = self._mean_scale() if found is None else self._scale(found)
-            self._add(each, axes, each.bytes * scale)
-            return
-        own = (
-            frozenset(each.axes or ())
-            if each.kind not in ("all-to-all", "ragged-all-to-all")
-            else frozenset()
-        )
-        scale = prod(self.old.get(axis, 1) / self.new.get(axis, 1) for axis in self.of_batch - own)
-        self._add(each, axes, each.bytes * scale)
+        """Add a collective of today: the axes of the batch divide what it carries, unless it joins them.
 
-    def _new_gradients(self) -> None:
-        """Add the reduction of all gradients where today's program reduces none."""
-        if not any(each.tensor.role == OPTIMIZER for each in self.placed) or not self.parameters:
+        What is exchanged all to all stays divided by its own axes.
+        """
+        if each.axes is None:
+            self._assume(f"{each.op} is taken to run over all axes: its groups are unknown")
+            self.moved.append(Moved(each.kind, self._sized(self.new), float(each.bytes), each.times, each.op))
             return
-        size = sum(
-            each.tensor.count * each.tensor.bytes_global / divisor(each.parts, self.new, self.of_batch)
-            for each in self.parameters
-        )
-        per_launch = 1 / max(self.today.launches_per_step, 1e-9)
-        self._derive("all-reduce", self.of_batch, size, per_launch, "reduction of the gradients")
-
-    def _newly_gathered(self) -> None:
-        """Add the gathering of parameters that an axis of the batch divides, but not today."""
-        sizes: dict[tuple[str, ...], float] = {}
-        for each in self.parameters:
-            before = {axis for axis in _axes_in(each.tensor.parts) if self.old.get(axis, 1) > 1}
-            axes = self._sized(
-                axis for axis in _axes_in(each.parts) if axis in self.of_batch and axis not in before
-            )
-            if axes:
-                gathered = (
-                    each.tensor.count
-                    * each.bytes_per_device
-                    * divisor(each.parts, self.new, ())
-                    / divisor(each.parts, self.new, axes)
-                )
-                sizes[axes] = sizes.get(axes, 0.0) + gathered
-        for axes, size in sizes.items():
-            self._derive(
-                "all-gather", axes, size, 2.0, "gathering of divided parameters, forward and backward"
-            )
+        own = frozenset() if each.kind in EXCHANGED else frozenset(each.axes)
+        size = float(each.bytes)
+        if size > SCALAR_BYTES:
+            size *= prod(self.old.get(axis, 1) / self.new.get(axis, 1) for axis in self.of_batch - own)
+        axes = self._sized(each.axes)
+        if axes:
+            self.moved.append(Moved(each.kind, axes, size, each.times, each.line or each.op))
 
     def _new_activations(self) -> None:
-        """Add a reduction of activations for each matrix that an axis divides, but not today."""
-        rows = self._rows()
-        sizes: dict[tuple[str, ...], float] = {}
-        for each in self.parameters:
-            shape, parts = each.tensor.shape, each.parts or ()
-            new = [
-                (number, axis)
-                for number, of_dimension in enumerate(parts)
-                for axis in of_dimension
-                if axis not in self.of_batch and self.old.get(axis, 1) == 1 and self.new.get(axis, 1) > 1
-            ]
-            if not new or len(shape) < 2:
-                continue
-            if rows is None:
-                self._assume(
-                    "activations over new axes are left out: the number of rows of a batch is unknown"
-                )
-                return
-            axes = self._sized(axis for _, axis in new)
-            layers = prod(shape[:-2]) if len(shape) > 2 and new[0][0] >= len(shape) - 2 else 1
-            divided = shape[new[0][0]]
-            other = prod(shape) / layers / divided
-            width = each.tensor.bytes_global / max(1, prod(shape))
-            sizes[axes] = sizes.get(axes, 0.0) + each.tensor.count * layers * rows * other * width
-        for axes, size in sizes.items():
-            per_launch = 1 / max(self.today.launches_per_step, 1e-9)
-            self._derive(
-                "all-reduce", axes, size, per_launch, "reductions of activations, one for each divided matrix"
+        """Add what the activations cause over axes that divide parameters on the candidate, but not today."""
+        rows = rows_of(self.today, self.new, self.of_batch)
+        totals: defaultdict[tuple[str, str, tuple[str, ...]], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for tensor, _, parts in self.parameters:
+            for number, axis in self._newly_dividing(tensor, parts):
+                if rows is None:
+                    self._assume(
+                        f"what {axis} moves of the activations is left out: the rows of a batch are unknown"
+                    )
+                    continue
+                width = tensor.bytes_global / max(1, prod(tensor.shape))
+                cause, kind, often, other = self._caused(tensor, number, axis)
+                layers = self.layers.of(tensor) if number or not self.layers.of(tensor) else 1
+                of_cause = totals[cause, kind, (axis,)]
+                of_cause[0] += tensor.count * max(1, layers) * often * rows * other * width
+                of_cause[1] += tensor.count * max(1, layers) * often
+        for (cause, kind, axes), (size, times) in totals.items():
+            self._assume(f"{cause} over {'+'.join(axes)}, derived: the axis divides nothing today")
+            per_launch = times / max(self.today.launches_per_step, 1.0)
+            self.moved.append(
+                Moved(kind, axes, size / times, per_launch, f"{cause}, derived", is_derived=True)
             )
 
-    def _rows(self) -> float | None:
-        """Return the rows of a batch on one device: what its matrices are multiplied with."""
-        found = [
-            prod(each.shape if each.dtype.startswith(("int", "uint")) else each.shape[:-1] or (1,))
-            for each in self.today.tensors
-            if each.role == BATCH and each.shape
-        ]
-        if not found:
-            return None
-        return max(found) / prod(self.new.get(axis, 1) for axis in self.of_batch)
+    def _newly_dividing(self, tensor: Tensor, parts: Parts | None) -> Iterator[tuple[int, str]]:
+        """Return the dimensions of a matrix that axes divide on the candidate, without those of today."""
+        if len(tensor.shape) < 2:
+            return
+        for number, of_dimension in enumerate(parts or ()):
+            for axis in of_dimension:
+                is_new = self.old.get(axis, 1) == 1 and self.new.get(axis, 1) > 1
+                if is_new and (axis not in self.of_batch or axis in self.of_experts):
+                    yield number, axis
+
+    def _caused(self, tensor: Tensor, number: int, axis: str) -> tuple[str, str, float, float]:
+        """Return what a newly divided matrix causes: in words, its kind, how often, and values per row."""
+        if axis in self.of_experts:
+            return "exchange of tokens with experts", "all-to-all", 2.0, _other(tensor, number, 1)
+        if number == 0 and self.layers.of(tensor):
+            return (
+                "activations passed on between stages",
+                "collective-permute",
+                2.0 / self.layers.of(tensor),
+                (_other(tensor, number, 1)),
+            )
+        first = 1 if self.layers.of(tensor) else 0
+        return "reductions of activations", "all-reduce", 1.0, _other(tensor, number, first)
 
 
-def _key(dims: Iterable[int]) -> tuple[int, ...]:
-    """Return dimensions in order of size, without those of size 1: a transposed array has the same."""
-    return tuple(sorted(each for each in dims if each != 1))
+def state_traffic(
+    listed: Sequence[tuple[Tensor, Parts | None]],
+    sizes: Mapping[str, int],
+    of_batch: Sequence[str],
+    of_experts: frozenset[str],
+    layers: Layers,
+    *,
+    scatters: bool,
+) -> _Totals:
+    """Return what parameters with these shardings cause in a step: by cause, kind and axes.
+
+    Compilers join reductions over the same axes into one, for the layers of a loop in each round. A gathering
+    is one collective per parameter and layer. On CPU, gradients are reduced whole and then cut.
+    """
+    totals: defaultdict[tuple[str, str, tuple[str, ...]], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for tensor, parts in listed:
+        dividing = [axis for axis in of_batch if axis in set(axes_in(parts)) and axis not in of_experts]
+        own = set(axes_in(parts))
+        others = tuple(axis for axis in of_batch if axis not in own)
+        size = tensor.count * tensor.bytes_global / divisor(parts, sizes, dividing)
+        rounds = layers.of(tensor) or 1
+        if dividing:
+            gathered = totals[GATHERED, "all-gather", tuple(dividing)]
+            gathered[0] += size
+            gathered[1] += tensor.count * rounds
+            reduced = totals[REDUCED, "reduce-scatter" if scatters else "all-reduce", tuple(dividing)]
+            reduced[0] += size
+            reduced[1] = max(reduced[1], rounds)
+        if others:
+            reduced = totals[REDUCED, "all-reduce", others]
+            reduced[0] += size / divisor((tuple(dividing),), sizes)
+            reduced[1] = max(reduced[1], rounds)
+    return {key: _Total(*each) for key, each in totals.items()}
 
 
-def _elements(tensor: Tensor) -> float:
-    return float(prod(tensor.shape) * tensor.count)
-
-
-def shapes_of(text: str) -> list[tuple[int, ...]]:
-    """Return the dimensions of each part of a shape in HLO, such as `(f32[32,64], f32[])`."""
-    return [tuple(int(each) for each in dims.split(",") if each) for _, dims in _SHAPE.findall(text)]
+def _other(tensor: Tensor, number: int, first: int) -> float:
+    """Return the width of the activations on the other side of a matrix that is divided in one dimension."""
+    return float(max((tensor.shape[each] for each in sides_of(tensor, first) if each != number), default=1))

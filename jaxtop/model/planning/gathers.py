@@ -7,9 +7,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from jaxtop.model.planning.asking import spec_in_words
-from jaxtop.model.planning.communication import BATCH, OPTIMIZER, PARAMETERS, shapes_of
 from jaxtop.model.planning.links import cost_of
 from jaxtop.model.planning.plan import Move, Rule
+from jaxtop.model.planning.roles import BATCH, OPTIMIZER, PARAMETERS, shapes_of
 from jaxtop.model.planning.sharding import local_shape
 
 if TYPE_CHECKING:

@@ -2,13 +2,14 @@
 
 A cost is fitted to what was measured. All kinds share one formula, so that a kind that was not measured takes
 the cost of another one: `latency_us` times the steps of a ring, and the bytes that cross the bus, as
-nccl-tests counts them, over the bus bandwidth. CPU devices of one machine have no links: they copy, and each
-copy takes its share of the cores.
+nccl-tests counts them, over the bus bandwidth. CPU devices of one machine have no links: they meet and copy,
+all with the same cores. There, each device is a step, and the copies of all devices count.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from math import prod
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +27,9 @@ WITHIN, BETWEEN = "within hosts", "between hosts"
 ANY = "any"
 # Sizes that differ by less tell latency and bandwidth apart badly.
 LEAST_RANGE = 4.0
+# Smaller ones show no bandwidth at all.
+LEAST_BYTES = 4096.0
+ONE_SIZE = ", in one size: its latency is borrowed or assumed"
 # The most points of a fit; beyond, points of about the same size are merged.
 MOST_POINTS = 48
 Links = dict[tuple[str, str], LinkCost]
@@ -53,25 +57,27 @@ class Cost(NamedTuple):
 
 
 def point(
-    kind: str, size: float, members: int, time_us: float, *, copies: bool, weight: float = 1.0
+    kind: str, size: float, members: int, time_us: float, *, sharing: int, weight: float = 1.0
 ) -> Point:
-    """Return a measurement as a point of the fit; `copies` for CPU devices of one machine."""
+    """Return a measurement as a point of the fit; `sharing` is the number of devices that share cores."""
     return Point(
-        steps(kind, members, copies=copies), volume(kind, size, members, copies=copies), time_us, weight
+        steps(kind, members, sharing=sharing), volume(kind, size, members, sharing=sharing), time_us, weight
     )
 
 
-def steps(kind: str, members: int, *, copies: bool) -> float:
-    """Return the steps of a ring; devices that copy meet once."""
-    if copies or kind == "collective-permute":
+def steps(kind: str, members: int, *, sharing: int) -> float:
+    """Return the steps of a ring; the devices that meet, where they share cores."""
+    if sharing:
+        return float(sharing)
+    if kind == "collective-permute":
         return 1.0
     return max(1, members - 1) * (2.0 if kind == "all-reduce" else 1.0)
 
 
-def volume(kind: str, size: float, members: int, *, copies: bool) -> float:
-    """Return the bytes that each member sends, or that it copies where all share their memory."""
-    if copies:
-        return size * (2.0 if kind == "all-reduce" else 1.0)
+def volume(kind: str, size: float, members: int, *, sharing: int) -> float:
+    """Return the bytes that each member sends, or that all devices copy where they share cores."""
+    if sharing:
+        return sharing * size * (2.0 if kind == "all-reduce" else 1.0)
     return size * bus_factor(kind, members)
 
 
@@ -89,40 +95,34 @@ def reach_of(mesh: Axes, axes: Iterable[str], devices_per_host: int) -> str:
     return WITHIN
 
 
-def fitted(points: Sequence[Point], source: str, latency_us: float | None = None) -> LinkCost | None:
-    """Return the cost with the least absolute error; None without points that took time.
+def fitted(points: Sequence[Point], source: str, assumed: LinkCost) -> LinkCost | None:
+    """Return the cost with the least absolute error; None without points that show a bandwidth.
 
-    With sizes that are about equal, the latency must come from elsewhere, or is assumed to be none.
+    Where sizes are about equal, or times do not grow with them, latency and bandwidth cannot be told apart.
+    Then the latency is the assumed one, but at most half of the time, and the bandwidth at least the assumed.
     """
     usable = _merged([each for each in points if each.time_us > 0])
-    if not usable:
+    large = [each for each in usable if each.volume >= LEAST_BYTES]
+    if not large:
         return None
-    volumes = [each.volume for each in usable if each.volume > 0]
-    if not volumes or (len(volumes) < len(usable) and max(volumes) == 0):
-        return LinkCost(median(each.time_us / each.steps for each in usable), float("inf"), source)
-    if max(volumes) < LEAST_RANGE * min(each.volume for each in usable):
-        return _with_latency(usable, source, latency_us)
-    latency, per_byte = _least_absolute(usable)
-    return LinkCost(latency, 1e6 / per_byte if per_byte else float("inf"), source)
+    if max(each.volume for each in large) >= LEAST_RANGE * min(each.volume for each in usable):
+        latency, per_byte = least_absolute(usable)
+        if per_byte > 0:
+            return LinkCost(latency, 1e6 / per_byte, source)
+    latency = min(assumed.latency_us, *(each.time_us / each.steps / 2 for each in large))
+    per_byte = median((each.time_us - latency * each.steps) / each.volume for each in large)
+    return LinkCost(latency, max(1e6 / per_byte, assumed.busbw_bytes_per_s), source + ONE_SIZE)
 
 
-def _with_latency(points: Sequence[Point], source: str, latency_us: float | None) -> LinkCost:
-    """Return the cost for points of one size: the latency is given, but takes at most half of the time."""
-    least = min(each.time_us / each.steps for each in points)
-    latency = min(latency_us or 0.0, least / 2)
-    per_byte = median((each.time_us - latency * each.steps) / each.volume for each in points)
-    assumed = "" if latency_us is not None else "; one size only: latency assumed to be 0"
-    return LinkCost(latency, 1e6 / per_byte, source + assumed)
-
-
-def _least_absolute(points: Sequence[Point]) -> tuple[float, float]:
-    """Return microseconds per step and per byte, neither negative.
+def least_absolute(points: Sequence[Point]) -> tuple[float, float]:
+    """Return microseconds per step and per byte, neither negative; points that have neither are left out.
 
     A best fit passes through two of the points, or through one of them with the other figure 0.
     """
-    tried = []
+    tried = [(0.0, 0.0)]
     for number, each in enumerate(points):
-        tried.append((each.time_us / each.steps, 0.0))
+        if each.steps:
+            tried.append((each.time_us / each.steps, 0.0))
         if each.volume:
             tried.append((0.0, each.time_us / each.volume))
         for other in points[:number]:
@@ -157,20 +157,24 @@ def _merged(points: Sequence[Point]) -> list[Point]:
     ]
 
 
-def links_from(points: Mapping[tuple[str, str, str], Sequence[Point]], source: str) -> Links:
-    """Return the costs by axis and kind, and by reach; points are given by axes, reach and kind."""
+def links_from(
+    points: Mapping[tuple[str, str, str], Sequence[Point]], source: str, assumed: LinkCost
+) -> Links:
+    """Return the costs by axes and kind, and by reach; points are given by axes, reach and kind.
+
+    Kinds that were measured in one size borrow the latency of others, else take the assumed one.
+    """
     of_key: defaultdict[tuple[str, str], list[Point]] = defaultdict(list)
+    reach_by = {axes: reach for axes, reach, _ in points}
     for (axes, reach, kind), each in points.items():
         for where in {axes, reach} - {""}:
             of_key[where, kind] += each
             of_key[where, ANY] += each
     found: Links = {}
-    # The pools first: they lend their latency to kinds that were measured in one size.
     for where, kind in sorted(of_key, key=lambda key: (key[0] not in (WITHIN, BETWEEN), key[1] != ANY)):
-        lent = found.get((where, ANY)) or next(
-            (found[reach, ANY] for axes, reach, _ in points if axes == where and (reach, ANY) in found), None
-        )
-        cost = fitted(of_key[where, kind], source, lent.latency_us if lent else None)
+        pools = (found.get((place, ANY)) for place in (where, reach_by.get(where, "")))
+        lent = next((each.latency_us for each in pools if each is not None), assumed.latency_us)
+        cost = fitted(of_key[where, kind], source, assumed._replace(latency_us=lent))
         if cost is not None:
             found[where, kind] = cost
     return found
@@ -184,9 +188,9 @@ def cost_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str, size: floa
     members = 1
     for name, each in mesh:
         members *= each if name in axes else 1
-    copies = copies_on(today)
-    latency = link.latency_us * steps(kind, members, copies=copies)
-    moving = volume(kind, size, members, copies=copies) / link.busbw_bytes_per_s * 1e6
+    sharing = sharing_on(today, mesh)
+    latency = link.latency_us * steps(kind, members, sharing=sharing)
+    moving = volume(kind, size, members, sharing=sharing) / link.busbw_bytes_per_s * 1e6
     if today.platform == "tpu" and link.source.startswith("published"):
         if kind in ("all-to-all", "ragged-all-to-all"):
             moving /= 4
@@ -195,9 +199,9 @@ def cost_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str, size: floa
     return Cost(latency, moving, link)
 
 
-def copies_on(today: Today) -> bool:
-    """Return whether collectives are copies in the memory of one machine."""
-    return today.shared_cores is not None
+def sharing_on(today: Today, mesh: Axes) -> int:
+    """Return the number of devices of a mesh that share cores; 0 where each has its own."""
+    return 0 if today.shared_cores is None else prod(size for _, size in mesh)
 
 
 def link_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str) -> LinkCost | None:
@@ -214,18 +218,11 @@ def link_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str) -> LinkCos
                 return found
             named = f"{'all kinds' if of_kind == ANY else kind} {'over ' if place == where else ''}{place}"
             return found._replace(source=f"{found.source}: {named}")
-    of_host = 1
-    stride = 1
-    for name, size in reversed(mesh):
-        if name in axes:
-            of_host *= max(1, min(size, today.devices_per_host // stride))
-        stride *= size
     published = published_link(
         today.platform,
         today.device_kind,
         crosses_hosts=reach == BETWEEN,
-        devices_per_host=today.devices_per_host,
-        members_per_host=of_host,
+        share_of_host=_share_of_host(mesh, axes, today.devices_per_host),
     )
     if published is not None:
         return published
@@ -233,3 +230,13 @@ def link_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str) -> LinkCos
     return (
         None if other is None else other._replace(source=f"{other.source}: other links, {reach} unmeasured")
     )
+
+
+def _share_of_host(mesh: Axes, axes: Sequence[str], devices_per_host: int) -> float:
+    """Return the share of a host's devices that a group has: the groups share the network of the host."""
+    members, stride = 1, 1
+    for name, size in reversed(mesh):
+        if name in axes:
+            members *= max(1, min(size, devices_per_host // stride))
+        stride *= size
+    return min(1.0, members / max(1, devices_per_host))

@@ -7,11 +7,11 @@ from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.planning.asking import mesh_in_words, spec_in_words
-from jaxtop.model.planning.communication import OPTIMIZER, PARAMETERS
 from jaxtop.model.planning.gathers import gathered
 from jaxtop.model.planning.links import BETWEEN, reach_of
 from jaxtop.model.planning.memory import in_words
 from jaxtop.model.planning.plan import Axes, Candidate, Move, Rule
+from jaxtop.model.planning.roles import OPTIMIZER, PARAMETERS
 from jaxtop.model.planning.sharding import of_role
 from jaxtop.names import function_of
 

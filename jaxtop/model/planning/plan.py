@@ -165,6 +165,8 @@ class Today:
     # What a device can do in a second, as probed or as its maker publishes it.
     flops_per_s: float | None = None
     memory_bytes_per_s: float | None = None
+    # The operations that take as long as it takes memory to move a byte.
+    balance: float | None = None
     watts_per_device: float | None = None
     # By axis, or by axes joined with "+", or by reach, and by kind or "any"; see links.py.
     links: Mapping[tuple[str, str], LinkCost] | None = None

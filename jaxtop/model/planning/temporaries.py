@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.amounts import in_bytes
 from jaxtop.model.planning.buffers import rescaled
-from jaxtop.model.planning.communication import OPTIMIZER, PARAMETERS, batch_axes
+from jaxtop.model.planning.roles import OPTIMIZER, PARAMETERS, batch_axes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

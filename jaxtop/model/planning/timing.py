@@ -5,29 +5,17 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.planning.communication import (
-    OPTIMIZER,
-    PARAMETERS,
-    Moved,
-    batch_axes,
-    divisor,
-    traffic,
-)
-from jaxtop.model.planning.links import axis_key, copies_on, cost_of
+from jaxtop.model.planning.communication import Moved, traffic
+from jaxtop.model.planning.links import axis_key, cost_of
 from jaxtop.model.planning.plan import Basis, Interval, Placed
+from jaxtop.model.planning.work import work_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from jaxtop.model.planning.plan import Axes, Compiled, Today
 
-# Bytes that an update of the state moves, as a multiple of the state: it is read and written, and gradients
-# are read.
-STATE_TRIPS = 2.5
-# The operations for each byte of memory traffic that a device can do, where its rates are unknown.
-BALANCE = 10.0
 NO_INVENTORY = "no step time: no process has reported the collectives of the step's program"
-UNKNOWN_AXES = "unknown axes"
 
 
 class Timed(NamedTuple):
@@ -67,16 +55,17 @@ def time_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compil
     if step is None or step.compute_ms is None:
         why = next((each for each in today.unknown if "step" in each), "the step of the run is not measured")
         return Timed(None, found.by_axes, None, found.bases, (*texts, f"no step time: {why}"))
-    work, how = work_ratio(today, axes, placed, compiled)
-    compute = step.compute_ms * work
+    work = work_ratio(today, axes, placed, compiled)
     rest = step.other_ms or 0.0
+    computing = _compute_ms(today, step.step_ms, step.compute_ms, rest)
+    compute = computing * work.value
     low, high = _bounds(today, compute, found)
     bases = [
         *found.bases,
-        Basis("compute", f"{compute:.3g} ms", f"today's {step.compute_ms:.3g} ms × {work:.3g}: {how}"),
+        Basis("compute", f"{compute:.3g} ms", f"today's {computing:.3g} ms × {work.value:.3g}: {work.how}"),
         Basis("rest", f"{rest:.3g} ms", "gaps and waiting, as today"),
     ]
-    if (bound := _roofline_ms(today, work)) is not None:
+    if (bound := _roofline_ms(today, work.flops)) is not None:
         bases.append(Basis("roofline", f"≥ {bound:.3g} ms", "the program's operations at the device's rate"))
     interval = Interval(low + rest, high + rest)
     energy, source = _energy(today, axes, interval)
@@ -117,7 +106,7 @@ def _communication(today: Today, axes: Axes, moved: Sequence[Moved]) -> _Communi
     latency, texts, missing = 0.0, [], ""
     for each in moved:
         cost = cost_of(today, axes, each.axes, each.kind, each.bytes)
-        key = axis_key(each.axes) or UNKNOWN_AXES
+        key = axis_key(each.axes)
         if cost is None:
             missing = f"no step time: nothing says what {each.kind} over {key} costs; run `jaxtop probe`"
             continue
@@ -138,77 +127,34 @@ def _communication(today: Today, axes: Axes, moved: Sequence[Moved]) -> _Communi
     )
 
 
+def _compute_ms(today: Today, step: float, compute: float, rest: float) -> float:
+    """Return what computing takes today.
+
+    A collective of devices that share cores also lasts while others compute: only what it costs by the
+    formulas is not computing.
+    """
+    if today.shared_cores is None:
+        return compute
+    moved = [
+        Moved(each.kind, each.axes or (), float(each.bytes), each.times, each.op) for each in today.exchanges
+    ]
+    return max(step - rest - _communication(today, today.axes, moved).total_ms, 0.0)
+
+
 def _bounds(today: Today, compute: float, found: _Communication) -> tuple[float, float]:
     """Return the bounds of computing and communication together: in parallel, and one after the other.
 
     Copies by the cores that compute overlap with nothing; only the time to meet does, as others compute then.
     """
-    if copies_on(today):
+    if today.shared_cores is not None:
         return compute + found.total_ms - found.latency_ms, compute + found.total_ms
     return max(compute, found.total_ms), compute + found.total_ms
 
 
-def work_ratio(
-    today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compiled | None = None
-) -> tuple[float, str]:
-    """Return what computing takes of its time today, and how that was found.
-
-    Matrices are multiplied with the rows of the batch: axes of the batch divide the rows, other axes the
-    matrices. The update of the state moves the state that a device holds.
-    """
-    old, new = dict(today.axes), dict(axes)
-    devices = prod(new.values()) / max(1, prod(old.values())) if today.shared_cores is not None else 1.0
-    program = today.program
-    exact = compiled is not None and not compiled.why_not and compiled.flops and program and program.flops
-    if exact and compiled is not None and program is not None:
-        multiplied = (compiled.flops or 0) / (program.flops or 1)
-        how = "operations as compiled"
-    else:
-        batch = batch_axes(today, placed)
-        before = [Placed(each.tensor, each.tensor.parts, each.tensor.bytes_per_device) for each in placed]
-        multiplied = _matrix_work(batch, new, placed) / _matrix_work(batch, old, before)
-        how = "operations divided by the axes of the batch and of the matrices"
-    update = _update_share(today)
-    state = [each for each in placed if each.tensor.role in (PARAMETERS, OPTIMIZER)]
-    held = sum(each.tensor.bytes_per_device * each.tensor.count for each in state)
-    updated = sum(each.bytes_per_device * each.tensor.count for each in state) / held if held else multiplied
-    ratio = ((1 - update) * multiplied + update * updated) * devices
-    shared = ", for all devices, as they share the cores" if devices != 1 or today.shared_cores else ""
-    return ratio, f"{how}{f'; {update:.0%} of it updates the state' if update else ''}{shared}"
-
-
-def _matrix_work(batch: frozenset[str], sizes: Mapping[str, int], placed: Sequence[Placed]) -> float:
-    """Return the operations of a device, up to a factor: rows times the elements of the matrices it holds."""
-    matrices = [each for each in placed if each.tensor.role == PARAMETERS and len(each.tensor.shape) > 1]
-    rows = 1 / prod(sizes.get(axis, 1) for axis in batch)
-    if not matrices:
-        used = {axis for each in placed for parts in each.parts or () for axis in parts}
-        return rows / prod(size for name, size in sizes.items() if name in used - batch)
-    return rows * sum(
-        prod(each.tensor.shape) * each.tensor.count / divisor(each.parts, sizes, batch) for each in matrices
-    )
-
-
-def _update_share(today: Today) -> float:
-    """Return the share of computing that the update of the state takes, by operations and bytes."""
-    flops = today.program.flops if today.program else None
-    if not flops or not any(each.role == OPTIMIZER for each in today.tensors):
-        return 0.0
-    state = sum(
-        each.bytes_per_device * each.count for each in today.tensors if each.role in (PARAMETERS, OPTIMIZER)
-    )
-    balance = BALANCE
-    if today.flops_per_s and today.memory_bytes_per_s:
-        balance = today.flops_per_s / today.memory_bytes_per_s
-    updating, multiplying = STATE_TRIPS * state * balance, flops * today.launches_per_step
-    return updating / (updating + multiplying)
-
-
-def _roofline_ms(today: Today, work: float) -> float | None:
-    flops = today.program.flops if today.program else None
+def _roofline_ms(today: Today, flops: float) -> float | None:
     if not flops or not today.flops_per_s or today.shared_cores is not None:
         return None
-    return flops * today.launches_per_step * work / today.flops_per_s * 1000
+    return flops / today.flops_per_s * 1000
 
 
 def _energy(today: Today, axes: Axes, step: Interval) -> tuple[float, str]:

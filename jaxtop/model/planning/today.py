@@ -68,6 +68,7 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
         limit_bytes=_limit(members, mesh),
         flops_per_s=timed.flops_per_s,
         memory_bytes_per_s=timed.memory_bytes_per_s,
+        balance=timed.balance,
         watts_per_device=timed.watts_per_device,
         links=timed.links,
         shared_cores=timed.shared_cores,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from math import prod
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +13,19 @@ from jaxtop.model.host import figure, run_of
 from jaxtop.model.hosts import host_views
 from jaxtop.model.parts import mean_of, parts
 from jaxtop.model.peaks import peak_of
-from jaxtop.model.planning.links import BETWEEN, WITHIN, Links, Point, axis_key, links_from, point, reach_of
+from jaxtop.model.planning.links import (
+    ANY,
+    BETWEEN,
+    WITHIN,
+    Links,
+    Point,
+    axis_key,
+    links_from,
+    point,
+    reach_of,
+)
 from jaxtop.model.planning.plan import Exchange, LinkCost, StepTime
+from jaxtop.model.planning.published import assumed_link
 from jaxtop.model.steps import step_in
 
 if TYPE_CHECKING:
@@ -24,6 +36,7 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import HostView
     from jaxtop.model.meshes import MeshView
+    from jaxtop.model.planning.plan import Axes
     from jaxtop.model.state import ClusterState
     from jaxtop.wire.probing import Probe
 
@@ -40,6 +53,7 @@ class TodayTime(NamedTuple):
     links: Mapping[tuple[str, str], LinkCost] | None
     flops_per_s: float | None
     memory_bytes_per_s: float | None
+    balance: float | None
     watts_per_device: float | None
     shared_cores: int | None
     unknown: tuple[str, ...]
@@ -64,12 +78,22 @@ def today_time(
         cluster, now, views, exchanges, launches_per_step=launches_per_step, shared_cores=shared_cores
     )
     flops, touched = _rates(views, probe)
+    balance = flops / touched if flops and touched else None
+    sharing = len(mesh.device_ids) if shared_cores is not None else 0
+    platform = next((view.host.hello.platform for view in views if view.host.hello), None) or ""
     links = links_of(
-        exchanges, mesh.axes, devices_per_host(views, mesh), probe, copies=shared_cores is not None
+        exchanges,
+        mesh.axes,
+        devices_per_host(views, mesh),
+        probe,
+        sharing=sharing,
+        assumed=assumed_link(platform, shared_cores),
     )
     if any(each.transfer_us is None for each in exchanges):
         unknown.append("some collectives of the program were not timed in a window yet")
-    return TodayTime(step, exchanges, links, flops, touched, _watts(views), shared_cores, tuple(unknown))
+    return TodayTime(
+        step, exchanges, links, flops, touched, balance, _watts(views), shared_cores, tuple(unknown)
+    )
 
 
 def _holds(view: HostView, mesh: MeshView) -> bool:
@@ -165,38 +189,43 @@ def _step_ms(cluster: ClusterState, host: Host) -> float | None:
 
 def links_of(
     exchanges: Iterable[Exchange],
-    mesh: tuple[tuple[str, int], ...],
+    mesh: Axes,
     per_host: int,
     probe: Probe | None = None,
     *,
-    copies: bool = False,
+    sharing: int = 0,
+    assumed: LinkCost,
 ) -> Links | None:
-    """Return what links cost: as collectives of this run show it, else as a probe measured it."""
+    """Return what links cost: as collectives of this run show it, else as a probe measured it.
+
+    Devices that share cores have the same costs along all axes.
+    """
     sizes = dict(mesh)
     points: defaultdict[tuple[str, str, str], list[Point]] = defaultdict(list)
     for each in exchanges:
         if not each.axes or not each.transfer_us:
             continue
-        members = 1
-        for name in each.axes:
-            members *= sizes.get(name, 1)
-        place = axis_key(each.axes), reach_of(mesh, each.axes, per_host), each.kind
-        points[place].append(
-            point(each.kind, each.bytes, members, each.transfer_us, copies=copies, weight=each.times)
+        members = prod(sizes.get(name, 1) for name in each.axes)
+        where = "" if sharing else axis_key(each.axes)
+        points[where, reach_of(mesh, each.axes, per_host), each.kind].append(
+            point(each.kind, each.bytes, members, each.transfer_us, sharing=sharing, weight=each.times)
         )
-    found = links_from(points, WINDOWS)
-    probed = links_from(_probed(probe, copies=copies), PROBE) if probe is not None else {}
+    found = links_from(points, WINDOWS, assumed)
+    probed = links_from(_probed(probe, shares=sharing > 0), PROBE, assumed) if probe is not None else {}
+    if sharing and not (found or probed):
+        return {(WITHIN, ANY): assumed, (BETWEEN, ANY): assumed}
     return {**probed, **found} or None
 
 
-def _probed(probe: Probe, *, copies: bool) -> Mapping[tuple[str, str, str], Sequence[Point]]:
-    """Return the points of a probe by reach only: only the names of its axes may be those of the run."""
+def _probed(probe: Probe, *, shares: bool) -> Mapping[tuple[str, str, str], Sequence[Point]]:
+    """Return the points of a probe by reach only: its axes may share no more than names with the run's."""
     process = {device.id: device.process for device in probe.devices}
+    sharing = len(probe.devices) if shares else 0
     found: defaultdict[tuple[str, str, str], list[Point]] = defaultdict(list)
     for each in probe.collectives:
         crosses = any(len({process.get(member) for member in group.device_ids}) > 1 for group in each.groups)
         place = "", BETWEEN if crosses else WITHIN, each.kind
-        found[place].append(point(each.kind, each.bytes, each.group_size, each.time_s * 1e6, copies=copies))
+        found[place].append(point(each.kind, each.bytes, each.group_size, each.time_s * 1e6, sharing=sharing))
     return found
 
 

@@ -1,0 +1,144 @@
+"""What computing takes on another mesh, relative to today: operations, and bytes that memory moves.
+
+A device multiplies the rows of its batch with the matrices that it holds. It reads and writes these matrices
+however few rows there are, and it updates the state that it holds: the batch does not divide these bytes.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.planning.roles import (
+    OPTIMIZER,
+    batch_axes,
+    divisor,
+    expert_axes,
+    layers_of,
+    parameters,
+    rows_of,
+    trains,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jaxtop.model.planning.plan import Axes, Compiled, Parts, Placed, Tensor, Today
+    from jaxtop.model.planning.roles import Layers
+
+# A step touches a matrix, and the rows on both its sides, for the result, the gradient of the rows and that
+# of the matrix. An update reads gradients, and reads and writes the state, of which parameters are a part.
+MATRIX_TRIPS, STATE_TRIPS = 3.0, 2.5
+# Operations that take as long as moving a byte, where nothing says it: of processors, and of accelerators.
+CPU_BALANCE, BALANCE = 10.0, 200.0
+
+
+class Ratio(NamedTuple):
+    """What computing takes relative to today, a device's operations in a step, and how both were found."""
+
+    value: float
+    flops: float
+    how: str
+
+
+class _Shards(NamedTuple):
+    """What a device works on: elements of its matrices, with their rows; bytes that it moves at least.
+
+    `activation_bytes` is None where the rows of a batch are unknown.
+    """
+
+    multiplied: float
+    matrix_bytes: float
+    state_bytes: float
+    activation_bytes: float | None
+
+
+def work_ratio(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compiled | None = None) -> Ratio:
+    """Return how much longer computing takes on a mesh than today.
+
+    On devices that share cores, the work of all of them counts.
+    """
+    old = _shards(today, dict(today.axes), placed, is_today=True)
+    new = _shards(today, dict(axes), placed, is_today=False)
+    program, launches = today.program, today.launches_per_step
+    flops_old = ((program.flops if program else None) or 0) * launches
+    flops = flops_old * new.multiplied / old.multiplied
+    how = "operations and bytes of memory by the shards of a device"
+    if compiled is not None and not compiled.why_not and compiled.flops and flops_old:
+        flops = compiled.flops * launches
+        how = "operations as compiled, bytes of memory by the shards of a device"
+    touched = ((program.accessed_bytes if program else None) or 0) * launches
+    bytes_old, bytes_new = _moved(old, new, touched)
+    balance = today.balance or (CPU_BALANCE if today.platform == "cpu" else BALANCE)
+    before = flops_old + balance * bytes_old
+    ratio = (flops + balance * bytes_new) / before if before else new.multiplied / old.multiplied
+    if today.shared_cores is None:
+        return Ratio(ratio, flops, how)
+    ratio *= prod(size for _, size in axes) / max(1, prod(size for _, size in today.axes))
+    return Ratio(ratio, flops, f"{how}, for all devices together, as they share {today.shared_cores} cores")
+
+
+def _moved(old: _Shards, new: _Shards, touched: float) -> tuple[float, float]:
+    """Return the bytes that memory moves, today and on the candidate.
+
+    `touched` is what today's program moves. What it moves more than the formulas say, it moves more of
+    matrices and activations alike; without known rows, it is all of activations.
+    """
+    old_matrices, new_matrices = MATRIX_TRIPS * old.matrix_bytes, MATRIX_TRIPS * new.matrix_bytes
+    old_state, new_state = STATE_TRIPS * old.state_bytes, STATE_TRIPS * new.state_bytes
+    if old.activation_bytes is None or new.activation_bytes is None:
+        rest = max(0.0, touched - old_matrices - old_state)
+        rows = (
+            new.multiplied * old.matrix_bytes / (old.multiplied * new.matrix_bytes)
+            if new.matrix_bytes
+            else 1.0
+        )
+        return old_matrices + old_state + rest, new_matrices + new_state + rest * rows
+    expected = old_matrices + MATRIX_TRIPS * old.activation_bytes
+    scale = max(0.0, touched - old_state) / expected if touched and expected else 1.0
+    return (
+        old_state + scale * expected,
+        new_state + scale * (new_matrices + MATRIX_TRIPS * new.activation_bytes),
+    )
+
+
+def _shards(today: Today, sizes: Mapping[str, int], placed: Sequence[Placed], *, is_today: bool) -> _Shards:
+    of_batch = batch_axes(today, placed)
+    gathered = of_batch - expert_axes(today, of_batch)
+    rows = rows_of(today, sizes, of_batch)
+    listed = parameters(placed)
+    layers = layers_of([each.tensor for each in listed])
+    multiplied = matrices = activations = 0.0
+    for each in listed:
+        tensor, parts = each.tensor, each.tensor.parts if is_today else each.parts
+        if len(tensor.shape) < 2:
+            continue
+        elements = prod(tensor.shape) * tensor.count
+        multiplied += elements / divisor(parts, sizes, of_batch)
+        matrices += tensor.bytes_global * tensor.count / divisor(parts, sizes, gathered)
+        width = tensor.bytes_global / max(1, prod(tensor.shape))
+        activations += (rows or 0.0) * width * tensor.count * _sides(tensor, parts, sizes, of_batch, layers)
+    state = [*listed, *(each for each in placed if each.tensor.role == OPTIMIZER)] if trains(today) else []
+    return _Shards(
+        (multiplied or 1.0) / prod(sizes.get(axis, 1) for axis in of_batch),
+        matrices,
+        sum((each.tensor if is_today else each).bytes_per_device * each.tensor.count for each in state),
+        None if rows is None else activations,
+    )
+
+
+def _sides(
+    tensor: Tensor, parts: Parts | None, sizes: Mapping[str, int], of_batch: frozenset[str], layers: Layers
+) -> float:
+    """Return the values that a row has on both sides of a matrix on one device, in all its layers.
+
+    The larger of the first and the last dimension is one side, the others together are the other.
+    """
+    number = layers.of(tensor) or 1
+    first = 1 if number > 1 else 0
+    local = list(tensor.shape)
+    for i, of_dimension in enumerate(parts or ()):
+        local[i] = max(1, local[i] // divisor((of_dimension,), sizes, of_batch))
+    alone = first if tensor.shape[first] >= tensor.shape[-1] else len(tensor.shape) - 1
+    others = prod(local[i] for i in range(first, len(local)) if i != alone)
+    return number * float(local[alone] + others)
