@@ -6,20 +6,25 @@ import json
 
 import pytest
 
-from tests.builders import NOW, agent_id, frame, pulse, training, well
+from jaxtop import wire
+from tests.builders import NOW, agent_id, frame, training, well
 from tests.support import jaxtop_here
 from tests.test_check import recorded
 from tests.test_cli import is_one_line
 
 MIB = 1 << 20
+STEP = wire.Program(
+    "jit_train_step", "f1", 8, 4, 1 << 30, argument_bytes=4 * MIB, output_bytes=4 * MIB, alias_bytes=4 * MIB,
+    temp_bytes=MIB,
+)  # fmt: skip
+PROGRAMS = wire.Programs(int(NOW * 1000), (STEP,))
 
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory):
     """A recording of a training run on data=2, model=4."""
     path = tmp_path_factory.mktemp("plan") / "train.mcap"
-    later = [frame(agent_id(i), pulse(i, NOW + 5, launches=60), NOW + 5, 9) for i in range(2)]
-    return recorded(path, [*training(), *later])
+    return recorded(path, [*training(), *(frame(agent_id(i), PROGRAMS, NOW + 5, 9) for i in range(2))])
 
 
 def test_a_recording_is_planned_as_json(recording):
@@ -49,7 +54,7 @@ def test_a_mesh_may_have_an_axis_that_todays_lacks(recording):
 def test_a_time_and_a_folder_are_planned_alike(recording):
     at_end = jaxtop_here("plan", str(recording), "--json", "--mesh", "data=8").stdout
     assert jaxtop_here("plan", str(recording.parent), "--json", "--mesh", "data=8").stdout == at_end
-    early = jaxtop_here("plan", str(recording), "--at", "+40s", "--mesh", "data=8")
+    early = jaxtop_here("plan", str(recording), "--at", "+1s", "--mesh", "data=8")
     assert early.returncode == 2 and is_one_line(early.stderr)
 
 
@@ -108,6 +113,12 @@ def test_wrong_input_is_one_clear_line(recording, words, said):
 def test_a_run_that_is_not_there_is_one_clear_line(words, said):
     done = jaxtop_here("plan", *words)
     assert done.returncode == 2 and is_one_line(done.stderr) and said in done.stderr
+
+
+def test_a_run_that_has_not_compiled_a_step_is_one_clear_line(tmp_path):
+    done = jaxtop_here("plan", str(recorded(tmp_path / "early.mcap", training())))
+    assert done.returncode == 2 and is_one_line(done.stderr)
+    assert "train has not compiled a step yet" in done.stderr
 
 
 def test_a_run_without_named_arrays_on_a_mesh_is_one_clear_line(tmp_path):

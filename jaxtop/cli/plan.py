@@ -153,6 +153,9 @@ def _print(today: Today, asked: Asked, at: float, arguments: argparse.Namespace)
     from jaxtop.export import plan_text as as_text
     from jaxtop.model.planning.planner import plan
 
+    if today.program is None and today.step is None:
+        name = today.name or today.run
+        raise CannotPlan(f"{name} has not compiled a step yet: plan it once it has run one")
     found = plan(today, asked)
     if arguments.compile is not None:
         program, limit_s = arguments.compile, arguments.compile_limit

@@ -216,8 +216,9 @@ def _program(members: Iterable[Host], devices: int) -> _Step:
         names = _of_step(host)
         measured = rates(host)
         for program in host.programs.programs:
-            if program.name not in names:
-                continue
+            is_on_mesh = program.devices in (None, devices)
+            if program.name not in names or not (is_on_mesh or host.pulse.rhythm):
+                continue  # before the first steps, only operations on single devices may have been launched
             launched = host.launched.get(program.name)
             times = None if launched is None else launched.times.get(program.fingerprint)
             seconds = (
@@ -226,7 +227,7 @@ def _program(members: Iterable[Host], devices: int) -> _Step:
             rate = measured.of(program.name, program.fingerprint)
             busy = seconds * (rate if rate is not None else 0.0)
             needs = (program.argument_bytes or 0) + (program.temp_bytes or 0)
-            rank = program.devices in (None, devices), busy, needs
+            rank = is_on_mesh, busy, needs
             if best is None or rank > best[0]:
                 best = rank, program, host
     if best is None:
