@@ -15,7 +15,7 @@ from jaxtop.model.planning import compilations
 from jaxtop.model.planning.plan import Candidate, Exchange, Placed, Tensor, Today
 from jaxtop.wire.compiling import Array, Asked, Ended, Wanted
 from jaxtop_agent.compiling.matching import Side, match
-from tests.support import PYTHON, environment, run
+from tests.support import PYTHON, environment, jaxtop_here, run
 
 MESH = (("data", 4), ("model", 2))
 
@@ -157,19 +157,27 @@ def dump(folder, name, number=0, size=16, at=1000):
     return file
 
 
-def fails(given, path):
+def fails(given, folder):
     with pytest.raises(UserError) as raised:
-        plan_compile.compile_all(given, [candidate()], str(path), 60)
-    assert "\n" not in str(raised.value)
+        plan_compile.compile_all(given, [candidate()], folder, 60)
     return str(raised.value)
 
 
 def test_what_is_no_program_of_the_run_is_one_line(tmp_path):
-    assert f"no file or folder {tmp_path}/a;" in fails(today(), tmp_path / "a")
     assert "has no program at all; start the run with JAX_DUMP_IR_TO" in fails(today(), tmp_path)
     dump(tmp_path, "jit_init")
     assert f"no program jit_step in {tmp_path}, it has jit_init;" in fails(today(), tmp_path)
     assert "name its file, not the folder" in fails(today(name=None), tmp_path)
+
+
+def test_what_cannot_be_compiled_at_all_is_said_before_a_run_is_looked_for(monkeypatch, tmp_path):
+    done = jaxtop_here("plan", "--compile", tmp_path / "a")
+    assert (done.returncode, done.stdout) == (2, "")
+    hint = "start the run with JAX_DUMP_IR_TO=FOLDER"
+    assert done.stderr == f"jaxtop: --compile: no file or folder {tmp_path}/a; {hint}\n"
+    monkeypatch.setattr(plan_compile, "find_spec", lambda _: None)
+    done = jaxtop_here("plan", "--compile", tmp_path)
+    assert done.stderr == "jaxtop: --compile needs JAX: pip install 'jaxtop[jax]'\n"
 
 
 @pytest.mark.jax
@@ -179,12 +187,12 @@ def test_of_several_texts_the_one_of_the_running_program_is_compiled(tmp_path, c
     dump(tmp_path, "jit_step", 7, size=64, at=3000)
     file = dump(tmp_path, "jit_step", 9, at=2000)
     dump(tmp_path, "jit_step", 8, size=32, at=2000)
-    candidates = [candidate(axes=axes) for axes in (MESH, (("data", 2), ("model", 1)), (("data", 2048),))]
-    found = plan_compile.compile_all(today(argument_bytes=4 * 8 * 4), candidates, str(tmp_path), 60)
+    candidates = [candidate(axes=axes) for axes in (MESH, (("data", 2), ("model", 1)), (("data", 4096),))]
+    found = plan_compile.compile_all(today(argument_bytes=4 * 8 * 4), candidates, tmp_path, 60)
     first, second, third = (found[each.axes, each.rules] for each in candidates)
     assert (first.argument_bytes, second.argument_bytes) == (4 * 8 * 4, 8 * 8 * 4)
     assert [(each.kind, each.axes, each.bytes) for each in first.exchanges] == [("all-reduce", ("data",), 4)]
-    assert third.why_not == "it has more than 1024 devices"
+    assert third.why_not == "it has more than 2048 devices"
     assert not (first.note or first.why_not or second.why_not)
     assert capfd.readouterr().err == f"jaxtop: compiling {file}\n"
 
@@ -233,8 +241,3 @@ def test_a_compiler_that_crashes_or_needs_too_much_memory_says_so(compile_with, 
     monkeypatch.setattr(plan_compiler, "MEMORY_SHARE", 0)
     (found,) = compile_with(BEGAN, count=1, limit_s=60)
     assert found.why_not == "the compiler needed more than 0 B, half of the free memory"
-
-
-def test_without_jax_there_is_one_line(monkeypatch, tmp_path):
-    monkeypatch.setattr(plan_compile, "find_spec", lambda _: None)
-    assert fails(today(), tmp_path) == "--compile needs JAX: pip install 'jaxtop[jax]'"

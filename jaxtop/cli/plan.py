@@ -158,8 +158,8 @@ def _print(today: Today, asked: Asked, at: float, arguments: argparse.Namespace)
         raise CannotPlan(f"{name} has not compiled a step yet: plan it once it has run one")
     found = plan(today, asked)
     if arguments.compile is not None:
-        program, limit_s = arguments.compile, arguments.compile_limit
-        found = plan(today, asked, plan_compile.compile_all(today, found.candidates, program, limit_s))
+        text, limit_s = arguments.compile, arguments.compile_limit
+        found = plan(today, asked, plan_compile.compile_all(today, found.candidates, text, limit_s))
     if arguments.format == JSON:
         text = as_json.to_json(found, at, with_arrays=arguments.explain)
     else:

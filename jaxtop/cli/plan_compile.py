@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     compiling = parser.add_argument_group("exact figures by compiling")
     compiling.add_argument(
         "--compile",
+        type=_existing,
         metavar="PROGRAM",
         help="compile the step for each candidate: its lowered text, or the folder of JAX_DUMP_IR_TO",
     )
@@ -41,13 +42,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def compile_all(
-    today: Today, candidates: Sequence[Candidate], program: str, limit_s: float
-) -> dict[Key, Compiled]:
-    """Return what compiling the step's program gave for each candidate."""
+def _existing(text: str) -> Path:
+    """Return the file or folder of the program's text; errors come before a run is measured."""
     if find_spec("jax") is None:
         raise UserError("--compile needs JAX: pip install 'jaxtop[jax]'")
-    files = _files(Path(program).expanduser(), today)
+    path = Path(text).expanduser()
+    if not path.exists():
+        raise UserError(f"--compile: no file or folder {path}; {HOW}")
+    return path
+
+
+def compile_all(
+    today: Today, candidates: Sequence[Candidate], text: Path, limit_s: float
+) -> dict[Key, Compiled]:
+    """Return what compiling the step's program gave for each candidate."""
+    files = _files(text, today)
     from jaxtop.cli.plan_compiler import Compiler  # imported late: errors above must be fast
     from jaxtop.model.planning import compilations
     from jaxtop.wire.compiling import Asked
@@ -64,8 +73,6 @@ def compile_all(
 
 def _files(path: Path, today: Today) -> tuple[str, ...]:
     """Return the file, or those of a folder that have the step's program, the newest first."""
-    if not path.exists():
-        raise UserError(f"--compile: no file or folder {path}; {HOW}")
     found = [path] if path.is_file() else _dumped(path, today)
     for each in found:
         if each.stat().st_size > LARGEST_FILE:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 STARTING = 60.0
 # The part of the machine's free memory that the compiler may take.
 MEMORY_SHARE = 0.5
-MOST_DEVICES = 1024
+# JAX takes CPU devices beyond this for those of another process.
+MOST_DEVICES = 2048
 PROCESS = ("-m", "jaxtop_agent.compiling")
 # After so many candidates in a row that ended their process, the rest are not tried.
 MOST_KILLED = 2
