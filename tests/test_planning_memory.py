@@ -248,6 +248,25 @@ def now() -> Today:
 
 
 class TestPlans:
+    def test_arrays_of_pmap_cannot_be_planned(self):
+        mapped = wire.Sharding("named", "P('batch',)", 0, (), "device", (("batch",),))
+        mesh = wire.Mesh((("batch", 8),), wire.pack_ids(tuple(range(8))))
+        cluster = Cluster()
+        whole = wire.Sharding("named", "P()", 0, (), "device", ())
+        for shape, sharding, why in (((8, 64), 0, "jax.pmap"), ((16, 64), 0, None), ((8, 64), 1, None)):
+            size = 4 * math.prod(shape)
+            group = wire.ArrayGroup(shape, "float32", sharding, size, size, "params", "train")
+            census = wire.Arrays(int(builders.NOW * 1000), 1, 1, (mesh,), (mapped, whole), (group,), (1,))
+            frames = [each for each in builders.well() if each.kind != "arrays"]
+            frames += [builders.frame(builders.agent_id(i), census) for i in range(2)]
+            for frame in frames:
+                cluster.feed(frame)
+            if why:
+                with pytest.raises(CannotPlan, match=why):
+                    today(cluster, builders.NOW)
+            else:
+                assert today(cluster, builders.NOW).axes == (("batch", 8),)
+
     def test_the_state_of_today_is_what_the_arrays_hold(self, now):
         expected = sum(
             math.prod(shape) * builders.WIDTHS[dtype] // (8, 1, 2)[sharding]

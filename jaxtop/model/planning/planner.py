@@ -140,7 +140,8 @@ def _changes(today: Today, axes: Axes, placed: Sequence[Placed]) -> Iterator[str
         freed = sum(
             (each.tensor.bytes_per_device - each.bytes_per_device) * each.tensor.count for each in moved
         )
-        what = f"{in_bytes(abs(freed))} {'less' if freed > 0 else 'more'} on a device"
+        less = "less" if freed > 0 else "more"
+        what = f"{in_bytes(abs(freed))} {less} on a device" if freed else "as many bytes on a device"
         yield f"{_several(moved)} divided otherwise: {what}"
     notes: dict[str, list[Placed]] = {}
     for each in placed:

@@ -47,6 +47,11 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
     members = [view.host for view in found.hosts if _has_devices(view.host, mesh)]
     platform, kind = _device(members)
     tensors = tuple(_tensor(view, mesh, is_cpu=platform == "cpu") for view in views)
+    if _is_mapped(tensors, mesh):
+        raise CannotPlan(
+            f"each array of {_name(found)} has a row for each device, as jax.pmap makes them: on another "
+            "mesh they would be other arrays; plan a run that uses jax.jit over a mesh"
+        )
     step = _program(members, len(mesh.device_ids))
     timed = today_time(cluster, now, mesh, step.program, launches_per_step=step.launches, probe=probe)
     unknown = [*timed.unknown]
@@ -173,6 +178,14 @@ def _parts_on(mesh: MeshView, view: ArrayView) -> Parts | None:
         taken.update(axes)
         found.append(axes)
     return tuple(found)
+
+
+def _is_mapped(tensors: Iterable[Tensor], mesh: MeshView) -> bool:
+    """Return whether all arrays on the mesh have one row for each of its devices."""
+    axes = [(name, size) for name, size in mesh.axes if size > 1]
+    on_mesh = [each for each in tensors if each.name is not None and each.parts is not None and each.shape]
+    rows = [(each.shape[0], (each.parts or ((),))[0]) for each in on_mesh]
+    return len(axes) == 1 and bool(rows) and all(row == (axes[0][1], (axes[0][0],)) for row in rows)
 
 
 def _dividing(mesh: MeshView, spans: dict[int, Span]) -> tuple[str, ...] | None:
