@@ -32,7 +32,7 @@ STATE = (
 GRADIENTS = Exchange("all-reduce.1", "all-reduce", "(f32[512,1024], f32[1024,512])", 4 << 20, ("data",), 1)
 # 10 µs for each step of a ring, 1 GB/s on the bus.
 LINKS: Links = {
-    ("data", "all-reduce"): LinkCost(10.0, 1e9, "measured"),
+    ("data", "all-reduce"): LinkCost(10.0, 1e9, "measured", is_measured=True),
     (WITHIN, ANY): LinkCost(10, 1e9, "measured"),
 }
 
@@ -149,7 +149,7 @@ class TestFits:
 
     def test_latency_and_bandwidth_are_found(self):
         found = fitted(self.points(5.0, 2e9), "measured", ASSUMED)
-        assert found == LinkCost(pytest.approx(5.0), pytest.approx(2e9), "measured")
+        assert found == LinkCost(pytest.approx(5.0), pytest.approx(2e9), "measured", is_measured=True)
 
     def test_one_outlier_changes_nothing(self):
         points = self.points(5.0, 2e9, [1 << n for n in range(10, 21)])

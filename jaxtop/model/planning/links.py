@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.kinds import bus_factor
 from jaxtop.model.planning.plan import LinkCost
-from jaxtop.model.planning.published import published_link
+from jaxtop.model.planning.published import BOOK, published_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -108,7 +108,7 @@ def fitted(points: Sequence[Point], source: str, assumed: LinkCost) -> LinkCost 
     if max(each.volume for each in large) >= LEAST_RANGE * min(each.volume for each in usable):
         latency, per_byte = least_absolute(usable)
         if per_byte > 0:
-            return LinkCost(latency, 1e6 / per_byte, source)
+            return LinkCost(latency, 1e6 / per_byte, source, is_measured=True)
     latency = min(assumed.latency_us, *(each.time_us / each.steps / 2 for each in large))
     per_byte = median((each.time_us - latency * each.steps) / each.volume for each in large)
     return LinkCost(latency, max(1e6 / per_byte, assumed.busbw_bytes_per_s), source + ONE_SIZE)
@@ -191,7 +191,7 @@ def cost_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str, size: floa
     sharing = sharing_on(today, mesh)
     latency = link.latency_us * steps(kind, members, sharing=sharing)
     moving = volume(kind, size, members, sharing=sharing) / link.busbw_bytes_per_s * 1e6
-    if today.platform == "tpu" and link.source.startswith("published"):
+    if today.platform == "tpu" and link.source == BOOK:
         if kind in ("all-to-all", "ragged-all-to-all"):
             moving /= 4
         # A ring hides the latency of its hops behind the bytes, where there are enough.
@@ -214,10 +214,10 @@ def link_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str) -> LinkCos
     for place, of_kind in [*((where, each) for each in (kind, ANY) if same), (reach, kind), (reach, ANY)]:
         if (place, of_kind) in links:
             found = links[place, of_kind]
-            if place == where and of_kind == kind:
+            if of_kind == kind and (place == where or today.shared_cores is not None):
                 return found
             named = f"{'all kinds' if of_kind == ANY else kind} {'over ' if place == where else ''}{place}"
-            return found._replace(source=f"{found.source}: {named}")
+            return found._replace(source=f"{found.source}: {named}", is_measured=False)
     published = published_link(
         today.platform,
         today.device_kind,
@@ -227,9 +227,10 @@ def link_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str) -> LinkCos
     if published is not None:
         return published
     other = links.get((WITHIN if reach == BETWEEN else BETWEEN, ANY))
-    return (
-        None if other is None else other._replace(source=f"{other.source}: other links, {reach} unmeasured")
-    )
+    if other is None:
+        return None
+    source = f"{other.source}: other links, as nothing was measured {reach}"
+    return other._replace(source=source, is_measured=False)
 
 
 def _share_of_host(mesh: Axes, axes: Sequence[str], devices_per_host: int) -> float:

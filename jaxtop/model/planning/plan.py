@@ -118,12 +118,14 @@ class Exchange:
 class LinkCost(NamedTuple):
     """What a collective costs over an axis: `latency_us` per step of a ring, and bus bandwidth.
 
-    `source` says where it comes from: windows of this run, a probe, or a published figure.
+    `source` says where it comes from: windows of this run, a probe, or a published figure. `is_measured` is
+    False where it was not measured for this axis and kind, or in one size only.
     """
 
     latency_us: float
     busbw_bytes_per_s: float
     source: str
+    is_measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.amounts import in_bytes
 from jaxtop.model.planning.communication import Moved, traffic
 from jaxtop.model.planning.links import axis_key, cost_of
 from jaxtop.model.planning.plan import Basis, Interval, Placed
@@ -13,9 +15,13 @@ from jaxtop.model.planning.work import work_ratio
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.model.planning.plan import Axes, Compiled, Today
+    from jaxtop.model.planning.plan import Axes, Compiled, LinkCost, Today
 
 NO_INVENTORY = "no step time: no process has reported the collectives of the step's program"
+
+
+# The share by which communication that rests on assumptions may be shorter or longer.
+UNSURE = 0.5
 
 
 class Timed(NamedTuple):
@@ -29,10 +35,14 @@ class Timed(NamedTuple):
 
 
 class _Communication(NamedTuple):
-    """Milliseconds of a step by axes; `latency_ms` is the part of their sum that does not depend on sizes."""
+    """Milliseconds of a step by axes.
+
+    Of their sum, `latency_ms` does not depend on sizes, and `unsure_ms` rests on assumptions.
+    """
 
     by_axes: dict[str, float]
     latency_ms: float
+    unsure_ms: float
     bases: tuple[Basis, ...]
     assumptions: tuple[str, ...]
     missing: str = ""
@@ -42,9 +52,16 @@ class _Communication(NamedTuple):
         return sum(self.by_axes.values())
 
 
+class _Alike:
+    """The collectives of one kind over the same axes, at the same cost of the link."""
+
+    def __init__(self) -> None:
+        self.ms = self.bytes = self.times = 0.0
+
+
 def time_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compiled | None = None) -> Timed:
     """Return the predicted time of a step on a mesh, and what it rests on."""
-    if not today.has_inventory and (compiled is None or compiled.why_not):
+    if not today.has_inventory and len(today.device_ids) > 1 and (compiled is None or compiled.why_not):
         return Timed(None, {}, None, (), (NO_INVENTORY,))
     moved, assumptions = _moved(today, axes, placed, compiled)
     found = _communication(today, axes, moved)
@@ -59,7 +76,7 @@ def time_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compil
     rest = step.other_ms or 0.0
     computing = _compute_ms(today, step.step_ms, step.compute_ms, rest)
     compute = computing * work.value
-    low, high = _bounds(today, compute, found)
+    low, high = _bounds(today, computing * work.low, computing * work.high, found)
     bases = [
         *found.bases,
         Basis("compute", f"{compute:.3g} ms", f"today's {computing:.3g} ms × {work.value:.3g}: {work.how}"),
@@ -102,29 +119,37 @@ def _moved(
 
 def _communication(today: Today, axes: Axes, moved: Sequence[Moved]) -> _Communication:
     by_axes: dict[str, float] = {}
-    bases: dict[tuple[str, str, str], list[float]] = {}
-    latency, texts, missing = 0.0, [], ""
+    alike: defaultdict[tuple[str, str, LinkCost], _Alike] = defaultdict(_Alike)
+    latency = unsure = 0.0
+    missing = ""
     for each in moved:
         cost = cost_of(today, axes, each.axes, each.kind, each.bytes)
         key = axis_key(each.axes)
         if cost is None:
             missing = f"no step time: nothing says what {each.kind} over {key} costs; run `jaxtop probe`"
             continue
-        times = each.times * today.launches_per_step / 1000
-        by_axes[key] = by_axes.get(key, 0.0) + cost.total_us * times
-        latency += cost.latency_us * times
-        of_basis = bases.setdefault((key, each.kind, cost.link.source), [0.0, 0.0, 0.0])
-        of_basis[0] += cost.total_us * times
-        of_basis[1] += each.bytes * each.times * today.launches_per_step
-        of_basis[2] += each.times * today.launches_per_step
-    for (key, kind, source), (ms, size, times) in bases.items():
-        what = f"{times:.3g} × {kind} a step, {size / 1e6:.3g} MB together"
-        bases_text = f"{what}; cost of the link: {source}"
-        texts.append(Basis(f"communication over {key}", f"{ms:.3g} ms", bases_text))
-    borrowed = sorted({source for _, _, source in bases if ":" in source or "published" in source})
-    return _Communication(
-        by_axes, latency, tuple(texts), tuple(f"costs of links: {each}" for each in borrowed), missing
-    )
+        times = each.times * today.launches_per_step
+        ms = cost.total_us * times / 1000
+        by_axes[key] = by_axes.get(key, 0.0) + ms
+        latency += cost.latency_us * times / 1000
+        if each.is_derived or not cost.link.is_measured:
+            unsure += ms
+        of_kind = alike[key, each.kind, cost.link]
+        of_kind.ms, of_kind.bytes, of_kind.times = (
+            of_kind.ms + ms,
+            of_kind.bytes + each.bytes * times,
+            of_kind.times + times,
+        )
+    bases = [
+        Basis(
+            f"communication over {key}",
+            f"{each.ms:.3g} ms",
+            f"{each.times:.3g} × {kind} a step, {in_bytes(each.bytes)} in all; link: {link.source}",
+        )
+        for (key, kind, link), each in alike.items()
+    ]
+    borrowed = sorted({f"costs of links: {link.source}" for _, _, link in alike if not link.is_measured})
+    return _Communication(by_axes, latency, unsure, tuple(bases), tuple(borrowed), missing)
 
 
 def _compute_ms(today: Today, step: float, compute: float, rest: float) -> float:
@@ -141,14 +166,17 @@ def _compute_ms(today: Today, step: float, compute: float, rest: float) -> float
     return max(step - rest - _communication(today, today.axes, moved).total_ms, 0.0)
 
 
-def _bounds(today: Today, compute: float, found: _Communication) -> tuple[float, float]:
-    """Return the bounds of computing and communication together: in parallel, and one after the other.
+def _bounds(today: Today, low: float, high: float, found: _Communication) -> Interval:
+    """Return the bounds of computing, itself between bounds, and of communication.
 
-    Copies by the cores that compute overlap with nothing; only the time to meet does, as others compute then.
+    At best both run at the same time, at worst one after the other. Devices that share cores copy with the
+    cores that compute, so only the time to meet overlaps with computing.
     """
+    unsure = UNSURE * found.unsure_ms
+    least, most = found.total_ms - unsure, found.total_ms + unsure
     if today.shared_cores is not None:
-        return compute + found.total_ms - found.latency_ms, compute + found.total_ms
-    return max(compute, found.total_ms), compute + found.total_ms
+        return Interval(low + max(0.0, least - found.latency_ms), high + most)
+    return Interval(max(low, least), high + most)
 
 
 def _roofline_ms(today: Today, flops: float) -> float | None:

@@ -33,10 +33,19 @@ MATRIX_TRIPS, STATE_TRIPS = 3.0, 2.5
 CPU_BALANCE, BALANCE = 10.0, 200.0
 
 
+# Memory may be that much slower or faster, relative to the operations, than the balance says.
+UNCERTAIN = 2.0
+
+
 class Ratio(NamedTuple):
-    """What computing takes relative to today, a device's operations in a step, and how both were found."""
+    """What computing takes relative to today, between bounds, and how that was found.
+
+    `flops` are a device's operations in a step.
+    """
 
     value: float
+    low: float
+    high: float
     flops: float
     how: str
 
@@ -62,7 +71,8 @@ def work_ratio(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Com
     new = _shards(today, dict(axes), placed, is_today=False)
     program, launches = today.program, today.launches_per_step
     flops_old = ((program.flops if program else None) or 0) * launches
-    flops = flops_old * new.multiplied / old.multiplied
+    multiplied = new.multiplied / old.multiplied
+    flops = flops_old * multiplied
     how = "operations and bytes of memory by the shards of a device"
     if compiled is not None and not compiled.why_not and compiled.flops and flops_old:
         flops = compiled.flops * launches
@@ -70,12 +80,17 @@ def work_ratio(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Com
     touched = ((program.accessed_bytes if program else None) or 0) * launches
     bytes_old, bytes_new = _moved(old, new, touched)
     balance = today.balance or (CPU_BALANCE if today.platform == "cpu" else BALANCE)
-    before = flops_old + balance * bytes_old
-    ratio = (flops + balance * bytes_new) / before if before else new.multiplied / old.multiplied
-    if today.shared_cores is None:
-        return Ratio(ratio, flops, how)
-    ratio *= prod(size for _, size in axes) / max(1, prod(size for _, size in today.axes))
-    return Ratio(ratio, flops, f"{how}, for all devices together, as they share {today.shared_cores} cores")
+    devices = 1.0
+    if today.shared_cores is not None:
+        devices = prod(size for _, size in axes) / max(1, prod(size for _, size in today.axes))
+        how += f", for all devices together, as they share {today.shared_cores} cores"
+
+    def ratio(balance: float) -> float:
+        before = flops_old + balance * bytes_old
+        return devices * (flops + balance * bytes_new) / before if before else devices * multiplied
+
+    low, high = sorted((ratio(balance / UNCERTAIN), ratio(balance * UNCERTAIN)))
+    return Ratio(ratio(balance), low, high, flops, how)
 
 
 def _moved(old: _Shards, new: _Shards, touched: float) -> tuple[float, float]:
