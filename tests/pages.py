@@ -21,6 +21,7 @@ from jaxtop.export.metrics import METRICS, SERIES, SNAPSHOT
 from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Scope
 from jaxtop.model.figures import figures_of
 from tests.faults import table
+from tests.plans import table as plans_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -73,17 +74,26 @@ def pages() -> dict[str, str]:
         "figures.md": figures_page(),
         "findings.md": findings_page(),
         "hardware.md": hardware_page(),
+        "planner.md": planner_page(),
     }
 
 
 def hardware_page() -> str:
-    """The written page with the current table of stand-ins."""
-    start, _, rest = (DOCS / "hardware.md").read_text().partition("<!-- stand-ins")
-    comment, _, rest = rest.partition("\n")
-    _, _, end = rest.partition("<!-- end -->")
     rows = [f"| {each.figures} | {each.reader} | {each.tested_with} |" for each in STAND_INS]
     table = "\n".join(["| figures | read from | tested with |", "|---|---|---|", *rows])
-    return f"{start}<!-- stand-ins{comment}\n{table}\n<!-- end -->{end}"
+    return _with_generated("hardware.md", "stand-ins", table)
+
+
+def planner_page() -> str:
+    return _with_generated("planner.md", "measured", plans_table.results())
+
+
+def _with_generated(page: str, name: str, generated: str) -> str:
+    """Return a written page with this text between its comments `name` and `end`."""
+    start, _, rest = (DOCS / page).read_text().partition(f"<!-- {name}")
+    comment, _, rest = rest.partition("\n")
+    _, _, end = rest.partition("<!-- end -->")
+    return f"{start}<!-- {name}{comment}\n{generated}\n<!-- end -->{end}"
 
 
 def commands_page() -> str:

@@ -83,7 +83,7 @@ def test_the_demo_trains_while_another_shell_looks_on_until_ctrl_c(home, _):
 
 
 def test_a_demo_ends_when_its_time_is_up_and_has_learned(home):
-    with demo(home, "--hosts", 2, "--devices", 2, "--duration", DURATION) as process:
+    with demo(home, "--hosts", 2, "--mesh", "data=4", "--duration", DURATION) as process:
         assert_ended_quietly(process, home, 0)
     first, last = losses((home / "out").read_text())
     assert last < (0.8 * first if SOAK else first)

@@ -125,3 +125,18 @@ def test_a_run_without_named_arrays_on_a_mesh_is_one_clear_line(tmp_path):
     done = jaxtop_here("plan", str(recorded(tmp_path / "bare.mcap", well())))
     assert done.returncode == 2 and is_one_line(done.stderr)
     assert "no named array of train lies on a mesh" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--mesh", "expert=2"), "the demo has the axes data and model"),
+        (("--mesh", "model=8"), "model=8 does not divide the demo's heads"),
+        (("--mesh", "data=3"), "data must divide the 8 rows"),
+        (("--devices", "4"), "give it --mesh or --json"),
+        (("some-run",), "give it --mesh or --json"),
+    ],
+)
+def test_what_the_demo_cannot_check_is_one_clear_line(words, says):
+    done = jaxtop_here("plan", "--check", *words)
+    assert done.returncode == 2 and is_one_line(done.stderr) and says in done.stderr

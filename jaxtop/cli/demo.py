@@ -8,9 +8,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from contextlib import ExitStack
 from difflib import get_close_matches
 from importlib.util import find_spec
+from math import prod
 from typing import TYPE_CHECKING
 
 from jaxtop import keys, runfiles
@@ -19,13 +21,16 @@ from jaxtop.cli.attach import watch
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import number
 from jaxtop.sources import LiveSource, Seed
-from jaxtop_agent.demo import faults
+from jaxtop_agent.demo import MODEL_SIZES, faults
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
     from typing import IO
 
+    from jaxtop.model.planning.plan import Axes
+
+DEVICES = 4
 # JAX itself ends the survivors of a lost process after 100 seconds. After SIGTERM they need far less.
 PATIENCE = 10.0
 _SECONDS = number("between 0 and 3600 seconds", 0, 3600)
@@ -36,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--hosts", type=processes.count, default=2, metavar="N", help="processes (default: 2)"
     )
     parser.add_argument(
-        "--devices", type=processes.count, default=4, metavar="N", help="devices per process (default: 4)"
+        "--devices", type=processes.count, metavar="N", help="devices per process (default: 4)"
+    )
+    parser.add_argument(
+        "--mesh", metavar="AXES", help="mesh of the axes data and model, such as data=4,model=2; all devices"
     )
     parser.add_argument(
         "--duration", type=float, metavar="S", help="seconds to train (default: until Ctrl-C)"
@@ -71,6 +79,7 @@ def main(arguments: argparse.Namespace) -> int:
     missing = [name for name in ("jax", "optax") if find_spec(name) is None]
     if missing:
         raise UserError(f"the demo needs {' and '.join(missing)}: pip install 'jaxtop[demo]'")
+    devices, words = _mesh(arguments)
     processes.end_with_sigterm()
     with ExitStack() as stack:
         errors: list[IO[str]] = [
@@ -79,22 +88,61 @@ def main(arguments: argparse.Namespace) -> int:
         with processes.uninterrupted():
             hosts = start(
                 arguments.hosts,
-                arguments.devices,
+                devices,
                 arguments.duration,
                 errors,
                 arguments.record,
-                more=fault_words(arguments.fault, arguments.fault_after),
+                more=[*words, *fault_words(arguments.fault, arguments.fault_after)],
             )
             stack.callback(stop, hosts)
         if not arguments.headless and terminal.is_there():
             return _watch(hosts, errors)
         print(
-            f"demo: {arguments.hosts} processes with {arguments.devices} devices each; "
+            f"demo: {arguments.hosts} processes with {devices} devices each; "
             "in another terminal: jaxtop ls, jaxtop snapshot",
             flush=True,
         )
         threading.Thread(target=_show, args=(hosts[0].stdout,), daemon=True).start()
         return _wait(hosts, errors)
+
+
+def _mesh(arguments: argparse.Namespace) -> tuple[int, list[str]]:
+    """Return the devices of each process, and the words that give a training process its mesh."""
+    if arguments.mesh is None:
+        return arguments.devices or DEVICES, []
+    from jaxtop.model.planning.asking import parse_mesh  # the model is large, and rarely needed here
+    from jaxtop.model.planning.plan import CannotPlan
+
+    try:
+        axes = parse_mesh(arguments.mesh)
+        words = mesh_words(axes)
+    except CannotPlan as error:
+        raise UserError(str(error)) from None
+    total = prod(size for _, size in axes)
+    devices, left = divmod(total, arguments.hosts)
+    if left or arguments.devices not in (None, devices):
+        each = "" if arguments.devices is None else f" of {arguments.devices} devices"
+        raise UserError(
+            f"a mesh of {total} devices does not fit {arguments.hosts} processes{each}: give other --hosts"
+        )
+    return devices, words
+
+
+def mesh_words(axes: Axes) -> list[str]:
+    """Return the words that give a training process this mesh.
+
+    Raises:
+        CannotPlan: The demo's model cannot be placed on it.
+    """
+    from jaxtop.model.planning.plan import CannotPlan  # as above
+
+    sizes = dict(axes)
+    if unknown := next((name for name in sizes if name not in ("data", "model")), None):
+        raise CannotPlan(f"the demo has the axes data and model, and no {unknown}")
+    model = sizes.get("model", 1)
+    if model not in MODEL_SIZES:
+        raise CannotPlan(f"model={model} does not divide the demo's heads: it can be 1, 2 or 4")
+    return ["--model", str(model)]
 
 
 def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
@@ -114,15 +162,20 @@ def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
             index, status = ended[0]
             how = f"{processes.how(status)}{processes.last_words(errors[index])}"
             raise UserError(f"the demo did not start: process {index} {how}")
-        pids = {host.pid for host in hosts}
-        found = [each for each in runfiles.find() if each.hello.pid in pids]
-        if not found:
-            return None
-        return LiveSource([Seed(each.hello.agent, hello=each.hello) for each in found], keys.load())
+        return source_of(hosts)
 
     watch(open_source)
     print("".join(faults_begun), end="")
     return 0
+
+
+def source_of(hosts: Sequence[subprocess.Popen[bytes]]) -> LiveSource | None:
+    """Return a source of the processes whose agents have announced themselves; None if none has."""
+    pids = {host.pid for host in hosts}
+    found = [each for each in runfiles.find() if each.hello.pid in pids]
+    if not found:
+        return None
+    return LiveSource([Seed(each.hello.agent, hello=each.hello) for each in found], keys.load())
 
 
 def _show(output: IO[bytes]) -> None:
@@ -130,6 +183,11 @@ def _show(output: IO[bytes]) -> None:
     for line in output:
         if not line.startswith(b"[Gloo]"):
             print(line.decode(errors="replace"), end="", flush=True)
+
+
+def discard_output(host: subprocess.Popen[bytes]) -> None:
+    """Read what the training prints, and forget it: a full pipe would block it."""
+    threading.Thread(target=lambda: deque(host.stdout or (), maxlen=0), daemon=True).start()
 
 
 def fault_words(fault: str | None, after: float | None) -> list[str]:

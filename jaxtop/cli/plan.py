@@ -63,6 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"what to sort by (default: {Goal.THROUGHPUT.value})",
     )
     plan_compile.add_arguments(parser)
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="run the demo's model on some meshes of this machine's CPU, or on those of --mesh; predict all "
+        "from the first, and print predicted beside measured",
+    )
     add_formats(parser, FORMATS)
     parser.add_argument(
         "--explain", action="store_true", help="also print where each number comes from, and the arrays"
@@ -82,6 +88,8 @@ def main(arguments: argparse.Namespace) -> int:
     files = replay.recordings_in(arguments, "planned")
     try:
         asked = _asked(arguments)
+        if arguments.check:
+            return _check(asked, arguments)
         return _plan_recording(files, asked, arguments) if files else _plan_live(asked, arguments)
     except CannotPlan as error:
         raise UserError(legible(str(error)), CANNOT) from None
@@ -98,6 +106,15 @@ def _asked(arguments: argparse.Namespace) -> Asked:
         rules=tuple(map(parse_rule, arguments.shard)),
         goal=Goal(arguments.goal),
     )
+
+
+def _check(asked: Asked, arguments: argparse.Namespace) -> int:
+    from jaxtop.cli import plan_check  # imported late: few use it, and it needs the demo
+
+    is_of_a_run = arguments.target or arguments.hostfile or arguments.via is not None
+    if is_of_a_run or arguments.explain or asked != Asked(asked.meshes):
+        raise CannotPlan("--check runs the demo's model as it is: give it --mesh or --json, and nothing else")
+    return plan_check.main(asked.meshes, _Enough, as_json=arguments.format == JSON)
 
 
 def _plan_recording(files: list[Path], asked: Asked, arguments: argparse.Namespace) -> int:

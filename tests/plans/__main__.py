@@ -11,8 +11,9 @@ from collections import Counter, deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxtop.model.planning.asking import mesh_as_typed
 from tests.plans import evaluate, machine, measure, table
-from tests.plans.cases import CASES, CASES_BY_NAME, written
+from tests.plans.cases import CASES, CASES_BY_NAME
 
 if TYPE_CHECKING:
     from jaxtop.model.planning.plan import Axes
@@ -55,11 +56,11 @@ def _measure_all(arguments: argparse.Namespace, folder: Path) -> int:
             try:
                 truth = measure.measure(name, axes, folder / "new", arguments.seconds)
             except RuntimeError as error:
-                print(f"{name} {written(axes)}: {error}", flush=True)
+                print(f"{name} {mesh_as_typed(axes)}: {error}", flush=True)
                 failed += 1
                 continue
             step, others = truth["step"], truth["others"]
-            print(f"{len(queue)} left: {name} {written(axes)}: {step['ms']:.1f} ms ", end="")
+            print(f"{len(queue)} left: {name} {mesh_as_typed(axes)}: {step['ms']:.1f} ms ", end="")
             print(f"({step['low']:.1f} to {step['high']:.1f}), others {others}", flush=True)
             if table.add(truth, folder / table.TRUTH):
                 measure.path_of(folder / "new", name, axes).rename(measure.path_of(folder, name, axes))

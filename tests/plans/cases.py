@@ -11,7 +11,7 @@ DEVICES = 8
 
 
 class Case(NamedTuple):
-    """A program, what it is in words, and its meshes; the axis of the first one is `all data`."""
+    """A program, what it is in words, and its meshes."""
 
     name: str
     text: str
@@ -61,8 +61,3 @@ CASES = (
     ),
 )
 CASES_BY_NAME = {each.name: each for each in CASES}
-
-
-def written(axes: Axes) -> str:
-    """Return a mesh as it is typed."""
-    return ",".join(f"{name}={size}" for name, size in axes)

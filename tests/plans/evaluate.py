@@ -69,7 +69,7 @@ def _figures(each: Candidate) -> dict[str, Any]:
     return {
         "state": each.state_bytes_per_device,
         "memory": None if each.memory_bytes is None else list(each.memory_bytes),
-        "step": None if each.step_ms is None else list(each.step_ms),
+        "step": None if each.step_ms is None else [round(bound, 2) for bound in each.step_ms],
     }
 
 
@@ -80,7 +80,7 @@ def _truth(truth: dict[str, Any]) -> dict[str, Any]:
     return {
         "state": truth["state_bytes"],
         "memory": needed + truth["unused_bytes"],
-        "step": step["ms"],
-        "spread": [step["low"], step["high"]],
+        "step": step["ms"] and round(step["ms"], 2),
+        "spread": [bound and round(bound, 2) for bound in (step["low"], step["high"])],
         "others": truth.get("others", 0.0),
     }

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop import keys, runfiles, wire
 from jaxtop.cli import processes, record
+from jaxtop.cli.broadcast import request_to
 from jaxtop.clock import steady
 from jaxtop.model import Cluster
+from jaxtop.model.planning.asking import mesh_as_typed
 from jaxtop.recording import Limits
 from jaxtop.sources import LiveSource, Seed, SessionRecorder
 from tests.plans import machine
-from tests.plans.cases import DEVICES, written
+from tests.plans.cases import DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,24 +33,25 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 STARTS_WITHIN, ENDS_WITHIN = 90.0, 60.0
 # The first five windows of a viewer are two seconds apart, if each contains a launch.
-WINDOWS, WINDOWS_WITHIN = 4, 25.0
+WINDOWS, WINDOWS_WITHIN = 4, 16.0
+SLOT_S, SPARE_S, BETWEEN_REQUESTS_S = 2.0, 1.0, 3.0
 PEAKS_WITHIN = 10.0
 
 
 def path_of(folder: Path, name: str, axes: Axes) -> Path:
     """Return where the recording of a program on a mesh is."""
-    return folder / f"{name}-{written(axes)}.mcap"
+    return folder / f"{name}-{mesh_as_typed(axes)}.mcap"
 
 
-def measure(name: str, axes: Axes, folder: Path, seconds: float) -> dict[str, Any]:
-    """Run a program for so many seconds after its first step, and return what it says of itself."""
+def measure(name: str, axes: Axes, folder: Path, seconds: float, windows: int = WINDOWS) -> dict[str, Any]:
+    """Run a program for so many seconds and windows after its first step; return what it says of itself."""
     path = path_of(folder, name, axes)
     path.unlink(missing_ok=True)
     with tempfile.TemporaryFile("w+") as errors:
         process = _start(name, axes, errors)
         began, busy = time.monotonic(), machine.busy_s()
         try:
-            _record(process.pid, path, seconds, lambda: process.poll() is not None)
+            _record(process.pid, path, seconds, windows, lambda: process.poll() is not None)
             process.send_signal(signal.SIGTERM)
             output, _ = process.communicate(timeout=ENDS_WITHIN)
             wall, all_s = time.monotonic() - began, machine.busy_s() - busy
@@ -66,7 +69,7 @@ def measure(name: str, axes: Axes, folder: Path, seconds: float) -> dict[str, An
 
 def _start(name: str, axes: Axes, errors: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", f"tests.plans.programs.{name}", "--mesh", written(axes)],
+        [sys.executable, "-m", f"tests.plans.programs.{name}", "--mesh", mesh_as_typed(axes)],
         cwd=ROOT,
         env=processes.on_cpu(DEVICES),
         stdin=subprocess.DEVNULL,
@@ -80,7 +83,7 @@ def _die_with_the_bench() -> None:
     processes.die_with_parent(signal.SIGKILL)
 
 
-def _record(pid: int, path: Path, seconds: float, has_ended: Callable[[], bool]) -> None:
+def _record(pid: int, path: Path, seconds: float, wanted: int, has_ended: Callable[[], bool]) -> None:
     source = _source(pid, has_ended)
     cluster = Cluster()
     recorder = SessionRecorder(record.begin(path, Limits()))
@@ -101,12 +104,25 @@ def _record(pid: int, path: Path, seconds: float, has_ended: Callable[[], bool])
     def has_windows(host: Host) -> bool:
         if host.window.launches:
             windows.add(host.window.at_ms)
-        return len(windows) >= WINDOWS
+        return len(windows) >= wanted
+
+    def ask_for_windows() -> None:
+        """Steps of very many operations are in no window unless somebody asks for it, as the key `c` does."""
+        end = time.monotonic() + WINDOWS_WITHIN
+        follow(wanted * SLOT_S + SPARE_S, has_windows)
+        while len(windows) < wanted and time.monotonic() < end and not has_ended():
+            agents = [*cluster.hosts]
+            for agent in agents:
+                source.request(agent, request_to("capture", agents, steady()), lambda _: None)
+            follow(BETWEEN_REQUESTS_S, has_windows)
+
+    def has_begun(host: Host) -> bool:
+        return bool(host.arrays.counts) and any(count >= 2 for count in host.launches.values())
 
     try:
-        follow(STARTS_WITHIN, lambda host: any(count >= 2 for count in host.launches.values()))
+        follow(STARTS_WITHIN, has_begun)
         stepped = time.monotonic()
-        follow(WINDOWS_WITHIN, has_windows)
+        ask_for_windows()
         follow(seconds - (time.monotonic() - stepped), lambda _: False)
         for agent in cluster.hosts:
             source.request(agent, wire.Request("peaks"), lambda _: None)

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from jaxtop.model.planning.asking import mesh_as_typed
 from tests.plans.cases import CASES
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _is_state_exact(row: Row) -> bool:
 
 
 def _inexact(row: Row) -> str:
-    today, mesh = (",".join(f"{name}={size}" for name, size in row[key].items()) for key in ("today", "mesh"))
+    today, mesh = (mesh_as_typed(tuple(row[key].items())) for key in ("today", "mesh"))
     return (
         f"{row['program']} from {today} to {mesh}: {row['predicted'].get('state')} of {row['true']['state']}"
     )
@@ -169,7 +170,9 @@ def _plans(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _is_best_among(count: int, tolerance: float = 0.0) -> Any:
-    return lambda rows: any(_regret(rows, row) <= tolerance for row in rows[:count])
+    return lambda rows: any(
+        _middle(row) is not None and _regret(rows, row) <= tolerance for row in rows[:count]
+    )
 
 
 def _regret(rows: Sequence[Row], chosen: Row) -> float:
@@ -178,7 +181,7 @@ def _regret(rows: Sequence[Row], chosen: Row) -> float:
 
 
 def _first(rows: Sequence[Row]) -> Row:
-    return rows[0]
+    return _as_today(rows) if _middle(rows[0]) is None else rows[0]
 
 
 def _as_today(rows: Sequence[Row]) -> Row:

@@ -7,9 +7,11 @@ import sys
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import agent
+from jaxtop_agent.demo import MODEL_SIZES, ROWS
 from jaxtop_agent.demo.faults import FAULTS_BY_NAME
 from jaxtop_agent.demo.faults.planting import Planting
 from jaxtop_agent.demo.process import (
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.demo.faults import Fault
 
-ROWS = 8
 EVALUATE_EVERY = 100  # steps
 REPORT_EVERY = 2.0  # seconds
 STEPS_IN_FLIGHT = 2
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None, program: Callable[..., None] | None 
             keep_standard_output()
             join_the_others(args.process, args.processes, args.coordinator)
             joined.set()
-        run = program or train
+        run = program or partial(train, model_size=args.model)
         run(args.duration, args.steps, args.seed, FAULTS_BY_NAME.get(args.fault), args.fault_after)
     except Exception as error:
         if leaving.is_set():
@@ -62,13 +63,15 @@ def train(
     seed: int,
     planted: type[Fault] | None = None,
     after: float | None = None,
+    *,
+    model_size: int | None = None,
 ) -> None:
     """Train for the same number of steps in every process. The fault begins after some seconds."""
     import jax  # here and below: jax reads the environment at import, and main sets it
 
     from jaxtop_agent.demo import data, model
 
-    mesh = _mesh()
+    mesh = _mesh(model_size)
     rows = mesh.shape["data"] * max(1, ROWS // mesh.shape["data"])
     text = data.corpus()
     lm = model.build(mesh, seed)
@@ -206,14 +209,14 @@ class Report:
             print(line, flush=True)
 
 
-def _mesh() -> Any:
-    """Return a (data, model) mesh of all devices; the model axis stays within a host, for cheap exchange."""
+def _mesh(model_size: int | None) -> Any:
+    """Return a (data, model) mesh of all devices; model stays within a host, unless asked otherwise."""
     import jax
     import numpy as np
 
     local, total = jax.local_device_count(), jax.device_count()
-    model = max(size for size in (1, 2, 4) if local % size == 0 and size * size <= total)
-    return jax.sharding.Mesh(np.array(jax.devices()).reshape(-1, model), ("data", "model"))
+    usual = max(size for size in MODEL_SIZES if local % size == 0 and size * size <= total)
+    return jax.sharding.Mesh(np.array(jax.devices()).reshape(-1, model_size or usual), ("data", "model"))
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -222,6 +225,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=1, help="number of processes")
     parser.add_argument("--coordinator", metavar="HOST:PORT", help="where process 0 listens")
     parser.add_argument("--devices", type=int, default=1, help="CPU devices of each process")
+    parser.add_argument("--model", type=int, choices=MODEL_SIZES, help="size of the mesh axis model")
     parser.add_argument("--duration", type=float, metavar="S", help="seconds to train, after the first step")
     parser.add_argument("--steps", type=int, metavar="N", help="steps to train")
     parser.add_argument("--seed", type=int, default=0)
