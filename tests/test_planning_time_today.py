@@ -119,9 +119,11 @@ class TestPublished:
         gathered = self.cost("tpu", "all-gather", "TPU v5 lite", ("model",), size)
         assert gathered == pytest.approx(size * 0.75 / 9e10 * 1e6)
         assert self.cost("tpu", "all-reduce", "TPU v5 lite", ("model",), size) == pytest.approx(2 * gathered)
-        assert self.cost("tpu", "all-to-all", "TPU v5 lite", ("model",), size) == pytest.approx(gathered / 4)
-        # A microsecond for each hop is the least.
-        assert self.cost("tpu", "all-gather", "TPU v5 lite", ("model",), 4) == pytest.approx(3)
+        # An array that is divided over four devices, of which each has this size.
+        exchanged = self.cost("tpu", "all-to-all", "TPU v5 lite", ("model",), size)
+        assert exchanged == pytest.approx(4 * size / 4 / 9e10 * 1e6)
+        # A microsecond for each hop is the least: half around the ring, both ways.
+        assert self.cost("tpu", "all-gather", "TPU v5 lite", ("model",), 4) == pytest.approx(2)
 
     def test_gpus_within_a_host_and_across(self):
         size = 1 << 28

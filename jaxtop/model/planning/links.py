@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.collectives.kinds import bus_factor
 from jaxtop.model.planning.plan import LinkCost
 from jaxtop.model.planning.published import BOOK, published_link
+from jaxtop.model.planning.roles import EXCHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -192,11 +193,20 @@ def cost_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str, size: floa
     latency = link.latency_us * steps(kind, members, sharing=sharing)
     moving = volume(kind, size, members, sharing=sharing) / link.busbw_bytes_per_s * 1e6
     if today.platform == "tpu" and link.source == BOOK:
-        if kind in ("all-to-all", "ragged-all-to-all"):
-            moving /= 4
-        # A ring hides the latency of its hops behind the bytes, where there are enough.
-        return Cost(max(0.0, latency - moving), moving, link)
+        return _on_a_torus(link, kind, size, members)
     return Cost(latency, moving, link)
+
+
+def _on_a_torus(link: LinkCost, kind: str, size: float, members: int) -> Cost:
+    """Return what a ring of TPUs costs by the published formulas: it sends both ways, half around each.
+
+    Its hops take time only where the bytes take less. All to all, `size` is a device's share of the array.
+    """
+    both = 2.0 if kind == "all-reduce" else 1.0
+    latency = both * link.latency_us * members / 2
+    crossing = size * members / 4 if kind in EXCHANGED else size * bus_factor(kind, members)
+    moving = crossing / link.busbw_bytes_per_s * 1e6
+    return Cost(max(0.0, latency - moving), moving, link)
 
 
 def sharing_on(today: Today, mesh: Axes) -> int:
