@@ -29,11 +29,11 @@ def main() -> int:
     (folder / "new").mkdir(parents=True, exist_ok=True)
     failed = 0 if arguments.only_evaluate else _measure_all(arguments, folder)
     if not arguments.only_measure:
-        table.write(
-            evaluate.evaluate(folder, [CASES_BY_NAME[name] for name in arguments.names] or CASES),
-            arguments.results,
-        )
-        print(table.results(arguments.results))
+        whole = table.WIDER_RESULTS if arguments.wider else table.RESULTS
+        results = arguments.results or (folder / whole.name if arguments.names else whole)
+        cases = [CASES_BY_NAME[name] for name in arguments.names] or CASES
+        table.write(evaluate.evaluate(folder, cases), results)
+        print(table.results(results))
     return 1 if failed else 0
 
 
@@ -42,6 +42,7 @@ def _measure_all(arguments: argparse.Namespace, folder: Path) -> int:
     queue = deque((case.name, axes) for case in cases for axes in case.meshes)
     # Whatever else the machine does meanwhile should not meet one program only.
     random.Random(arguments.seed).shuffle(queue)
+    words = ["--wider"] if arguments.wider else []
     failed = 0
     tries: Counter[tuple[str, Axes]] = Counter()
     with tempfile.TemporaryDirectory() as home:
@@ -54,7 +55,7 @@ def _measure_all(arguments: argparse.Namespace, folder: Path) -> int:
             if arguments.quiet:
                 machine.wait_until_idle()
             try:
-                truth = measure.measure(name, axes, folder / "new", arguments.seconds)
+                truth = measure.measure(name, axes, folder / "new", arguments.seconds, words=words)
             except RuntimeError as error:
                 print(f"{name} {mesh_as_typed(axes)}: {error}", flush=True)
                 failed += 1
@@ -77,8 +78,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="PROGRAM", help="all by default")
     parser.add_argument("--recordings", type=Path, metavar="FOLDER", help="where recordings are kept")
     parser.add_argument(
-        "--results", type=Path, default=table.RESULTS, metavar="FILE", help="where the comparison is kept"
+        "--wider", action="store_true", help="models of another width, on which no formula was tried"
     )
+    parser.add_argument("--results", type=Path, metavar="FILE", help="where the comparison is kept")
     parser.add_argument("--seconds", type=float, default=14.0, metavar="S", help="length of each run")
     parser.add_argument("--seed", type=int, default=0, help="of the order of the runs")
     parser.add_argument(

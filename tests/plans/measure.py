@@ -25,7 +25,7 @@ from tests.plans import machine
 from tests.plans.cases import DEVICES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jaxtop.model import Host
     from jaxtop.model.planning.plan import Axes
@@ -43,12 +43,14 @@ def path_of(folder: Path, name: str, axes: Axes) -> Path:
     return folder / f"{name}-{mesh_as_typed(axes)}.mcap"
 
 
-def measure(name: str, axes: Axes, folder: Path, seconds: float, windows: int = WINDOWS) -> dict[str, Any]:
+def measure(
+    name: str, axes: Axes, folder: Path, seconds: float, *, windows: int = WINDOWS, words: Sequence[str] = ()
+) -> dict[str, Any]:
     """Run a program for so many seconds and windows after its first step; return what it says of itself."""
     path = path_of(folder, name, axes)
     path.unlink(missing_ok=True)
     with tempfile.TemporaryFile("w+") as errors:
-        process = _start(name, axes, errors)
+        process = _start([name, "--mesh", mesh_as_typed(axes), *words], errors)
         began, busy = time.monotonic(), machine.busy_s()
         try:
             _record(process.pid, path, seconds, windows, lambda: process.poll() is not None)
@@ -67,9 +69,10 @@ def measure(name: str, axes: Axes, folder: Path, seconds: float, windows: int = 
     return {"program": name, "mesh": dict(axes), **truth, "others": others, "cores": os.cpu_count()}
 
 
-def _start(name: str, axes: Axes, errors: Any) -> subprocess.Popen[bytes]:
+def _start(words: Sequence[str], errors: Any) -> subprocess.Popen[bytes]:
+    name, *rest = words
     return subprocess.Popen(
-        [sys.executable, "-m", f"tests.plans.programs.{name}", "--mesh", mesh_as_typed(axes)],
+        [sys.executable, "-m", f"tests.plans.programs.{name}", *rest],
         cwd=ROOT,
         env=processes.on_cpu(DEVICES),
         stdin=subprocess.DEVNULL,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.plans.cases import Case
 
 RESULTS = Path(__file__).with_name("results.json")
+WIDER_RESULTS = Path(__file__).with_name("results-wider.json")
 TRUTH = "truth.json"
 Row = dict[str, Any]
 # Steps of two meshes that differ by less than this are equally fast.

@@ -10,7 +10,7 @@ import optax
 
 from tests.plans.programs import loop
 
-CHANNELS = (3, 32, 64, 128)
+CHANNELS = (3, *map(loop.width, (32, 64, 128)))
 SIDE, ROWS, CLASSES = 32, 48, 10
 
 

@@ -11,7 +11,8 @@ from jax.sharding import PartitionSpec as P
 
 from tests.plans.programs import loop
 
-GROUPS, TOKENS, WIDTH, HIDDEN, EXPERTS, ROOM = 8, 128, 128, 512, 8, 32
+GROUPS, TOKENS, EXPERTS, ROOM = 8, 128, 8, 32
+WIDTH, HIDDEN = loop.width(128), loop.width(512)
 
 
 def build(mesh):

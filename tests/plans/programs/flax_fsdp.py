@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 from tests.plans.programs import loop
 
 VOCABULARY, CONTEXT, ROWS = 96, 24, 24
-WIDTH, HIDDEN, LAYERS = 192, 768, 3
+WIDTH, HIDDEN, LAYERS = loop.width(192), loop.width(768), 3
 
 
 class Mixer(nn.Module):

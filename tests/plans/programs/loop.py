@@ -18,6 +18,8 @@ from jax.sharding import PartitionSpec as P
 
 from jaxtop import agent
 
+# Given by the bench to make models wider: runs of other sizes than those that the formulas were tried on.
+WIDER = "--wider"
 # The first steps compile, and meet cold caches.
 SKIPPED_STEPS = 5
 BLOCK_S = 0.5
@@ -27,6 +29,7 @@ def main(build):
     """Train what `build(mesh)` returns: the state, the batch, and the step, which returns state and loss."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--mesh", required=True, metavar="AXES", help="mesh, such as data=4,model=2")
+    parser.add_argument(WIDER, action="store_true", help="make the model half as wide again")
     axes = dict(each.split("=") for each in parser.parse_args().mesh.split(","))
     sizes = [int(size) for size in axes.values()]
     mesh = Mesh(np.array(jax.devices()[: np.prod(sizes)]).reshape(sizes), tuple(axes))
@@ -36,9 +39,14 @@ def main(build):
     train(*build(mesh), stops)
 
 
+def width(number):
+    """Return the width of a part of a model, as the words of the program ask."""
+    return 3 * number // 2 if WIDER in sys.argv else number
+
+
 def train(state, batch, step, stops):
     durations = []
-    while not stops:
+    while not (stops and durations):
         began = time.perf_counter()
         state, loss = step(state, batch)
         loss.block_until_ready()
@@ -80,7 +88,7 @@ def step_time(durations):
         if sum(block) >= BLOCK_S:
             blocks.append(1000 * mean(block))
             block = []
-    low, middle, high = quantiles(blocks, n=4) if len(blocks) > 1 else [None] * 3
+    low, middle, high = quantiles(blocks, n=4, method="inclusive") if len(blocks) > 1 else [None] * 3
     return {"ms": middle, "low": low, "high": high, "blocks": len(blocks), "steps": len(durations)}
 
 

@@ -10,7 +10,7 @@ import optax
 
 from tests.plans.programs import loop
 
-WIDTHS = (384, 1024, 1024, 64)
+WIDTHS = tuple(map(loop.width, (384, 1024, 1024, 64)))
 ROWS = 192
 
 

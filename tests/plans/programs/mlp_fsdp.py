@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from tests.plans.programs import loop
 
-WIDTH, LAYERS, ROWS = 768, 4, 64
+WIDTH, LAYERS, ROWS = loop.width(768), 4, 64
 
 
 class State(NamedTuple):

@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec as P
 
 from tests.plans.programs import loop
 
-LAYERS, WIDTH, PARTS, ROWS = 8, 256, 8, 64
+LAYERS, WIDTH, PARTS, ROWS = 8, loop.width(256), 8, 64
 
 
 def build(mesh):

@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 from tests.plans.programs import loop
 
 VOCABULARY, CONTEXT, ROWS = 256, 64, 8
-WIDTH, HEADS, HIDDEN, LAYERS = 128, 8, 512, 4
+WIDTH, HEADS, HIDDEN, LAYERS = loop.width(128), 8, loop.width(512), 4
 
 
 class State(NamedTuple):
