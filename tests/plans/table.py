@@ -110,8 +110,13 @@ def _summary(rows: list[Row]) -> Iterator[str]:
             f"- Choosing {name}: best in {best} of {len(picked)}; a step takes {median(picked):.0%} longer "
             f"than on the best mesh in the median, {sum(picked) / len(picked):.0%} in the mean."
         )
+    baselines = [[_as_today(each), _all_data(each)] for each in plans]
+    both = sum(
+        min(_regret(rows, row) for row in two) <= 0 for rows, two in zip(plans, baselines, strict=True)
+    )
+    yield f"- One of the two, as today and all data, is best in {both} of {len(plans)}."
     disturbed = [row["true"]["others"] for row in _own(rows)]
-    yield f"- Other processes used {min(disturbed)} to {max(disturbed)} of the 2 cores during the runs."
+    yield f"- Other processes used {min(disturbed)} to {max(disturbed)} of the machine's 2 cores during the runs."
 
 
 def _others(rows: Iterable[Row]) -> list[Row]:
