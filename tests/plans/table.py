@@ -116,7 +116,7 @@ def _summary(rows: list[Row]) -> Iterator[str]:
     )
     yield f"- One of the two, as today and all data, is best in {both} of {len(plans)}."
     disturbed = [row["true"]["others"] for row in _own(rows)]
-    yield f"- Other processes used {min(disturbed)} to {max(disturbed)} of the machine's 2 cores during the runs."
+    yield f"- Other processes used {min(disturbed)} to {max(disturbed)} of the 2 cores during the runs."
 
 
 def _others(rows: Iterable[Row]) -> list[Row]:
