@@ -7,8 +7,11 @@ from math import prod
 
 import pytest
 
+from jaxtop import wire
 from jaxtop.model.planning.communication import traffic
 from jaxtop.model.planning.plan import Exchange, Placed, Tensor, Today
+from jaxtop.model.planning.roles import layers_of
+from jaxtop.model.planning.work import work_ratio
 
 WIDTH = 768
 KB = 1024
@@ -138,16 +141,52 @@ def test_tokens_go_to_experts_which_are_not_gathered():
 
 def test_stages_pass_their_activations_on():
     tensors = (
-        tensor("w", "parameters", (8, 256, 256), ("stage",), (), ()),
-        tensor("v", "parameters", (8, 256, 256), ("stage",), (), ()),
+        tensor("w", "parameters", (8, 256, 512), ("stage",), (), ()),
+        tensor("v", "parameters", (8, 512, 256), ("stage",), (), ()),
         tensor("mu", "optimizer", (8, 256, 256), ("stage",), (), ()),
         tensor("x", "batch", (8, 64, 256), (), ("data",), ()),
     )
-    whole = 2 * 8 * 256 * 256 * 4
+    whole = 2 * 8 * 256 * 512 * 4
     reduced = Exchange("all-reduce.1", "all-reduce", "", whole, ("data",), 1)
     found, _ = moved(run(mesh(data=8, stage=1), tensors, (reduced,)), mesh(data=2, stage=4))
     assert set(found) == {("collective-permute", "stage"), ("all-reduce", "data")}
     assert found["all-reduce", "data"] == pytest.approx(whole / 4)
+
+
+class TestPipelines:
+    """Eight layers over the stages; a batch passes in eight parts, as the rounds of the loop show."""
+
+    TENSORS = (
+        tensor("w", "parameters", (8, 256, 256), ("stage",), (), ()),
+        tensor("mu", "optimizer", (8, 256, 256), ("stage",), (), ()),
+        tensor("x", "batch", (8, 64, 256), (), ("data",), ()),
+    )
+    SENT = Exchange("collective-permute.1", "collective-permute", "f32[32,256]", 32 * KB, ("stage",), 11)
+    TODAY = run(mesh(data=2, stage=4), TENSORS, (SENT,))
+
+    def test_the_loop_has_more_rounds_the_more_stages_there_are(self):
+        found, _ = moved(self.TODAY, mesh(data=1, stage=8))
+        assert found["collective-permute", "stage"] == 15 * 64 * KB
+        alone = Exchange("collective-permute.1", "collective-permute", "f32[8,256]", 8 * KB, (), 8)
+        found, _ = moved(run(mesh(data=8, stage=1), self.TENSORS, (alone,)), mesh(data=4, stage=2))
+        assert found["collective-permute", "stage"] == 9 * 16 * KB
+
+    def test_devices_also_compute_while_the_pipeline_fills(self):
+        program = wire.Program("jit_step", "f", 8, 8, 10**12, 10**6)
+        today = run(mesh(data=2, stage=4), self.TENSORS, (self.SENT,), program=program)
+        for axes, rounds in ((mesh(data=8, stage=1), 8), (mesh(data=1, stage=8), 15)):
+            placed = [Placed(each, each.parts, each.bytes_global) for each in self.TENSORS]
+            assert work_ratio(today, axes, placed).value == pytest.approx(rounds / 11, rel=0.01)
+
+
+def test_layers_are_told_from_widths():
+    def layers(*shapes):
+        return layers_of([tensor("w", "parameters", each) for each in shapes]).number
+
+    assert layers((4, 128, 3, 8, 16), (4, 8, 16, 128), (4, 128, 512)) == 4
+    # Heads of an attention without a loop, and windows of a convolution.
+    assert not layers((768, 12, 64), (768, 4, 64), (12, 64, 768), (768, 3072))
+    assert not layers((3, 3, 32, 64), (3, 3, 64, 128))
 
 
 def test_unknown_groups_and_unknown_rows_are_said():

@@ -21,6 +21,7 @@ from jaxtop.model.planning.roles import (
     expert_axes,
     layers_of,
     parameters,
+    pipeline_of,
     rows_of,
     sides_of,
     trains,
@@ -79,6 +80,7 @@ class _Planner:
         self.of_batch = batch_axes(today, placed)
         self.parameters = [(each.tensor, each.tensor.parts, each.parts) for each in parameters(placed)]
         self.layers = layers_of([tensor for tensor, _, _ in self.parameters])
+        self.pipeline = pipeline_of(today, parameters(placed))
         self.of_experts = expert_axes(today, self.of_batch)
         self.moved: list[Moved] = []
         self.assumptions: list[str] = []
@@ -159,9 +161,11 @@ class _Planner:
         size = float(each.bytes)
         if size > SCALAR_BYTES:
             size *= prod(self.old.get(axis, 1) / self.new.get(axis, 1) for axis in self.of_batch - own)
-        axes = self._sized(each.axes)
+        axes, times = self._sized(each.axes), float(each.times)
+        if self.pipeline is not None and each.kind == "collective-permute" and each.times > 1:
+            axes, times = self._sized({self.pipeline.axis}), float(self.pipeline.rounds(self.new))
         if axes:
-            self.moved.append(Moved(each.kind, axes, size, each.times, each.line or each.op))
+            self.moved.append(Moved(each.kind, axes, size, times, each.line or each.op))
 
     def _new_activations(self) -> None:
         """Add what the activations cause over axes that divide parameters on the candidate, but not today."""
@@ -194,6 +198,8 @@ class _Planner:
         for number, of_dimension in enumerate(parts or ()):
             for axis in of_dimension:
                 is_new = self.old.get(axis, 1) == 1 and self.new.get(axis, 1) > 1
+                if self.pipeline is not None and axis == self.pipeline.axis:
+                    continue
                 if is_new and (axis not in self.of_batch or axis in self.of_experts):
                     yield number, axis
 

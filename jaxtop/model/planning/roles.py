@@ -35,6 +35,17 @@ class Layers(NamedTuple):
         return self.number if len(tensor.shape) > 2 and tensor.shape[0] == self.number else 0
 
 
+class Pipeline(NamedTuple):
+    """An axis whose devices have some layers each, and the parts in which a batch passes through them."""
+
+    axis: str
+    parts: int
+
+    def rounds(self, sizes: Mapping[str, int]) -> int:
+        """Return how often a device computes in a pass: until the last part is through."""
+        return self.parts + sizes.get(self.axis, 1) - 1
+
+
 def axes_in(parts: Parts | None) -> Iterable[str]:
     return (axis for of_dimension in parts or () for axis in of_dimension)
 
@@ -78,12 +89,39 @@ def sides_of(tensor: Tensor, first: int) -> tuple[int, int]:
 
 
 def layers_of(tensors: Sequence[Tensor]) -> Layers:
-    """Return the number of layers that a loop goes through: a first dimension that several arrays share."""
-    firsts = Counter(
-        each.shape[0] for each in tensors if len(each.shape) > 2 and each.shape[0] > 1 and not is_window(each)
+    """Return the number of layers in a loop: a first dimension that arrays of two shapes share.
+
+    A first dimension that is the largest of its array is a width, as in the heads of an attention.
+    """
+    shapes = {
+        each.shape
+        for each in tensors
+        if len(each.shape) > 2 and 1 < each.shape[0] <= max(each.shape[1:]) and not is_window(each)
+    }
+    number, count = max(
+        Counter(shape[0] for shape in shapes).items(), key=lambda entry: entry[1], default=(0, 0)
     )
-    number, count = max(firsts.items(), key=lambda entry: entry[1], default=(0, 0))
     return Layers(number if count > 1 else 0)
+
+
+def pipeline_of(today: Today, listed: Sequence[Placed]) -> Pipeline | None:
+    """Return the pipeline of a run: a loop passes results on along an axis that divides layers."""
+    sizes = dict(today.axes)
+    axes = {
+        axis
+        for each in listed
+        if len(each.tensor.shape) > 2 and each.tensor.parts
+        for axis in each.tensor.parts[0]
+    }
+    for each in today.exchanges:
+        if each.kind != "collective-permute" or each.times < 2:
+            continue
+        # With one device along the axis, the loop passes results on to itself.
+        for axis in sorted(axes.intersection(each.axes or ()) if each.axes else axes):
+            parts = each.times - sizes.get(axis, 1) + 1
+            if parts > 0 and (each.axes == (axis,) or (each.axes == () and sizes.get(axis, 1) == 1)):
+                return Pipeline(axis, parts)
+    return None
 
 
 def expert_axes(today: Today, of_batch: frozenset[str]) -> frozenset[str]:

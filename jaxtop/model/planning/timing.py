@@ -161,7 +161,9 @@ def _compute_ms(today: Today, step: float, compute: float, rest: float) -> float
     if today.shared_cores is None:
         return compute
     moved = [
-        Moved(each.kind, each.axes or (), float(each.bytes), each.times, each.op) for each in today.exchanges
+        Moved(each.kind, each.axes or (), float(each.bytes), each.times, each.op)
+        for each in today.exchanges
+        if each.axes != ()
     ]
     return max(step - rest - _communication(today, today.axes, moved).total_ms, 0.0)
 

@@ -16,6 +16,7 @@ from jaxtop.model.planning.roles import (
     expert_axes,
     layers_of,
     parameters,
+    pipeline_of,
     rows_of,
     trains,
 )
@@ -133,6 +134,9 @@ def _shards(today: Today, sizes: Mapping[str, int], placed: Sequence[Placed], *,
         matrices += tensor.bytes_global * tensor.count / divisor(parts, sizes, gathered)
         width = tensor.bytes_global / max(1, prod(tensor.shape))
         activations += (rows or 0.0) * width * tensor.count * _sides(tensor, parts, sizes, of_batch, layers)
+    if (pipeline := pipeline_of(today, listed)) is not None:
+        idle = pipeline.rounds(sizes) / pipeline.parts
+        multiplied, matrices, activations = multiplied * idle, matrices * idle, activations * idle
     state = [*listed, *(each for each in placed if each.tensor.role == OPTIMIZER)] if trains(today) else []
     return _Shards(
         (multiplied or 1.0) / prod(sizes.get(axis, 1) for axis in of_batch),
