@@ -1,7 +1,7 @@
-"""Starts scripts in forks of a process that has imported JAX, so that not every script imports it anew.
+"""Starts scripts and jaxtop commands in forks of a process that has imported what they import.
 
-Such a script runs as under `python SCRIPT`, except that some modules are already imported. Tests of what
-happens before or during the import of JAX start a new interpreter.
+A script finds JAX imported, a command of jaxtop the modules of the command line. Everything else is as under
+`python SCRIPT` and `python -m jaxtop`. Tests of what happens before or during an import start a new one.
 """
 
 from __future__ import annotations
@@ -21,11 +21,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+COMMAND = ["-m", "jaxtop"]
+MAIN = Path(__file__).parent.parent / "jaxtop" / "__main__.py"
 PARENT_DIES, ADOPT_ORPHANS = 1, 36  # PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER
-IMPORTED = ("numpy", "jax", "jax.numpy", "jax.sharding", "msgspec", "zmq", "asyncio", "psutil")
-# What libraries read once, when they are imported.
+# What the server of scripts imports. That of commands imports their modules, which know nothing of JAX.
+OF_SCRIPTS = ("numpy", "jax", "jax.numpy", "jax.sharding", "msgspec", "zmq", "asyncio", "psutil")
+# What is read once, when it is imported: by libraries, and by jaxtop in commands.
 READ_AT_IMPORT = ("JAX_", "PYTHON", "OMP_", "OPENBLAS_", "LD_")
+DEBUG = "JAXTOP_DEBUG"
+# What a fork takes over of the options of Popen.
+OPTIONS = {"args", "env", "cwd", "text", "stdin", "stdout", "stderr"}
 # The arguments of Popen._execute_child that are ends of pipes; the script has those of STREAMS.
+OPENED = {"stdin": ("r", -1), "stdout": ("w", -1), "stderr": ("w", 1)}
 STREAMS = ("p2cread", "c2pwrite", "errwrite")
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 LONGEST_REQUEST = 1 << 17
@@ -40,15 +47,26 @@ class Forked(subprocess.Popen[str]):
         given = inspect.signature(vars(subprocess.Popen)["_execute_child"]).bind(self, *words).arguments
         request = {"words": given["args"][1:], "env": given["env"], "cwd": str(given["cwd"] or os.getcwd())}
         ends = [number if given[name] == -1 else given[name] for number, name in enumerate(STREAMS)]
-        self.pid = _server().start(request, ends)
+        self.pid = _server(_kind(given["args"][1:])).start(request, ends)
         self._child_created = True
         self._close_pipe_fds(*(given[name] for name in PIPES))
 
 
-def can_fork(command: list[str], env: dict[str, str]) -> bool:
-    """Whether a command is a Python script that sees the same variables as the server's imports did."""
-    is_script = command[0] == sys.executable and command[1].endswith(".py")
-    return is_script and _read_at_import(env) == _read_at_import(_server().env)
+def can_fork(command: list[str], options: dict[str, Any]) -> bool:
+    """Whether a server has imported what this command imports, under the same variables."""
+    if command[0] != sys.executable or not options.keys() <= OPTIONS:
+        return False
+    kind = _kind(command[1:])
+    if kind is None or (kind == "command" and DEBUG in options["env"]):
+        return False
+    return _read_at_import(options["env"]) == _read_at_import(_server(kind).env)
+
+
+def _kind(words: list[str]) -> str | None:
+    """Return which server can start a process with these words."""
+    if words[:2] == COMMAND:
+        return "command"
+    return "script" if words[0].endswith(".py") else None
 
 
 def _read_at_import(env: dict[str, str]) -> dict[str, str]:
@@ -58,7 +76,7 @@ def _read_at_import(env: dict[str, str]) -> dict[str, str]:
 class Server:
     """The test's side of the server: a process that lives as long as the tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
         self.env = {**os.environ, "JAX_PLATFORMS": "cpu"}
         self._asked = threading.Lock()
         self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -66,7 +84,7 @@ class Server:
         ctypes.CDLL(None).prctl(ADOPT_ORPHANS, 1)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.forkserver", str(theirs.fileno())],
+                [sys.executable, "-m", "tests.forkserver", kind, str(theirs.fileno())],
                 cwd=Path(__file__).parent.parent,
                 env=self.env,
                 pass_fds=[theirs.fileno()],
@@ -85,8 +103,17 @@ class Server:
 
 
 @cache
-def _server() -> Server:
-    return Server()
+def _server(kind: str) -> Server:
+    return Server(kind)
+
+
+def imported(kind: str) -> list[str]:
+    """Return the modules that a server of this kind imports."""
+    if kind == "script":
+        return list(OF_SCRIPTS)
+    from jaxtop.cli import COMMANDS  # scripts import jaxtop themselves
+
+    return ["jaxtop.discovery", "jaxtop.export", *(f"jaxtop.cli.{each}" for each in COMMANDS)]
 
 
 def serve(asked: socket.socket) -> tuple[dict[str, object], list[int]]:
@@ -113,17 +140,27 @@ def serve(asked: socket.socket) -> tuple[dict[str, object], list[int]]:
 
 
 def become(request: dict[str, Any], ends: list[int]) -> types.CodeType:
-    """Make this process look like one that Python started for the script; return the script's code."""
+    """Make this process look like one that Python started for the script or command; return its code."""
     for number, end in enumerate(ends):
         os.dup2(end, number)
         os.close(end)
+    for number, (name, opened) in enumerate(OPENED.items()):
+        old = getattr(sys, name)  # it remembers whether what it was opened on can seek
+        new = os.fdopen(number, *opened, encoding=old.encoding, errors=old.errors, closefd=False)
+        setattr(sys, name, new)
+        setattr(sys, f"__{name}__", new)
     os.chdir(request["cwd"])
     for name in os.environ.keys() - request["env"].keys():
         del os.environ[name]
     os.environ.update(request["env"])
-    sys.argv = request["words"]
+    words = request["words"]
+    if words[:2] == COMMAND:
+        sys.argv = [str(MAIN), *words[2:]]
+        sys.path[0] = request["cwd"]
+    else:
+        sys.argv = words
+        sys.path[0] = str(Path(words[0]).resolve().parent)
     path = Path(sys.argv[0])
-    sys.path[0] = str(path.resolve().parent)
     sys.modules["__main__"] = main = types.ModuleType("__main__")
     main.__file__ = sys.argv[0]
     del sys.modules["tests"]
@@ -139,8 +176,8 @@ def become(request: dict[str, Any], ends: list[int]) -> types.CodeType:
 
 
 if __name__ == "__main__":
-    for each in IMPORTED:
+    for each in imported(sys.argv[1]):
         __import__(each)
-    code = become(*serve(socket.socket(fileno=int(sys.argv[1]))))
+    code = become(*serve(socket.socket(fileno=int(sys.argv[2]))))
     __name__ = "runpy"  # the agent takes this frame for Python's own, not for the script's
     exec(code, vars(sys.modules["__main__"]))

@@ -38,11 +38,15 @@ ROOT = Path(__file__).parent.parent
 
 
 def environment(devices: int = 4, **more: str) -> dict[str, str]:
-    """Return the environment of a JAX process with this many CPU devices; HOME is the test's own."""
+    """Return the environment of a JAX process with this many CPU devices; HOME is the test's own.
+
+    XLA leaves out what LLVM would optimize: for a real model that takes longer than all its steps in a test.
+    """
+    flags = f"--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0"
     return {
         **os.environ,
         "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "XLA_FLAGS": flags,
         "JAXTOP_DEMO_SIZE": "small",
         **more,
     }
@@ -56,11 +60,10 @@ def script(folder: Path, text: str, name: str = "script.py") -> Path:
 
 
 def run(*words: object, timeout: float = 120, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
-    options.setdefault("env", environment())
-    return subprocess.run(
-        [str(word) for word in words], capture_output=True, text=True, timeout=timeout, check=False, **options
-    )
+    """Run a command to its end; a script or a jaxtop command finds its imports done, see `processes`."""
+    with processes([*words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as (process,):
+        out, err = process.communicate(timeout=timeout)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def jaxtop(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -132,19 +135,18 @@ def _die_with_tests() -> None:
 def processes(*commands: list[object], imports_jax: bool = False, **options: Any):
     """Start commands in parallel. All are ended afterwards, even if the tests themselves are killed.
 
-    Scripts begin with JAX imported, unless the test asks what an import of their own does (`imports_jax`).
+    Scripts begin with JAX imported and jaxtop commands with their modules, unless the test asks what these
+    imports do (`imports_jax`).
     """
-    options.setdefault("env", environment())
+    options = {"env": environment(), "stdin": subprocess.DEVNULL, "text": True, **options}
     started: list[subprocess.Popen[str]] = []
     try:
         for command in commands:
             words = [str(word) for word in command]
-            if not imports_jax and can_fork(words, options["env"]):
-                process: Any = Forked(words, text=True, stdin=subprocess.DEVNULL, **options)
+            if not imports_jax and can_fork(words, options):
+                process: Any = Forked(words, **options)
             else:
-                process = subprocess.Popen(
-                    words, text=True, stdin=subprocess.DEVNULL, **{"preexec_fn": _die_with_tests, **options}
-                )
+                process = subprocess.Popen(words, **{"preexec_fn": _die_with_tests, **options})
             started.append(process)
         yield started
     finally:

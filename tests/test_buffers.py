@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from contextlib import suppress
 from itertools import combinations
 from types import SimpleNamespace
@@ -22,7 +20,16 @@ from jaxtop_agent.programs.schedule import Computation, Instruction, Schedule, S
 from tests import builders
 from tests.stage import play, shown_after
 from tests.staged_findings import Staged
-from tests.support import PYTHON, environment, eventually, processes, script, snapshot, until_a_run_is_found
+from tests.support import (
+    PYTHON,
+    environment,
+    eventually,
+    processes,
+    run,
+    script,
+    snapshot,
+    until_a_run_is_found,
+)
 
 ARRAY = Shape("f32[1024]")
 PAIR = Shape("tuple", (ARRAY, ARRAY))
@@ -193,9 +200,7 @@ print(json.dumps(found))
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
     path = script(tmp_path_factory.mktemp("buffers"), REAL)
-    done = subprocess.run(
-        [sys.executable, path], capture_output=True, text=True, timeout=120, check=False, env=environment(1)
-    )
+    done = run(PYTHON, path, env=environment(1))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1]), path.read_text().splitlines()
 
@@ -213,7 +218,6 @@ NAMES = ("chain", "layers", "choose", "donated")
 
 
 @pytest.mark.jax
-@pytest.mark.xdist_group("buffers")
 @pytest.mark.parametrize("name", NAMES)
 def test_sums_are_those_of_the_compiler(real, name):
     program, peak = real[0][f"jit_{name}"]["program"], peak_of(real, name)
@@ -228,7 +232,6 @@ def test_sums_are_those_of_the_compiler(real, name):
 
 
 @pytest.mark.jax
-@pytest.mark.xdist_group("buffers")
 @pytest.mark.parametrize("name", NAMES)
 def test_no_two_buffers_that_are_alive_at_once_overlap(real, name):
     """The compiler's places are the judge: were a buffer taken as alive for too long, it would overlap."""
@@ -240,7 +243,6 @@ def test_no_two_buffers_that_are_alive_at_once_overlap(real, name):
 
 
 @pytest.mark.jax
-@pytest.mark.xdist_group("buffers")
 def test_the_buffers_of_a_chain_of_products_are_those_counted_by_hand(real):
     """While c is made, a, b and c are alive: 256 × 512 × 4 bytes each."""
     peak, text = peak_of(real, "chain"), real[1]
@@ -256,7 +258,6 @@ def test_the_buffers_of_a_chain_of_products_are_those_counted_by_hand(real):
 
 
 @pytest.mark.jax
-@pytest.mark.xdist_group("buffers")
 def test_the_activations_that_a_scan_keeps_for_its_gradient_are_named(real):
     """4 layers of 256 × 256 × 4 bytes are stacked for the backward pass."""
     stacked = [each for each in peak_of(real, "layers").buffers if each.bytes == 4 * 256 * 256 * 4]
@@ -265,7 +266,6 @@ def test_the_activations_that_a_scan_keeps_for_its_gradient_are_named(real):
 
 
 @pytest.mark.jax
-@pytest.mark.xdist_group("buffers")
 def test_a_result_in_the_place_of_a_donated_argument_counts_once(real):
     peak = peak_of(real, "donated")
     assert (peak.argument_bytes, peak.result_bytes, peak.alive_bytes) == (1 << 20, 0, 0)

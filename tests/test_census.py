@@ -299,7 +299,7 @@ WATCHES = """
 @pytest.mark.jax
 @pytest.mark.newest
 def test_a_name_given_again_as_the_other_sort_replaces_the_first_and_loads_no_census(tmp_path):
-    done = run(PYTHON, script(tmp_path, WATCHES))
+    done = run(PYTHON, script(tmp_path, WATCHES), imports_jax=True)
     assert done.stderr == ""
     loaded, as_arrays, as_function, again = json.loads(done.stdout)
     assert loaded == []

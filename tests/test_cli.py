@@ -121,7 +121,7 @@ def test_a_project_with_an_agent_of_its_own_is_not_in_the_way(tmp_path):
         path = script(
             tmp_path, "\n".join([*lines, "import agent as mine; assert mine.start is None"]), f"train{i}.py"
         )
-        assert run(PYTHON, path, cwd=tmp_path).stderr == ""
+        assert run(PYTHON, path, cwd=tmp_path, imports_jax=True).stderr == ""
         assert jaxtop("run", path, cwd=tmp_path).stderr == ""
 
 

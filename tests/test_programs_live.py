@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from contextlib import contextmanager
 from itertools import count
 
@@ -11,7 +10,8 @@ import pytest
 
 from jaxtop import keys, runfiles
 from jaxtop.names import program_of
-from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, snapshot, viewer
+from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, run, snapshot, viewer
+from tests.support import script as write
 
 pytestmark = pytest.mark.jax
 
@@ -96,8 +96,7 @@ def test_a_function_that_is_compiled_over_and_over_is_told_once(home):
 
 def test_functions_of_jax_are_told_from_those_of_the_script_by_where_they_are_defined():
     """Also where the script's have the same names. A function compiled ahead of time has its name as well."""
-    program = [PYTHON, ROOT / "tests" / "programs" / "compiling.py"]
-    done = subprocess.run(program, env=environment(4), stdout=subprocess.PIPE, check=True)
+    done = run(PYTHON, ROOT / "tests" / "programs" / "compiling.py")
     noted = json.loads(done.stdout)
     assert noted["by the script"] == ["jit__lambda", "jit_ahead", "jit_init_layer", "jit_subtract"]
     assert {"jit_init_layer"} == set(noted["initialize"]) & set(noted["by the script"])
@@ -127,7 +126,6 @@ def test_processes_that_compiled_different_programs_under_one_name_are_told(home
         assert ended(home, script) == [0, 0]
 
 
-def test_the_program_of_a_function_without_a_name_is_called_as_jax_calls_it():
-    script = "import jax; print(jax.jit(lambda x: x).lower(1).as_text())"
-    done = subprocess.run([PYTHON, "-c", script], env=environment(1), stdout=subprocess.PIPE, check=True)
-    assert f"module @{program_of('<lambda>')} " in done.stdout.decode()
+def test_the_program_of_a_function_without_a_name_is_called_as_jax_calls_it(tmp_path):
+    text = "import jax; print(jax.jit(lambda x: x).lower(1).as_text())"
+    assert f"module @{program_of('<lambda>')} " in run(PYTHON, write(tmp_path, text)).stdout

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import deque
 from types import SimpleNamespace
 
@@ -12,7 +10,7 @@ import pytest
 from jaxtop import wire
 from jaxtop_agent.hooks.raised import Raise
 from jaxtop_agent.stalls.caught import SETTLED_MS, Caught
-from tests.support import environment, script
+from tests.support import PYTHON, environment, run, script
 
 NO_ROOM = "RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes."
 
@@ -103,9 +101,7 @@ print(vars(kind).get("__init__") is before)
 @pytest.mark.jax
 def test_the_hook_sees_a_real_exception_and_changes_nothing_about_it(tmp_path):
     path = script(tmp_path, REAL)
-    done = subprocess.run(
-        [sys.executable, path], capture_output=True, text=True, timeout=120, check=False, env=environment(1)
-    )
+    done = run(PYTHON, path, env=environment(1))
     assert done.returncode == 0, done.stderr
     line = 1 + REAL.strip("\n").splitlines().index("    return jnp.zeros((count,)).block_until_ready()")
     first, second = done.stdout.splitlines()
@@ -161,9 +157,7 @@ assert told() == plain
 @pytest.mark.jax
 def test_subclasses_copies_and_pickles_are_as_without_the_hook_and_copies_are_not_reported(tmp_path):
     path = script(tmp_path, UNCHANGED % {"version": "0.8."})
-    done = subprocess.run(
-        [sys.executable, path], capture_output=True, text=True, timeout=120, check=False, env=environment(1)
-    )
+    done = run(PYTHON, path, env=environment(1))
     assert (done.stdout, done.returncode) == ("1 1\n", 0), done.stderr
 
 
@@ -185,12 +179,6 @@ print([each.message for each in raised.latest])
 @pytest.mark.jax
 def test_a_healthy_script_raises_nothing(tmp_path):
     """Neither what JAX raises while it looks for platforms, nor errors of tracing, which are no runtime's."""
-    done = subprocess.run(
-        [sys.executable, script(tmp_path, QUIET)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={name: value for name, value in environment(1).items() if name != "JAX_PLATFORMS"},
-    )
+    env = {name: value for name, value in environment(1).items() if name != "JAX_PLATFORMS"}
+    done = run(PYTHON, script(tmp_path, QUIET), env=env)
     assert done.stdout == "[]\n", done.stdout + done.stderr
