@@ -7,17 +7,18 @@ BIN := $(VENV)/bin
 # So many tests at a time, except for the quiet ones; most of them wait for processes. With twelve, and the
 # oldest JAX beside them, some got no core for so long that they failed. 0: one after the other.
 JOBS ?= 9
-SIDE_BY_SIDE := --dist loadgroup --numprocesses $(JOBS)
+SIDE_BY_SIDE := -p tests.side_by_side --side-by-side
 # Until five whole runs in a row passed at the first try, what fails is run once more, and listed at the end.
 ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
-INSTALL := -m pip install --quiet --disable-pip-version-check
+# Python compiles what is imported; all the rest would take half a minute of CPU time.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 # Of the quiet tests these need both cores of a small machine. The others run in pairs.
 ALONE := tests/test_black_box.py tests/test_probe_live.py tests/test_collectives_live.py
 # What is of no interest is not imported either.
 OF_JAX = $(shell grep -L 'pytestmark = .*mark\.newest' $$(grep -l 'mark\.jax' tests/test_*.py))
 QUIET = $(shell grep -l 'mark\.quiet' tests/test_*.py)
 # What tests import where not all of [dev] is installed.
-TOOLS := pytest pytest-rerunfailures pytest-timeout pytest-xdist grpcio jsonschema perfetto prometheus-client types-psutil
+TOOLS := pytest pytest-rerunfailures pytest-timeout grpcio jsonschema perfetto prometheus-client types-psutil
 # What depends on the version of Python: frames and hooks of the agent, snapshots, recordings, the app.
 ON_EACH_PYTHON := tests/test_bytes.py tests/test_first_steps_live.py tests/test_thread_stacks.py tests/test_activity.py \
 	tests/test_walk.py tests/test_wire.py tests/test_recordings*.py tests/test_recording_schemas.py \
@@ -25,14 +26,15 @@ ON_EACH_PYTHON := tests/test_bytes.py tests/test_first_steps_live.py tests/test_
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check collected test-newest test-side-by-side test-quiet test-oldest test-lowest test-pythons test-node soak bench faults plans screenshots docs clean
+.PHONY: demo test check test-newest test-side-by-side test-quiet test-oldest test-lowest test-pythons test-node soak bench faults plans screenshots docs clean
 
 demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine, with the app on it
 	$(BIN)/jaxtop demo
 
 test:                                ## everything CI runs
-	$(MAKE) --jobs 2 check collected $(VENV)-oldest/.ready
-	$(MAKE) test-newest test-oldest
+	$(MAKE) --jobs 2 $(VENV)/.ready $(VENV)-oldest/.ready
+	$(MAKE) --jobs 2 check test-side-by-side
+	$(MAKE) test-quiet test-oldest
 
 check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/ruff check .
@@ -41,28 +43,24 @@ check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_imports.py
 
-# Imports all tests once. Else, in a fresh checkout, every worker would compile every module.
-collected: $(VENV)/.ready
-	$(BIN)/python -m pytest --collect-only -q | tail -n 1
-
 test-newest: test-side-by-side test-quiet        ## on the newest JAX
 
 test-side-by-side: $(VENV)/.ready
-	$(BIN)/python -m pytest -m 'not quiet' $(SIDE_BY_SIDE) $(ONCE_MORE)
+	$(BIN)/python -m pytest -m 'not quiet' $(SIDE_BY_SIDE) $(JOBS) $(ONCE_MORE)
 
 test-quiet: $(VENV)/.ready
-	$(BIN)/python -m pytest -m 'quiet' --dist loadgroup --numprocesses 2 $(filter-out $(ALONE),$(QUIET)) $(ONCE_MORE)
+	$(BIN)/python -m pytest -m 'quiet' $(SIDE_BY_SIDE) 2 $(filter-out $(ALONE),$(QUIET)) $(ONCE_MORE)
 	$(BIN)/python -m pytest -m 'quiet' $(ALONE) $(ONCE_MORE)
 
 test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again, on the oldest supported one
-	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest' $(SIDE_BY_SIDE) $(OF_JAX) $(ONCE_MORE)
+	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest' $(SIDE_BY_SIDE) $(JOBS) $(OF_JAX) $(ONCE_MORE)
 
 soak: $(VENV)/.ready test-lowest test-pythons    ## the long repetitions of which CI runs a sample
 	$(BIN)/python $(INSTALL) --editable '.[xprof]'
 	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long' --timeout 3600
 
 test-lowest: $(VENV)-lowest/.ready   ## every screen, recordings, the wire and the demo on the lowest versions allowed
-	JAXTOP_LOWEST=1 $(VENV)-lowest/bin/python -m pytest $(SIDE_BY_SIDE) \
+	JAXTOP_LOWEST=1 $(VENV)-lowest/bin/python -m pytest $(SIDE_BY_SIDE) $(JOBS) \
 		tests/test_bounds.py tests/test_looks.py tests/test_tui_sizes.py tests/test_tui_plot.py tests/test_tapes.py \
 		tests/test_recordings*.py tests/test_wire.py tests/test_transport.py tests/test_export.py tests/test_machine.py \
 		tests/test_hardware_*.py tests/test_demo.py \
@@ -76,7 +74,7 @@ test-pythons: $(VENV)/.ready         ## agent, snapshot, recordings and screens 
 test-python-%:
 	@if $(BIN)/uv venv --quiet --clear --python $* $(VENV)-py$*; then \
 		$(BIN)/uv pip install --quiet --python $(VENV)-py$*/bin/python --editable '.[demo,tpu]' $(TOOLS) && \
-		$(VENV)-py$*/bin/python -m pytest $(SIDE_BY_SIDE) $(ON_EACH_PYTHON); \
+		$(VENV)-py$*/bin/python -m pytest $(SIDE_BY_SIDE) $(JOBS) $(ON_EACH_PYTHON); \
 	else echo "not tested on Python $*, which cannot be had here"; fi
 
 test-node: $(VENV)/.ready            ## the public TypeScript reader of MCAP on files of ours

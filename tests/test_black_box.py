@@ -209,7 +209,6 @@ def without_a_box(tmp_path_factory):
     )
 
 
-@pytest.mark.xdist_group("without a box")
 @pytest.mark.parametrize("trouble", ["none", "a file", "taken away", "full", "no such place"])
 def test_whatever_the_disk_does_the_script_ends_as_without_a_black_box(tmp_path, without_a_box, trouble):
     box = tmp_path / "box"

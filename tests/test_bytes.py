@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, snapshot
 
-pytestmark = [pytest.mark.jax, pytest.mark.xdist_group("bytes")]
+pytestmark = pytest.mark.jax
 
 
 class Row(NamedTuple):

@@ -66,7 +66,6 @@ def watching(folder, pause):
         yield process, lambda: json.loads(path.read_text().rpartition("\n")[0].rpartition("\n")[2] or "{}")
 
 
-@pytest.mark.xdist_group("talkative")
 @pytest.mark.newest
 @pytest.mark.jax
 @pytest.mark.parametrize("conduct", ["killed", "stopped", "slow"])
@@ -95,7 +94,6 @@ def test_whatever_a_viewer_does_the_run_goes_on(run, tmp_path, conduct):
             assert seen()["missed"] > 0  # else nothing was repaired, and this proved little
 
 
-@pytest.mark.xdist_group("talkative")
 @pytest.mark.newest
 @pytest.mark.jax
 def test_what_one_viewer_asks_for_is_not_missing_elsewhere(run):
@@ -121,7 +119,6 @@ def test_what_one_viewer_asks_for_is_not_missing_elsewhere(run):
         assert not any(answer is None or answer.error for answer in answers)
 
 
-@pytest.mark.xdist_group("talkative")
 @pytest.mark.newest
 @pytest.mark.jax
 @pytest.mark.usefixtures("run")
@@ -134,7 +131,6 @@ def test_a_run_of_one_process_is_shown_like_any_other():
     assert [axis["size"] for axis in document["meshes"][0]["axes"]] == [1, 2]
 
 
-@pytest.mark.xdist_group("talkative")
 @pytest.mark.newest
 @pytest.mark.jax
 def test_a_host_alone_is_address_enough(run):
@@ -145,7 +141,6 @@ def test_a_host_alone_is_address_enough(run):
     assert (status, len(document["hosts"]), document["unmet"]) == (0, 1, [])
 
 
-@pytest.mark.xdist_group("talkative")
 @pytest.mark.newest
 @pytest.mark.jax
 def test_two_runs_side_by_side_are_told_apart(run, tmp_path):

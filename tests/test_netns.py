@@ -23,7 +23,7 @@ from tests.logins import needs_sshd, sshd
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, training
 from tests.test_terminals import in_a_terminal, read_until
 
-pytestmark = [pytest.mark.jax, pytest.mark.netns, pytest.mark.newest, pytest.mark.xdist_group("netns")]
+pytestmark = [pytest.mark.jax, pytest.mark.netns, pytest.mark.newest, pytest.mark.together("netns")]
 
 SWITCH, FIRST, SECOND, VIEWER, LOGIN, LAPTOP = (
     f"jaxtop-{os.getpid()}-{name}" for name in ("switch", "first", "second", "viewer", "login", "laptop")

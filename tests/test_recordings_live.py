@@ -16,7 +16,7 @@ from jaxtop.sources import Session, SessionRecorder
 from tests.recorded import assert_equal
 from tests.support import Viewer, loopback_address, training
 
-pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.xdist_group("recordings")]
+pytestmark = [pytest.mark.jax, pytest.mark.newest]
 
 
 class Recorder(Viewer):

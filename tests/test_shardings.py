@@ -10,7 +10,7 @@ import pytest
 from jaxtop.model import arrays, slices
 from tests.support import PYTHON, ROOT, environment, eventually, processes, viewer
 
-pytestmark = [pytest.mark.jax, pytest.mark.xdist_group("shardings")]
+pytestmark = pytest.mark.jax
 
 
 @pytest.fixture(scope="module")

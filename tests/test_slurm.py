@@ -32,7 +32,6 @@ pytestmark = [
     pytest.mark.skipif(not SOAK, reason="runs in `make soak`"),
     pytest.mark.skipif(bool(LACKING), reason=f"Slurm is not installed here: {', '.join(LACKING)}"),
     pytest.mark.skipif(os.geteuid() != 0, reason="slurmd needs root"),
-    pytest.mark.xdist_group("slurm"),
 ]
 
 CONFIG = """

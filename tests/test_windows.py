@@ -33,8 +33,8 @@ from jaxtop_agent.profiler.session import Sessions
 from jaxtop_agent.programs.loaded import Loaded
 from tests.xspace import Event, plane, space
 
-# One worker imports JAX and reads all traces.
-pytestmark = [pytest.mark.jax, pytest.mark.xdist_group("traces")]
+# One process imports JAX and reads all traces.
+pytestmark = [pytest.mark.jax, pytest.mark.together("traces")]
 
 FOLDER = Path(__file__).parent / "data" / "traces"
 BLANK = Window(0, 1000, slot=7)

@@ -1,0 +1,181 @@
+"""A plugin of pytest that runs tests side by side, in forks of the process that has collected them.
+
+Workers of pytest-xdist import and collect all tests anew: with nine of them, that takes a minute of CPU time.
+Tests that share a fixture of their module or a mark `together` run one after the other in the same fork.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import signal
+from collections import deque
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import pytest
+
+PARENT_DIES = 1  # PR_SET_PDEATHSIG
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--side-by-side", type=int, default=0, metavar="N", help="run N tests at a time")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run the tests in forks; leave everything else to pytest."""
+    count = session.config.option.side_by_side
+    if count < 1 or session.config.option.collectonly or session.testsfailed:
+        return None
+    todo = Todo(session, deque(units(session.items)))
+    forks = [Fork(todo, number) for number in range(min(count, len(todo.units)))]
+    try:
+        while forks:
+            for connection in wait([fork.connection for fork in forks]):
+                fork = next(fork for fork in forks if fork.connection is connection)
+                if fork.answer():
+                    continue
+                forks.remove(fork)
+                if todo.units:  # it has died
+                    forks.append(Fork(todo, fork.number))
+            if session.shouldfail or session.shouldstop:
+                raise session.Failed(session.shouldfail or session.shouldstop)
+    finally:
+        for fork in forks:
+            fork.kill()
+    return True
+
+
+def units(items: list[pytest.Item]) -> list[list[int]]:
+    """Return the indexes of tests that run together, in the order of the first of each."""
+    found: dict[object, list[int]] = {}
+    for index, item in enumerate(items):
+        mark = item.get_closest_marker("together")
+        fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
+        key: object = index
+        if mark or any(each.scope == "module" for defined in fixtures for each in defined):
+            key = item.path, *(mark.args if mark else ())
+        found.setdefault(key, []).append(index)
+    return list(found.values())
+
+
+@dataclass
+class Todo:
+    """What no fork has been given yet."""
+
+    session: pytest.Session
+    units: deque[list[int]]
+
+    def failed(self, index: int, text: str) -> None:
+        """Report a test whose fork has died."""
+        item = self.session.items[index]
+        report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call")
+        item.config.hook.pytest_runtest_logreport(report=report)
+
+
+@dataclass
+class Fork:
+    """The side of the process that has collected the tests."""
+
+    todo: Todo
+    number: int
+    pid: int = 0
+    given: list[int] = field(default_factory=list)  # tests without a result
+    connection: Connection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.connection, theirs = Pipe()
+        self.todo.session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        parent = os.getpid()
+        self.pid = os.fork()
+        if not self.pid:
+            status = 1
+            try:
+                ctypes.CDLL(None).prctl(PARENT_DIES, signal.SIGKILL)
+                if os.getppid() == parent:
+                    Work(self.todo.session, theirs).run(self.number)
+                    status = 0
+            finally:
+                os._exit(status)
+        theirs.close()
+
+    def answer(self) -> bool:
+        """Take what the fork sends; return False once it has ended."""
+        hook = self.todo.session.config.hook
+        try:
+            what, value = self.connection.recv()
+        except (EOFError, OSError):
+            self._ended()
+            return False
+        if what == "report":
+            report = hook.pytest_report_from_serializable(config=self.todo.session.config, data=value)
+            hook.pytest_runtest_logreport(report=report)
+        elif what == "done":
+            self.given.remove(value)
+        else:
+            unit = self.todo.units.popleft() if self.todo.units else []
+            self.given += unit
+            self.connection.send(unit)
+        return True
+
+    def _ended(self) -> None:
+        _, status = os.waitpid(self.pid, 0)
+        if self.given:
+            now, *rest = self.given
+            self.todo.failed(now, f"the process that ran it has ended: {os.waitstatus_to_exitcode(status)}")
+            if rest:
+                self.todo.units.appendleft(rest)
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+class Work:
+    """The side of a fork."""
+
+    def __init__(self, session: pytest.Session, connection: Connection) -> None:
+        self.session, self.connection = session, connection
+
+    def run(self, number: int) -> None:
+        """Run tests until no more are left."""
+        self._separate(self.session.config, number)
+        given: deque[int] = deque()
+        is_last = False
+        while given or not is_last:
+            # The next test decides which fixtures the one before it leaves.
+            while len(given) < 2 and not is_last:
+                self.connection.send(("next", None))
+                unit = self.connection.recv()
+                given += unit
+                is_last = not unit
+            if given:
+                index = given.popleft()
+                item = self.session.items[index]
+                following = self.session.items[given[0]] if given else None
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                self.connection.send(("done", index))
+
+    def _separate(self, config: Any, number: int) -> None:
+        """Share neither output, nor folders, nor random numbers with the other forks."""
+        plugins = config.pluginmanager
+        plugins.getplugin("terminalreporter")._tw._file = open(os.devnull, "w")  # noqa: SIM115
+        capturing = plugins.getplugin("capturemanager")
+        capturing.stop_global_capturing()
+        capturing.start_global_capturing()
+        capturing.suspend_global_capture()
+        folder = config._tmp_path_factory.getbasetemp() / f"fork{number}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        config._tmp_path_factory._basetemp = folder
+        random.seed()
+        plugins.register(self)
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        config = self.session.config
+        data = config.hook.pytest_report_to_serializable(config=config, report=report)
+        self.connection.send(("report", data))
