@@ -166,6 +166,7 @@ class TestXProf:
         assert memory["heapSizes"]
 
 
+@pytest.mark.newest
 def test_it_works_through_a_command_and_through_a_relay(pair, tmp_path):
     env = {**environment(), "HOME": str(pair.home), "PATH": f"{Path(PYTHON).parent}:{os.environ['PATH']}"}
     near = {**env, "HOME": str(tmp_path)}
@@ -182,6 +183,7 @@ def test_it_works_through_a_command_and_through_a_relay(pair, tmp_path):
     assert len(traces_of(tmp_path / "relay")) == 2 and all(map(launches, traces_of(tmp_path / "relay")))
 
 
+@pytest.mark.newest
 def test_a_process_that_does_not_exist_or_cannot_answer_is_named(pair, tmp_path):
     done = capture_of(pair, "--hosts", "0,7", "-o", tmp_path / "none")
     assert (done.returncode, done.stderr) == (2, "jaxtop: no live process has the index 7\n")

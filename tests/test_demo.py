@@ -56,16 +56,16 @@ def assert_ended_quietly(process, folder, status):
 
 @pytest.mark.parametrize("_", REPEATS)
 def test_the_demo_trains_while_another_shell_looks_on_until_ctrl_c(home, _):
-    with demo(home, "--hosts", 2, "--devices", 4) as process:
+    with demo(home, "--hosts", 2, "--devices", 2) as process:
         with watched(2) as attached:
             before = [steps(attached, i) for i in (0, 1)]
             attached.until(lambda: all(steps(attached, i) > before[i] for i in (0, 1)))
         status, document = snapshot()
         assert status == 0
-        assert [(host["state"], len(host["devices"])) for host in document["hosts"]] == [("live", 4)] * 2
+        assert [(host["state"], len(host["devices"])) for host in document["hosts"]] == [("live", 2)] * 2
         assert [run["name"] for run in document["runs"]] == ["demo"]
         assert {axis["name"]: axis["size"] for axis in document["meshes"][0]["axes"]} == {
-            "data": 4,
+            "data": 2,
             "model": 2,
         }
         assert all(host["launches"] and host["step"]["metrics"]["loss"] > 0 for host in document["hosts"])
@@ -83,7 +83,7 @@ def test_the_demo_trains_while_another_shell_looks_on_until_ctrl_c(home, _):
 
 
 def test_a_demo_ends_when_its_time_is_up_and_has_learned(home):
-    with demo(home, "--hosts", 2, "--mesh", "data=4", "--duration", DURATION) as process:
+    with demo(home, "--hosts", 2, "--mesh", "data=2", "--duration", DURATION) as process:
         assert_ended_quietly(process, home, 0)
     first, last = losses((home / "out").read_text())
     assert last < (0.8 * first if SOAK else first)
@@ -101,7 +101,7 @@ def test_a_demo_of_one_process_with_one_device_works(home):
 @pytest.mark.parametrize("_", REPEATS)
 @pytest.mark.parametrize("moment", ["at once", "while it starts"])
 def test_ctrl_c_ends_the_demo_quietly_with_nothing_left_behind(home, moment, _):
-    with demo(home, "--hosts", 2, "--devices", 2) as process:
+    with demo(home, "--hosts", 2, "--devices", 1) as process:
         if moment == "at once":
             eventually(lambda: len(group(process)) == 3, every=0.01)
         else:
@@ -111,7 +111,7 @@ def test_ctrl_c_ends_the_demo_quietly_with_nothing_left_behind(home, moment, _):
 
 
 def test_a_demo_whose_shell_was_killed_does_not_train_on(home):
-    with demo(home, "--hosts", 2, "--devices", 2) as process:
+    with demo(home, "--hosts", 2, "--devices", 1) as process:
         eventually(lambda: len(runfiles.find()) == 2)
         process.kill()
         eventually(lambda: group(process) == [])
@@ -120,7 +120,7 @@ def test_a_demo_whose_shell_was_killed_does_not_train_on(home):
 
 def test_a_planted_fault_is_announced_and_found_and_the_loss_of_a_process_is_reported(home):
     """By the demo itself, and to viewers: to who was there, and to who comes later."""
-    with demo(home, "--hosts", 2, "--devices", 2, "--fault", "stopped", "--fault-after", 3) as process:
+    with demo(home, "--hosts", 2, "--devices", 1, "--fault", "stopped", "--fault-after", 3) as process:
         with watched(2) as attached:
             assert not [each for each in findings(attached.cluster) if each.severity == "critical"]
             attached.until(lambda: "host_lost" in {each.rule for each in findings(attached.cluster)})

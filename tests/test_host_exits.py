@@ -63,8 +63,10 @@ ON_OLDEST = (
     ("exception", "coordination"),
     ("interrupt", "coordination"),
 )
-# `jaxtop run` runs the same script in the same interpreter: a sample, and all of them in the long run.
-BY_COMMAND = tuple(ENDINGS) if SOAK else ("end", "exit", "interrupt", "terminate")
+# `jaxtop run` runs the same script in the same interpreter, and a coordinator adds a client to it: a sample
+# of each, and all of them in the long run.
+BY_COMMAND = tuple(ENDINGS) if SOAK else ("exit", "terminate")
+WITH_COORDINATOR = tuple(ENDINGS) if SOAK else ("end", "exception", "interrupt")
 # In a run with a coordinator JAX keeps SIGTERM for itself, and the process lives on.
 CASES = [
     pytest.param(ending, busy_with, marks=[] if (ending, busy_with) in ON_OLDEST else [pytest.mark.newest])
@@ -72,6 +74,7 @@ CASES = [
     for busy_with in ("census", "coordination", "its own pace")
     if (way, busy_with) != (signal.SIGTERM, "coordination")
     and (busy_with != "its own pace" or ending in BY_COMMAND)
+    and (busy_with != "coordination" or ending in WITH_COORDINATOR)
 ]
 
 

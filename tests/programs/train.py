@@ -109,4 +109,4 @@ while True:
         while (steer / "pause").exists():
             time.sleep(0.02)
         (steer / f"paused-{index}").unlink()
-    time.sleep(0.05)
+    time.sleep(0.15)

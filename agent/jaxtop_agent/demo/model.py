@@ -15,11 +15,11 @@ from jax.sharding import PartitionSpec as P
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# On eight devices the state takes 100 MB, and a step about 100 ms on two cores. Tests set the variable to be
-# faster.
+# On eight devices the state takes 100 MB, and a step about 100 ms on two cores. Tests set the variable for a
+# small model with pauses, which leaves them most of the CPU.
 VOCABULARY = 256
 CONTEXT = 64
-WIDTH = 64 if os.environ.get("JAXTOP_DEMO_SIZE") == "small" else 288
+WIDTH, PAUSE = (64, 0.02) if os.environ.get("JAXTOP_DEMO_SIZE") == "small" else (288, 0.0)
 LAYERS = 2
 HEADS = 4
 HIDDEN = 4 * WIDTH

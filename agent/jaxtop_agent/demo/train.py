@@ -113,6 +113,7 @@ def train(
         if len(in_flight) > STEPS_IN_FLIGHT:
             in_flight.popleft().block_until_ready()
         i += 1
+        time.sleep(model.PAUSE)
     report.end(i)
 
 
