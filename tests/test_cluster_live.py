@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
+from subprocess import PIPE
 
 import pytest
 
 from jaxtop import keys, runfiles
 from jaxtop.transport import Server
-from tests.support import PYTHON, SOAK, eventually, jaxtop, loopback_address, snapshot, training, viewer
+from tests.support import (
+    JAXTOP,
+    SOAK,
+    eventually,
+    jaxtop,
+    loopback_address,
+    processes,
+    snapshot,
+    training,
+    viewer,
+)
 
-pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.xdist_group("cluster_live")]
+pytestmark = [pytest.mark.jax, pytest.mark.newest]
 
 REPEATS = range(20 if SOAK else 1)
 STALL = 60 if SOAK else 8
@@ -144,12 +154,11 @@ def test_a_host_whose_python_is_stuck_is_blocked_and_is_live_again_by_itself(run
         attached.until_state({0: "live", 1: "live"})
         run.ask("hold-gil-1", HOLD)
         eventually(lambda: not (run.folder / "hold-gil-1").exists(), every=0.02)
-        with subprocess.Popen(
-            [PYTHON, "-m", "jaxtop", "snapshot", "--format", "csv"], stdout=-1, stderr=-1, text=True
-        ) as newcomer:
+        words = [*JAXTOP, "snapshot", "--format", "csv"]
+        with processes(words, stdout=PIPE, stderr=PIPE) as (newcomer,):
             print("blocked after", attached.until_state({1: "blocked"}, timeout=HOLD))
-            _, words = newcomer.communicate(timeout=60)
-        assert newcomer.returncode == 1 and "is blocked" in words and len(words.splitlines()) == 1
+            _, said = newcomer.communicate(timeout=60)
+        assert newcomer.returncode == 1 and "is blocked" in said and len(said.splitlines()) == 1
         print("live again after", attached.until_state({0: "live", 1: "live"}))
     run.go_on()
 

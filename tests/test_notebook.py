@@ -191,8 +191,12 @@ def test_a_notebook_shows_its_run_and_variables_have_their_own_names(tmp_path):
         assert kind == "execute_result" and "waits until jax is imported" in content["data"]["text/html"]
         cells.run("import jax, jaxtop, jax.numpy as jnp")
         cells.run("params = {'w': jnp.ones((11, 64))}; x = jnp.ones((10, 64))")
-        ((_, content),) = cells.run("agent.status()")
-        assert "serves &lt;b&gt; at <code>127.0.0.1:" in content["data"]["text/html"]
+
+        def status():
+            ((_, content),) = cells.run("agent.status()")
+            return content["data"]["text/html"]
+
+        eventually(lambda: "serves &lt;b&gt; at <code>127.0.0.1:" in status())
         ((kind, content),) = cells.run("shown = jaxtop.live(every=0.5)\nshown")
         first = content["transient"]["display_id"]
         assert kind == "display_data"
