@@ -85,7 +85,7 @@ def hardware_page() -> str:
 
 
 def planner_page() -> str:
-    return _with_generated("planner.md", "measured", plans_table.results())
+    return _with_generated("planner.md", "measured", plans_table.page())
 
 
 def _with_generated(page: str, name: str, generated: str) -> str:

@@ -57,6 +57,13 @@ def test_the_table_says_what_is_exact_inside_and_best_against_the_baselines(tmp_
     ]  # fmt: skip
 
 
+def test_wider_models_have_a_table_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(table, "WIDER_RESULTS", tmp_path / "wider.json")
+    assert "half as wide" not in table.page()
+    table.write([row(8, 8, {"state": 1}, (1, 1, 1.0))], table.WIDER_RESULTS)
+    assert "half as wide" in table.page()
+
+
 @pytest.mark.jax
 @pytest.mark.newest
 @pytest.mark.timeout(300)

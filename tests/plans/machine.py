@@ -17,6 +17,7 @@ def busy_s() -> float:
 
 
 def wait_until_idle() -> None:
+    """Wait until nobody else uses the machine, however long that takes."""
     while True:
         began, busy = time.monotonic(), busy_s()
         time.sleep(IDLE_FOR_S)

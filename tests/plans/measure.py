@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 STARTS_WITHIN, ENDS_WITHIN = 90.0, 60.0
 # The first five windows of a viewer are two seconds apart, if each contains a launch.
-WINDOWS, WINDOWS_WITHIN = 4, 16.0
+WINDOWS, WINDOWS_WITHIN = 3, 10.0
 SLOT_S, SPARE_S, BETWEEN_REQUESTS_S = 2.0, 1.0, 3.0
 PEAKS_WITHIN = 10.0
 

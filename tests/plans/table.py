@@ -41,6 +41,16 @@ def write(rows: list[Row], path: Path) -> None:
     path.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
 
 
+def page() -> str:
+    """Return all results as Markdown."""
+    if not WIDER_RESULTS.exists():
+        return results()
+    return (
+        f"{results()}\n\n### The same programs, half as wide again\n\n"
+        f"No formula was tried on these runs before.\n\n{results(WIDER_RESULTS)}"
+    )
+
+
 def results(path: Path = RESULTS) -> str:
     """Return what was measured, as Markdown: a summary and a row per program."""
     rows = load(path)
@@ -92,7 +102,7 @@ def _summary(rows: list[Row]) -> Iterator[str]:
         f"{_median(_widths(others))} of the true figure (median)."
     )
     yield (
-        f"- Step time: error of the interval's middle {_spread(_errors(others))} (median, 90 % within); "
+        f"- Step time: error of the interval's middle in the median {_spread(_errors(others))}; "
         f"inside the interval: {_share(_step_inside(others))}. "
         f"Of the run's own mesh: {_spread(_errors(_own(rows)))}."
     )
