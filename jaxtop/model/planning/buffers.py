@@ -62,14 +62,18 @@ class _Reader:
         self._lengths: dict[int, set[tuple[str, ...]]] = defaultdict(set)
         self._rows: dict[int, tuple[str, ...]] = {}
         self._found: dict[str, set[float] | None] = {}
-        for each in placed:
-            tensor = each.tensor
-            if tensor.parts is None or each.parts is None or tensor.groups > 1:
-                continue
-            if tensor.role == BATCH:
-                self._add_batch(tensor.shape, tensor.parts)
-            elif tensor.shape:
-                self._add(tensor.shape, tensor.parts, each.parts)
+        # Layers repeat: few arrays differ in what matters here.
+        kinds = {
+            (each.tensor.role == BATCH, each.tensor.shape, each.tensor.parts, each.parts)
+            for each in placed
+            if each.tensor.groups == 1 and each.tensor.shape
+        }
+        for is_batch, shape, before, after in kinds:
+            if before is not None and after is not None:
+                if is_batch:
+                    self._add_batch(shape, before)
+                else:
+                    self._add(shape, before, after)
 
     def ratios(self, text: str) -> set[float] | None:
         """Return what the size of a buffer may be multiplied by; None if its shape shows nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jaxtop.model.planning.asking import mesh_as_typed
@@ -12,7 +13,7 @@ from jaxtop.model.planning.sharding import axes_of_rule, of_role, place
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from jaxtop.model.planning.plan import Asked, Axes, Rule, Tensor, Today
+    from jaxtop.model.planning.plan import Asked, Axes, Placed, Rule, Tensor, Today
 
 # A mesh, and all rules that apply on it.
 Choice = tuple["Axes", "tuple[Rule, ...]"]
@@ -29,7 +30,8 @@ def meshes(today: Today, asked: Asked) -> list[Choice]:
     Raises:
         CannotPlan: What is asked does not exist, or divides nothing.
     """
-    place(today, _all_axes(today, asked), asked.rules)  # unknown arrays and axes
+    placed = place(today, _all_axes(today, asked), asked.rules)  # unknown arrays and axes
+    today = replace(today, tensors=_kinds(placed))
     if asked.meshes:
         for axes in asked.meshes:
             _check(today, axes, asked)
@@ -47,6 +49,17 @@ def meshes(today: Today, asked: Asked) -> list[Choice]:
     lacks_an_axis = any(axis not in dict(today.axes) for rule in asked.rules for axis in axes_of_rule(rule))
     here = [] if lacks_an_axis else [(today.axes, asked.rules)]
     return _distinct(today, [(today.axes, ()), *here, *found])
+
+
+def _kinds(placed: Iterable[Placed]) -> tuple[Tensor, ...]:
+    """Return the largest array of each kind that a mesh or rule may treat alike: large models have few."""
+    found: dict[object, Tensor] = {}
+    for each in sorted(placed, key=lambda each: -each.tensor.bytes_global):
+        tensor = each.tensor
+        is_named = tensor.name is not None
+        key = is_named, tensor.role, tensor.shape, tensor.parts, each.parts, tensor.groups, tensor.is_on_host
+        found.setdefault(key, tensor)
+    return tuple(found.values())
 
 
 def _devices(today: Today) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.amounts import in_bytes
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 # Variables that may be arguments are tried in all combinations, the largest of them only.
 MOST_VARIABLES = 12
+# The results of a program include a table of them, and single numbers such as a loss.
+TABLE_BYTES = 16
 NO_TEMPORARIES = "the compiler reports no temporaries, and no process has sent its buffers"
 # Results are explained by arrays that differ from them by at most this share.
 NEARLY = 0.05
@@ -66,7 +69,8 @@ def memory_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Comp
 
 
 def in_words(low: float, high: float) -> str:
-    return in_bytes(low) if round(low) == round(high) else f"{in_bytes(low)} to {in_bytes(high)}"
+    least, most = in_bytes(low), in_bytes(high)
+    return least if least == most else f"{least} to {most}"
 
 
 def _compiled(compiled: Compiled) -> list[_Part]:
@@ -108,14 +112,15 @@ def _new_results(today: Today) -> int | None:
 def _rescaled(figure: str, today: Today, axes: Axes, placed: Sequence[Placed], of: _Explained) -> _Part:
     """Return bytes of today of which most are those of arrays, on a candidate."""
     held = sum(placed[i].bytes_per_device * placed[i].tensor.count for i in of.members)
-    low, high = scaled(today, axes, placed, of.rest) if of.rest > 0 else (of.rest, of.rest)
+    is_scaled = of.rest > TABLE_BYTES * (1 + len(of.members))
+    low, high = scaled(today, axes, placed, of.rest) if is_scaled else (of.rest, of.rest)
     names = sorted({_variable(placed[i]) for i in of.members})
     source = (
         f"the arrays of {', '.join(names[:4])}{' and others' * (len(names) > 4)}"
         if names
         else "no named array"
     )
-    if of.rest > 0:
+    if is_scaled:
         source += f"; {in_bytes(of.rest)} of today have no name and are scaled"
     if figure == "results":
         source += "; results that reuse arguments are left out"
@@ -158,32 +163,43 @@ def _variable(placed: Placed) -> str:
 def _explained(today: Today, size: int) -> _Explained:
     """Return the named arrays whose bytes on a device come closest to this size.
 
-    The arrays of a variable with one role belong together. Of equal matches, the one with most arrays of
-    known roles is taken, as a program takes the state rather than a copy of it.
+    The arrays of a variable with one role belong together.
     """
     units: dict[tuple[str, str | None], list[int]] = {}
     for i, each in enumerate(today.tensors):
         if each.name is not None and not each.is_on_host:
             units.setdefault((steps_of_name(each.name)[0], each.role), []).append(i)
+    sizes = [
+        sum(today.tensors[i].bytes_per_device * today.tensors[i].count for i in members)
+        for members in units.values()
+    ]
+    chosen = _closest(
+        tuple((each, role is not None) for each, (_, role) in zip(sizes, units, strict=True)), size
+    )
+    members = [i for number, each in enumerate(units.values()) if number in chosen for i in each]
+    return _Explained(frozenset(members), size - sum(sizes[number] for number in chosen))
 
-    def held(members: Iterable[int]) -> int:
-        return sum(today.tensors[i].bytes_per_device * today.tensors[i].count for i in members)
 
-    listed = [(members, held(members), role is not None) for (_, role), members in units.items()]
-    listed.sort(key=lambda unit: -unit[1])
-    tried, small = listed[:MOST_VARIABLES], listed[MOST_VARIABLES:]
-    best: tuple[tuple[int, int, int], int, int] | None = None
-    for chosen in range(1 << len(tried)):
-        of = [unit for i, unit in enumerate(tried) if chosen >> i & 1]
-        total = sum(unit[1] for unit in of)
-        rank = -abs(size - total), sum(unit[1] for unit in of if unit[2]), -chosen
-        if best is None or rank > best[0]:
-            best = rank, chosen, size - total
-    assert best is not None
-    _, chosen, rest = best
-    members = [i for n, unit in enumerate(tried) if chosen >> n & 1 for i in unit[0]]
-    for unit in small:
-        if 0 < unit[1] <= rest:
-            members += unit[0]
-            rest -= unit[1]
-    return _Explained(frozenset(members), rest)
+@lru_cache(maxsize=64)
+def _closest(units: tuple[tuple[int, bool], ...], size: int) -> frozenset[int]:
+    """Return the numbers that add up to the closest to this size.
+
+    Of equal sums, the one with most of the marked numbers is taken, as a program takes arrays of known roles
+    rather than copies of them.
+    """
+    order = sorted(range(len(units)), key=lambda number: -units[number][0])
+    tried, small = order[:MOST_VARIABLES], order[MOST_VARIABLES:]
+    best: tuple[int, int, int] | None = None
+    chosen: list[int] = []
+    for choice in range(1 << len(tried)):
+        of = [number for i, number in enumerate(tried) if choice >> i & 1]
+        total = sum(units[number][0] for number in of)
+        rank = -abs(size - total), sum(units[number][0] for number in of if units[number][1]), -choice
+        if best is None or rank > best:
+            best, chosen = rank, of
+    rest = size - sum(units[number][0] for number in chosen)
+    for number in small:
+        if 0 < units[number][0] <= rest:
+            chosen = [*chosen, number]
+            rest -= units[number][0]
+    return frozenset(chosen)

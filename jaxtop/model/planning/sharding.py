@@ -36,10 +36,18 @@ def place(today: Today, axes: Axes, rules: Sequence[Rule] = ()) -> tuple[Placed,
                 raise CannotPlan(f"{rule.pattern} cannot be divided by {axis}: the mesh has the axes {had}")
     matching = [(rule, _matcher(today, rule)) for rule in rules]
     before = dict(today.axes)
-    return tuple(
-        _placed(tensor, before, sizes, [rule for rule, is_meant in matching if is_meant(tensor)])
-        for tensor in today.tensors
-    )
+    # Layers repeat: arrays that are alike are placed once.
+    alike: dict[object, Placed] = {}
+    found = []
+    for tensor in today.tensors:
+        meant = tuple(rule for rule, is_meant in matching if is_meant(tensor))
+        kind = tensor.shape, tensor.dtype, tensor.parts, tensor.bytes_per_device, tensor.bytes_global
+        key = *kind, tensor.groups, tensor.is_on_host, meant
+        first = alike.get(key)
+        if first is None:
+            first = alike[key] = _placed(tensor, before, sizes, meant)
+        found.append(Placed(tensor, first.parts, first.bytes_per_device, first.note))
+    return tuple(found)
 
 
 def axes_of_rule(rule: Rule) -> tuple[str, ...]:

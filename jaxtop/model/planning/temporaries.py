@@ -101,25 +101,21 @@ def ratios(today: Today, axes: Axes, placed: Sequence[Placed]) -> tuple[float, f
         axis for each in today.exchanges for axis in each.axes or ()
     }
     after = _used(each.parts for each in placed)
+    pairs = {(each.tensor.parts, each.parts) for each in placed}
+    gained = {axis for was, becomes in pairs for axis in _used([becomes]) - _used([was])}
+    lost = {axis for was, becomes in pairs for axis in _used([was]) - _used([becomes])}
     small = large = 1.0
-    for axis in {*old, *new}:
+    for axis in before | after:
         was, becomes = old.get(axis, 1), new.get(axis, 1)
         ratio = was / becomes
-        if axis not in before | after or (becomes > was and axis not in before and axis not in after):
-            continue  # it divides nothing
-        small *= min(1.0, ratio)
-        # Where it does not divide any more, what it divided is whole.
-        is_refused = any(_loses(each, axis) for each in placed)
-        large *= max(1.0, was if is_refused else ratio)
+        # A rule may divide what was whole, and what an axis does not divide any more is whole.
+        small *= 1 / becomes if axis in gained else min(1.0, ratio)
+        large *= was if axis in lost else max(1.0, ratio)
     return small, large
 
 
 def _used(listed: Iterable[Parts | None]) -> set[str]:
-    return {axis for parts in listed for axes in parts or () for axis in axes}
-
-
-def _loses(each: Placed, axis: str) -> bool:
-    return axis in _used([each.tensor.parts]) and axis not in _used([each.parts])
+    return {axis for parts in set(listed) for axes in parts or () for axis in axes}
 
 
 def _moved_bytes(today: Today, axes: Axes, placed: Sequence[Placed]) -> tuple[float, float]:
