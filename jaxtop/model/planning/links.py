@@ -30,7 +30,7 @@ ANY = "any"
 LEAST_RANGE = 4.0
 # Smaller ones show no bandwidth at all.
 LEAST_BYTES = 4096.0
-ONE_SIZE = ", in one size: its latency is borrowed or assumed"
+ONE_SIZE = " in one size, with a borrowed or assumed latency"
 # The most points of a fit; beyond, points of about the same size are merged.
 MOST_POINTS = 48
 Links = dict[tuple[str, str], LinkCost]
@@ -227,7 +227,7 @@ def link_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str) -> LinkCos
             if of_kind == kind and (place == where or today.shared_cores is not None):
                 return found
             named = f"{'all kinds' if of_kind == ANY else kind} {'over ' if place == where else ''}{place}"
-            return found._replace(source=f"{found.source}: {named}", is_measured=False)
+            return found._replace(source=f"{found.source}, of {named}", is_measured=False)
     published = published_link(
         today.platform,
         today.device_kind,
@@ -239,7 +239,7 @@ def link_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str) -> LinkCos
     other = links.get((WITHIN if reach == BETWEEN else BETWEEN, ANY))
     if other is None:
         return None
-    source = f"{other.source}: other links, as nothing was measured {reach}"
+    source = f"{other.source}, of other links, as nothing was measured {reach}"
     return other._replace(source=source, is_measured=False)
 
 

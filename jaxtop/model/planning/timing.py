@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 NO_INVENTORY = "no step time: no process has reported the collectives of the step's program"
 
 
+BY_TURNS = (
+    "devices take turns on shared cores: all but the cost of collectives is computing, so today's step is met"
+)
 # The share by which communication that rests on assumptions may be shorter or longer.
 UNSURE = 0.5
 
@@ -72,6 +75,8 @@ def time_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compil
     if step is None or step.compute_ms is None:
         why = next((each for each in today.unknown if "step" in each), "the step of the run is not measured")
         return Timed(None, found.by_axes, None, found.bases, (*texts, f"no step time: {why}"))
+    if today.shared_cores is not None:
+        texts.append(BY_TURNS)
     work = work_ratio(today, axes, placed, compiled)
     rest = step.other_ms or 0.0
     computing = _compute_ms(today, step.step_ms, step.compute_ms, rest)
@@ -85,8 +90,8 @@ def time_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compil
     if (bound := _roofline_ms(today, work.flops)) is not None:
         bases.append(Basis("roofline", f"≥ {bound:.3g} ms", "the program's operations at the device's rate"))
     interval = Interval(low + rest, high + rest)
-    energy, source = _energy(today, axes, interval)
-    bases.append(Basis("energy", f"{energy:.3g}", source))
+    energy, unit, source = _energy(today, axes, interval)
+    bases.append(Basis("energy", f"{energy:.3g} {unit}", source))
     return Timed(interval, found.by_axes, energy, tuple(bases), tuple(dict.fromkeys(texts)))
 
 
@@ -187,12 +192,11 @@ def _roofline_ms(today: Today, flops: float) -> float | None:
     return flops / today.flops_per_s * 1000
 
 
-def _energy(today: Today, axes: Axes, step: Interval) -> tuple[float, str]:
+def _energy(today: Today, axes: Axes, step: Interval) -> tuple[float, str, str]:
+    """Return the energy of a step, its unit, and how it was reckoned."""
     devices = prod(size for _, size in axes)
-    seconds = step.middle / 1000
+    seconds = devices * step.middle / 1000
     if today.watts_per_device is None:
-        return devices * seconds, "device-seconds of a step: the power of the devices is unknown"
-    return (
-        devices * seconds * today.watts_per_device,
-        f"joules of a step: {devices} devices × {today.watts_per_device:.3g} W",
-    )
+        return seconds, "device-s", "devices × the middle of the step; their power is unknown"
+    of_power = f"devices × {today.watts_per_device:.3g} W, as today, × the middle of the step"
+    return seconds * today.watts_per_device, "J", of_power

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
     from jaxtop.wire.probing import Probe
 
-WINDOWS, PROBE = "measured in this run", "jaxtop probe"
+WINDOWS, PROBE = "windows of this run", "jaxtop probe"
 # Collectives are never counted as more of a step than this: their times add up though they may overlap.
 MOST_OF_A_STEP = 0.95
 
