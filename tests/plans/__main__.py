@@ -26,6 +26,7 @@ FOREIGN = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XLA_FLAGS")
 def main() -> int:
     arguments = _arguments()
     folder = arguments.recordings or Path(tempfile.mkdtemp(prefix="plans-"))
+    print(f"recordings: {folder}", flush=True)
     (folder / "new").mkdir(parents=True, exist_ok=True)
     failed = 0 if arguments.only_evaluate else _measure_all(arguments, folder)
     if not arguments.only_measure:
@@ -61,8 +62,14 @@ def _measure_all(arguments: argparse.Namespace, folder: Path) -> int:
                 failed += 1
                 continue
             step, others = truth["step"], truth["others"]
-            print(f"{len(queue)} left: {name} {mesh_as_typed(axes)}: {step['ms']:.1f} ms ", end="")
-            print(f"({step['low']:.1f} to {step['high']:.1f}), others {others}", flush=True)
+            print(f"{len(queue)} left: {name} {mesh_as_typed(axes)}: ", end="")
+            if step["ms"] is None:
+                print(f"only {step['steps']} steps", flush=True)
+                failed += 1
+                continue
+            print(
+                f"{step['ms']:.1f} ms ({step['low']:.1f} to {step['high']:.1f}), others {others}", flush=True
+            )
             if table.add(truth, folder / table.TRUTH):
                 measure.path_of(folder / "new", name, axes).rename(measure.path_of(folder, name, axes))
             if arguments.quiet and others > DISTURBED and tries[run] < TRIES:
@@ -89,7 +96,12 @@ def _arguments() -> argparse.Namespace:
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--only-measure", action="store_true", help="run the programs, and stop")
     only.add_argument("--only-evaluate", action="store_true", help="use the recordings of an earlier round")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - CASES_BY_NAME.keys():
+        parser.error(f"no such program: {', '.join(sorted(unknown))}")
+    if arguments.only_evaluate and arguments.recordings is None:
+        parser.error("--only-evaluate needs --recordings")
+    return arguments
 
 
 if __name__ == "__main__":
