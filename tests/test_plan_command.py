@@ -135,6 +135,7 @@ def test_a_run_without_named_arrays_on_a_mesh_is_one_clear_line(tmp_path):
         (("--mesh", "data=3"), "data must divide the 8 rows"),
         (("--devices", "4"), "give it --mesh or --json"),
         (("some-run",), "give it --mesh or --json"),
+        (("--compile", __file__), "give it --mesh or --json"),
     ],
 )
 def test_what_the_demo_cannot_check_is_one_clear_line(words, says):

@@ -112,7 +112,7 @@ def _check(asked: Asked, arguments: argparse.Namespace) -> int:
     from jaxtop.cli import plan_check  # imported late: few use it, and it needs the demo
 
     is_of_a_run = arguments.target or arguments.hostfile or arguments.via is not None
-    if is_of_a_run or arguments.explain or asked != Asked(asked.meshes):
+    if is_of_a_run or arguments.explain or arguments.compile is not None or asked != Asked(asked.meshes):
         raise CannotPlan("--check runs the demo's model as it is: give it --mesh or --json, and nothing else")
     return plan_check.main(asked.meshes, _Enough, as_json=arguments.format == JSON)
 
