@@ -62,3 +62,12 @@ def in_utc(monkeypatch):
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """A run of two processes with two devices each, which trains until the tests of the module are done."""
+    from tests.support import training  # few modules need it, and the import takes a while
+
+    with training(tmp_path_factory.mktemp("pair"), hosts=2, devices=2) as started:
+        yield started

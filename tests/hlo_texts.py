@@ -7,14 +7,34 @@ from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop_agent.programs import hlo
+from jaxtop_agent.programs.inventories import MOST_OPERATIONS, summed
+from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
     from jaxtop_agent.programs import groups
+    from jaxtop_agent.programs.executed import Executed
+    from jaxtop_agent.programs.operations import Work
 
 DATA = Path(__file__).parent / "data" / "hlo"
 DATA_GROUPS = ((0, 2, 4, 6), (1, 3, 5, 7))
 MODEL_GROUPS = ((0, 1), (2, 3), (4, 5), (6, 7))
 EVERYBODY = (tuple(range(8)),)
+
+
+def at_once() -> None:
+    """Read without a pause."""
+
+
+def operations_of(printed: str) -> Work | None:
+    """Return the work of a launch, from the text of the program's module."""
+    operations, entry = summed(printed, at_once)
+    return operations.work(entry, at_once)
+
+
+def executed_of(printed: str, most: int = MOST_OPERATIONS) -> dict[str, Executed]:
+    """Return the operations of a launch by name, from the text of the program's module."""
+    operations, entry = summed(printed, at_once)
+    return operations.executed(Frames(printed), most, at_once, entry)
 
 
 def text(name: str, version: str) -> str:

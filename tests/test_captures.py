@@ -20,6 +20,7 @@ from jaxtop.cli.capture import begun
 from jaxtop.cli.errors import UserError
 from jaxtop.model import Cluster
 from jaxtop.sources import capturing
+from jaxtop.sources.captured import Member
 from jaxtop.sources.capturing import OLD_RELAY, Capture, Wish
 from jaxtop.wire.captures import FAILED, OPEN, PACKING, PART_BYTES, READY, STOPPING, WAITING
 from jaxtop_agent import jaxprivate
@@ -409,6 +410,12 @@ class TestFetching:
         monkeypatch.setattr(time, "monotonic", lambda: began + 601)
         job.advance(SimpleNamespace(request=lambda *_: None))
         assert member.text == why
+
+    def test_a_process_that_returns_to_a_phase_gets_no_more_time(self):
+        member = Member("a")
+        for second, phase in enumerate((OPEN, STOPPING) * 50 + tuple(map(str, range(50)))):
+            member.enter(phase, float(second))
+        assert (member.phase, member.since) == ("49", 105.0), "six more phases are given time"
 
     def test_what_is_given_up_is_ended_everywhere(self):
         processes = {"a": Process(phases=[OPEN] * 1000), "b": Process(phases=[STOPPING] * 1000)}

@@ -25,7 +25,6 @@ from tests.support import (
     jaxtop,
     processes,
     run,
-    training,
     until_a_run_is_found,
 )
 from tests.support import script as write
@@ -38,12 +37,6 @@ needs_xprof = pytest.mark.skipif(
     not HAS_XPROF,
     reason="XProf takes several hundred megabytes; `make soak` installs it",
 )
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    with training(tmp_path_factory.mktemp("pair"), hosts=2, devices=2) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

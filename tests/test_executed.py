@@ -6,7 +6,7 @@ import pytest
 
 from jaxtop_agent.programs import executed, hlo, operations
 from jaxtop_agent.programs.executed import Executed
-from jaxtop_agent.programs.inventories import executed_of, operations_of
+from tests.hlo_texts import executed_of, operations_of
 
 HEADER = """HloModule jit_step, is_scheduled=true
 
@@ -66,7 +66,7 @@ TRIPS = ', backend_config={"known_trip_count":{"n":"5"}}'
 
 
 def read(entry: str = ENTRY, trips: str = TRIPS, **more: int) -> dict[str, Executed]:
-    return executed_of(HEADER + FUSED + BODY + entry.replace("TRIPS", trips), lambda: None, **more)
+    return executed_of(HEADER + FUSED + BODY + entry.replace("TRIPS", trips), **more)
 
 
 def test_each_operation_has_its_kind_line_and_cost():
@@ -83,8 +83,8 @@ def test_each_operation_has_its_kind_line_and_cost():
 
 def test_their_sum_is_the_work_of_a_launch():
     printed = HEADER + FUSED + BODY + ENTRY.replace("TRIPS", TRIPS)
-    whole = operations_of(printed, lambda: None)
-    found = executed_of(printed, lambda: None).values()
+    whole = operations_of(printed)
+    found = executed_of(printed).values()
     assert whole.operations == sum((each.operations or 0) * each.times for each in found)
     assert whole.bytes == sum(each.bytes * each.times for each in found)
 
@@ -133,7 +133,7 @@ def test_a_fusion_without_a_product_is_a_fusion():
 def test_a_fusion_without_a_line_has_that_of_its_last_operation():
     inside = FUSED.replace("negate(%d)", "negate(%d), metadata={stack_frame_id=2}")
     entry = ENTRY.replace(', metadata={op_name="dot" stack_frame_id=1}', "").replace("TRIPS", TRIPS)
-    assert executed_of(HEADER + inside + BODY + entry, lambda: None)["f"].line == "train.py:20"
+    assert executed_of(HEADER + inside + BODY + entry)["f"].line == "train.py:20"
 
 
 def test_of_many_operations_those_that_cost_most_are_read(monkeypatch):
@@ -165,6 +165,6 @@ def test_the_notes_of_all_computations_have_one_bound(monkeypatch):
 
 
 def test_texts_that_cannot_be_read_have_no_operations(monkeypatch):
-    assert executed_of("", lambda: None) == {}
+    assert executed_of("") == {}
     monkeypatch.setattr(operations, "MOST_INSTRUCTIONS", 2)
     assert read() == {}

@@ -181,11 +181,17 @@ def work(what):
                 raise ValueError("of a test")
             except ValueError as error:
                 sys.last_value, sys.last_traceback = error, error.__traceback__
+        case "named": raise ValueError("api_key='s3cret', token: 4711 in 3 tokens")
 def main():
     work(sys.argv[1])
 main()
 """
 IN_WORK = 13  # the line of the first case
+
+
+def python(*words: object, typed: str | None = None) -> subprocess.CompletedProcess[str]:
+    words = map(str, (sys.executable, *words))
+    return subprocess.run([*words], input=typed, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +201,7 @@ IN_WORK = 13  # the line of the first case
         ("object", ("Odd", "", (IN_WORK + 1, "work"))),
         ("secret", ("ValueError", "https://…@host/x failed", (IN_WORK + 2, "work"))),
         ("bytes", ("OSError", "x" * 8, (IN_WORK + 3, "work"))),
+        ("named", ("ValueError", "api_key=…, token: … in 3 tokens", (IN_WORK + 17, "work"))),
         ("library", ("JSONDecodeError", "Expecting property name enclosed in", (IN_WORK + 4, "work"))),
         ("exit", None),
         ("interrupt", None),
@@ -204,13 +211,7 @@ IN_WORK = 13  # the line of the first case
 )
 def test_the_agent_knows_the_exception_that_ended_the_script(tmp_path, what, said):
     """And nothing of the script runs for it: neither `__str__` nor `__repr__`."""
-    done = subprocess.run(
-        [sys.executable, script(tmp_path, SAYS), what],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(script(tmp_path, SAYS), what)
     found = eval(done.stdout)
     if said is None:
         assert found is None
@@ -227,13 +228,7 @@ def test_the_exit_status_is_known_only_where_python_reveals_it(tmp_path, what, s
     text = text.replace(
         SAYS[SAYS.index("    print(error") : SAYS.index("atexit.register")], "    print(exit_status())\n"
     )
-    done = subprocess.run(
-        [sys.executable, script(tmp_path, text), what],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(script(tmp_path, text), what)
     assert done.stdout == f"{status}\n"
     shown = 128 - done.returncode if done.returncode < 0 else done.returncode  # a signal, as shells show it
     assert status in (None, shown)
@@ -241,14 +236,7 @@ def test_the_exit_status_is_known_only_where_python_reveals_it(tmp_path, what, s
 
 def test_an_error_at_a_prompt_ends_nothing(tmp_path):
     path = script(tmp_path, SAYS.replace("\nmain()", "\n"))
-    done = subprocess.run(
-        [sys.executable, "-i", path],
-        input="raise ValueError('typed')\n",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python("-i", path, typed="raise ValueError('typed')\n")
     assert "typed" in done.stderr and done.stdout.splitlines()[-1] == "None"
 
 

@@ -15,7 +15,7 @@ from jaxtop.sources.relay.latest import ORDER
 from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.core.threads import Worker
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.hardware.worker import Hardware
+from jaxtop_agent.hardware.libraries import Libraries
 from jaxtop_agent.service.identity import identify
 from jaxtop_agent.stalls.watch import LONG_LULL, Stalls
 from tests.builders import frame
@@ -33,15 +33,15 @@ class TestTheAgent:
         for bell in board.bells():
             bell.close()
 
-    def test_its_thread_of_drivers_asks_when_it_is_stuck(self, board, monkeypatch):
+    def test_a_thread_of_its_own_asks_when_it_is_stuck(self, board, monkeypatch):
         with serving() as service:
             monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", str(service.port))
             service.status = status(core(0), core(1))
-            worker = Worker("hardware", Hardware(board).run, pytest.fail)
+            worker = Worker("libraries", Libraries(board).run, pytest.fail)
             worker.start()
             board.topology, board.viewers = Topology(0, 1, "tpu", devices(0, 2, "tpu"), None), 1
             board.is_stuck = True
-            board.hardware_bell.ring()
+            board.libraries_bell.ring()
             found = eventually(board.outbox.take, every=0.02)
             board.stop()
             assert worker.join(10)
@@ -61,7 +61,7 @@ class TestTheAgent:
             seen.append(board.is_stuck)
         assert seen == [after >= LONG_LULL for after in range(1, int(LONG_LULL) + 3)]
         assert stalls.lull.moved.read == 7
-        assert wait(board.hardware_bell, 0)
+        assert wait(board.libraries_bell, 0)
 
     def test_what_it_says_is_part_of_the_state(self):
         """Of keyframes, and of what a relay stores."""

@@ -126,6 +126,14 @@ def test_a_collector_gets_every_sample_of_the_snapshot(receiver):
     assert len(found) == len(expected) + 1, "and a thread whose name has control characters"
 
 
+def two_processes() -> Cluster:
+    """A run that is well but for one process, which has died."""
+    made = Cluster()
+    for frame in [*builders.well(), builders.trouble(1, "closed")]:
+        made.feed(frame)
+    return made
+
+
 def test_processes_that_have_no_index_yet_are_apart(receiver):
     made = Cluster()
     for i in range(2):
@@ -217,9 +225,7 @@ def test_texts_that_cannot_be_encoded_are_escaped(receiver):
 
 
 def test_a_collector_that_takes_nothing_is_reported_once_and_logs_wait(receiver, capsys):
-    made = Cluster()
-    for frame in [*builders.well(), builders.trouble(1, "closed")]:
-        made.feed(frame)
+    made = two_processes()
     sending = push(made, receiver.url, builders.NOW)
     receiver.status = {"/v1/metrics": 401, "/v1/logs": 404}
     for _ in range(3):
@@ -245,9 +251,7 @@ def test_a_redirect_is_no_success(receiver, capsys):
 
 
 def test_what_a_collector_will_never_take_is_lost_and_does_not_hold_up_the_rest(receiver, capsys):
-    made = Cluster()
-    for frame in [*builders.well(), builders.trouble(1, "closed")]:
-        made.feed(frame)
+    made = two_processes()
     sending = push(made, receiver.url, builders.NOW)
     receiver.status["/v1/logs"] = 400
     sending.send()

@@ -21,11 +21,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from jaxtop import cli
 from jaxtop.cli.collector import Collector
 from jaxtop.cli.errors import UserError
-from jaxtop.model import Cluster
 from tests import builders
 from tests.support import eventually, free_port
 from tests.test_export import everything
-from tests.test_otlp import Receiver, push
+from tests.test_otlp import Receiver, push, two_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,13 +78,6 @@ def by_grpc():
 def by_http():
     with Receiver() as opened:
         yield opened
-
-
-def two_processes() -> Cluster:
-    made = Cluster()
-    for frame in [*builders.well(), builders.trouble(1, "closed")]:
-        made.feed(frame)
-    return made
 
 
 class TestGrpc:

@@ -75,8 +75,8 @@ def test_a_screen_starts_at_the_accused():
 
     async def act(stage: Stage) -> None:
         await stage.press("6")
-        accused = stage.app.moment.findings[0].proof.row
-        assert row_of(stage).op == accused
+        accused, row = stage.app.moment.findings[0].row, row_of(stage)
+        assert (row.run, row.program, row.op) == accused
         await stage.press("3")
         assert row_of(stage).host.agent == agent_id(3)
 

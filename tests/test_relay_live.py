@@ -16,15 +16,9 @@ from jaxtop.sources.relay import RelaySource
 from jaxtop.sources.relay.stream import Open
 from jaxtop.wire import Request
 from tests.logins import needs_sshd, sshd
-from tests.support import JAXTOP, PYTHON, run, training
+from tests.support import JAXTOP, PYTHON, run
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest]
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    with training(tmp_path_factory.mktemp("pair"), hosts=2, devices=2) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

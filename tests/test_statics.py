@@ -89,7 +89,20 @@ class Slotted:
         ("ghp_16C7e42F292c6912E7710c838347Ae178B4a", {"n": "a str of 40 characters"}),
         (b"s3cret", {"n": "6 bytes"}),
         (Login(), {"n.name": "'me'", "n.ApiKey": "a value", "n.db.password": "a value", "n.max_tokens": "8"}),
-        ({"auth": ("s3cret",), "s3 cret@": 1}, {"n['auth'][0]": "a value", "n[key 1]": "1"}),
+        (
+            {"password": 1234, "x": {"access_token": 0.5, "apiKey": 7}, "has_token": True},
+            {
+                "n['password']": "a value",
+                "n['x']['access_token']": "a value",
+                "n['x']['apiKey']": "a value",
+                "n['has_token']": "True",
+            },
+        ),
+        (
+            {"num_key_value_heads": 4, "eos_token_id": 2, "tokens": 8, "spin": 3},
+            {"n['num_key_value_heads']": "4", "n['eos_token_id']": "2", "n['tokens']": "8", "n['spin']": "3"},
+        ),
+        ({"auth": ("s3cret",), "s3 cret@": 1}, {"n['auth'][0]": "a value", "n[entry 1]": "1"}),
     ],
 )
 def test_static_values_are_read_in_parts_without_the_scripts_code(value, parts):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.devbench.roofline import rates_of
+from jaxtop.export.readings import fields
 from jaxtop.model.operations import program_times
 from jaxtop.times import timestamp
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from jaxtop.devbench.shown import Probe
     from jaxtop.model import Cluster
     from jaxtop.model.operations import OperationView, ProgramTime
+
+_OF_OPERATION = ("op", "kind", "source", "time_share", "time_us", "runs", "flops", "bytes", "bound")
 
 
 def times(
@@ -44,15 +47,7 @@ def of_program(time: ProgramTime | None) -> dict[str, Any]:
 def _operation(view: OperationView) -> dict[str, Any]:
     roof = view.roof
     return {
-        "op": view.op,
-        "kind": view.kind,
-        "source": view.source,
-        "time_share": view.time_share,
-        "time_us": view.time_us,
-        "runs": view.runs,
-        "flops": view.flops,
-        "bytes": view.bytes,
-        "bound": view.bound,
+        **fields(view, _OF_OPERATION),
         "bound_ratio": None if roof is None else roof.ratio,
         "roofline_share": None if roof is None else roof.reached,
     }

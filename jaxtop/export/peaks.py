@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from jaxtop.export.readings import fields
 from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def as_value(peak: wire.Peak) -> dict[str, Any]:
     unknown = peak.why_not
     return {
         "at": timestamp(peak.at_ms / 1000),
-        **{name: None if unknown else getattr(peak, name) for name in _OF_PEAK},
+        **(dict.fromkeys(_OF_PEAK) if unknown else fields(peak, _OF_PEAK)),
         "buffers": None if unknown else [msgspec.structs.asdict(each) for each in peak.buffers],
         "note": peak.note or None,
         "why_not": unknown or None,
@@ -80,4 +81,4 @@ _OF_HELD = ("name", "function", "role", "created", "groups", "shape", "dtype", "
 
 
 def _array(held: ArraysAtPeak) -> dict[str, Any]:
-    return {**{name: getattr(held, name) for name in _OF_HELD}, "age_s": held.age_s, "alive": held.is_alive}
+    return {**fields(held, _OF_HELD), "age_s": held.age_s, "alive": held.is_alive}

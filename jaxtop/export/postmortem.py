@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import __version__
+from jaxtop.export.readings import fields
 from jaxtop.model.findings.postmortem_words import facts, headline
 from jaxtop.names import legible
 from jaxtop.times import timestamp
@@ -86,7 +87,7 @@ def as_value(found: Postmortem) -> dict[str, Any]:
             "name": program.program.name,
             "created": program.program.created,
             "basis": program.basis,
-            **{name: getattr(program.program, name) for name in _OF_PROGRAM},
+            **fields(program.program, _OF_PROGRAM),
             "adds_bytes": program.adds_bytes,
         },
         "step": None if step is None else step.index,
@@ -96,22 +97,16 @@ def as_value(found: Postmortem) -> dict[str, Any]:
         "arrays": [_held(each) for each in found.arrays],
         "array_count": found.array_count,
         "census_age_s": _seconds(found.census_age),
-        "grew": [{name: getattr(each, name) for name in _OF_GROWER} for each in found.growers],
+        "grew": [fields(each, _OF_GROWER) for each in found.growers],
         "events": [
-            {"at": timestamp(each.at), "severity": each.severity, "kind": each.kind, "text": each.text}
-            for each in found.events
+            {"at": timestamp(each.at), **fields(each, ("severity", "kind", "text"))} for each in found.events
         ],
     }
 
 
 def _held(each: HeldArrays) -> dict[str, Any]:
-    group = each.group
-    return {
-        "name": each.name,
-        **{name: getattr(group, name) for name in ("created", "role", "shape", "dtype", "groups")},
-        "count": each.count,
-        "bytes_per_device": each.bytes_per_device,
-    }
+    of_group = fields(each.group, ("created", "role", "shape", "dtype", "groups"))
+    return {"name": each.name, **of_group, **fields(each, ("count", "bytes_per_device"))}
 
 
 def _bytes(size: Size | None) -> int | None:

@@ -106,6 +106,13 @@ class Finding:
         share = self.cost.share_of_step or 0.0
         return -self.severity.rank, -share * self.confidence, self.since, self.rule
 
+    @property
+    def row(self) -> str | tuple[str, str, str]:
+        """The row of its proof: of a collective with run and program, since others may have its name."""
+        program, row = self.subject.program, self.proof.row
+        is_collective = program is not None and row == self.subject.collective
+        return (self.run, program or "", row) if is_collective else row
+
 
 class Ongoing(NamedTuple):
     """A finding with the times at which its rule first and last held, and whether it was reported.

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # The parts that may be on their way beyond the first that is missing.
 MOST_AHEAD = 16
+# The phases in which a process is given time: those of this version, and of newer ones.
+MOST_PHASES = 8
 
 
 class Sink(Protocol):
@@ -46,6 +48,7 @@ class Member:
     received: int = 0
     is_complete: bool = False
     _next: int = 0
+    _phases: set[str] = field(default_factory=set)
     _again: set[int] = field(default_factory=set)  # parts that did not arrive
     _ahead: dict[int, bytes] = field(default_factory=dict)  # parts that came before earlier ones
     _unpacker: Any = field(default_factory=zlib.decompressobj)
@@ -54,6 +57,13 @@ class Member:
     @property
     def is_over(self) -> bool:
         return self.is_complete or self.phase == FAILED
+
+    def enter(self, phase: str, now: float) -> None:
+        """Note the phase. Its time begins when it is entered first: who returns to one gets no more time."""
+        if phase not in self._phases and len(self._phases) < MOST_PHASES:
+            self._phases.add(phase)
+            self.since = now
+        self.phase = phase
 
     def next_part(self) -> int | None:
         """Return the next part to ask for; None if none is due."""

@@ -175,12 +175,11 @@ class Capture:
             return False
         now = time.monotonic()
         member.heard = now
-        if state.phase != member.phase:
-            member.since = now
         if state.phase == FAILED:
             self._fail(member, state.text)
             return False
-        member.phase, member.lasted_us = state.phase, state.lasted_us
+        member.enter(state.phase, now)
+        member.lasted_us = state.lasted_us
         member.text = _said(state.text)
         if state.phase == READY and not member.parts:
             if not state.parts or state.size > EXCESS * self.wish.most_bytes:

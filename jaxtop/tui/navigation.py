@@ -122,7 +122,7 @@ class NavigationApp(LookApp):
         view.show(moment if moment.cluster.changes else EMPTY)
         view.select(self._selection)
         if is_first:
-            accused = (each.proof.row for each in moment.findings if each.proof.screen == name)
+            accused = (each.row for each in moment.findings if each.proof.screen == name)
             view.point_at(next(accused, ""))
         view.first_focus.focus()
 

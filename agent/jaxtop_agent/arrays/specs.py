@@ -66,6 +66,12 @@ def mesh_text(mesh: Any) -> str:
     return shorten(f"a mesh of {_axes_text(mesh)} {_on(_device_ids(mesh))}".strip(), LONGEST)
 
 
+def abstract_mesh_text(mesh: Any) -> str:
+    """Return the axes of a mesh without devices, and how JAX places arrays along each."""
+    kinds = ", ".join(getattr(kind, "name", "") for kind in getattr(mesh, "axis_types", None) or ())
+    return shorten(f"a mesh of {_axes_text(mesh)}" + (f" ({kinds})" if kinds else ""), LONGEST)
+
+
 def _axes_text(mesh: Any) -> str:
     return ", ".join(
         f"{str.__str__(name) if issubclass(type(name), str) else _entry(name)}={size}"

@@ -211,7 +211,7 @@ def _facts(frame: FrameType, function: str) -> _Facts:
     signature = None
     with suppress(Exception):  # as above
         signature = Signature.of(found)
-    # What JAX derives from a function, or compiles ahead of time, is told apart by its arguments' names.
+    # JAX derives functions from the script's, and compiles some ahead of time: their arguments' names differ.
     key = function, found.defined, found.is_launch or found.names
     return _Facts(Subject(function, source, key, signature), found.of_jax, found.initializes)
 

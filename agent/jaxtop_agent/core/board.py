@@ -146,6 +146,7 @@ class Board:
     registrar_bell: Wake = field(default_factory=Wake)
     windows_bell: Wake = field(default_factory=Wake)
     hardware_bell: Wake = field(default_factory=Wake)
+    libraries_bell: Wake = field(default_factory=Wake)
     activity_bell: Wake = field(default_factory=Wake)
     stopping: bool = False
 

@@ -56,7 +56,7 @@ class CaptureExchange:
         self.progress = NOTHING
         self._heard_at = self._looked_at = -math.inf
         self._stops_by: float | None = None  # set when the exit begins to wait
-        self._has_waited = self._has_told = False
+        self._has_waited = self._has_warned = False
 
     @property
     def has_changed(self) -> bool:
@@ -115,8 +115,8 @@ class CaptureExchange:
                 self._has_waited = True
                 time.sleep(LOOK_S)
         except BaseException:
-            if not self._has_told:
-                self._has_told = True
+            if not self._has_warned:
+                self._has_warned = True
                 debuglog.warning(
                     "capture",
                     "the exit waits for the profiler to stop",

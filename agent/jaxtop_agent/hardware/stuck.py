@@ -30,7 +30,7 @@ TRIES = 4
 
 
 class Stuck:
-    """Used by the thread that calls the drivers."""
+    """Used by the thread that asks libraries."""
 
     def __init__(self, board: Board) -> None:
         self._board = board

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -15,9 +14,7 @@ from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.hardware.reader import Off, Reader, columns
 
 if TYPE_CHECKING:
-    from jaxtop_agent.hardware.inspector import Following
     from jaxtop_agent.hardware.reader import Report
-    from jaxtop_agent.hardware.stuck import Stuck
 
 SOURCE = "hardware"
 IDLE_S = 3600.0
@@ -25,8 +22,6 @@ IDLE_S = 3600.0
 RETRY_S = 60.0
 # Readings stay current for this many intervals.
 VALID_INTERVALS = 3
-# The plugin of NCCL, in the name of its library.
-INSPECTOR = "inspector"
 NO_HARDWARE = "off: these devices are the host's own CPUs"
 
 
@@ -48,41 +43,15 @@ class Hardware:
         self._reader: Reader | None = None
         self._strikes = 0
         self._throttle = budget.Throttle(budget.HARDWARE)
-        self._stuck: Stuck | None = None
-        self._inspector: Following | None = None
         board.sources[SOURCE] = "waiting: for devices"
 
     def run(self) -> None:
         board = self._board
         try:
             while not board.stopping:
-                # A driver may not answer while the run hangs, so the libraries are asked first.
-                asks_again = self._ask_if_stuck()
-                reads_again = self._follow_inspector()
-                wait(board.hardware_bell, min(asks_again, reads_again, self._turn()))
+                wait(board.hardware_bell, self._turn())
         finally:
             self._close()
-
-    def _ask_if_stuck(self) -> float:
-        """Ask where the run hangs, if it does; return the seconds until it should be asked again."""
-        board = self._board
-        if self._stuck is None and not board.is_stuck:
-            return IDLE_S
-        if self._stuck is None:
-            from jaxtop_agent.hardware.stuck import Stuck  # few runs hang
-
-            self._stuck = Stuck(board)
-        return self._stuck.turn(maker(board.topology) if board.topology is not None else None)
-
-    def _follow_inspector(self) -> float:
-        """Read what NCCL Inspector has timed, where it is loaded; return the seconds to the next reading."""
-        if self._inspector is None and INSPECTOR not in os.environ.get("NCCL_PROFILER_PLUGIN", ""):
-            return IDLE_S
-        if self._inspector is None:
-            from jaxtop_agent.hardware.inspector import Following  # few runs load it
-
-            self._inspector = Following(self._board)
-        return self._inspector.turn()
 
     def _turn(self) -> float:
         """Read if there is a viewer; return the seconds to the next turn."""

@@ -31,7 +31,7 @@ MOST = 1 << 53
 UNKNOWN = Executed("")
 
 
-class _Told(NamedTuple):
+class _Shown(NamedTuple):
     """The operations of a program by name, its launches on each device, and the time between operations.
 
     `shows_runs` is false if an operation may have several events in one run.
@@ -55,11 +55,11 @@ def messages(
     at_ms: int,
 ) -> list[Operations]:
     """Return one message per program, those first whose launches took most time."""
-    told = _by_program(seen, loaded)
-    longest = nlargest(MOST_PROGRAMS, told, key=lambda key: told[key].ns)
-    rooms = _rooms([len(told[key].named) for key in longest])
+    shown = _by_program(seen, loaded)
+    longest = nlargest(MOST_PROGRAMS, shown, key=lambda key: shown[key].ns)
+    rooms = _rooms([len(shown[key].named) for key in longest])
     return [
-        _message(key, told[key], executed.get(key, {}), room, at_ms)
+        _message(key, shown[key], executed.get(key, {}), room, at_ms)
         for key, room in zip(longest, rooms, strict=True)
     ]
 
@@ -74,14 +74,14 @@ def _rooms(wanted: Sequence[int]) -> list[int]:
     return rooms
 
 
-def _by_program(seen: Seen, loaded: Sequence[Loaded]) -> dict[Key, _Told]:
+def _by_program(seen: Seen, loaded: Sequence[Loaded]) -> dict[Key, _Shown]:
     spans: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
     for span in seen.spans:
         spans[span.module, span.run].append(span)
     collectives: defaultdict[tuple[int, int], list[Op]] = defaultdict(list)
     for op in seen.ops:
         collectives[op.run, op.device].append(op)
-    found: dict[Key, _Told] = {}
+    found: dict[Key, _Shown] = {}
     for (module, run), ones in spans.items():
         if (module, run) in seen.cut:
             continue
@@ -90,13 +90,13 @@ def _by_program(seen: Seen, loaded: Sequence[Loaded]) -> dict[Key, _Told]:
         key = module, None if program is None else program.fingerprint
         for span in ones:
             at = run, span.device
-            told = _on_device(seen, span, collectives.get(at, []))
-            found[key] = _added(found[key], told) if key in found else told
+            shown = _on_device(seen, span, collectives.get(at, []))
+            found[key] = _added(found[key], shown) if key in found else shown
         breathe()
     return found
 
 
-def _on_device(seen: Seen, span: Span, collectives: Sequence[Op]) -> _Told:
+def _on_device(seen: Seen, span: Span, collectives: Sequence[Op]) -> _Shown:
     """Return the operations of a launch on a device."""
     at = span.run, span.device
     found = dict(seen.named.get(at, {}))
@@ -106,10 +106,10 @@ def _on_device(seen: Seen, span: Span, collectives: Sequence[Op]) -> _Told:
         runs.ns += op.end - op.start
     together = length(merged([*seen.busy.get(at, ()), *((op.start, op.end) for op in collectives)]))
     idle = max(0, span.end - span.start - together)
-    return _Told(found, {op.name for op in collectives}, 1, idle, seen.shows_runs)
+    return _Shown(found, {op.name for op in collectives}, 1, idle, seen.shows_runs)
 
 
-def _added(one: _Told, other: _Told) -> _Told:
+def _added(one: _Shown, other: _Shown) -> _Shown:
     for name, runs in other.named.items():
         total = one.named.setdefault(name, Runs())
         total.count += runs.count
@@ -121,33 +121,33 @@ def _added(one: _Told, other: _Told) -> _Told:
     )
 
 
-def _message(key: Key, told: _Told, executed: Mapping[str, Executed], limit: int, at_ms: int) -> Operations:
-    by_time = sorted(told.named, key=lambda name: (-told.named[name].ns, name))
+def _message(key: Key, shown: _Shown, executed: Mapping[str, Executed], limit: int, at_ms: int) -> Operations:
+    by_time = sorted(shown.named, key=lambda name: (-shown.named[name].ns, name))
     rest: dict[str, int] = {}
     for name in by_time[limit:]:
-        kind = COLLECTIVE if name in told.collectives else executed.get(name, UNKNOWN).kind
-        rest[kind] = rest.get(kind, 0) + told.named[name].ns
+        kind = COLLECTIVE if name in shown.collectives else executed.get(name, UNKNOWN).kind
+        rest[kind] = rest.get(kind, 0) + shown.named[name].ns
     return Operations(
         at_ms=at_ms,
         program=key[0],
         fingerprint=key[1],
-        launches=told.launches,
-        operations=tuple(_operation(name, told, executed.get(name, UNKNOWN)) for name in by_time[:limit]),
-        idle_us=round(told.idle_ns / 1000),
+        launches=shown.launches,
+        operations=tuple(_operation(name, shown, executed.get(name, UNKNOWN)) for name in by_time[:limit]),
+        idle_us=round(shown.idle_ns / 1000),
         rest=len(by_time[limit:]),
         rest_us={kind: round(ns / 1000) for kind, ns in rest.items()},
     )
 
 
-def _operation(name: str, told: _Told, known: Executed) -> Operation:
-    runs = told.named[name]
+def _operation(name: str, shown: _Shown, known: Executed) -> Operation:
+    runs = shown.named[name]
     # The program knows better: on CPUs, too, a part of an operation may have an event of its own.
-    count = runs.count if told.shows_runs else None
+    count = runs.count if shown.shows_runs else None
     if known.times is not None:
-        count = known.times * told.launches
+        count = known.times * shown.launches
     return Operation(
         op=shorten(name, LONGEST_NAME),
-        kind=COLLECTIVE if name in told.collectives else known.kind,
+        kind=COLLECTIVE if name in shown.collectives else known.kind,
         source=known.line,
         time_us=round(runs.ns / 1000),
         runs=count,

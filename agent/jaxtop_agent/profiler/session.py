@@ -76,33 +76,28 @@ class Sessions:
                     raise InUse("the script is starting or stopping a profile")
                 if (who := self._profiler.in_use()) is not None:
                     raise InUse(who)
-                taken = self._open(seconds, lambda: door.is_wanted or is_over(), start, stop)
-                taken.is_cut_off = door.is_wanted and taken.seconds < seconds
-                return taken
+                cpu = time.thread_time()
+                at_ms, began = now_ms(), time.monotonic()
+                session = self._started(start)
+                self._wait_until(began + seconds, lambda: door.is_wanted or is_over())
+                lasted = time.monotonic() - began
+                trace = stop(session)
+                is_cut_off = door.is_wanted and lasted < seconds
+                return Taken(at_ms, lasted, time.thread_time() - cpu, trace, is_cut_off)
         finally:
             self._held = None
 
-    def _open(
-        self,
-        seconds: float,
-        is_over: Callable[[], bool],
-        start: Callable[[], Any],
-        stop: Callable[[Any], Any],
-    ) -> Taken:
-        cpu = time.thread_time()
-        at_ms, began = now_ms(), time.monotonic()
+    def _started(self, start: Callable[[], Any]) -> Any:
         try:
-            session = start()
+            return start()
         except Exception as error:
             if self._profiler.ALREADY in str(error):
                 raise InUse("another profiler is running") from None
             raise
-        end = began + seconds
+
+    def _wait_until(self, end: float, is_over: Callable[[], bool]) -> None:
         while not is_over() and (left := end - time.monotonic()) > 0:
             wait(self._bell, min(left, LOOK_EVERY_S))
-        lasted = time.monotonic() - began
-        trace = stop(session)
-        return Taken(at_ms, lasted, time.thread_time() - cpu, trace)
 
     def forsake(self) -> None:
         """Restore the script's lock in a forked child, as if no window had been open."""

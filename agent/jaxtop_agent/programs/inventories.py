@@ -257,25 +257,14 @@ def _reading_of_text(
         raise _TooLarge
     printed = jaxprivate.module_text(compiled, brief=computations > MOST_WHOLE)
     breathe()
-    operations, entry = _summed(printed, pace)
+    operations, entry = summed(printed, pace)
     work = operations.work(entry, pace)
     executed = operations.executed(Frames(printed), room, pace, entry)
     return hlo.read(printed, pace), PerLaunch(work, executed=executed)
 
 
-def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:
-    """Return the work of a launch, from the text of the program's module."""
-    operations, entry = _summed(printed, pace)
-    return operations.work(entry, pace)
-
-
-def executed_of(printed: str, pace: Callable[[], None], most: int = MOST_OPERATIONS) -> dict[str, Executed]:
-    """Return the operations of a launch by name, from the text of the program's module."""
-    operations, entry = _summed(printed, pace)
-    return operations.executed(Frames(printed), most, pace, entry)
-
-
-def _summed(printed: str, pace: Callable[[], None]) -> tuple[Operations, str | None]:
+def summed(printed: str, pace: Callable[[], None]) -> tuple[Operations, str | None]:
+    """Return the operations of a module, from its text, and the name of the computation that is launched."""
     operations, entry = Operations(), None
     for name, is_entry, listed in hlo.parsed(printed, pace):
         for _ in operations.add(name, listed):

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop.names import legible, shorten
+from jaxtop.names import shorten
 from jaxtop_agent.arrays.specs import sharding_text
 from jaxtop_agent.programs import statics
 
@@ -130,8 +130,8 @@ def _leaf(aval: Any, sharding: str) -> Leaf:
 
 
 def _setting_text(value: Any) -> str:
-    text = str(value)
-    return type(value).__name__ if " at 0x" in text else shorten(legible(text), LONGEST)
+    """Return the text of a setting; extensions of JAX add values of any class, which stay a type's name."""
+    return shorten(", ".join(part.text.strip("'") for part in statics.parts("", value)), LONGEST)
 
 
 def difference(new: Signature, old: Signature, setting_names: tuple[str, ...] = ()) -> Changes:

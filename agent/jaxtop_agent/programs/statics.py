@@ -11,17 +11,18 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from jaxtop.names import legible, shorten
-from jaxtop_agent.arrays.specs import mesh_text, sharding_text, spec_text
+from jaxtop_agent.arrays.specs import abstract_mesh_text, mesh_text, sharding_text, spec_text
+from jaxtop_agent.core.redaction import is_hidden_number, is_hidden_text
 
 LONGEST = 60
 DEEPEST = 4
 MOST_PARTS = 64
 MOST_BITS = 256
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), type(...), range})
+_OPEN = frozenset({bool, type(None), type(...)})
 # Strings that are shown, unless their name says that they are secret or they look like a random key.
 LONGEST_SHOWN = 40
 _SHOWN, _RANDOM = re.compile(r"[\w.,:/-]*"), re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{20}")
-_SECRET = re.compile("token|key|secret|passw|auth|cred", re.IGNORECASE)
 ANOTHER = "another value"
 _SEQUENCES = (tuple, list)
 
@@ -90,13 +91,13 @@ def _has_fields(kind: type) -> bool:
 def _key(key: Any, place: int) -> str:
     kind = type(key)
     if kind is str:
-        return repr(key) if _is_shown(key) else f"key {place}"
+        return repr(key) if _is_shown(key) else f"entry {place}"
     return repr(key)[:LONGEST] if kind in _PLAIN else f"a {kind.__name__}"
 
 
 def _leaf(name: str, value: Any, kind: type) -> Static:
     text, identity, digest = f"a {kind.__name__}", id(value), 0
-    if kind is str and _SECRET.search(name):
+    if _is_hidden(name, kind):
         text, identity, digest = "a value", 0, hash(value)
     elif kind is str and not _is_shown(value):
         text, identity, digest = f"a str of {len(value)} characters", 0, hash(value)
@@ -118,6 +119,13 @@ def _leaf(name: str, value: Any, kind: type) -> Static:
     elif (written := _of_jax(value, kind)) is not None:
         text, identity = written, 0
     return Static(name, shorten(legible(text), LONGEST), identity, digest)
+
+
+def _is_hidden(name: str, kind: type) -> bool:
+    """Return whether a value may be a secret by its name; whether it is there is none."""
+    if kind is str or kind is bytes:
+        return is_hidden_text(name)
+    return (kind in _PLAIN or kind in _scalars()) and kind not in _OPEN and is_hidden_number(name)
 
 
 def _is_shown(text: str) -> bool:
@@ -142,6 +150,7 @@ def _of_jax(value: Any, kind: type) -> str | None:
     writers = {
         jax.sharding.PartitionSpec: spec_text,
         jax.sharding.Mesh: mesh_text,
+        jax.sharding.AbstractMesh: abstract_mesh_text,
         jax.sharding.NamedSharding: sharding_text,
         jax.sharding.SingleDeviceSharding: sharding_text,
     }

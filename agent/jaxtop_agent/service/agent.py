@@ -134,9 +134,11 @@ class Agent:
         from jaxtop_agent import collectors
         from jaxtop_agent.core.board import Board
         from jaxtop_agent.hardware import worker as hardware
+        from jaxtop_agent.hardware.libraries import Libraries
         from jaxtop_agent.profiler.offset import ClockOffset
         from jaxtop_agent.profiler.worker import Windows
         from jaxtop_agent.programs.storms import Storms
+        from jaxtop_agent.service.answers import Answers
         from jaxtop_agent.service.identity import identify
         from jaxtop_agent.service.messages import Messages
         from jaxtop_agent.service.publisher import Publisher
@@ -159,14 +161,10 @@ class Agent:
         hooks.attach(board)
         black_box = self._black_box = self._recorder(board, settings)
         stalls = Stalls(board, hooks, self.progress, self._own_idents)
+        messages = Messages(board, hooks, self.progress, self._own_threads, stalls)
+        answers = Answers(board, messages, stalls, self._own_threads, is_read_only=settings.read_only)
         publisher = self._publisher = Publisher(
-            board,
-            Messages(board, hooks, self.progress, self._own_threads, stalls),
-            stalls,
-            self._own_threads,
-            bind=settings.bind,
-            read_only=settings.read_only,
-            black_box=black_box,
+            board, messages, stalls, answers, bind=settings.bind, black_box=black_box
         )
         sampled = collectors.sampled(self.watched, hooks.launched, self.progress, self._own_threads)
         sampler = Sampler(board, sampled, hooks.restore, self.progress.gather, Storms(board).look)
@@ -180,6 +178,7 @@ class Agent:
                 ("registrar", registrar),
                 ("collectives", windows),
                 ("hardware", hardware.Hardware(board)),
+                ("libraries", Libraries(board)),
                 ("activity", MainThread(board, hooks)),
                 ("recording", black_box),
             )

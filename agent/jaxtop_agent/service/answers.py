@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.stalls.watch import Stalls
 
+    # The kind of a message, and its bytes.
+    Encoded = tuple[str, bytes]
+
 READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
 NOT_OWNER = "only the owner of the run may do this"
 NO_PROFILE = "no profile can be taken here: "
@@ -23,7 +26,7 @@ NO_STACKS = "the stacks cannot be read here: "
 
 
 class Answers:
-    """Answers requests on the publisher's thread; `state` returns the full state for one recipient."""
+    """Answers requests on the publisher's thread."""
 
     def __init__(
         self,
@@ -31,7 +34,6 @@ class Answers:
         messages: Messages,
         stalls: Stalls,
         own_threads: Callable[[], dict[int, str]],
-        state: Callable[[], list[tuple[str, bytes]]],
         *,
         is_read_only: bool,
     ) -> None:
@@ -39,13 +41,15 @@ class Answers:
         self._messages = messages
         self._stalls = stalls
         self._own_threads = own_threads
-        self._state = state
         self._is_read_only = is_read_only
         self._began = time.monotonic()
 
-    def to(self, request: wire.Request, *, is_owner: bool) -> tuple[wire.Reply, list[tuple[str, bytes]]]:
-        """Return the answer to a request, and the messages that follow it."""
-        error, messages = "", list[tuple[str, bytes]]()
+    def to(
+        self, request: wire.Request, state: Callable[[], list[Encoded]], *, is_owner: bool
+    ) -> tuple[wire.Reply, list[Encoded]]:
+        """Return the answer to a request, and the messages that follow it: `state` makes all of them."""
+        error = ""
+        messages: list[Encoded] = []
         capture: wire.CaptureState | None = None
         match request.what:
             case "ping":
@@ -54,7 +58,7 @@ class Answers:
                 self._board.registrar_bell.ring()  # for the next request; this answer does not wait
                 messages = [("roster", wire.encode(self._messages.roster()))]
             case "state":
-                messages = self._state()
+                messages = state()
             case "cost":
                 since = time.monotonic() - self._began
                 messages = [("costs", wire.encode(costs(self._board.costs, self._own_threads(), since)))]

@@ -10,14 +10,12 @@ from jaxtop import debuglog, keys, runfiles, transport, wire
 from jaxtop.clock import now_ms
 from jaxtop_agent.programs import fitting
 from jaxtop_agent.service import addresses, ending
-from jaxtop_agent.service.answers import Answers
 from jaxtop_agent.service.logthread import Changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.core.board import Board
+    from jaxtop_agent.service.answers import Answers
     from jaxtop_agent.service.messages import Messages
     from jaxtop_agent.stalls.watch import Stalls
 
@@ -41,20 +39,16 @@ class Publisher:
         board: Board,
         messages: Messages,
         stalls: Stalls,
-        own_threads: Callable[[], dict[int, str]],
+        answers: Answers,
         *,
         bind: str,
-        read_only: bool,
         black_box: BlackBox | None = None,
     ) -> None:
         self._board = board
         self._messages = messages
         self._stalls = stalls
-        self._own_threads = own_threads
+        self._answers = answers
         self._bind = bind
-        self._answers = Answers(
-            board, messages, stalls, own_threads, self._state_aside, is_read_only=read_only
-        )
         self._black_box = black_box
         self._sequence: dict[str, int] = {}
         self._state: dict[str, bytes] = {}  # the latest message of each kind that a new viewer needs
@@ -157,6 +151,7 @@ class Publisher:
             self._board.sampler_bell.ring()
             self._board.windows_bell.ring()
             self._board.hardware_bell.ring()
+            self._board.libraries_bell.ring()
             self._board.activity_bell.ring()
         if came and self._greeting_due is None:
             self._greeting_due = time.monotonic() + (GREETING_INTERVAL if before else 0)
@@ -221,7 +216,7 @@ class Publisher:
             debuglog.warning("publisher", "a request cannot be read", error)
             server.reply(question.sender, [wire.encode(wire.Reply("", f"unreadable request: {error}"))])
             return
-        reply, messages = self._answers.to(request, is_owner=question.is_owner)
+        reply, messages = self._answers.to(request, self._state_aside, is_owner=question.is_owner)
         parts = [wire.encode(reply)]
         for kind, payload in messages:
             parts += wire.pack(kind, self._header(kind, advance=False), payload)

@@ -101,6 +101,7 @@ class Sampler:
         if self._board.topology is not topology:
             self._board.registrar_bell.ring()
             self._board.hardware_bell.ring()
+            self._board.libraries_bell.ring()
             self._board.publisher_bell.ring()
 
     def _client(self) -> Any:

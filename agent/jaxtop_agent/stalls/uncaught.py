@@ -5,13 +5,13 @@ Only attributes are read: no hook is installed, and no code of the script runs.
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop.names import legible, shorten
 from jaxtop_agent.arrays.origins import is_library
+from jaxtop_agent.core.redaction import without_secrets
 from jaxtop_agent.stalls.stacks import DEEPEST, LONGEST, place
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 LONGEST_MESSAGE = 300
 # The attributes as Python defines them: those of a class of the script could run its code.
 _ARGS, _STRERROR = vars(BaseException)["args"].__get__, vars(OSError)["strerror"].__get__
-_PASSWORD = re.compile(r"://[^/@\s]+@")
 
 
 def uncaught() -> wire.Uncaught | None:
@@ -57,7 +56,7 @@ def _last() -> tuple[BaseException | None, TracebackType | None]:
 
 
 def _message(error: Exception) -> str:
-    """Return the first line of the message, without the password of an address in it.
+    """Return the first line of the message, without what may be a secret in it.
 
     `str` could run code of the script, or read arrays, and so could an attribute of its class.
     """
@@ -69,9 +68,9 @@ def _message(error: Exception) -> str:
 
 
 def first_line(message: str) -> str:
-    """Return the first line of a message, printable, and without the password of an address in it."""
+    """Return the first line of a message, printable, and without what may be a secret in it."""
     lines = message[: 2 * LONGEST_MESSAGE].strip().splitlines()
-    return shorten(legible(_PASSWORD.sub("://…@", lines[0])), LONGEST_MESSAGE) if lines else ""
+    return shorten(legible(without_secrets(lines[0])), LONGEST_MESSAGE) if lines else ""
 
 
 def _place(trace: TracebackType) -> wire.Place:

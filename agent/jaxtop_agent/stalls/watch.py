@@ -134,7 +134,7 @@ class Stalls:
         longest = max(LONG_LULL, TIMES_A_LULL * self._lull.longest)
         is_stuck = self.stall is not None or lull_s >= longest
         if is_stuck and not self._board.is_stuck:
-            self._board.hardware_bell.ring()
+            self._board.libraries_bell.ring()
         self._board.is_stuck = is_stuck
 
     def _carrier(self) -> str:

@@ -171,10 +171,6 @@ class Trace:
                 started = plane.stats.get(STARTED, 0)
                 self.started_ns = started if isinstance(started, int) else 0
 
-    @property
-    def has_events(self) -> bool:
-        return any(line.events for plane in self.planes for line in plane.lines)
-
 
 def _entry(raw: bytes, first: int, last: int) -> tuple[int, str]:
     """Return the number and the name of an entry of a table of names."""

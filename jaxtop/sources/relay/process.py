@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import select
+import selectors
 import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -51,7 +51,11 @@ class Process:
 
     def wait(self, timeout: float) -> None:
         """Wait for bytes of the far half; meanwhile send what is left to send."""
-        select.select([self._out], [self._in] if self._unsent else [], [], timeout)
+        with selectors.DefaultSelector() as selector:  # select() fails beyond 1,023 descriptors
+            selector.register(self._out, selectors.EVENT_READ)
+            if self._unsent:
+                selector.register(self._in, selectors.EVENT_WRITE)
+            selector.select(timeout)
         self._flush()
 
     def read(self) -> bytes | None:

@@ -234,6 +234,7 @@ class CollectivesView(TableView):
         named = [view for view in views if row in (view.key, view.op)]
         if not named and isinstance(row, tuple):  # the program may be listed without its fingerprint
             named = [view for view in views if (view.run, view.program, view.op) == (*row[:2], row[-1])]
+            named = named or [view for view in views if view.op == row[-1]]
         chosen = max(named, key=lambda view: view.wait_us or 0, default=None)
         if chosen is not None:
             self._unfold(chosen)

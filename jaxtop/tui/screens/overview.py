@@ -268,4 +268,4 @@ def proof_of(finding: Finding, moment: Moment) -> View.Drilled:
     agent = finding.subject.agent or next(members, None)
     selection = Selection(agent, finding.subject.device_id)
     proof = finding.proof
-    return View.Drilled(selection, proof.screen, proof.filter, proof.row, finding)
+    return View.Drilled(selection, proof.screen, proof.filter, finding.row, finding)

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 # The processes whose whole history is examined: those that grew most.
 MOST_EXAMINED = 16
-# A trend may be this short, because a note does no harm, if the process gained this much, and this share.
-SHORTEST, GAINED, GAINED_SHARE = 20.0, 32 << 20, 0.02
-# Growth counts once it was observed for so many seconds; a note may come earlier.
+# A trend may be this short if the process gained this much, and this share. Before `LASTS` it has to gain
+# more: a run that has just started fills caches and loads libraries.
+SHORTEST, GAINED, GAINED_SHARE, GAINED_EARLY = 20.0, 32 << 20, 0.02, 0.1
+# Growth counts once it was observed for so many seconds; a note on fast growth may come earlier.
 LASTS = 90.0
 # The growth of a process that counts, as a share of its size a minute, and in bytes a minute.
 HOST_GROWTH_SHARE = 0.005
@@ -108,8 +109,9 @@ def _gained(points: Sequence[tuple[float, float | None]]) -> float | None:
 def _is_growth(facts: RunFacts, rising: Trend) -> bool:
     least = facts.number("host_memory_growth", HOST_GROWTH)
     gained = rising.per_minute * rising.seconds / 60
+    share = GAINED_SHARE if rising.seconds >= LASTS else GAINED_EARLY
     return rising.per_minute >= max(least, HOST_GROWTH_SHARE * rising.top) and gained >= max(
-        GAINED, GAINED_SHARE * rising.top
+        GAINED, share * rising.top
     )
 
 

@@ -1,0 +1,52 @@
+"""The thread that asks the libraries of the devices. That of the drivers may hang with the run."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.hardware.worker import IDLE_S, maker
+
+if TYPE_CHECKING:
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.hardware.inspector import Following
+    from jaxtop_agent.hardware.stuck import Stuck
+
+# The plugin of NCCL, in the name of its library.
+INSPECTOR = "inspector"
+
+
+class Libraries:
+    """Asks until the board stops; idle unless the run hangs or NCCL Inspector is loaded."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._stuck: Stuck | None = None
+        self._inspector: Following | None = None
+
+    def run(self) -> None:
+        while not self._board.stopping:
+            asks_again, reads_again = self._ask_if_stuck(), self._follow_inspector()
+            wait(self._board.libraries_bell, min(asks_again, reads_again))
+
+    def _ask_if_stuck(self) -> float:
+        """Ask where the run hangs, if it does; return the seconds until it should be asked again."""
+        board = self._board
+        if self._stuck is None and not board.is_stuck:
+            return IDLE_S
+        if self._stuck is None:
+            from jaxtop_agent.hardware.stuck import Stuck  # few runs hang
+
+            self._stuck = Stuck(board)
+        return self._stuck.turn(maker(board.topology) if board.topology is not None else None)
+
+    def _follow_inspector(self) -> float:
+        """Read what NCCL Inspector has timed, where it is loaded; return the seconds to the next reading."""
+        if self._inspector is None and INSPECTOR not in os.environ.get("NCCL_PROFILER_PLUGIN", ""):
+            return IDLE_S
+        if self._inspector is None:
+            from jaxtop_agent.hardware.inspector import Following  # few runs load it
+
+            self._inspector = Following(self._board)
+        return self._inspector.turn()
