@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from jaxtop import wire
 from jaxtop.model.meshes import meshes
@@ -42,6 +43,18 @@ class TestRuns:
             assert (each.kind, each.axes, each.bytes, each.times) == (kind, axes, size, 1)
             # The member that came last did not wait: of the others nothing is measured here.
             assert each.transfer_us == pytest.approx(transfer, rel=0.35)
+
+    def test_what_is_missing_of_the_collectives_is_said(self):
+        assert not [each for each in read(pulse()).unknown if "collectives" in each]
+        inventory = made_windows.inventory(MADE, 0)
+        partly = structs.replace(
+            inventory,
+            rest=3,
+            collectives=(structs.replace(inventory.collectives[0], times=None), *inventory.collectives[1:]),
+        )
+        unknown = " ".join(read(partly, pulse()).unknown)
+        assert "3 of the program's collectives are left out" in unknown
+        assert "1 of the program's collectives count once a launch" in unknown
 
     def test_links_are_fitted_by_axis_and_by_reach(self):
         links = read().links

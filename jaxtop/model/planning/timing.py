@@ -15,7 +15,7 @@ from jaxtop.model.planning.work import work_ratio
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.model.planning.plan import Axes, Compiled, LinkCost, Today
+    from jaxtop.model.planning.plan import Axes, Compiled, Exchange, LinkCost, Today
 
 NO_INVENTORY = "no step time: no process has reported the collectives of the step's program"
 
@@ -116,10 +116,21 @@ def _moved(
     if compiled is None or compiled.why_not:
         found = traffic(today, axes, placed)
         return found.moved, found.assumptions
+    return _as_they_are(compiled.exchanges, axes), ()
+
+
+def _as_they_are(exchanges: Sequence[Exchange], axes: Axes) -> list[Moved]:
+    """Return the collectives of a program on its own mesh; those whose groups are unknown run over all axes.
+
+    Groups of one device exchange nothing.
+    """
+    every = tuple(name for name, size in axes if size > 1)
+    over = [(each, every if each.axes is None else each.axes) for each in exchanges]
     return [
-        Moved(each.kind, each.axes or (), float(each.bytes), each.times, each.line or each.op)
-        for each in compiled.exchanges
-    ], ()
+        Moved(each.kind, named, float(each.bytes), each.times, each.line or each.op)
+        for each, named in over
+        if named
+    ]
 
 
 def _communication(today: Today, axes: Axes, moved: Sequence[Moved]) -> _Communication:
@@ -165,11 +176,7 @@ def _compute_ms(today: Today, step: float, compute: float, rest: float) -> float
     """
     if today.shared_cores is None:
         return compute
-    moved = [
-        Moved(each.kind, each.axes or (), float(each.bytes), each.times, each.op)
-        for each in today.exchanges
-        if each.axes != ()
-    ]
+    moved = _as_they_are(today.exchanges, today.axes)
     return max(step - rest - _communication(today, today.axes, moved).total_ms, 0.0)
 
 

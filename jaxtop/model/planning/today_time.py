@@ -8,6 +8,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.groups import axes_of
+from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.views import collectives
 from jaxtop.model.host import figure, run_of
 from jaxtop.model.hosts import host_views
@@ -73,8 +74,8 @@ def today_time(
         view for view in host_views(cluster, now) if run_of(view.host) == mesh.run and _holds(view, mesh)
     ]
     shared_cores = _shared_cores(views)
-    exchanges = exchanges_of(cluster, now, mesh, program)
-    step, unknown = step_of_today(
+    exchanges, of_exchanges = exchanges_of(cluster, now, mesh, program)
+    step, of_step = step_of_today(
         cluster, now, views, exchanges, launches_per_step=launches_per_step, shared_cores=shared_cores
     )
     flops, touched = _rates(views, probe)
@@ -89,11 +90,8 @@ def today_time(
         sharing=sharing,
         assumed=assumed_link(platform, shared_cores),
     )
-    if any(each.transfer_us is None for each in exchanges):
-        unknown.append("some collectives of the program were not timed in a window yet")
-    return TodayTime(
-        step, exchanges, links, flops, touched, balance, _watts(views), shared_cores, tuple(unknown)
-    )
+    unknown = (*of_step, *of_exchanges)
+    return TodayTime(step, exchanges, links, flops, touched, balance, _watts(views), shared_cores, unknown)
 
 
 def _holds(view: HostView, mesh: MeshView) -> bool:
@@ -113,11 +111,28 @@ def devices_per_host(views: Iterable[HostView], mesh: MeshView) -> int:
 
 def exchanges_of(
     cluster: ClusterState, now: float, mesh: MeshView, program: wire.Program | None
-) -> tuple[Exchange, ...]:
-    """Return the collectives of a program over the axes of a mesh, those that move most bytes first."""
+) -> tuple[tuple[Exchange, ...], list[str]]:
+    """Return the collectives of a program over the axes of a mesh, most bytes first, and what is unknown."""
     if program is None:
-        return ()
+        return (), []
     key = mesh.run, program.name, program.fingerprint
+    views = [view for view in collectives(cluster, now) if view.key[:3] == key and view.listed is not None]
+    layout = layouts(cluster).get(key)
+    inventory = layout.inventory if layout is not None else None
+    missing = inventory.rest + inventory.unread if inventory is not None else 0
+    missing += sum(view.bytes is None for view in views)
+    unknown = [
+        f"{count} of the program's {text}"
+        for count, text in (
+            (missing, "collectives are left out: their text was not listed or not understood"),
+            (
+                sum(view.times is None for view in views),
+                "collectives count once a launch: how often their loop runs is unknown",
+            ),
+            (sum(not view.samples for view in views), "collectives were not timed in a window yet"),
+        )
+        if count
+    ]
     found = [
         Exchange(
             view.op,
@@ -130,10 +145,10 @@ def exchanges_of(
             view.is_async,
             view.transfer_us if view.timed_by is None else view.p50_us,
         )
-        for view in collectives(cluster, now)
-        if view.key[:3] == key and view.listed is not None and view.bytes is not None
+        for view in views
+        if view.bytes is not None
     ]
-    return tuple(sorted(found, key=lambda each: (-each.bytes * each.times, each.op)))
+    return tuple(sorted(found, key=lambda each: (-each.bytes * each.times, each.op))), unknown
 
 
 def _axes(mesh: MeshView, view: CollectiveView) -> tuple[str, ...] | None:
@@ -161,9 +176,9 @@ def step_of_today(
     step_ms = fmean(steps_ms)
     of_hosts = parts(cluster, now)
     shares = mean_of(of_hosts[view.host.agent] for view in views if view.host.agent in of_hosts)
-    timed = [each for each in exchanges if each.transfer_us is not None]
-    measured = sum((each.transfer_us or 0.0) * each.times for each in timed) * launches_per_step / 1000
-    communication = min(measured, MOST_OF_A_STEP * step_ms) if timed or not exchanges else None
+    measured = sum((each.transfer_us or 0.0) * each.times for each in exchanges) * launches_per_step / 1000
+    is_timed = all(each.transfer_us is not None for each in exchanges)
+    communication = min(measured, MOST_OF_A_STEP * step_ms) if is_timed else None
     unknown = []
     if shares is None:
         unknown.append(
