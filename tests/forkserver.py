@@ -167,8 +167,10 @@ def become(request: dict[str, Any], ends: list[int]) -> types.CodeType:
     code = compile(path.read_bytes(), sys.argv[0], "exec")
 
     def show(kind, error, trace):
-        while trace.tb_frame.f_code is not code:  # the frames of the server
-            trace = trace.tb_next
+        own = trace
+        while own is not None and own.tb_frame.f_code is not code:
+            own = own.tb_next
+        trace = own or trace  # without the frames of the server, which a console has left out already
         sys.__excepthook__(kind, error.with_traceback(trace), trace)
 
     sys.excepthook = show

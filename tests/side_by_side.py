@@ -10,6 +10,7 @@ import ctypes
 import os
 import random
 import signal
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 PARENT_DIES = 1  # PR_SET_PDEATHSIG
+LEAVE_WITHIN = 10.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,8 +47,10 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             if session.shouldfail or session.shouldstop:
                 raise session.Failed(session.shouldfail or session.shouldstop)
     finally:
+        for fork in forks:  # it was interrupted
+            os.kill(fork.pid, signal.SIGINT)
         for fork in forks:
-            fork.kill()
+            fork.end()
     return True
 
 
@@ -100,6 +104,7 @@ class Fork:
                     Work(self.todo.session, theirs).run(self.number)
                     status = 0
             finally:
+                self.todo.session._setupstate.teardown_exact(None)
                 os._exit(status)
         theirs.close()
 
@@ -130,9 +135,13 @@ class Fork:
             if rest:
                 self.todo.units.appendleft(rest)
 
-    def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+    def end(self) -> None:
+        """Wait until it has left its fixtures; kill it if that takes long."""
+        until = time.monotonic() + LEAVE_WITHIN
+        while not os.waitpid(self.pid, os.WNOHANG)[0]:
+            time.sleep(0.05)
+            if time.monotonic() > until:
+                os.kill(self.pid, signal.SIGKILL)
 
 
 class Work:
