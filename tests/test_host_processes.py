@@ -230,7 +230,7 @@ NOTEBOOK = """
 @pytest.mark.newest
 def test_the_agent_lives_in_a_notebook(tmp_path):
     """Cells that fail, cells that are run again, an agent that is stopped and started."""
-    done = run(PYTHON, script(tmp_path, NOTEBOOK))
+    done = run(PYTHON, script(tmp_path, NOTEBOOK), imports_jax=True)
     assert done.returncode == 0
     handles, others = [], []
     for line in done.stdout.splitlines():
