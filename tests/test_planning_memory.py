@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from jaxtop import wire
 from jaxtop.model import Cluster
@@ -184,6 +185,18 @@ class TestMemory:
         arguments = 16384 + 32768
         assert low <= arguments + 12 + 50_000
         assert arguments + 12 + 200_000 <= high <= arguments + 24 + 221_000
+
+    def test_a_rule_divides_temporaries_on_the_same_mesh_too(self):
+        low, high = self.needed(self.of(), Rule("state.w", "data"), data=4, model=2).interval
+        # Gathered, the array takes 32768. So did its gradient while it was reduced, and it may be divided now.
+        assert low == pytest.approx(8192 + 16384 + 12 + 0.9 * (100_000 - 32768) / 4, abs=1)
+        assert high == pytest.approx(8192 + 16384 + 12 + 110_000 + 1.1 * 32768, abs=1)
+
+    def test_arrays_that_lose_their_axis_may_make_temporaries_larger(self):
+        odd = tensor("state.w", (6, 64), "model", role="parameters")
+        of = run(odd, self.batch, program=replace_struct(self.program, argument_bytes=768 + 16384))
+        _, high = self.needed(of, data=2, model=4).interval
+        assert high >= 1536 + 32768 + 400_000
 
     def test_without_a_program_nothing_is_said(self):
         found = self.needed(replace(self.of(), program=None), data=8)

@@ -115,12 +115,17 @@ class _Reader:
         options = [self._options(length) for length in dims[:MOST_DIMENSIONS]]
         if not any(options) or prod(len(each) or 1 for each in options) > MOST_READINGS:
             return None
-        found = set()
-        for chosen in product(*(each or {()} for each in options)):
-            used = [axis for by in chosen for axis in by]
-            if len(set(used)) == len(used):
-                found.add(prod(self._old.get(axis, 1) / self._new.get(axis, 1) for axis in used))
-        return found or None
+        readings = {
+            frozenset(axis for by in chosen for axis in by): chosen
+            for chosen in product(*(each or {()} for each in options))
+        }
+        possible = [used for used, chosen in readings.items() if len(used) == sum(map(len, chosen))]
+        # Results of layers have a dimension of rows: a reading with one is the more likely.
+        of_rows = [used for used in possible if any(used.issuperset(by) for by in self._rows.values())]
+        return {
+            prod(self._old.get(axis, 1) / self._new.get(axis, 1) for axis in used)
+            for used in of_rows or possible
+        } or None
 
     def _options(self, length: int) -> set[tuple[str, ...]]:
         """Return the axes that may divide a dimension of this length; none if nothing is known of it."""

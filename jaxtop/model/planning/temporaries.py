@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Compilers schedule and fuse otherwise on another mesh. The first margin is that of bounds over all axes, the
 # second that of buffers read one by one, whose peak may also move to another moment of the program.
 SLACK = 0.1
-BUFFERS_LOW, BUFFERS_HIGH = 0.7, 1.5
+BUFFERS_LOW, BUFFERS_HIGH = 0.5, 1.5
 
 
 class Needed(NamedTuple):
@@ -122,18 +122,23 @@ def _moved_bytes(today: Today, axes: Axes, placed: Sequence[Placed]) -> tuple[fl
     """Return the bytes that gathering and reducing need today and not on the candidate, and the reverse."""
     old, new = dict(today.axes), dict(axes)
     of_batch = batch_axes(today, placed)
-    left = added = 0.0
+    left = added = parameters = 0.0
+    of_optimizer, of_parameters = set[str](), set[str]()
     for each in placed:
         tensor = each.tensor
-        if tensor.role not in (PARAMETERS, OPTIMIZER, None) or tensor.parts is None:
-            continue
         had = {axis for axis in _used([tensor.parts]) if old.get(axis, 1) > 1}
         has = {axis for axis in _used([each.parts]) if new.get(axis, 1) > 1}
+        if tensor.role == OPTIMIZER:
+            of_optimizer |= has - had
+        if tensor.role not in (PARAMETERS, None) or tensor.parts is None:
+            continue
         if gone := had - has:
             left += tensor.count * tensor.bytes_per_device * prod(old[axis] for axis in gone)
         if come := has - had:
             added += tensor.count * each.bytes_per_device * prod(new[axis] for axis in come)
         if tensor.role == PARAMETERS:
+            parameters += tensor.count * each.bytes_per_device
+            of_parameters |= has
             # Its gradient is reduced over the axes of the batch that do not divide it.
             reduces = any(old.get(axis, 1) > 1 for axis in of_batch - had)
             will_reduce = any(new.get(axis, 1) > 1 for axis in of_batch - has)
@@ -141,4 +146,6 @@ def _moved_bytes(today: Today, axes: Axes, placed: Sequence[Placed]) -> tuple[fl
                 left += tensor.count * tensor.bytes_per_device
             if will_reduce and not reduces:
                 added += tensor.count * each.bytes_per_device
+    if of_optimizer - of_parameters:  # updated parameters are gathered over axes that do not divide them
+        added += parameters
     return left, added
