@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _UNSIGNED = (1 << 64) - 1
+# The places of the seven bits in each byte of a number, and the numbers that take one byte.
+_SHIFTS = range(0, 70, 7)
+_SHORT = [bytes((number,)) for number in range(0x80)]
 
 
 class Malformed(Exception):
@@ -90,7 +93,12 @@ def places(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int, int | None
             yield key >> 3, value, None
             continue
         if kind == BYTES:
-            size, at = varint(raw, at)
+            if at >= end:
+                raise Malformed("a number that does not end")
+            size = raw[at]
+            at += 1
+            if size > 0x7F:
+                size, at = varint(raw, at - 1)
         elif kind in {FIXED64, FIXED32}:
             size = 8 if kind == FIXED64 else 4
         else:
@@ -110,13 +118,15 @@ def _packed(raw: bytes) -> Iterator[int]:
 
 def varint(raw: bytes, at: int) -> tuple[int, int]:
     value = 0
-    for place in range(10):
-        if at + place >= len(raw):
-            raise Malformed("a number that does not end")
-        byte = raw[at + place]
-        value |= (byte & 0x7F) << 7 * place
-        if not byte & 0x80:
-            return value & _UNSIGNED, at + place + 1
+    try:
+        for bits in _SHIFTS:
+            byte = raw[at]
+            at += 1
+            if byte < 0x80:
+                return (value | byte << bits) & _UNSIGNED, at
+            value |= (byte & 0x7F) << bits
+    except IndexError:
+        raise Malformed("a number that does not end") from None
     raise Malformed("a number of more than 64 bits")
 
 
@@ -127,6 +137,8 @@ def signed(value: int) -> int:
 
 def encoded(number: int) -> bytes:
     """Return the bytes of an integer; negative ones take ten."""
+    if 0 <= number <= 0x7F:
+        return _SHORT[number]
     number &= _UNSIGNED
     out = bytearray()
     while number > 0x7F:

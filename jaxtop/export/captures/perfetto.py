@@ -32,6 +32,7 @@ BEGIN, END, INSTANT = 1, 2, 3
 # The clock of a sequence, and the one that the trace is shown in.
 OWN_CLOCK, BOOTTIME = 64, 6
 _CLEARED, _NEEDS = 1, 2
+_OF_EVENTS = number_field(_FLAGS, _NEEDS)
 
 
 class Slice(NamedTuple):
@@ -70,26 +71,34 @@ class Sequence:
         """Write slices, each inside of or after the one before, in the order of their starts."""
         open_until: list[int] = []
         on = number_field(_ON, track)
+        instant, begin, end = (on + number_field(_TYPE, kind) for kind in (INSTANT, BEGIN, END))
+        # What events of one name, program and run have in common.
+        alike: dict[tuple[str, str, int | None], bytes] = {}
         for each in slices:
             while open_until and open_until[-1] <= each.start:
-                self._event(open_until.pop(), on + number_field(_TYPE, END))
-            kind = INSTANT if each.end is None else BEGIN
-            body = on + number_field(_TYPE, kind)
-            body += number_field(_NAME_IID, self._interned(_EVENT_NAMES, each.name))
-            if each.program:
-                body += self._annotated("program", _TEXT_IID, self._interned(_ANNOTATION_TEXTS, each.program))
-            if each.run is not None:
-                body += self._annotated("run", _INTEGER, each.run)
+                self._event(open_until.pop(), end)
+            key = each.name, each.program, each.run
+            if key not in alike:
+                alike[key] = self._common(*key)
+            body = (instant if each.end is None else begin) + alike[key]
             if each.flow is not None:
                 body += fixed_field(_FLOW, each.flow)
             self._event(each.start, body)
             if each.end is not None:
                 open_until.append(each.end)
         while open_until:
-            self._event(open_until.pop(), on + number_field(_TYPE, END))
+            self._event(open_until.pop(), end)
+
+    def _common(self, name: str, program: str, run: int | None) -> bytes:
+        body = number_field(_NAME_IID, self._interned(_EVENT_NAMES, name))
+        if program:
+            body += self._annotated("program", _TEXT_IID, self._interned(_ANNOTATION_TEXTS, program))
+        if run is not None:
+            body += self._annotated("run", _INTEGER, run)
+        return body
 
     def _event(self, at: int, body: bytes) -> None:
-        packet = number_field(_AT, at) + bytes_field(_EVENT, body) + number_field(_FLAGS, _NEEDS)
+        packet = number_field(_AT, at) + bytes_field(_EVENT, body) + _OF_EVENTS
         if self._new:
             packet += bytes_field(_INTERNED, b"".join(self._new))
             self._new.clear()

@@ -23,6 +23,8 @@ _DOUBLE_FORMAT = struct.Struct("<d")
 # The plane that says when the trace was taken.
 ENVIRONMENT, STARTED = "Task Environment", "profile_start_time"
 Value = int | float | str | bytes
+# The stats that are stored once read: how many of a plane, and of how many bytes.
+MOST_CACHED, LONGEST_CACHED = 20_000, 32
 
 
 class Event:
@@ -98,6 +100,7 @@ class Plane:
         self._stat_names: dict[int, str] = {}
         self._lines: list[tuple[int, int]] = []
         self._stats: list[tuple[int, int]] = []
+        self._known: dict[bytes, tuple[str, Value]] = {}
         for field, value, end in places(raw, first, last):
             if end is None:
                 continue
@@ -120,6 +123,18 @@ class Plane:
         return dict(self.stat(*each) for each in self._stats)
 
     def stat(self, first: int, last: int) -> tuple[str, Value]:
+        """Return a stat by name. Most stats of events repeat, so short ones are read once."""
+        if last - first > LONGEST_CACHED:
+            return self._stat(first, last)
+        raw = self.raw[first:last]
+        known = self._known.get(raw)
+        if known is None:
+            if len(self._known) >= MOST_CACHED:
+                self._known.clear()
+            known = self._known[raw] = self._stat(first, last)
+        return known
+
+    def _stat(self, first: int, last: int) -> tuple[str, Value]:
         number, found = 0, 0
         result: Value = 0
         for field, value, end in places(self.raw, first, last):
