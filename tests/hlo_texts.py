@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop_agent.programs import hlo
-from jaxtop_agent.programs.inventories import MOST_OPERATIONS, summed
+from jaxtop_agent.programs.inventories import MOST_OPERATIONS, operations_of, summed
 from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
@@ -25,10 +25,9 @@ def at_once() -> None:
     """Read without a pause."""
 
 
-def operations_of(printed: str) -> Work | None:
+def work_of(printed: str) -> Work | None:
     """Return the work of a launch, from the text of the program's module."""
-    operations, entry = summed(printed, at_once)
-    return operations.work(entry, at_once)
+    return operations_of(printed, at_once)
 
 
 def executed_of(printed: str, most: int = MOST_OPERATIONS) -> dict[str, Executed]:

@@ -6,7 +6,7 @@ import pytest
 
 from jaxtop_agent.programs import executed, hlo, operations
 from jaxtop_agent.programs.executed import Executed
-from tests.hlo_texts import executed_of, operations_of
+from tests.hlo_texts import executed_of, work_of
 
 HEADER = """HloModule jit_step, is_scheduled=true
 
@@ -83,7 +83,7 @@ def test_each_operation_has_its_kind_line_and_cost():
 
 def test_their_sum_is_the_work_of_a_launch():
     printed = HEADER + FUSED + BODY + ENTRY.replace("TRIPS", TRIPS)
-    whole = operations_of(printed)
+    whole = work_of(printed)
     found = executed_of(printed).values()
     assert whole.operations == sum((each.operations or 0) * each.times for each in found)
     assert whole.bytes == sum(each.bytes * each.times for each in found)

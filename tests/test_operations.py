@@ -6,7 +6,7 @@ import pytest
 
 from jaxtop_agent.programs import operations
 from jaxtop_agent.programs.operations import Work
-from tests.hlo_texts import operations_of
+from tests.hlo_texts import work_of
 
 ADD = """%add (a: f32[], b: f32[]) -> f32[] {
   %a = f32[] parameter(0)
@@ -29,7 +29,7 @@ def whole(
 ) -> Work | None:
     listed = [f"  %p{i} = {shape} parameter({i})" for i, shape in enumerate(parameters)]
     lines = "\n".join([*listed, *(f"  {each}" for each in entry)])
-    return operations_of(f"HloModule m\n\n{before}\nENTRY %main (p: f32[]) -> f32[] {{\n{lines}\n}}\n")
+    return work_of(f"HloModule m\n\n{before}\nENTRY %main (p: f32[]) -> f32[] {{\n{lines}\n}}\n")
 
 
 def loop(trips: str, body: str = "body") -> str:
@@ -144,8 +144,8 @@ def test_how_many_instructions_a_launch_runs():
 
 
 def test_what_cannot_be_read_has_no_figure(monkeypatch):
-    assert operations_of("") is None
-    assert operations_of("HloModule m\n\nENTRY %main (p: f32[]) -> f32[] {\n  %broken") == Work()
+    assert work_of("") is None
+    assert work_of("HloModule m\n\nENTRY %main (p: f32[]) -> f32[] {\n  %broken") == Work()
     assert work(DOT.replace("lhs_contracting_dims={1}, ", "")).at_least
     monkeypatch.setattr(operations, "MOST_INSTRUCTIONS", 2)
     assert work(DOT) is None

@@ -263,6 +263,12 @@ def _reading_of_text(
     return hlo.read(printed, pace), PerLaunch(work, executed=executed)
 
 
+def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:
+    """Return the work of a launch, from the text of the program's module."""
+    operations, entry = summed(printed, pace)
+    return operations.work(entry, pace)
+
+
 def summed(printed: str, pace: Callable[[], None]) -> tuple[Operations, str | None]:
     """Return the operations of a module, from its text, and the name of the computation that is launched."""
     operations, entry = Operations(), None
