@@ -132,10 +132,11 @@ def _plan_live(asked: Asked, arguments: argparse.Namespace) -> int:
     tuning = settings.load().tuning
     source = targets.open_source(arguments)
     cluster, now, notes = measured(source, arguments.wait, tuning, _Enough(), CANNOT)
-    status = _print(_today(cluster, now), asked, now, arguments)
-    for line in notes:
-        print(f"jaxtop: {legible(line)}", file=sys.stderr)
-    return status
+    try:
+        return _print(_today(cluster, now), asked, now, arguments)
+    finally:  # they may also be why nothing can be planned
+        for line in notes:
+            print(f"jaxtop: {legible(line)}", file=sys.stderr)
 
 
 def _today(cluster: Cluster, now: float) -> Today:

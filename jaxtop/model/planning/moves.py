@@ -132,7 +132,7 @@ def _divided_by(base: _Base, axis: str, what: str, roles: Sequence[str]) -> Move
     more = f", and {len(changed) - 1} more alike" * (len(changed) > 1)
     return Move(
         f"Divide {what} by {axis}",
-        f"{after.tensor.name or 'unnamed'}: {was} → {will}{more}",
+        f"{after.tensor.name}: {was} → {will}{more}",
         saved,
         ms,
         f"today there is a copy on each of the {dict(base.today.axes)[axis]} devices along {axis}"
@@ -179,7 +179,7 @@ def _swapped(base: _Base) -> Iterator[Move]:
         f"{_make_mesh(today.axes)} → {_make_mesh(axes)}",
         saved,
         ms,
-        f"{heavy} communicates most and crosses hosts today ({mesh_in_words(today.axes)}, "
+        f"of the axes that cross hosts today, {heavy} communicates most ({mesh_in_words(today.axes)}, "
         f"{today.devices_per_host} devices a host)",
         axes=axes,
     )
