@@ -300,7 +300,7 @@ def test_best_devices_of_a_process(tmp_path):
             ]
         )
     )
-    done = run(PYTHON, script(tmp_path, HERE), env=environment(8))
+    done = run(PYTHON, script(tmp_path, HERE), env=environment(8), imports_jax=True)
     assert done.stdout.strip() == "done", done.stderr
 
 
