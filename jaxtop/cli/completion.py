@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 RUNS = "runs"
 # The metavars whose values are files and folders.
-_FILES, _FOLDERS = frozenset({"FILE", "SCRIPT"}), frozenset({"D", "DIR"})
+_FILES, _FOLDERS = frozenset({"FILE", "PROGRAM", "SCRIPT"}), frozenset({"D", "DIR"})
 # Shells expand the words that a completion offers: a run must not be called $(command).
 _SAFE = re.compile(r"[\w.][\w.-]*", re.ASCII)
 
