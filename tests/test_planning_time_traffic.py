@@ -123,6 +123,24 @@ class TestTensorParallel:
         found, _ = moved(run(mesh(data=4, model=2), LAYERS, (today,)), mesh(data=8, model=1))
         assert ("all-reduce", "model") not in found
 
+    def test_results_that_stay_divided_for_no_matrix_are_gathered(self):
+        """A convolution net that divides output channels only: each next layer needs all channels."""
+        tensors = (
+            tensor("params.1", "parameters", (3, 3, 32, 64), (), (), (), ("model",)),
+            tensor("params.2", "parameters", (3, 3, 64, 128), (), (), (), ("model",)),
+            tensor("mu.1", "optimizer", (3, 3, 32, 64), (), (), (), ("model",)),
+            tensor("images", "batch", (16, 8, 8, 3), ("data",), (), (), ()),
+        )
+        found, _ = moved(run(mesh(data=8, model=1), tensors, (REDUCED,)), mesh(data=4, model=2))
+        rows = 16 * 8 * 8 // 4
+        assert found["all-gather", "model"] == 2 * rows * (64 + 128) * 4
+        assert found["all-reduce", "model"] == rows * (32 + 64) * 4
+
+    def test_other_gathers_over_the_batch_are_activations(self):
+        gathered = Exchange("all-gather.1", "all-gather", "f32[8,64]", 2 * KB, ("data",), 1)
+        found, _ = moved(run(mesh(data=4, model=2), LAYERS, (gathered,)), mesh(data=2, model=4))
+        assert found["all-gather", "data"] == 2 * KB
+
 
 def test_tokens_go_to_experts_which_are_not_gathered():
     tensors = (
@@ -134,7 +152,9 @@ def test_tokens_go_to_experts_which_are_not_gathered():
     found, _ = moved(run(mesh(data=4, expert=2), tensors, (sent,)), mesh(data=1, expert=4))
     # Half of the devices have twice the tokens.
     assert found == {("all-to-all", "expert"): 2 * 2 * 128 * KB}
-    derived, assumptions = moved(run(mesh(data=8, expert=1), tensors, (REDUCED,)), mesh(data=2, expert=4))
+    gate = tensor("gate", "parameters", (128, 8), (), ("expert",))
+    today = run(mesh(data=8, expert=1), (*tensors, gate), (REDUCED,))
+    derived, assumptions = moved(today, mesh(data=2, expert=4))
     assert set(derived) == {("all-to-all", "expert"), ("all-reduce", "data")}
     assert any("tokens" in each for each in assumptions)
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.planning.activations import Divided, Total, activations
 from jaxtop.model.planning.roles import (
     EXCHANGED,
     Layers,
@@ -23,13 +24,13 @@ from jaxtop.model.planning.roles import (
     parameters,
     pipeline_of,
     rows_of,
-    sides_of,
     trains,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from jaxtop.model.planning.activations import Totals
     from jaxtop.model.planning.plan import Axes, Exchange, Parts, Placed, Tensor, Today
 
 # A smaller collective carries a loss or a metric: its bytes do not depend on the mesh.
@@ -48,17 +49,6 @@ class Moved(NamedTuple):
     # The line of the script, or why it is expected.
     source: str
     is_derived: bool = False
-
-
-class _Total(NamedTuple):
-    """Bytes of collectives of one kind together, and their number."""
-
-    bytes: float
-    times: float
-
-
-# By what causes them, kind and axes.
-_Totals = dict[tuple[str, str, tuple[str, ...]], _Total]
 
 
 class Traffic(NamedTuple):
@@ -82,6 +72,7 @@ class _Planner:
         self.layers = layers_of([tensor for tensor, _, _ in self.parameters])
         self.pipeline = pipeline_of(today, parameters(placed))
         self.of_experts = expert_axes(today, self.of_batch)
+        self.before = self._state_traffic(self.old, is_today=True)
         self.moved: list[Moved] = []
         self.assumptions: list[str] = []
 
@@ -107,14 +98,14 @@ class _Planner:
 
     def _is_of_state(self, each: Exchange) -> bool:
         """Return whether it reduces gradients or gathers parameters: only over axes that divide the batch."""
-        return (
-            each.kind in (*REDUCTIONS, "all-gather")
-            and bool(self.parameters)
-            and bool(each.axes)
-            and each.bytes > SCALAR_BYTES
-            and self.of_batch.issuperset(each.axes or ())
-            and not (each.kind == "all-gather" and self.of_experts.intersection(each.axes or ()))
-        )
+        if not each.axes or each.bytes <= SCALAR_BYTES or not self.of_batch.issuperset(each.axes):
+            return False
+        if each.kind == "all-gather":
+            return self._expects(GATHERED) and self.of_experts.isdisjoint(each.axes)
+        return each.kind in REDUCTIONS and self._expects(REDUCED)
+
+    def _expects(self, cause: str) -> bool:
+        return any(of_cause == cause for of_cause, *_ in self.before)
 
     def _state(self, of_state: Sequence[Exchange]) -> None:
         """Add what the parameters cause, corrected by what they cause today beyond the formula."""
@@ -123,24 +114,37 @@ class _Planner:
             cause = REDUCED if each.kind in REDUCTIONS else GATHERED
             found[cause][0] += each.bytes * each.times
             found[cause][1] += each.times
-        before = self._state_traffic(self.old, is_today=True)
         for (cause, kind, axes), total in self._state_traffic(self.new, is_today=False).items():
-            expected = [each for (of_cause, *_), each in before.items() if of_cause == cause]
-            size, times = total
+            expected = [each for (of_cause, *_), each in self.before.items() if of_cause == cause]
             if expected:
-                size *= found[cause][0] / sum(each.bytes for each in expected)
-                times *= found[cause][1] / sum(each.times for each in expected)
-                source = f"{cause}, as today's program does it"
-            elif not trains(self.today):
-                continue
-            else:
-                source = f"{cause}, derived"
+                size = total.bytes * found[cause][0] / sum(each.bytes for each in expected)
+                times = total.times * found[cause][1] / sum(each.times for each in expected)
+                self._add(kind, axes, size, times, f"{cause}, as today's program does it")
+            elif cause == GATHERED or trains(self.today):
                 self._assume(f"{cause} over {'+'.join(axes)} is derived: no axis needs it today")
-            if size > 0:
-                times = max(times, 1.0 / max(self.today.launches_per_step, 1.0))
-                self.moved.append(Moved(kind, axes, size / times, times, source, is_derived=not expected))
+                self._derive(kind, axes, total, cause)
 
-    def _state_traffic(self, sizes: Mapping[str, int], *, is_today: bool) -> _Totals:
+    def _derive(self, kind: str, axes: tuple[str, ...], total: Total, cause: str) -> None:
+        """Add what today's program lacks; the total is that of a step."""
+        launches = max(self.today.launches_per_step, 1e-9)
+        self._add(
+            kind, axes, total.bytes / launches, total.times / launches, f"{cause}, derived", is_derived=True
+        )
+
+    def _add(
+        self,
+        kind: str,
+        axes: tuple[str, ...],
+        size: float,
+        times: float,
+        source: str,
+        *,
+        is_derived: bool = False,
+    ) -> None:
+        if size > 0 and times > 0:
+            self.moved.append(Moved(kind, axes, size / times, times, source, is_derived))
+
+    def _state_traffic(self, sizes: Mapping[str, int], *, is_today: bool) -> Totals:
         listed = [(tensor, old if is_today else new) for tensor, old, new in self.parameters]
         active = tuple(name for name, size in sizes.items() if size > 1)
         of_batch = [name for name in active if name in self.of_batch]
@@ -168,28 +172,24 @@ class _Planner:
             self.moved.append(Moved(each.kind, axes, size, times, each.line or each.op))
 
     def _new_activations(self) -> None:
-        """Add what the activations cause over axes that divide parameters on the candidate, but not today."""
+        """Add what the activations cause over axes that divide matrices on the candidate, but not today."""
+        divided = [
+            Divided(tensor, number, axis)
+            for tensor, _, parts in self.parameters
+            for number, axis in self._newly_dividing(tensor, parts)
+        ]
         rows = rows_of(self.today, self.new, self.of_batch)
-        totals: defaultdict[tuple[str, str, tuple[str, ...]], list[float]] = defaultdict(lambda: [0.0, 0.0])
-        for tensor, _, parts in self.parameters:
-            for number, axis in self._newly_dividing(tensor, parts):
-                if rows is None:
-                    self._assume(
-                        f"what {axis} moves of the activations is left out: the rows of a batch are unknown"
-                    )
-                    continue
-                width = tensor.bytes_global / max(1, prod(tensor.shape))
-                cause, kind, often, other = self._caused(tensor, number, axis)
-                layers = self.layers.of(tensor) if number or not self.layers.of(tensor) else 1
-                of_cause = totals[cause, kind, (axis,)]
-                of_cause[0] += tensor.count * max(1, layers) * often * rows * other * width
-                of_cause[1] += tensor.count * max(1, layers) * often
-        for (cause, kind, axes), (size, times) in totals.items():
-            self._assume(f"{cause} over {'+'.join(axes)}, derived: the axis divides nothing today")
-            per_launch = times / max(self.today.launches_per_step, 1.0)
-            self.moved.append(
-                Moved(kind, axes, size / times, per_launch, f"{cause}, derived", is_derived=True)
+        if divided and rows is None:
+            names = ", ".join(sorted({each.axis for each in divided}))
+            self._assume(
+                f"what {names} moves of the activations is left out: the rows of a batch are unknown"
             )
+        elif rows is not None:
+            for (cause, kind, axes), total in activations(
+                divided, rows, self.layers, self.of_experts
+            ).items():
+                self._assume(f"{cause} over {'+'.join(axes)}, derived: the axis divides nothing today")
+                self._derive(kind, axes, total, cause)
 
     def _newly_dividing(self, tensor: Tensor, parts: Parts | None) -> Iterator[tuple[int, str]]:
         """Return the dimensions of a matrix that axes divide on the candidate, without those of today."""
@@ -203,20 +203,6 @@ class _Planner:
                 if is_new and (axis not in self.of_batch or axis in self.of_experts):
                     yield number, axis
 
-    def _caused(self, tensor: Tensor, number: int, axis: str) -> tuple[str, str, float, float]:
-        """Return what a newly divided matrix causes: in words, its kind, how often, and values per row."""
-        if axis in self.of_experts:
-            return "exchange of tokens with experts", "all-to-all", 2.0, _other(tensor, number, 1)
-        if number == 0 and self.layers.of(tensor):
-            return (
-                "activations passed on between stages",
-                "collective-permute",
-                2.0 / self.layers.of(tensor),
-                (_other(tensor, number, 1)),
-            )
-        first = 1 if self.layers.of(tensor) else 0
-        return "reductions of activations", "all-reduce", 1.0, _other(tensor, number, first)
-
 
 def state_traffic(
     listed: Sequence[tuple[Tensor, Parts | None]],
@@ -226,7 +212,7 @@ def state_traffic(
     layers: Layers,
     *,
     scatters: bool,
-) -> _Totals:
+) -> Totals:
     """Return what parameters with these shardings cause in a step: by cause, kind and axes.
 
     Compilers join reductions over the same axes into one, for the layers of a loop in each round. A gathering
@@ -250,9 +236,4 @@ def state_traffic(
             reduced = totals[REDUCED, "all-reduce", others]
             reduced[0] += size / divisor((tuple(dividing),), sizes)
             reduced[1] = max(reduced[1], rounds)
-    return {key: _Total(*each) for key, each in totals.items()}
-
-
-def _other(tensor: Tensor, number: int, first: int) -> float:
-    """Return the width of the activations on the other side of a matrix that is divided in one dimension."""
-    return float(max((tensor.shape[each] for each in sides_of(tensor, first) if each != number), default=1))
+    return {key: Total(*each) for key, each in totals.items()}
