@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from jaxtop.model.planning.plan import Axes, Compiled, Exchange, LinkCost, Today
 
 NO_INVENTORY = "no step time: no process has reported the collectives of the step's program"
-
-
 BY_TURNS = (
     "devices take turns on shared cores: all but the cost of collectives is computing, so today's step is met"
 )
@@ -151,11 +149,9 @@ def _communication(today: Today, axes: Axes, moved: Sequence[Moved]) -> _Communi
         if each.is_derived or not cost.link.is_measured:
             unsure += ms
         of_kind = alike[key, each.kind, cost.link]
-        of_kind.ms, of_kind.bytes, of_kind.times = (
-            of_kind.ms + ms,
-            of_kind.bytes + each.bytes * times,
-            of_kind.times + times,
-        )
+        of_kind.ms += ms
+        of_kind.bytes += each.bytes * times
+        of_kind.times += times
     bases = [
         Basis(
             f"communication over {key}",
