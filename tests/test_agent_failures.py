@@ -262,7 +262,8 @@ def test_a_script_out_of_file_descriptors_goes_on(tmp_path, left):
         import os, resource, sys
         import numpy as np
         import jax, zmq, psutil, msgspec
-        import jaxtop_agent.service.publisher, jaxtop_agent.service.sampler, jaxtop_agent.service.registrar
+        import jaxtop_agent.core.settings, jaxtop_agent.service.publisher
+        import jaxtop_agent.service.sampler, jaxtop_agent.service.registrar
         step = jax.jit(lambda x: x * 0.5 + 1)
         x = step(np.full(8, 2.0))
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
