@@ -79,7 +79,8 @@ def today_time(
         cluster, now, views, exchanges, launches_per_step=launches_per_step, shared_cores=shared_cores
     )
     flops, touched = _rates(views, probe)
-    balance = flops / touched if flops and touched else None
+    # A probe measures one device at a time: those that share cores share caches and memory, too.
+    balance = flops / touched if flops and touched and shared_cores is None else None
     sharing = len(mesh.device_ids) if shared_cores is not None else 0
     platform = next((view.host.hello.platform for view in views if view.host.hello), None) or ""
     links = links_of(
