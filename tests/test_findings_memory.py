@@ -214,6 +214,15 @@ class TestHostGrowth:
         )
         assert found is not None and found.severity is Severity.INFO
 
+    def test_small_growth_counts_once_it_has_lasted(self):
+        """In the first minute, less than a tenth may be what a run loads as it starts."""
+
+        def rss(second: int, _: int) -> int:
+            return 600 * MIB + second * MIB
+
+        assert Run().live(50, rss=rss).found("host_memory_growth") is None
+        assert Run().live(110, rss=rss).found("host_memory_growth") is not None
+
     def test_memory_that_a_compilation_leaves_is_no_growth(self):
         run = Run()
 
