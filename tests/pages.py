@@ -50,6 +50,8 @@ PLACES = {
     "ProgramsView": "Programs",
     "OperationsView": "Operations",
     "StacksView": "Stacks",
+    "PlanView": "Plan",
+    "Explanation": "Plan: where the figures come from",
     "DifferenceScreen": "Difference",
 }
 DIALOGS = {"ColumnPicker", "GoTo", "Help", "RunPicker"}
@@ -118,7 +120,7 @@ def keys_page() -> str:
     found = dict(bindings_by_class())
     lines = [
         "# Keys\n",
-        "`?` in the app shows the keys of the current screen. Digits and `D` open the screens.\n",
+        "`?` in the app shows the keys of the current screen. Digits, `D`, `O` and `W` open the screens.\n",
     ]
     for name in [*PLACES, *sorted(found.keys() - PLACES.keys() - DIALOGS)]:
         lines += [f"## {PLACES[name]}\n", "| key | does |", "|---|---|"]

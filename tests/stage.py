@@ -13,6 +13,7 @@ from textual._context import active_app
 from textual.widgets import ContentSwitcher, Static
 
 from jaxtop.tui.app import JaxtopApp
+from jaxtop.tui.screens.plan import PlanView
 from tests.builders import NOW
 
 if TYPE_CHECKING:
@@ -102,14 +103,19 @@ class Stage:
         await self.paint()
 
     async def paint(self) -> None:
-        """Fold and show what has arrived, and the last of several seeks."""
+        """Fold and show what has arrived, and the last of several seeks, and end planning."""
         self.app._tick()
         await self.pilot.pause()
-        while (self.app._is_folding or self.app._is_pausing) and self.app.is_running:
+        while self._is_at_work and self.app.is_running:
             await self.pilot.pause(0.01)
         if self.app.is_running:
             await self.pilot.pause()  # what the fold has posted
             self.screen._compositor.render_strips()
+
+    @property
+    def _is_at_work(self) -> bool:
+        is_planning = isinstance(self.view_shown, PlanView) and self.view_shown.is_planning
+        return bool(self.app._is_folding or self.app._is_pausing or is_planning)
 
     async def until(self, check: Callable[[], bool]) -> None:
         """Wait for what takes time: results of a search come in batches, toasts by a timer."""

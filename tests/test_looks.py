@@ -14,7 +14,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.tui.playback import Start
-from tests import builders, staged, staged_collectives, staged_hardware
+from tests import builders, staged, staged_collectives, staged_hardware, staged_plan
 from tests.reels import LONG, Reel, session
 from tests.stage import Stage, play
 
@@ -73,6 +73,9 @@ SCENES = {
     "devices-with-gpus": (WORKING, ("D", "j", "j", "j")),
     "plot": (WORKING, ("D", "G", "0", "m", "m", "m", "m", "m")),
     "plot-of-hosts": (WORKING, ("3", "j", "0")),
+    "plan": (staged_plan.measured(), ("W",)),
+    "plan-explained": (staged_plan.measured(), ("W", "j", "enter")),
+    "plan-of-nothing-named": (WELL, ("W",)),
     "filtered": (WELL, ("D", "/", "n", "o", "d", "e", "0", "1")),
 }
 # Where the arrow keys lead here depends on the size: the app is started anew for each.

@@ -13,6 +13,7 @@ from jaxtop.tui.screens.memory import MemoryScreenView
 from jaxtop.tui.screens.mesh import MeshScreenView
 from jaxtop.tui.screens.operations import OperationsView
 from jaxtop.tui.screens.overview import OverviewView
+from jaxtop.tui.screens.plan import PlanView
 from jaxtop.tui.screens.plot import PlotView
 from jaxtop.tui.screens.programs import ProgramsView
 from jaxtop.tui.screens.stacks import StacksView
@@ -47,4 +48,5 @@ SCREENS = (
     Screen("8", "Events", EventsView),
     Screen("9", "Stacks", StacksView),
     Screen("0", "Plot", PlotView),
+    Screen("W", "Plan", PlanView),
 )

@@ -22,7 +22,7 @@ SCREEN_ACTION = "screen("
 # The action that goes back in time. The bar shows its key where no other line does.
 BACK = "step(-1)"
 # The keys of screens, in their order.
-ORDER = "123D4567O890"
+ORDER = "123D4567O890W"
 # A narrow bar never drops these keys: a lost user needs them.
 NEVER_DROPPED = ("help", "quit")
 # Shorter screen names are not understandable.

@@ -1,0 +1,380 @@
+"""The plan screen: what the run would need, and how fast it would be, on other meshes and shardings."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from operator import is_
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.message import Message
+
+from jaxtop import debuglog
+from jaxtop.clock import steady
+from jaxtop.model.planning import words as in_words
+from jaxtop.model.planning.plan import Asked, CannotPlan, Goal
+from jaxtop.tui.core import text
+from jaxtop.tui.draw import plan_pane as draw
+from jaxtop.tui.draw.facts import fitted, joined
+from jaxtop.tui.draw.table import NOTHING, Column, figure, words
+from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.widgets.detail import Words
+from jaxtop.tui.widgets.filter import FilteredTable
+from jaxtop.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from textual import events
+    from textual.app import ComposeResult
+    from textual.widget import Widget
+
+    from jaxtop.model.planning.plan import Candidate, Interval, Plan, Today
+    from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.core.palette import Palette
+    from jaxtop.tui.draw.plan_pane import Scales
+
+# The pane takes at most this share of the lines. With less than ABOVE left for the table it is hidden.
+PANE, LEAST_PANE, ABOVE = 0.4, 4, 8
+# Step times change all the time. While nothing else does, a plan is made again after so many seconds.
+REFRESH = 10.0
+# Planning takes at most this share of the time.
+BUSY = 0.1
+
+
+class PlanRow(NamedTuple):
+    """A candidate, and what it is compared with."""
+
+    candidate: Candidate
+    plan: Plan
+    scales: Scales
+
+    @property
+    def key(self) -> Hashable:
+        return self.candidate.axes, self.candidate.rules
+
+    @property
+    def ratio(self) -> float | None:
+        """The time of its step as a share of today's, both in the middle of their intervals."""
+        step, today = self.candidate.step_ms, self.scales.today_ms
+        return None if step is None or not today else step.middle / today
+
+    @property
+    def changes(self) -> str:
+        first, *rest = self.candidate.changes or (NOTHING,)
+        return f"{first} and {len(rest)} more" if rest else first
+
+
+def _fit_colour(row: PlanRow, palette: Palette) -> str | None:
+    if row.plan.limit_bytes is None:
+        return None
+    if row.candidate.fits is None:
+        return palette.warning
+    return None if row.candidate.fits else palette.bad
+
+
+def _memory(row: PlanRow, width: int, palette: Palette) -> list[tuple[str, str | None, str | None]]:
+    colour = _fit_colour(row, palette) or palette.trend()
+    return draw.memory_bar(row.candidate.memory_bytes, row.scales, width, colour, palette)
+
+
+def _step(row: PlanRow, width: int, palette: Palette) -> list[tuple[str, str | None, str | None]]:
+    return draw.step_bar(row.candidate.step_ms, row.scales, width, palette)
+
+
+def _interval(
+    key: str,
+    title: str,
+    width: int,
+    read: Callable[[PlanRow], Interval | None],
+    write: Callable[[Interval | None], str],
+    *,
+    style: Callable[[PlanRow, Palette], str | None] | None = None,
+) -> Column[PlanRow]:
+    """Return a column of intervals; it sorts by their middle, the smallest first."""
+
+    def middle(row: PlanRow) -> float | None:
+        found = read(row)
+        return None if found is None else found.middle
+
+    return Column(key, title, width, "right", middle, lambda row: write(read(row)), style)
+
+
+def _drawn(key: str, title: str, like: Column[PlanRow], draw_: Any) -> Column[PlanRow]:
+    return Column(key, title, 16, "left", like.read, lambda _: "", searched=False, draw=draw_)
+
+
+_MEMORY = _interval(
+    "memory", "memory", 11, lambda row: row.candidate.memory_bytes, draw.size, style=_fit_colour
+)
+_STEP = _interval("step", "step", 12, lambda row: row.candidate.step_ms, draw.step)
+_ENERGY: Column[PlanRow] = figure("energy", "energy", 7, lambda row: row.candidate.energy, text.plain)
+_AFTER_MESH: tuple[Column[PlanRow], ...] = (
+    _MEMORY,
+    _STEP,
+    words("fits", "fits", 7, lambda row: in_words.fits(row.candidate, row.plan), _fit_colour),
+    figure("ratio", "of today", 8, lambda row: row.ratio, text.share),
+    _drawn("memory bar", "of the limit", _MEMORY, _memory),
+    _drawn("step bar", "step, today │", _STEP, _step),
+)
+_LAST: tuple[Column[PlanRow], ...] = (
+    figure("devices", "dev", 5, lambda row: row.candidate.devices, text.number),
+    figure("state", "state", 6, lambda row: row.candidate.state_bytes_per_device, text.size),
+    words("changes", "changes", 30, lambda row: row.changes, flexible=True),
+)
+# The width of the first column, and the most that the columns of words may have.
+NARROW, MOST_MESH, MOST_COMMUNICATION = 18, 48, 40
+
+
+def columns(
+    width: int, goal: Goal = Goal.THROUGHPUT, mesh: int = NARROW, communication: int = NARROW
+) -> tuple[Column[PlanRow], ...]:
+    """Return the columns in this width; `mesh` and `communication` are the lengths of their longest words."""
+    return (
+        words(
+            "mesh",
+            "mesh",
+            max(NARROW, min(mesh, MOST_MESH, width // 4)),
+            lambda row: in_words.label(row.candidate),
+            flexible=True,
+        ),
+        *((_ENERGY, *_AFTER_MESH) if goal is Goal.ENERGY else _AFTER_MESH),
+        words(
+            "communication",
+            "communication",
+            max(NARROW, min(communication, MOST_COMMUNICATION)),
+            lambda row: draw.communication(row.candidate),
+        ),
+        *_LAST,
+        *(() if goal is Goal.ENERGY else (_ENERGY,)),
+    )
+
+
+class _Made(NamedTuple):
+    """What a plan is made from: the goal, objects that are replaced when they change, and the time."""
+
+    goal: Goal
+    inputs: tuple[object, ...]
+    changes: int
+    at: float
+
+    def is_like(self, other: _Made) -> bool:
+        """Return whether a plan made from these would be about the same."""
+        is_same = len(self.inputs) == len(other.inputs) and all(map(is_, self.inputs, other.inputs))
+        return is_same and (self.changes == other.changes or 0 <= self.at - other.at < REFRESH)
+
+
+class Explanation(VerticalScroll):
+    """Where the figures of a candidate come from, in place of the table."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "Back to the candidates", key_display="Esc"),
+        Binding("enter", "close", "Back to the candidates", show=False),
+        Binding("j", "scroll_down", "Down", show=False),
+        Binding("k", "scroll_up", "Up", show=False),
+        Binding("g", "scroll_home", "To the start", show=False),
+        Binding("G", "scroll_end", "To the end", show=False),
+    ]
+
+    class Closed(Message):
+        """The user has read it."""
+
+    def __init__(self) -> None:
+        super().__init__(id="explained")
+        self.words = Words(id="explanation")
+
+    def compose(self) -> ComposeResult:
+        yield self.words
+
+    def action_close(self) -> None:
+        self.post_message(self.Closed())
+
+
+class PlanView(TableView):
+    """One line per candidate, and below it what changes and which moves are worth making.
+
+    Plans are made on a thread, because they take seconds for thousands of arrays.
+    """
+
+    DEFAULT_CSS = """
+    PlanView #goal { height: auto; max-height: 4; padding: 0 2; }
+    PlanView #below { height: auto; padding: 0 2; border-top: solid $panel; text-wrap: nowrap; }
+    PlanView.low #below { display: none; }
+    PlanView #explained { display: none; height: 1fr; padding: 0 2; }
+    PlanView.explained #explained { display: block; }
+    PlanView.explained FilteredTable, PlanView.explained #below { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("m", "goal", "Goal"),
+        Binding("c", "app.capture", "Window now"),
+    ]
+
+    @dataclass
+    class Planned(Message):
+        """A plan was made on the thread, or cannot be made."""
+
+        plan: Plan | None
+        why_not: str
+        seconds: float
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._goal_line = Words(id="goal")
+        self._below = Words(id="below")
+        self._explanation = Explanation()
+        self._goal = Goal.THROUGHPUT
+        self._plan: Plan | None = None
+        self._why_not = ""
+        self._made: _Made | None = None
+        # When the next plan may be made.
+        self._not_before = 0.0
+        # What the explanation was written from.
+        self._written: tuple[object, ...] = ()
+        self.is_planning = False
+        self.table: Table[PlanRow] = Table(columns(0), lambda row: row.key, noun="candidate", pinned=1)
+
+    def compose(self) -> ComposeResult:
+        yield self._goal_line
+        yield FilteredTable(self.table)
+        yield self._below
+        yield self._explanation
+
+    @property
+    def first_focus(self) -> Widget:
+        return self._explanation if self.has_class("explained") else self.table
+
+    def show(self, moment: Moment) -> None:
+        super().show(moment)
+        self._make_plan()
+        self._show_plan()
+
+    def _make_plan(self) -> None:
+        """Begin to make a plan if what it depends on has changed."""
+        moment = self.moment
+        if self.is_planning or not moment.hosts:
+            return
+        programs = [view.host.programs for view in moment.hosts]
+        inputs = (moment.probe, moment.arrays, moment.collectives, self._run, *programs)
+        made = _Made(self._goal, inputs, moment.cluster.changes, moment.now)
+        last = self._made
+        is_same_goal = last is not None and made.goal == last.goal
+        if last and is_same_goal and (made.is_like(last) or steady() < self._not_before):
+            return
+        from jaxtop.model.planning.today import today  # the other screens need no plans
+
+        self._made = made
+        try:
+            found = today(moment.cluster, moment.now, self._run, moment.probe)
+        except CannotPlan as why:
+            self._plan, self._why_not = None, str(why)
+            return
+        self.is_planning = True
+        threading.Thread(target=self._plan_on_thread, args=(found, self._goal), daemon=True).start()
+
+    @property
+    def _run(self) -> str | None:
+        """The run of the selected host, else the first one."""
+        host = self.moment.host(self.selection.agent) if self.selection.agent else None
+        if host is not None:
+            return self.moment.run_of(host)
+        return next((each.id for each in self.moment.runs), None)
+
+    def _plan_on_thread(self, found: Today, goal: Goal) -> None:
+        from jaxtop.model.planning.planner import plan  # as above
+
+        begun, made, why_not = steady(), None, ""
+        try:
+            made = plan(found, Asked(goal=goal))
+        except CannotPlan as why:
+            why_not = str(why)
+        except Exception as error:  # noqa: BLE001 - the other screens go on, and this one says what failed
+            debuglog.warning("plan", "a plan failed", error=error)
+            why_not = f"{type(error).__name__}: {error}"
+        with suppress(RuntimeError):  # the app has exited
+            self.post_message(self.Planned(made, why_not, steady() - begun))
+
+    def on_plan_view_planned(self, message: Planned) -> None:
+        message.stop()
+        self.is_planning = False
+        self._plan, self._why_not = message.plan, message.why_not
+        self._not_before = steady() + message.seconds / BUSY
+        if self._made is not None and self._made.goal != self._goal:  # it was changed meanwhile
+            self._make_plan()
+        self._show_plan()
+
+    def _show_plan(self) -> None:
+        plan = self._plan
+        rows = []
+        if plan is not None:
+            scales = draw.scales(plan)
+            rows = [PlanRow(each, plan, scales) for each in plan.candidates]
+            self._fit_columns(plan)
+        self.table.update_rows(rows, "no candidates")
+        self._draw()
+
+    def _fit_columns(self, plan: Plan) -> None:
+        mesh = max(len(in_words.label(each)) for each in plan.candidates)
+        taken = max(len(draw.communication(each)) for each in plan.candidates)
+        basis = self.size.width, plan.goal, mesh, taken
+        self._update_columns(lambda: columns(*basis), *basis)
+
+    @property
+    def _why_empty(self) -> str:
+        """What is missing for a plan, or that it is being made."""
+        if not self.moment.hosts:
+            return "no plan yet: no host has reported"
+        return f"no plan: {self._why_not}" if self._why_not else "planning…"
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height < LEAST_PANE + ABOVE, "low")
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        if not self.is_mounted or not self.size.width:  # not laid out yet: a resize event will follow
+            return
+        plan, width = self._plan, max(0, self.size.width - 4)
+        if plan is None:
+            self._goal_line.read(Text(text.printable(self._why_empty), self.palette.muted))
+            self._below.read(Text())
+            return
+        several = self.moment.run_names.get(plan.run, plan.run) if len(self.moment.runs) > 1 else ""
+        line = draw.summary(plan, self.ink, is_planning=self.is_planning, run=several)
+        self._goal_line.read(joined(fitted([line], width, 1)))
+        row = self.table.row
+        if row is None:  # none matches the filter
+            self._below.read(Text())
+            return
+        height = int(self.size.height * PANE)
+        lines = draw.below(row.candidate, row.plan, self.ink, height)
+        self._below.read(joined(fitted(lines, width, height)))
+        written = plan, row.key, self.ink
+        if self.has_class("explained") and written != self._written:
+            self._written = written
+            self._explanation.words.read(draw.explained(row.candidate, row.plan, self.ink))
+
+    def action_goal(self) -> None:
+        """Sort by the next goal."""
+        goals = list(Goal)
+        self._goal = goals[(goals.index(self._goal) + 1) % len(goals)]
+        self.show(self.moment)
+
+    def _chosen(self, _row: Any) -> None:
+        """Show where the figures of a candidate come from."""
+        self.add_class("explained")
+        self._draw()
+        self._explanation.scroll_home(animate=False)
+        self._explanation.focus()
+
+    def on_explanation_closed(self, message: Explanation.Closed) -> None:
+        message.stop()
+        self.remove_class("explained")
+        self.table.focus()
+
+    def point_at(self, row: Hashable) -> None:
+        """Put the cursor on the candidate with this key."""
+        if row:
+            self.table.select(row)
