@@ -31,7 +31,7 @@ from jaxtop.recording import RecordingWriter
 from jaxtop.sources import LiveSource, Seed, Session, SessionRecorder
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.playback import Start
-from tests import staged, staged_collectives, staged_hardware, tour
+from tests import staged, staged_collectives, staged_hardware, staged_plan, tour
 from tests.stage import Stage, play
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ STAGED = (
     (staged_hardware.working(), Picture("devices-with-gpus", "D", *"jjjjjj", size=(160, 16))),
     (staged_hardware.working(), Picture("hosts-with-gpus", "3", "j", size=(160, 22))),
     (staged_hardware.working(), Picture("mesh-of-gpus", "2", *"jll", "m", "m", "m", "m", size=(120, 42))),
+    (staged_plan.measured(), Picture("plan", "W", "j", "j", size=(140, 26))),
     (staged_hardware.working(), Picture("plot", "D", "G", "0", *"mmmmm", size=(120, 34))),
 )
 

@@ -99,7 +99,11 @@ class Stage:
         return self.app._view
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
+        at = keys.index("W") + 1 if "W" in keys else 0
+        if at:  # the keys after it are for the rows of the plan
+            await self.pilot.press(*keys[:at])
+            await self.paint()
+        await self.pilot.press(*keys[at:])
         await self.paint()
 
     async def paint(self) -> None:

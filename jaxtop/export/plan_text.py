@@ -8,7 +8,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from jaxtop.model.amounts import in_bytes
-from jaxtop.model.planning.asking import mesh_as_typed, mesh_in_words, rule_as_typed, spec_in_words
+from jaxtop.model.planning import words
+from jaxtop.model.planning.asking import mesh_as_typed, rule_as_typed
 from jaxtop.model.planning.plan import Goal
 from jaxtop.names import legible
 
@@ -22,17 +23,8 @@ NARROWEST, WIDEST = 40, 250
 MOST_CHANGES = 3
 # Of the arrays of a candidate with --explain, the largest.
 MOST_ARRAYS = 12
-# Axes that take less of a candidate's communication are left out of the table.
-SMALL_SHARE = 0.001
 # A space at which no line is broken.
 _TOGETHER = "\u00a0"
-_UNKNOWN = "n/a"
-_FITS = {True: "yes", False: "no"}
-_ORDER = {
-    Goal.THROUGHPUT: "by the middle of the step time",
-    Goal.LATENCY: "by the upper bound of the step time",
-    Goal.ENERGY: "by energy",
-}
 
 
 def to_text(plan: Plan, width: int, *, explained: bool = False) -> str:
@@ -40,7 +32,7 @@ def to_text(plan: Plan, width: int, *, explained: bool = False) -> str:
     width = min(max(width, NARROWEST), WIDEST)
     limit = "no limit known" if plan.limit_bytes is None else f"limit {in_bytes(plan.limit_bytes)} a device"
     measured = f" ({in_milliseconds(plan.step_ms_today)} a step)" if plan.step_ms_today is not None else ""
-    head = f"{plan.name or plan.run}: today's layout{measured}, then {_ORDER[plan.goal]}; {limit}"
+    head = f"{plan.name or plan.run}: today's layout{measured}, then {words.ORDER[plan.goal]}; {limit}"
     lines = [*_wrapped(head, width), "", *_candidates(plan, width)]
     if explained:
         for each in plan.candidates:
@@ -110,30 +102,26 @@ def _block(row: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
 
 def _facts(candidate: Candidate, plan: Plan) -> list[tuple[str, str]]:
     """Return the titles and values of a candidate's cells."""
-    least = SMALL_SHARE * sum(candidate.communication_ms.values())
-    shown = {axis: taken for axis, taken in candidate.communication_ms.items() if taken >= least}
-    communication = [_together(f"{axis} ~{in_milliseconds(taken)}") for axis, taken in shown.items()]
-    unsure = _UNKNOWN if plan.limit_bytes is None or candidate.memory_bytes is None else "perhaps"
+    shown = words.communication(candidate)
+    communication = [_together(f"{axis} ~{in_milliseconds(taken)}") for axis, taken in (shown or {}).items()]
     found = [
         ("mesh", " + ".join(map(_together, _label(candidate).split(" + ")))),
         ("devices", f"{candidate.devices:,}"),
         ("state", in_bytes(candidate.state_bytes_per_device)),
         ("memory", memory_in_words(candidate.memory_bytes)),
-        ("fits", unsure if candidate.fits is None else _FITS[candidate.fits]),
+        ("fits", words.fits(candidate, plan)),
         ("step", step_in_words(candidate.step_ms)),
-        ("communication", ", ".join(communication) or (_UNKNOWN if candidate.step_ms is None else "none")),
+        ("communication", ", ".join(communication) or (words.UNKNOWN if shown is None else "none")),
     ]
     if plan.goal is Goal.ENERGY:
         energy = candidate.energy
-        worded = _UNKNOWN if energy is None else _together(f"~{energy:.3g} {plan.energy_unit}")
+        worded = words.UNKNOWN if energy is None else _together(f"~{energy:.3g} {plan.energy_unit}")
         found.insert(-1, ("energy", worded))
     return found
 
 
 def _label(candidate: Candidate) -> str:
-    """Return the mesh, with what distinguishes a candidate from others on it."""
-    added = "".join(f" + {rule_as_typed(rule)}" for rule in candidate.rules)
-    return legible(f"{mesh_in_words(candidate.axes)}{' (today)' * candidate.is_today}{added}")
+    return legible(words.label(candidate))
 
 
 def _together(text: str) -> str:
@@ -143,15 +131,17 @@ def _together(text: str) -> str:
 
 def memory_in_words(interval: Interval | None) -> str:
     """Return an interval of memory such as `3.1–3.6 GiB`."""
-    return _UNKNOWN if interval is None else _between(in_bytes(interval.low), in_bytes(interval.high))
+    return (
+        words.UNKNOWN if interval is None else words.between(in_bytes(interval.low), in_bytes(interval.high))
+    )
 
 
 def step_in_words(interval: Interval | None) -> str:
     """Return an interval of times such as `12.1–15.3 ms`; a single value is an estimate."""
     if interval is None:
-        return _UNKNOWN
+        return words.UNKNOWN
     low, high = map(in_milliseconds, interval)
-    return f"~{low}" if low == high else _between(low, high)
+    return f"~{low}" if low == high else words.between(low, high)
 
 
 def in_milliseconds(value: float) -> str:
@@ -161,19 +151,10 @@ def in_milliseconds(value: float) -> str:
     return f"{value / 1000:.3g} s" if abs(value) < 999_500 else f"{value / 1000:,.0f} s"
 
 
-def _between(low: str, high: str) -> str:
-    """Return two amounts as an interval, with the unit once if both have it."""
-    if low == high:
-        return low
-    amount, _, unit = low.partition(" ")
-    return f"{amount if high.endswith(f' {unit}') else low}–{high}"
-
-
 def _explained(candidate: Candidate, width: int) -> Iterator[str]:
     for each in candidate.basis:
         yield from _wrapped(f"{each.figure} {each.value}: {each.source}", width, 2)
-    named = [placed for placed in candidate.placed if placed.tensor.name is not None]
-    largest = sorted(named, key=lambda placed: -placed.bytes_per_device * placed.tensor.count)
+    largest = words.largest(candidate)
     for placed in largest[:MOST_ARRAYS]:
         yield from _wrapped(_placed(placed), width, 2)
     if rest := len(largest[MOST_ARRAYS:]):
@@ -182,12 +163,9 @@ def _explained(candidate: Candidate, width: int) -> Iterator[str]:
 
 def _placed(placed: Placed) -> str:
     tensor = placed.tensor
-    shape = "×".join(map(str, tensor.shape)) or "scalar"
-    count = f" ×{tensor.count}" * (tensor.count > 1)
-    spec = "as it is" if placed.parts is None else spec_in_words(placed.parts, len(tensor.shape))
     held = in_bytes(placed.bytes_per_device * tensor.count)
     note = f" ({placed.note})" * bool(placed.note)
-    return f"{tensor.name} {tensor.dtype} {shape}{count}: {spec}, {held}{note}"
+    return f"{tensor.name} {tensor.dtype} {words.shape(tensor)}: {words.spec(placed)}, {held}{note}"
 
 
 def _assumptions(plan: Plan) -> Iterator[str]:
@@ -207,12 +185,7 @@ def _assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _move(number: int, move: Move, width: int) -> Iterator[str]:
-    gains = []
-    if move.saves_bytes:
-        gains.append(f"{in_bytes(abs(move.saves_bytes))} {_less(move.saves_bytes)} on each device")
-    if move.saves_ms:
-        gains.append(f"~{in_milliseconds(abs(move.saves_ms))} {_less(move.saves_ms)} a step")
-    worth = ", ".join(gains) or "what it saves is not known"
+    worth = words.gains(move, in_bytes, in_milliseconds)
     indent = len(f"{number}. ")
     yield from _wrapped(f"{number}. {move.title}: {worth}", width, indent, hang=-indent)
     yield from _wrapped(move.change, width, indent)
@@ -222,10 +195,6 @@ def _move(number: int, move: Move, width: int) -> Iterator[str]:
         asked.append(f"--mesh {mesh_as_typed(move.axes)}")
     if asked:
         yield from _wrapped(f"alone: jaxtop plan {' '.join(asked)}", width, indent)
-
-
-def _less(saved: float) -> str:
-    return "less" if saved > 0 else "more"
 
 
 def _section(title: str, texts: Iterable[str], width: int) -> list[str]:

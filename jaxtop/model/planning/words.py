@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from jaxtop.model.planning.plan import Candidate, Goal, Move, Placed, Plan, Tensor
 
 UNKNOWN = "n/a"
+# Axes that take less of a candidate's communication are left out.
+SMALL_SHARE = 0.001
 # A number and its unit.
 _AMOUNT = re.compile(r"([\d.,]+)( ?[A-Za-z]*)")
 ORDER: dict[Goal | str, str] = {
@@ -50,17 +52,30 @@ def spec(placed: Placed) -> str:
 
 def gains(move: Move, in_bytes: Callable[[float], str], in_milliseconds: Callable[[float], str]) -> str:
     """Return what a move saves, or costs, of memory and time."""
-    found = [
-        _gain(move.saves_bytes, in_bytes, "on each device"),
-        _gain(move.saves_ms, in_milliseconds, "a step"),
-    ]
-    return ", ".join(filter(None, found)) or "what it saves is not known"
+    found = []
+    if move.saves_bytes:
+        found.append(f"{in_bytes(abs(move.saves_bytes))} {_less(move.saves_bytes)} on each device")
+    if move.saves_ms:
+        found.append(f"~{in_milliseconds(abs(move.saves_ms))} {_less(move.saves_ms)} a step")
+    return ", ".join(found) or "what it saves is not known"
 
 
-def _gain(value: float | None, in_words: Callable[[float], str], where: str) -> str:
-    if not value:
-        return ""
-    return f"~{in_words(abs(value))} {'less' if value > 0 else 'more'} {where}"
+def _less(saved: float) -> str:
+    return "less" if saved > 0 else "more"
+
+
+def communication(candidate: Candidate) -> dict[str, float] | None:
+    """Return the milliseconds of communication by axis, without small ones; None if it is unknown."""
+    if candidate.step_ms is None and not candidate.communication_ms:
+        return None
+    least = SMALL_SHARE * sum(candidate.communication_ms.values())
+    return {axis: taken for axis, taken in candidate.communication_ms.items() if taken >= least}
+
+
+def largest(candidate: Candidate) -> list[Placed]:
+    """Return the named arrays of a candidate, those that take most of a device first."""
+    named = [placed for placed in candidate.placed if placed.tensor.name is not None]
+    return sorted(named, key=lambda placed: -placed.bytes_per_device * placed.tensor.count)
 
 
 def shape(tensor: Tensor) -> str:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 SURE, POSSIBLE, LIMIT = "█", "▒", "│"
 STEP, EXACT = "━", "◆"
-# Axes that take less of a candidate's communication are left out of the table.
-SMALL_SHARE = 0.001
 # Of the arrays of a candidate the largest are listed.
 MOST_ARRAYS = 200
 
@@ -94,11 +92,11 @@ def step(interval: Interval | None) -> str:
 
 def communication(candidate: Candidate) -> str:
     """Return the time of communication by axis, the longest first."""
-    if candidate.step_ms is None and not candidate.communication_ms:
+    found = words.communication(candidate)
+    if found is None:
         return text.NA
-    found = sorted(candidate.communication_ms.items(), key=lambda each: -each[1])
-    least = SMALL_SHARE * sum(taken for _, taken in found)
-    return ", ".join(f"{axis} {milliseconds(taken)}" for axis, taken in found if taken >= least) or "none"
+    longest = sorted(found.items(), key=lambda each: -each[1])
+    return ", ".join(f"{axis} {milliseconds(taken)}" for axis, taken in longest) or "none"
 
 
 def summary(plan: Plan, ink: Ink, *, is_planning: bool, run: str = "") -> Text:
@@ -160,8 +158,8 @@ def explained(candidate: Candidate, plan: Plan, ink: Ink) -> Text:
         lines += [Text(), _titled("Moves worth making", ink)]
         for number, move in enumerate(plan.moves, 1):
             lines += [*_move(number, move, ink), Text(f"     {text.printable(move.why)}", ink.muted)]
-    if candidate.placed:
-        lines += [Text(), _titled("Arrays on the fullest device", ink), *_arrays(candidate, ink)]
+    if words.largest(candidate):
+        lines += [Text(), _titled("Named arrays on the fullest device", ink), *_arrays(candidate, ink)]
     return Text("\n").join(lines)
 
 
@@ -170,7 +168,7 @@ def _section(title: str, texts: tuple[str, ...], ink: Ink) -> list[Text]:
 
 
 def _arrays(candidate: Candidate, ink: Ink) -> Iterator[Text]:
-    largest = sorted(candidate.placed, key=lambda each: -each.bytes_per_device * each.tensor.count)
+    largest = words.largest(candidate)
     for placed in largest[:MOST_ARRAYS]:
         yield _array(placed, ink)
     if rest := len(largest[MOST_ARRAYS:]):
@@ -184,7 +182,7 @@ def _array(placed: Placed, ink: Ink) -> Text:
     held = after if before == after else f"{before} → {after}"
     kind = f"{tensor.dtype} {words.shape(tensor)}"
     line = Text(f"  {held:>15}  ")
-    line.append(text.printable(tensor.name or "unnamed"))
+    line.append(text.printable(tensor.name or text.NA))
     line.append(text.printable(f"  {kind}  {words.spec(placed)}"), ink.muted)
     if placed.note:
         line.append(f"  {text.printable(placed.note)}", ink.style(ink.palette.warning))

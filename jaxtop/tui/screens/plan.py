@@ -112,7 +112,6 @@ _MEMORY = _interval(
     "memory", "memory", 11, lambda row: row.candidate.memory_bytes, draw.size, style=_fit_colour
 )
 _STEP = _interval("step", "step", 12, lambda row: row.candidate.step_ms, draw.step)
-_ENERGY: Column[PlanRow] = figure("energy", "energy", 7, lambda row: row.candidate.energy, text.plain)
 _AFTER_MESH: tuple[Column[PlanRow], ...] = (
     _MEMORY,
     _STEP,
@@ -131,9 +130,16 @@ NARROW, MOST_MESH, MOST_COMMUNICATION = 18, 48, 40
 
 
 def columns(
-    width: int, goal: Goal = Goal.THROUGHPUT, mesh: int = NARROW, communication: int = NARROW
+    width: int, goal: Goal = Goal.THROUGHPUT, unit: str = "", mesh: int = NARROW, communication: int = NARROW
 ) -> tuple[Column[PlanRow], ...]:
-    """Return the columns in this width; `mesh` and `communication` are the lengths of their longest words."""
+    """Return the columns in this width; `unit` is that of energy.
+
+    `mesh` and `communication` are the lengths of the longest words in these columns.
+    """
+    title = f"energy {unit}".strip()
+    energy: Column[PlanRow] = figure(
+        "energy", title, len(title), lambda row: row.candidate.energy, text.plain
+    )
     return (
         words(
             "mesh",
@@ -142,7 +148,7 @@ def columns(
             lambda row: in_words.label(row.candidate),
             flexible=True,
         ),
-        *((_ENERGY, *_AFTER_MESH) if goal is Goal.ENERGY else _AFTER_MESH),
+        *((energy, *_AFTER_MESH) if goal is Goal.ENERGY else _AFTER_MESH),
         words(
             "communication",
             "communication",
@@ -150,7 +156,7 @@ def columns(
             lambda row: draw.communication(row.candidate),
         ),
         *_LAST,
-        *(() if goal is Goal.ENERGY else (_ENERGY,)),
+        *(() if goal is Goal.ENERGY else (energy,)),
     )
 
 
@@ -319,7 +325,7 @@ class PlanView(TableView):
     def _fit_columns(self, plan: Plan) -> None:
         mesh = max(len(in_words.label(each)) for each in plan.candidates)
         taken = max(len(draw.communication(each)) for each in plan.candidates)
-        basis = self.size.width, plan.goal, mesh, taken
+        basis = self.size.width, plan.goal, plan.energy_unit, mesh, taken
         self._update_columns(lambda: columns(*basis), *basis)
 
     @property
