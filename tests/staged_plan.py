@@ -1,10 +1,21 @@
-"""More for the stage: a run of which everything that a plan depends on was measured."""
+"""More for the stage: a run of which everything that a plan depends on was measured, and a made-up plan."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from jaxtop import wire
+from jaxtop.model.planning.plan import (
+    Basis,
+    Candidate,
+    Goal,
+    Interval,
+    Move,
+    Placed,
+    Plan,
+    Rule,
+    Tensor,
+)
 from tests import made_windows, staged, staged_collectives
 from tests.builders import NOW, agent_id, frame
 from tests.made_windows import Made
@@ -65,3 +76,59 @@ def measured() -> list[wire.Frame]:
             frame(agent, pulse, NOW, 3),
         ]
     return told
+
+
+OPTIMIZER = Rule("role=optimizer", axis="data")
+MOMENTS = Tensor(
+    "state.opt_state[0].mu['w']", "optimizer", (8192, 65536), "float32", ((), ("model",)), 2 * GIB, GIB // 2
+)
+
+
+def candidate(axes, memory, step, communication, *, fits, changes=(), is_today=False, rules=()) -> Candidate:
+    return Candidate(
+        axes,
+        is_today,
+        fits,
+        GIB,
+        Interval(*(each * GIB for each in memory)),
+        step and Interval(*step),
+        communication,
+        changes,
+        ("the same arrays and the same global batch as today",),
+        (
+            Basis("state", "1.0 GiB", "the shards of all named arrays on the fullest device"),
+            Basis("temporaries", "8.0 GiB", "the compiler's figure"),
+        ),
+        (Placed(MOMENTS, ((), ("data", "model")), GIB // 4, "a note on this array"),),
+        rules,
+        energy=1.6,
+    )
+
+
+def plan() -> Plan:
+    """A plan whose figures do not depend on how plans are made."""
+    today, data = (("data", 2), ("model", 4)), {"data": 19.2, "model": 3.2}
+    less = ("state.opt_state[0].mu['w'] and 1 more divided otherwise: 512 MiB less on a device",)
+    whole = ("axis model is gone: what it divided is whole", "24 arrays divided otherwise", "a third change")
+    divided = Move(
+        "Divide the optimizer state by data",
+        "state.opt_state[0].mu['w']: P(None, 'model') → P(None, ('model', 'data'))",
+        GIB // 2,
+        -1.5,
+        "each process holds all of it",
+        (OPTIMIZER,),
+    )
+    return Plan(
+        "r1",
+        Goal.THROUGHPUT,
+        24 * GIB,
+        (
+            candidate(today, (14, 14), (192, 215), data, fits=True, is_today=True),
+            candidate(today, (12.7, 15.4), (191, 214), data, fits=True, changes=less, rules=(OPTIMIZER,)),
+            candidate((("data", 8),), (7.6, 59.2), (202, 341), {"data": 138.0}, fits=None, changes=whole),
+            candidate((("data", 1),), (59.2, 59.2), None, {}, fits=False, changes=("1 device instead of 8",)),
+        ),
+        (divided,),
+        {"step": 0.02, "communication": -0.1},
+        ("some collectives of the program were not timed in a window yet",),
+    )

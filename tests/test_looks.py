@@ -14,6 +14,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.tui.playback import Start
+from jaxtop.tui.screens.plan import PlanView
 from tests import builders, staged, staged_collectives, staged_hardware, staged_plan
 from tests.reels import LONG, Reel, session
 from tests.stage import Stage, play
@@ -73,13 +74,16 @@ SCENES = {
     "devices-with-gpus": (WORKING, ("D", "j", "j", "j")),
     "plot": (WORKING, ("D", "G", "0", "m", "m", "m", "m", "m")),
     "plot-of-hosts": (WORKING, ("3", "j", "0")),
-    "plan": (staged_plan.measured(), ("W",)),
-    "plan-explained": (staged_plan.measured(), ("W", "j", "enter")),
+    "plan": (WELL, ("W",)),
+    "plan-explained": (WELL, ("W",)),
     "plan-of-nothing-named": (WELL, ("W",)),
     "filtered": (WELL, ("D", "/", "n", "o", "d", "e", "0", "1")),
 }
 # Where the arrow keys lead here depends on the size: the app is started anew for each.
 BY_SIZE = {"mesh-of-gpus"}
+
+# The keys that follow once a made-up plan is shown.
+PLANNED = {"plan": ("j", "j"), "plan-explained": ("j", "enter")}
 
 pytestmark = pytest.mark.usefixtures("in_utc")
 
@@ -92,6 +96,9 @@ def test_it_looks_as_it_did(scene):
 
     async def act(stage: Stage, sizes: Sequence[tuple[int, int]]) -> None:
         await stage.press(*(KEYS.get(key, key) for key in keys))
+        if scene in PLANNED:
+            stage.view_shown.on_plan_view_planned(PlanView.Planned(staged_plan.plan(), "", 0.0))
+            await stage.press(*PLANNED[scene])
         for width, height in sizes:
             await stage.pilot.resize_terminal(width, height)
             await stage.paint()

@@ -8,11 +8,11 @@ import pytest
 
 from jaxtop.model.planning import words
 from jaxtop.model.planning.plan import Candidate, Goal, Interval, Plan, Rule
+from jaxtop.tui.columns.plans import PlanRow, columns
 from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.draw import plan_pane as draw
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.playback import Start
-from jaxtop.tui.screens.plan import PlanRow, columns
 from tests import builders, staged_plan
 from tests.reels import LONG, Reel, session
 from tests.stage import Stage, line, play
@@ -127,7 +127,7 @@ class TestScreen:
         shown = seen()
         rows = rows_of(shown)
         assert "data 2 × model 4 (today)" in rows[0]
-        assert "for throughput, by the middle of the step time  limit 24.0G  errors today step 2%" in shown
+        assert "for throughput, by the middle of the step time  limit 24.0G  errors today" in shown
         today = rows[0].split()
         assert "100%" in today and "14.0G" in today and "yes" in today
         assert "██" in rows[0] and "│" in rows[0]

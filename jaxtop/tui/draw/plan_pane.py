@@ -145,7 +145,12 @@ def _move(number: int, move: Move, ink: Ink) -> list[Text]:
 
 def explained(candidate: Candidate, plan: Plan, ink: Ink) -> Text:
     """Return where each figure of a candidate comes from; lines wrap where they are shown."""
-    lines = [Text(text.printable(f"Where the figures of {words.label(candidate)} come from"), ink.bold)]
+    lines = [
+        Text(
+            text.printable(f"Where the figures of {words.label(candidate)} come from (Esc goes back)"),
+            ink.bold,
+        )
+    ]
     for each in candidate.basis:
         line = Text("  ")
         line.append(text.printable(f"{each.figure} {each.value}"))
