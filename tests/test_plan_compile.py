@@ -34,7 +34,7 @@ def test_a_rewritten_text_gives_what_jax_gives_on_that_mesh(tmp_path):
             assert prod(mesh.values()) == 8
             assert truth[0][2], name
             assert not said[name]
-    assert set(said) >= {"layers", "flax", "moments", "exported"}
+    assert set(said) >= {"layers", "flax", "moments", "dumped", "exported"}
     assert said["uneven"] == ["batch['x'] cannot be divided evenly: replicated over that dimension"]
     assert said["manual"][0].startswith("it uses shard_map, whose local shapes belong to one mesh")
     assert said["another mesh"] == ["the program's mesh is data=4,model=2, the run's is x=8"]

@@ -115,13 +115,12 @@ def dumped(lowered, folder):
     return file.read_bytes()
 
 
-def exported(axes):
-    """What `jax.export` serialises, as a FlatBuffer has it: with its length before it."""
-    mesh = mesh_of(axes)
-    x = jax.device_put(np.ones((16, 8), np.float32), NamedSharding(mesh, P("data", "model")))
-    double = jax.jit(lambda x: (x @ x.T).sum())
-    module = jax.export.export(double)(x).mlir_module_serialized
-    return b"more" + len(module).to_bytes(4, "little") + module + b"more", double.lower(x)
+def product(axes):
+    """A small function, as JAX gives it to the compiler, and as `jax.export` serialises it in a FlatBuffer."""
+    x = jax.device_put(np.ones((16, 8), np.float32), NamedSharding(mesh_of(axes), P("data", "model")))
+    function = jax.jit(lambda x: (x @ x.T).sum())
+    module = jax.export.export(function)(x).mlir_module_serialized
+    return function.lower(x), b"more" + len(module).to_bytes(4, "little") + module + b"more"
 
 
 def figures(compiled):
@@ -170,15 +169,16 @@ def parts(spec):
 def main(folder):
     wide, turned = (("data", 2), ("model", 4)), (("model", 1), ("data", 8))
     three = (("data", 2), ("fsdp", 2), ("model", 2))
-    layers = dumped(layered(TODAY, FULLY, FULLY), folder)
+    layers = text(layered(TODAY, FULLY, FULLY))
     compare("layers", layers, wide, truth=layered(wide, FULLY, FULLY))
     compare("flax", text(flax_step(TODAY)), turned, truth=flax_step(turned))
     moments = layered(three, TENSOR, OVER_FSDP)
     compare(
         "moments", text(layered(TODAY, TENSOR, TENSOR)), three, truth=moments, arrays=moments_over(OVER_FSDP)
     )
-    content, _ = exported(TODAY)
-    compare("exported", content, wide, truth=exported(wide)[1])
+    lowered, exported = product(TODAY)
+    compare("dumped", dumped(lowered, folder), wide, truth=product(wide)[0])
+    compare("exported", exported, wide, truth=product(wide)[0])
     compare("uneven", layers, (("data", 8), ("model", 1)))
     compare("manual", text(manual(TODAY)), wide)
     compare("another mesh", layers, wide, today=(("x", 8),))
