@@ -63,7 +63,7 @@ class Compiler:
             self._run_until_done()
         finally:
             self._progress.show("")
-        rest = _not("not tried: the candidates before it ended the compiler")
+        rest = _not("not tried: candidates before it ended the compiler")
         return [self._found.get(number, rest) for number in range(len(self._asked.wanted))]
 
     def _run_until_done(self) -> None:
@@ -74,7 +74,7 @@ class Compiler:
                 return
             why = self._run(left)
             if self._at is None:
-                if why:
+                if why and not self._file:
                     raise UserError(f"--compile: {why}")
                 return
             killed = killed + 1 if self._at == left[0] else 1
@@ -101,7 +101,7 @@ class Compiler:
                         stdout=subprocess.DEVNULL,
                         stderr=errors,
                         pass_fds=(writing,),
-                        preexec_fn=partial(processes.die_with_parent, signal.SIGKILL),  # noqa: PLW1509 - this process has one thread
+                        preexec_fn=partial(processes.die_with_parent, signal.SIGKILL),  # noqa: PLW1509 - a live source has ended its threads
                     )
                 finally:
                     os.close(writing)
@@ -124,6 +124,7 @@ class Compiler:
         if isinstance(message, Taken):
             is_new, self._file, self._doubt = message.file != self._file, message.file, message.note
             if is_new:
+                self._progress.show("")
                 print(f"jaxtop: compiling {legible(message.file)}", file=sys.stderr)
             return
         number = numbers[message.number]

@@ -116,7 +116,7 @@ def dumped(lowered, folder):
 
 
 def product(axes):
-    """A small function, as JAX gives it to the compiler, and as `jax.export` serialises it in a FlatBuffer."""
+    """A small function, as JAX gives it to the compiler and as `jax.export` serialises it in a FlatBuffer."""
     x = jax.device_put(np.ones((16, 8), np.float32), NamedSharding(mesh_of(axes), P("data", "model")))
     function = jax.jit(lambda x: (x @ x.T).sum())
     module = jax.export.export(function)(x).mlir_module_serialized
