@@ -182,8 +182,8 @@ RULES = (
         name="host_memory_growth",
         title="Host memory grows",
         threshold="a process that makes steps and compiles nothing grows steadily, by 32 MiB and 0.5 % a "
-        "minute, and gained a tenth of its size, or after 90 s 2 %; if the memory in use of its machine grows "
-        "by half of that, a warning after 90 s if it is full within 4 hours, and critical within 10 minutes "
+        "minute, and gained a tenth of its size, or after 90 s 2 %; if the memory in use of its machine "
+        "grows by half of that, a warning after 90 s if it is full within 4 hours, and critical within 10 minutes "
         "from 75 % on",
         rationale="The kernel ends the process once the memory of the machine or container is used up.",
         source="the resident memory of the process and the machine's memory, over the last two minutes",
