@@ -183,8 +183,8 @@ RULES = (
         title="Host memory grows",
         threshold="a process that makes steps and compiles nothing grows steadily, by 32 MiB and 0.5 % a "
         "minute, and gained a tenth of its size, or after 90 s 2 %; if the memory in use of its machine "
-        "grows by half of that, a warning after 90 s if it is full within 4 hours, and critical within 10 minutes "
-        "from 75 % on",
+        "grows by half of that, a warning after 90 s if it is full within 4 hours, and critical within 10 "
+        "minutes from 75 % on",
         rationale="The kernel ends the process once the memory of the machine or container is used up.",
         source="the resident memory of the process and the machine's memory, over the last two minutes",
         advice="Look for lists and caches that grow in the script or its data loader: tracemalloc compares "
