@@ -24,6 +24,7 @@ from tests.support import (
     PYTHON,
     environment,
     eventually,
+    jaxtop_here,
     processes,
     run,
     script,
@@ -358,7 +359,9 @@ LIVE = """
     def step(x, w):
         a = jnp.sort(x, axis=1)
         return (a * jnp.sort(a @ w, axis=0)).sum()
-    x, w = jnp.ones((256, 512)), jnp.ones((512, 512))
+    mesh = jax.sharding.Mesh(jax.devices(), "data")
+    whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    x, w = jax.device_put((jnp.ones((256, 512)), jnp.ones((512, 512))), whole)
     while True:
         step(x, w).block_until_ready()
         time.sleep(0.05)
@@ -376,6 +379,11 @@ def test_a_snapshot_asks_a_live_process_for_its_peaks(tmp_path):
             return found[0] if found else None
 
         found = eventually(peak, timeout=60)
+        asked = ("--peaks", "--mesh", "data=2", "--shard", "x:data", "--wait", "1", "--json")
+        planned = json.loads(jaxtop_here("plan", "peaks", *asked).stdout)["candidates"]
+    (halved,) = (each for each in planned if each["mesh"] == {"data": 2})
+    sources = [each["source"] for each in halved["basis"] if each["figure"] == "temporaries"]
+    assert "by the shapes of buffers" in sources[0]
     large = [each["bytes"] for each in found["buffers"] if each["bytes"] > 4096]
     assert sorted(large) == [524288, 524288, 524288, 1048576]  # x, a, a @ w or its sorted copy; w
     assert found["argument_bytes"] == 524288 + 1048576

@@ -90,6 +90,7 @@ def test_the_status_says_whether_a_candidate_fits(recording):
         (["--shard", "state.opt_stat:data"], "no named array matches state.opt_stat; try state.opt_state"),
         (["--shard", "state.params:expert"], "cannot be divided by expert"),
         (["--shard", "state.params"], "is not a sharding such as"),
+        (["--peaks"], "--peaks asks running processes"),
         (["--for", "speed"], "invalid choice: 'speed'"),
         (["--at", "never"], "is not a time"),
         (["--wait", "-1"], "is not between 0 and 3600 seconds"),

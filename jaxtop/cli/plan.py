@@ -19,6 +19,7 @@ from jaxtop.model.planning.plan import Asked, CannotPlan, Goal
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
     from pathlib import Path
 
     from jaxtop.model import Cluster
@@ -81,13 +82,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="seconds to measure a live run at most; it ends early once its step and its collectives were "
         f"measured (default: {USUAL_WAIT:.0f})",
     )
+    parser.add_argument(
+        "--peaks",
+        action="store_true",
+        help="ask a process what holds memory at the peak of its step: narrower bounds of the memory",
+    )
     parser.add_argument("--at", metavar="T", help=f"a time in a recording (default: its end): {times.FORMS}")
 
 
 def main(arguments: argparse.Namespace) -> int:
     files = replay.recordings_in(arguments, "planned")
     try:
-        asked = _asked(arguments)
+        asked = _asked(arguments, files)
         if arguments.check:
             return _check(asked, arguments)
         return _plan_recording(files, asked, arguments) if files else _plan_live(asked, arguments)
@@ -95,7 +101,9 @@ def main(arguments: argparse.Namespace) -> int:
         raise UserError(legible(str(error)), CANNOT) from None
 
 
-def _asked(arguments: argparse.Namespace) -> Asked:
+def _asked(arguments: argparse.Namespace, files: Sequence[Path]) -> Asked:
+    if files and arguments.peaks:
+        raise CannotPlan("--peaks asks running processes; a recording has the peaks that were asked for")
     if arguments.mesh and (arguments.devices is not None or arguments.all):
         raise CannotPlan("--mesh says which meshes to compare: leave out --devices and --all")
     return Asked(
@@ -131,7 +139,9 @@ def _plan_recording(files: list[Path], asked: Asked, arguments: argparse.Namespa
 def _plan_live(asked: Asked, arguments: argparse.Namespace) -> int:
     tuning = settings.load().tuning
     source = targets.open_source(arguments)
-    cluster, now, notes = measured(source, arguments.wait, tuning, _Enough(), CANNOT)
+    cluster, now, notes = measured(
+        source, arguments.wait, tuning, _Enough(), CANNOT, with_peaks=arguments.peaks
+    )
     try:
         return _print(_today(cluster, now), asked, now, arguments)
     finally:  # they may also be why nothing can be planned

@@ -129,10 +129,13 @@ def measured(
     tuning: Tuning,
     is_enough: Callable[[Cluster, float], bool],
     not_reached: int,
+    *,
+    with_peaks: bool = False,
 ) -> tuple[Cluster, float, list[str]]:
     """Follow a source for at most `wait` seconds, and close it; return the cluster, the time and complaints.
 
-    It ends early once `is_enough(cluster, when measuring began)` returns true.
+    It ends early once `is_enough(cluster, when measuring began)` returns true. `with_peaks` then asks what
+    holds memory at the peaks of programs.
 
     Raises:
         UserError: No process has answered; `not_reached` is the exit status.
@@ -146,6 +149,8 @@ def measured(
         if is_reached and left > 0 and not is_enough(cluster, since):
             print(f"jaxtop: measuring for up to {left:.0f} s", file=sys.stderr)
             watch(source, cluster, left, lambda: is_enough(cluster, since))
+        if with_peaks:
+            _ask_for_peaks(source, cluster)
     finally:
         source.close()
     now = steady()
