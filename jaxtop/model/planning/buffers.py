@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # More readings of a buffer than this say nothing.
 MOST_READINGS = 64
 MOST_DIMENSIONS = 8
+# Arrays that more axes divide are left out: each subset of the axes is a reading.
+MOST_AXES = 5
 
 
 class Rescaled(NamedTuple):
@@ -91,6 +93,8 @@ class _Reader:
     def _add(self, shape: tuple[int, ...], before: Parts, after: Parts) -> None:
         old_axes = {axis for by in before for axis in by}
         new_axes = {axis for by in after for axis in by} - old_axes
+        if len(old_axes | new_axes) > MOST_AXES:
+            return
         for left in _subsets(old_axes):
             here = _only(before, left)
             local = local_shape(shape, here, self._old)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from jaxtop.model.planning.asking import mesh_as_typed
@@ -22,6 +23,8 @@ Choice = tuple["Axes", "tuple[Rule, ...]"]
 MODEL_AXIS = "model"
 # Without a wish, as many ways to share out the devices are tried, besides today's.
 MOST_PROPOSED = 12
+# Many axes can share out many devices in millions of ways, of which the first ones are tried.
+MOST_TRIED = 5_000
 
 
 def meshes(today: Today, asked: Asked) -> list[Choice]:
@@ -125,8 +128,8 @@ def _shared_out(number: int, names: Sequence[str]) -> Iterator[Axes]:
 
 
 def _usable(today: Today, number: int, asked: Asked) -> list[Axes]:
-    names = [axis for axis, _ in today.axes]
-    return [axes for axes in _shared_out(number, names) if _idle_axis(today, axes, asked.rules) is None]
+    tried = islice(_shared_out(number, [axis for axis, _ in today.axes]), MOST_TRIED)
+    return [axes for axes in tried if _idle_axis(today, axes, asked.rules) is None]
 
 
 def _with_devices(today: Today, number: int, asked: Asked) -> list[Axes]:
