@@ -188,7 +188,7 @@ def test_of_several_texts_the_one_of_the_running_program_is_compiled(tmp_path, c
     file = dump(tmp_path, "jit_step", 9, at=2000)
     dump(tmp_path, "jit_step", 8, size=32, at=2000)
     candidates = [candidate(axes=axes) for axes in (MESH, (("data", 2), ("model", 1)), (("data", 4096),))]
-    found = plan_compile.compile_all(today(argument_bytes=4 * 8 * 4), candidates, tmp_path, 60)
+    found = plan_compile.compile_all(today(argument_bytes=4 * 8 * 4), candidates, tmp_path, 170)
     first, second, third = (found[each.axes, each.rules] for each in candidates)
     assert (first.argument_bytes, second.argument_bytes) == (4 * 8 * 4, 8 * 8 * 4)
     assert [(each.kind, each.axes, each.bytes) for each in first.exchanges] == [("all-reduce", ("data",), 4)]
