@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.model.planning.plan import Asked, CannotPlan
@@ -19,10 +20,15 @@ if TYPE_CHECKING:
     from tests.plans.cases import Case
 
 
-def evaluate(folder: Path, cases: Sequence[Case] = CASES) -> list[dict[str, Any]]:
-    """Return for each recording and mesh what is predicted, beside what the run on that mesh said."""
+def evaluate(folder: Path, cases: Sequence[Case] = CASES, most_others: float = inf) -> list[dict[str, Any]]:
+    """Return for each recording and mesh what is predicted, beside what the run on that mesh said.
+
+    Runs during which other processes used more than `most_others` cores are left out.
+    """
     truths = {
-        (each["program"], tuple(each["mesh"].items())): each for each in table.load(folder / table.TRUTH)
+        (each["program"], tuple(each["mesh"].items())): each
+        for each in table.load(folder / table.TRUTH)
+        if each["others"] <= most_others
     }
     return [
         row
@@ -82,5 +88,5 @@ def _truth(truth: dict[str, Any]) -> dict[str, Any]:
         "memory": needed + truth["unused_bytes"],
         "step": step["ms"] and round(step["ms"], 2),
         "spread": [bound and round(bound, 2) for bound in (step["low"], step["high"])],
-        "others": truth.get("others", 0.0),
+        "others": truth["others"],
     }

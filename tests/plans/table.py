@@ -97,8 +97,10 @@ def _summary(rows: list[Row]) -> Iterator[str]:
     for row in rows:
         if not _is_state_exact(row):
             yield f"    - not: {_inexact(row)}"
+    unknown = sum(not row["predicted"].get("memory") for row in others)
     yield (
-        f"- Memory inside its interval: {_share(_memory_inside(others))}; the interval is as wide as "
+        f"- Memory inside its interval: {_share(_memory_inside(others))}"
+        f"{f', unknown in {unknown}' if unknown else ''}; the interval is as wide as "
         f"{_median(_widths(others))} of the true figure (median)."
     )
     yield (
