@@ -45,10 +45,7 @@ def page() -> str:
     """Return all results as Markdown."""
     if not WIDER_RESULTS.exists():
         return results()
-    return (
-        f"{results()}\n\n### The same programs, half as wide again\n\n"
-        f"No formula was tried on these runs before.\n\n{results(WIDER_RESULTS)}"
-    )
+    return f"{results()}\n\n### The same programs, half as wide again\n\n{results(WIDER_RESULTS)}"
 
 
 def results(path: Path = RESULTS) -> str:
