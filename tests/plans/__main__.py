@@ -18,7 +18,7 @@ from tests.plans.cases import CASES, CASES_BY_NAME
 if TYPE_CHECKING:
     from jaxtop.model.planning.plan import Axes
 
-# A run does not count if others used more cores than this meanwhile. With --quiet it is made so often.
+# A run does not count if others used more cores than this meanwhile; with --quiet it is tried so often.
 DISTURBED, TRIES = 0.25, 4
 FOREIGN = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XLA_FLAGS")
 
