@@ -44,17 +44,18 @@ class Item(NamedTuple):
 def key_bar(screens: tuple[Item, ...], keys: tuple[Item, ...], width: int) -> Text:
     """Return the line: the screens on the left, the other keys on the right.
 
-    What a key does here matters more than the names of the screens that are not open. If the line is too
-    long, these names are cut, then left out, then the blanks between the keys of the screens. At last keys
-    are dropped, the first one first.
+    If the line is too long, the names of the screens that are not open are cut. One key is dropped for them,
+    but what more keys do here matters more: then these names are left out, then the blanks between the keys
+    of the screens. At last more keys are dropped, the first one first.
     """
-    longest = max((len(item.label) for item in screens), default=0)
+    longest = max((len(item.label) for item in screens), default=FEWEST_LETTERS)
     needed = [item for item in keys if item.action in NEVER_DROPPED]
     dropped = [item for item in keys if item.action not in NEVER_DROPPED]
     cut = [item._replace(label=item.label[:ENOUGH_LETTERS]) for item in screens]
     bare = [item._replace(label="") for item in screens]
     ways: list[tuple[Sequence[Item], Sequence[Item], int, str]] = [
         *((screens, keys, letters, " ") for letters in range(longest, FEWEST_LETTERS - 1, -1)),
+        (screens, [*dropped[1:], *needed], FEWEST_LETTERS, " "),
         (cut, keys, 0, " "),
         (bare, keys, 0, " "),
         *((bare, [*dropped[i:], *needed], 0, "") for i in range(len(dropped) + 1)),
