@@ -252,6 +252,7 @@ SHOWN = {
     "8": "WHAT HAPPENED",
     "9": "press p",
     "0": "alone",
+    "W": "for throughput",
     "1": "Where a step goes",
 }
 

@@ -352,8 +352,8 @@ class TestTheLastLine:
 
         play(act, *staged.late(), size=(width, 24))
 
-    @pytest.mark.parametrize(("width", "letters"), [(120, 3), (160, 20)])
-    def test_on_wider_terminals_they_have_more_of_their_names_and_no_key_is_dropped(self, width, letters):
+    @pytest.mark.parametrize(("width", "letters"), [(120, 3), (200, 20)])
+    def test_on_wider_terminals_they_have_more_of_their_names_beside_the_keys(self, width, letters):
         async def act(stage: Stage) -> None:
             bar = stage.text.splitlines()[-1]
             assert all(f"{screen.key} {screen.title[:letters]}" in bar for screen in SCREENS)

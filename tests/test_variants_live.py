@@ -46,7 +46,7 @@ def test_of_a_function_compiled_for_three_shapes_the_one_that_runs_has_the_launc
 
             def steps():
                 found = [each for each in programs(attached.cluster, 0) if each.function == "step"]
-                return sorted(found, key=lambda each: each.program.argument_bytes)
+                return sorted(found, key=lambda each: each.program.argument_bytes or 0)
 
             def views():
                 return [each for each in collectives(attached.cluster, 0) if each.program == "jit_step"]
