@@ -252,7 +252,7 @@ SHOWN = {
     "8": "WHAT HAPPENED",
     "9": "press p",
     "0": "alone",
-    "W": "for throughput",
+    "W": "OF TODAY",
     "1": "Where a step goes",
 }
 
