@@ -130,6 +130,19 @@ class TestRules:
         assert self.divided("role=optimizer") == [moment]
         assert self.divided("STATE.PARAMS['Dense_?']['bias']") == [bias]
 
+    @pytest.mark.parametrize("pattern", ["params['w[0]']", "params.w[0]", "params.w.0", 'params."w[0]"'])
+    def test_brackets_and_quotes_within_a_key_can_be_left_out(self, pattern):
+        of = run(tensor("params['w[0]']", (64, 64), "model"), tensor("params['v']", (64, 64), "model"))
+        placed = place(of, of.axes, (Rule(pattern, "data"),))
+        assert [each.parts for each in placed] == [(("model",), ("data",)), (("model",),)]
+
+    def test_a_name_that_is_proposed_is_one_that_matches(self):
+        of = run(tensor("params['it\\'s \"q[0]\"']", (64, 64), "model"))
+        with pytest.raises(CannotPlan) as raised:
+            place(of, of.axes, (Rule("params.itsq", "data"),))
+        (placed,) = place(of, of.axes, (Rule(str(raised.value).rpartition("try ")[2], "data"),))
+        assert placed.parts == (("model",), ("data",))
+
     def test_an_axis_takes_the_largest_dimension_that_it_divides(self):
         placed = place(self.of, self.of.axes, (Rule("state", "data"), Rule("state", "model")))
         assert [each.parts for each in placed] == [

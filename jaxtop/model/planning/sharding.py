@@ -9,7 +9,6 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
-from jaxtop.model.arrays.tree import parts as steps_of_name
 from jaxtop.model.planning.plan import CannotPlan, Placed, Rule
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from jaxtop.model.planning.plan import Axes, Parts, Tensor, Today
 
 _ROLE = "role="
+_MARKS = re.compile(r"[\]'\"\\]")
 # The bits of an element, in the name of a dtype.
 _BITS = re.compile(r"(?:u?int|float|complex|bfloat)(\d+)")
 
@@ -211,8 +211,12 @@ def _compiled(pattern: str) -> Callable[[Tensor], bool]:
 
 @lru_cache(maxsize=1 << 14)
 def dotted(name: str) -> str:
-    """Return a name with all its steps written alike: `state['a'][0].b` becomes `state.a.0.b`."""
-    return ".".join(step.strip(".[]'\"") or step for step in steps_of_name(name))
+    """Return a name with all its steps written alike: `state['a'][0].b` becomes `state.a.0.b`.
+
+    Brackets and quotes within a key go, too, so that the result is a pattern of the same arrays.
+    """
+    steps = _MARKS.sub("", name.replace("[", ".")).split(".")
+    return ".".join(filter(None, steps)) or name
 
 
 def _unmatched(today: Today, pattern: str) -> str:
