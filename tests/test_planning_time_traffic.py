@@ -55,6 +55,15 @@ WHOLE = 4 * WIDTH * WIDTH * 4
 REDUCED = Exchange("all-reduce.1", "all-reduce", "(f32[768,768], 3 more)", WHOLE, ("data",), 1)
 
 
+def test_what_arrays_of_unknown_use_move_is_said_to_be_left_out():
+    weights = tensor("w", None, (6, WIDTH, WIDTH), (), ("fsdp",), ("tensor",))
+    today = run(mesh(data=2, fsdp=1, tensor=2), (weights, SHARDED[-1]))
+    found, assumptions = moved(today, mesh(data=2, fsdp=2, tensor=2))
+    assert not found
+    assert assumptions == ["what fsdp moves is left out: no array is known to be a parameter"]
+    assert not moved(today, today.axes)[1]
+
+
 class TestFullySharded:
     """A perceptron of four layers: the compiled programs of each mesh contain these bytes."""
 

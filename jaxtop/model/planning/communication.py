@@ -67,6 +67,7 @@ class _Planner:
     def __init__(self, today: Today, axes: Axes, placed: Sequence[Placed]) -> None:
         self.today = today
         self.old, self.new = dict(today.axes), dict(axes)
+        self.placed = placed
         self.of_batch = batch_axes(today, placed)
         self.parameters = [(each.tensor, each.tensor.parts, each.parts) for each in parameters(placed)]
         self.layers = layers_of([tensor for tensor, _, _ in self.parameters])
@@ -85,6 +86,7 @@ class _Planner:
                 self._activation(each)
         self._state(of_state)
         self._new_activations()
+        self._of_unknown()
         return Traffic(self.moved, self.assumptions)
 
     def _assume(self, text: str) -> None:
@@ -191,7 +193,23 @@ class _Planner:
                 self._assume(f"{cause} over {'+'.join(axes)}, derived: the axis divides nothing today")
                 self._derive(kind, axes, total, cause)
 
-    def _newly_dividing(self, tensor: Tensor, parts: Parts | None) -> Iterator[tuple[int, str]]:
+    def _of_unknown(self) -> None:
+        """Say what is left out where no array is known to be a parameter."""
+        if self.parameters:
+            return
+        axes = {
+            axis
+            for each in self.placed
+            if each.tensor.role is None and each.tensor.name
+            for _, axis in self._newly_dividing(each.tensor, each.parts, is_batch=True)
+        }
+        if axes:
+            names = ", ".join(name for name in self.new if name in axes)
+            self._assume(f"what {names} moves is left out: no array is known to be a parameter")
+
+    def _newly_dividing(
+        self, tensor: Tensor, parts: Parts | None, *, is_batch: bool = False
+    ) -> Iterator[tuple[int, str]]:
         """Return the dimensions of a matrix that axes divide on the candidate, without those of today."""
         if len(tensor.shape) < 2:
             return
@@ -200,7 +218,7 @@ class _Planner:
                 is_new = self.old.get(axis, 1) == 1 and self.new.get(axis, 1) > 1
                 if self.pipeline is not None and axis == self.pipeline.axis:
                     continue
-                if is_new and (axis not in self.of_batch or axis in self.of_experts):
+                if is_new and (is_batch or axis not in self.of_batch or axis in self.of_experts):
                     yield number, axis
 
 
