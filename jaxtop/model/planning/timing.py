@@ -71,8 +71,9 @@ def time_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compil
     if found.missing:
         return Timed(None, found.by_axes, None, found.bases, (*texts, found.missing))
     if step is None or step.compute_ms is None:
-        why = next((each for each in today.unknown if "step" in each), "the step of the run is not measured")
-        return Timed(None, found.by_axes, None, found.bases, (*texts, f"no step time: {why}"))
+        why = next((each for each in today.unknown if "step" in each), "the step: it was not measured")
+        text = f"no step time: {why.removeprefix('the step: ')}"
+        return Timed(None, found.by_axes, None, found.bases, (*texts, text))
     if today.shared_cores is not None:
         texts.append(BY_TURNS)
     work = work_ratio(today, axes, placed, compiled)
