@@ -62,7 +62,7 @@ class _Reader:
         self._shards: dict[tuple[int, ...], set[float]] = defaultdict(set)
         # The axes that may divide a dimension of this length on a device.
         self._lengths: dict[int, set[tuple[str, ...]]] = defaultdict(set)
-        self._rows: dict[int, tuple[str, ...]] = {}
+        self._rows: dict[int, set[tuple[str, ...]]] = defaultdict(set)
         self._found: dict[str, set[float] | None] = {}
         # Layers repeat: few arrays differ in what matters here.
         kinds = {
@@ -87,7 +87,7 @@ class _Reader:
     def _add_batch(self, shape: Sequence[int], parts: Parts) -> None:
         for length, by in zip(local_shape(tuple(shape), parts, self._old), parts, strict=False):
             if by:
-                self._rows[length] = by
+                self._rows[length].add(by)
                 self._lengths[length].add(by)
 
     def _add(self, shape: tuple[int, ...], before: Parts, after: Parts) -> None:
@@ -119,13 +119,13 @@ class _Reader:
         options = [self._options(length) for length in dims[:MOST_DIMENSIONS]]
         if not any(options) or prod(len(each) or 1 for each in options) > MOST_READINGS:
             return None
-        readings = {
-            frozenset(axis for by in chosen for axis in by): chosen
-            for chosen in product(*(each or {()} for each in options))
-        }
-        possible = [used for used, chosen in readings.items() if len(used) == sum(map(len, chosen))]
+        readings = [
+            [axis for by in chosen for axis in by] for chosen in product(*(each or {()} for each in options))
+        ]
+        possible = {frozenset(reading) for reading in readings if len(set(reading)) == len(reading)}
         # Results of layers have a dimension of rows: a reading with one is the more likely.
-        of_rows = [used for used in possible if any(used.issuperset(by) for by in self._rows.values())]
+        rows = set[tuple[str, ...]]().union(*self._rows.values())
+        of_rows = {used for used in possible if any(used.issuperset(by) for by in rows)}
         return {
             prod(self._old.get(axis, 1) / self._new.get(axis, 1) for axis in used)
             for used in of_rows or possible
@@ -136,7 +136,7 @@ class _Reader:
         if length in self._lengths:
             return self._lengths[length]
         # Rows and another dimension in one, such as sequences and their tokens.
-        return {by for rows, by in self._rows.items() if rows > 1 and length % rows == 0}
+        return {by for rows, of in self._rows.items() if rows > 1 and length % rows == 0 for by in of}
 
 
 def _key(dimensions: Iterable[int]) -> tuple[int, ...]:

@@ -105,7 +105,7 @@ def ratios(today: Today, axes: Axes, placed: Sequence[Placed]) -> tuple[float, f
     gained = {axis for was, becomes in pairs for axis in _used([becomes]) - _used([was])}
     lost = {axis for was, becomes in pairs for axis in _used([was]) - _used([becomes])}
     small = large = 1.0
-    for axis in before | after:
+    for axis in sorted(before | after):
         was, becomes = old.get(axis, 1), new.get(axis, 1)
         ratio = was / becomes
         # A rule may divide what was whole, and what an axis does not divide any more is whole.
