@@ -75,6 +75,17 @@ class TestPlacing:
         assert held(of, data=4) == 64 * 32 * 4 // 4  # device 5 has nothing else
         assert held(of, Rule("key", parts=()), data=4) == 64 * 32 * 4 // 4 + 8
 
+    def test_arrays_that_are_alike_count_each_for_itself(self):
+        layers = [tensor(f"state.w[{i}]", (64, 32), "data", role="parameters") for i in range(3)]
+        of = run(*layers, tensor("state.b", (32,)))
+        rule = Rule("state.w[1]", parts=())
+        first, *rest = plan(of, Asked((mesh(data=2, model=4),), rules=(rule,))).candidates
+        asked = rest[-1]
+        assert first.state_bytes_per_device == 3 * 64 * 32 * 4 // 4 + 128
+        assert asked.state_bytes_per_device == (64 + 2 * 32) * 32 * 4 + 128
+        assert [each.tensor for each in asked.placed] == list(of.tensors)
+        assert [each.parts for each in asked.placed] == [(("data",),), (), (("data",),), ()]
+
     def test_arrays_in_the_memory_of_hosts_do_not_count(self):
         offloaded = replace(tensor("opt", (64, 32), "data"), is_on_host=True)
         assert held(run(tensor("w", (8,)), offloaded), data=8) == 32
@@ -254,6 +265,14 @@ class TestBuffers:
     def test_what_no_shape_explains_is_left_to_the_bounds_over_all_axes(self):
         assert self.rescaled("f32[7,11]", data=8) == (0, 0)
         assert self.rescaled("(f32[256,32], f32[2])", data=8) == (0, 0)
+
+    @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+    def test_rows_of_two_batches_that_are_as_long_are_read_both_ways(self, order):
+        batches = [tensor("x", (64, 10), "data", role="batch"), tensor("y", (32, 10), "model", role="batch")]
+        peak = wire.Peak(1, "jit_step", "f", buffers=(wire.Buffer("temporary", 1000, shape="f32[16,77]"),))
+        of = replace(run(*(batches[i] for i in order)), peak=peak)
+        axes = mesh(data=8, model=1)
+        assert buffers.rescaled(of, axes, place(of, axes)) == (500, 2000, 1000)
 
     def test_figures_that_the_compiler_lacks_are_those_of_the_buffers(self):
         program = wire.Program("jit_step", "f", 8, 8, argument_bytes=32768 + 16_000 * 4)

@@ -73,7 +73,8 @@ def main(asked: Sequence[Axes], is_enough: Callable[[], Enough], *, as_json: boo
 
 def _check(meshes: Sequence[Axes], is_enough: Callable[[], Enough]) -> Iterator[Check]:
     """Run the demo on each mesh; yield what was predicted from the first, and what was measured."""
-    from jaxtop.model.planning.planner import predict  # imported late: errors must be fast
+    from jaxtop.model.planning.alike import Arrays  # imported late: errors must be fast
+    from jaxtop.model.planning.planner import predict
 
     missing = [name for name in ("jax", "optax") if find_spec(name) is None]
     if missing:
@@ -91,8 +92,8 @@ def _check(meshes: Sequence[Axes], is_enough: Callable[[], Enough]) -> Iterator[
         yield Check(
             axes=axes,
             is_today=found is today,
-            predicted=predict(today, axes),
-            measured=predict(found, found.axes),
+            predicted=predict(Arrays(today), axes),
+            measured=predict(Arrays(found), found.axes),
             step_ms=None if found.step is None else found.step.step_ms,
             communication_ms=None if found.step is None else found.step.communication_ms,
             state=_state(today, found, axes),

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 from jaxtop.model.planning.asking import spec_in_words
 from jaxtop.model.planning.links import cost_of
 from jaxtop.model.planning.plan import Move, Rule
-from jaxtop.model.planning.roles import BATCH, OPTIMIZER, PARAMETERS, shapes_of
+from jaxtop.model.planning.roles import BATCH, OPTIMIZER, PARAMETERS, axes_in, shapes_of
 from jaxtop.model.planning.sharding import local_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from jaxtop.model.planning.plan import Axes, Exchange, Parts, Tensor, Today
 
 # Arrays of these roles are other ones in each step.
 _CHANGING = (PARAMETERS, OPTIMIZER, "gradients", BATCH)
 Shape = tuple[int, ...]
+# Arrays by shape, then by whether they are parameters, and the number of their layers.
+_Whole = dict[Shape, dict[tuple[bool, int], list["Tensor"]]]
 
 
 @dataclass
@@ -88,13 +90,17 @@ def gathered(today: Today) -> Iterator[Move]:
 def _found(today: Today) -> Iterable[_Alike]:
     """Return the arrays that all-gathers of the program put together."""
     found: dict[tuple[tuple[str, ...], Shape], _Alike] = {}
+    # By axes, then by shape: the arrays that have it once they are gathered over these axes, or layers of it.
+    whole: dict[tuple[str, ...], _Whole] = {}
     for exchange in today.exchanges:
         ms = _ms(today, exchange)
         if exchange.kind != "all-gather" or not exchange.axes or ms is None:
             continue
         matched = []
         for shape in map(_key, shapes_of(exchange.shape)):
-            alike = found.get((exchange.axes, shape)) or _of_shape(today, exchange.axes, shape)
+            if exchange.axes not in whole:
+                whole[exchange.axes] = _whole(today, exchange.axes)
+            alike = found.get((exchange.axes, shape)) or _of_shape(whole, exchange.axes, shape)
             if alike is not None:
                 found[exchange.axes, shape] = alike
                 matched.append((alike, prod(shape)))
@@ -104,26 +110,36 @@ def _found(today: Today) -> Iterable[_Alike]:
     return found.values()
 
 
-def _of_shape(today: Today, axes: tuple[str, ...], shape: Shape) -> _Alike | None:
+def _whole(today: Today, axes: tuple[str, ...]) -> _Whole:
+    """Return the arrays that these axes divide, by their shape without them, and by that of their layers."""
+    sizes = dict(today.axes)
+    found: _Whole = {}
+    keys: dict[tuple[Shape, Parts], list[tuple[Shape, int]]] = {}
+    for tensor in today.tensors:
+        parts = tensor.parts or ()
+        if not tensor.name or tensor.groups > 1 or not {*axes}.issubset(axes_in(parts)):
+            continue
+        kind = tensor.shape, parts
+        if kind not in keys:
+            local = local_shape(tensor.shape, without(parts, axes), sizes)
+            one, layer = _key(local), _key(local[1:])
+            keys[kind] = [(one, 1)] + [(layer, local[0])] * (layer != one and local[:1] != (0,))
+        for shape, layers in keys[kind]:
+            of_shape = found.setdefault(shape, {})
+            of_shape.setdefault((tensor.role == PARAMETERS, layers), []).append(tensor)
+    return found
+
+
+def _of_shape(whole: Mapping[tuple[str, ...], _Whole], axes: tuple[str, ...], shape: Shape) -> _Alike | None:
     """Return the arrays that have this shape once they are gathered over these axes, or layers of it.
 
     Moments of an optimizer have the shapes of its parameters, and it is the parameters that a step gathers.
     """
-    sizes = dict(today.axes)
-    found: dict[tuple[bool, int], list[Tensor]] = {}
-    for tensor in today.tensors:
-        divided = {axis for entry in tensor.parts or () for axis in entry}
-        if not tensor.name or tensor.groups > 1 or not divided.issuperset(axes):
-            continue
-        whole = local_shape(tensor.shape, without(tensor.parts or (), axes), sizes)
-        layers = 1 if _key(whole) == shape else whole[0] if _key(whole[1:]) == shape else 0
-        if layers:
-            found.setdefault((tensor.role == PARAMETERS, layers), []).append(tensor)
+    found = whole[axes].get(shape)
     if not found:
         return None
     (_, layers), tensors = max(found.items(), key=lambda each: each[0])
-    tensors.sort(key=lambda each: -each.bytes_per_device)
-    return _Alike(axes, tensors, layers)
+    return _Alike(axes, sorted(tensors, key=lambda each: -each.bytes_per_device), layers)
 
 
 def without(parts: Parts, axes: Iterable[str]) -> Parts:

@@ -112,7 +112,7 @@ def _new_results(today: Today) -> int | None:
 def _rescaled(figure: str, today: Today, axes: Axes, placed: Sequence[Placed], of: _Explained) -> _Part:
     """Return bytes of today of which most are those of arrays, on a candidate."""
     held = sum(placed[i].bytes_per_device * placed[i].tensor.count for i in of.members)
-    is_scaled = of.rest > TABLE_BYTES * (1 + len(of.members))
+    is_scaled = of.rest > TABLE_BYTES * (1 + sum(placed[i].tensor.count for i in of.members))
     low, high = scaled(today, axes, placed, of.rest) if is_scaled else (of.rest, of.rest)
     names = sorted({_variable(placed[i]) for i in of.members})
     source = (

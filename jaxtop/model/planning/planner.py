@@ -6,11 +6,12 @@ from math import inf, prod
 from typing import TYPE_CHECKING
 
 from jaxtop.model.amounts import in_bytes
+from jaxtop.model.planning.alike import Arrays
 from jaxtop.model.planning.candidates import meshes
 from jaxtop.model.planning.memory import in_words, memory_of
 from jaxtop.model.planning.moves import moves
 from jaxtop.model.planning.plan import DEVICE_SECONDS, JOULES, Basis, Candidate, Goal, Plan
-from jaxtop.model.planning.sharding import place, state_bytes
+from jaxtop.model.planning.sharding import state_bytes
 from jaxtop.model.planning.temporaries import is_as_today
 from jaxtop.model.planning.timing import error_of_today, time_of
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # The number of candidates in a plan; what is left out is counted in its notes.
 MOST_CANDIDATES = 64
+# The first array of a kind, and how many there are.
+_Alike = tuple["Placed", int]
 SAME_WORK = "the same arrays and the same global batch as today"
 
 
@@ -33,9 +36,10 @@ def plan(
         CannotPlan: What is asked cannot be planned.
     """
     choices = meshes(today, asked)
+    arrays = Arrays(today)
     limit = today.limit_bytes if asked.limit_bytes is None else asked.limit_bytes
     first, *rest = [
-        predict(today, axes, rules, limit, (compiled or {}).get((axes, rules)))
+        predict(arrays, axes, rules, limit, (compiled or {}).get((axes, rules)))
         for axes, rules in choices[:MOST_CANDIDATES]
     ]
     notes = list(today.unknown)
@@ -46,8 +50,8 @@ def plan(
         goal=asked.goal,
         limit_bytes=limit,
         candidates=(first, *sorted(rest, key=lambda each: _order(each, asked.goal))),
-        moves=moves(today, lambda axes, rules: predict(today, axes, rules, limit), limit),
-        error_of_today=error_of_today(today),
+        moves=moves(today, lambda axes, rules: predict(arrays, axes, rules, limit), limit),
+        error_of_today=error_of_today(arrays.layout(today.axes).today),
         notes=tuple(notes),
         name=today.name,
         energy_unit=DEVICE_SECONDS if today.watts_per_device is None else JOULES,
@@ -56,7 +60,7 @@ def plan(
 
 
 def predict(
-    today: Today,
+    arrays: Arrays,
     axes: Axes,
     rules: tuple[Rule, ...] = (),
     limit: int | None = None,
@@ -67,7 +71,8 @@ def predict(
     Raises:
         CannotPlan: A rule matches no array, or names an axis that the mesh lacks.
     """
-    placed = place(today, axes, rules)
+    layout = arrays.layout(axes, rules)
+    today, placed = layout.today, layout.placed
     is_today = axes == today.axes and is_as_today(today, axes, placed)
     held = state_bytes(today, axes, placed)
     memory = memory_of(today, axes, placed, compiled)
@@ -91,12 +96,12 @@ def predict(
         memory_bytes=memory.interval,
         step_ms=timed.step,
         communication_ms=timed.communication_ms,
-        changes=tuple(_changes(today, axes, placed)),
+        changes=tuple(_changes(today, axes, list(layout.firsts()))),
         assumptions=tuple(
             dict.fromkeys([*([] if is_today else [SAME_WORK]), *memory.assumptions, *timed.assumptions])
         ),
         basis=(*bases, *timed.bases),
-        placed=placed,
+        placed=layout.all_placed,
         rules=rules,
         energy=timed.energy,
     )
@@ -122,31 +127,32 @@ def _order(each: Candidate, goal: Goal) -> tuple[bool, float, float]:
     return each.fits is False, inf if wanted is None else wanted, held
 
 
-def _changes(today: Today, axes: Axes, placed: Sequence[Placed]) -> Iterator[str]:
-    """Yield what is different from today, a line each."""
+def _changes(today: Today, axes: Axes, placed: Sequence[_Alike]) -> Iterator[str]:
+    """Yield what is different from today, a line each; `placed` has the first of each kind of array."""
     old, new = dict(today.axes), dict(axes)
     before, after = len(today.device_ids), prod(new.values())
     if before != after:
         yield f"{after} device{'s' * (after > 1)} instead of {before}"
-    used = {axis for each in placed for part in each.parts or () for axis in part}
+    used = {axis for each, _ in placed for part in each.parts or () for axis in part}
     for axis, size in axes:
         if size > 1 and axis not in used:
             yield f"axis {axis} divides nothing: every array is replicated over it"
     for axis, size in today.axes:
         if size > 1 and axis not in new:
             yield f"axis {axis} is gone: what it divided is whole"
-    moved = [each for each in placed if each.parts is not None and _lies_otherwise(each)]
+    moved = [(each, alike) for each, alike in placed if each.parts is not None and _lies_otherwise(each)]
     if moved:
         freed = sum(
-            (each.tensor.bytes_per_device - each.bytes_per_device) * each.tensor.count for each in moved
+            (each.tensor.bytes_per_device - each.bytes_per_device) * each.tensor.count * alike
+            for each, alike in moved
         )
         less = "less" if freed > 0 else "more"
         what = f"{in_bytes(abs(freed))} {less} on a device" if freed else "as many bytes on a device"
         yield f"{_several(moved)} divided otherwise: {what}"
-    notes: dict[str, list[Placed]] = {}
-    for each in placed:
+    notes: dict[str, list[_Alike]] = {}
+    for each, alike in placed:
         if each.note and each.tensor.name is not None:
-            notes.setdefault(each.note, []).append(each)
+            notes.setdefault(each.note, []).append((each, alike))
     for note, members in notes.items():
         yield f"{_several(members)}: {note}"
     yield from (f"axis {axis} is new" for axis in new if axis not in old and new[axis] > 1 and axis in used)
@@ -161,8 +167,9 @@ def _lies_otherwise(each: Placed) -> bool:
     return not axes_of(each.parts) <= axes_of(each.tensor.parts)
 
 
-def _several(listed: Sequence[Placed]) -> str:
+def _several(listed: Sequence[_Alike]) -> str:
     """Return the largest of these arrays by name, and how many others there are."""
-    largest = max(listed, key=lambda each: each.bytes_per_device * each.tensor.count)
+    largest, _ = max(listed, key=lambda each: each[0].bytes_per_device * each[0].tensor.count)
     name = largest.tensor.name or "an array without a name"
-    return f"{name} and {len(listed) - 1} more" if len(listed) > 1 else name
+    number = sum(alike for _, alike in listed)
+    return f"{name} and {number - 1} more" if number > 1 else name

@@ -28,14 +28,8 @@ def place(today: Today, axes: Axes, rules: Sequence[Rule] = ()) -> tuple[Placed,
     Raises:
         CannotPlan: A rule matches no array, or names an axis that the mesh lacks.
     """
-    sizes = dict(axes)
-    for rule in rules:
-        for axis in axes_of_rule(rule):
-            if axis not in sizes:
-                had = ", ".join(sizes) or "none"
-                raise CannotPlan(f"{rule.pattern} cannot be divided by {axis}: the mesh has the axes {had}")
-    matching = [(rule, _matcher(today, rule)) for rule in rules]
-    before = dict(today.axes)
+    sizes, before = dict(axes), dict(today.axes)
+    matching = list(zip(rules, tests_of(today, axes, rules), strict=True))
     # Layers repeat: arrays that are alike are placed once.
     alike: dict[object, Placed] = {}
     found = []
@@ -45,9 +39,24 @@ def place(today: Today, axes: Axes, rules: Sequence[Rule] = ()) -> tuple[Placed,
         key = *kind, tensor.groups, tensor.is_on_host, meant
         first = alike.get(key)
         if first is None:
-            first = alike[key] = _placed(tensor, before, sizes, meant)
+            first = alike[key] = place_one(tensor, before, sizes, meant)
         found.append(Placed(tensor, first.parts, first.bytes_per_device, first.note))
     return tuple(found)
+
+
+def tests_of(today: Today, axes: Axes, rules: Sequence[Rule]) -> list[Callable[[Tensor], bool]]:
+    """Return the tests of whether each of the rules is about an array.
+
+    Raises:
+        CannotPlan: A rule matches no array, or names an axis that the mesh lacks.
+    """
+    sizes = dict(axes)
+    for rule in rules:
+        for axis in axes_of_rule(rule):
+            if axis not in sizes:
+                had = ", ".join(sizes) or "none"
+                raise CannotPlan(f"{rule.pattern} cannot be divided by {axis}: the mesh has the axes {had}")
+    return [_matcher(today, rule) for rule in rules]
 
 
 def axes_of_rule(rule: Rule) -> tuple[str, ...]:
@@ -85,9 +94,10 @@ def on_fullest(today: Today, axes: Axes, placed: Iterable[Placed]) -> int:
     return max([on_mesh, *held_by])
 
 
-def _placed(
+def place_one(
     tensor: Tensor, before: Mapping[str, int], sizes: Mapping[str, int], rules: Sequence[Rule]
 ) -> Placed:
+    """Return an array on a mesh with these rules, all of which are about it."""
     if tensor.is_on_host or (tensor.parts is None and not rules):
         return Placed(tensor, None, tensor.bytes_per_device)
     notes: list[str] = []

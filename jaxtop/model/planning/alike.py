@@ -1,0 +1,137 @@
+"""The arrays of a run with those that are alike as one: layers repeat, so large models have few kinds.
+
+A kind stands for all of its arrays: its `count` is that of all, so sums over kinds are those over arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.arrays.tree import parts as steps_of_name
+from jaxtop.model.planning.plan import Placed
+from jaxtop.model.planning.sharding import place_one, tests_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from jaxtop.model.planning.plan import Axes, Rule, Tensor, Today
+
+
+class Kind(NamedTuple):
+    """Arrays that differ in their names only: the first, one that stands for all, and their positions."""
+
+    first: Tensor
+    every: Tensor
+    members: tuple[int, ...]
+
+
+class Layout(NamedTuple):
+    """The arrays on a mesh, by kind and each for itself; `today` has the kinds as its arrays."""
+
+    today: Today
+    kinds: tuple[Kind, ...]
+    placed: tuple[Placed, ...]
+    all_placed: tuple[Placed, ...]
+
+    def firsts(self) -> Iterator[tuple[Placed, int]]:
+        """Yield the first array of each kind on the mesh, and how many there are."""
+        for kind, each in zip(self.kinds, self.placed, strict=True):
+            yield Placed(kind.first, each.parts, each.bytes_per_device, each.note), len(kind.members)
+
+
+class Arrays:
+    """The arrays of a run, from which layouts are made."""
+
+    def __init__(self, today: Today) -> None:
+        self.today = today
+        self._kinds = _kinds(today.tensors)
+        self._ruled: dict[tuple[Rule, ...], _Ruled] = {}
+
+    def layout(self, axes: Axes, rules: tuple[Rule, ...] = ()) -> Layout:
+        """Return all arrays on a mesh, with these rules applied in order.
+
+        Raises:
+            CannotPlan: A rule matches no array, or names an axis that the mesh lacks.
+        """
+        tests = tests_of(self.today, axes, rules)
+        ruled = self._ruled.get(rules)
+        if ruled is None:
+            ruled = self._ruled[rules] = _split(self.today, self._kinds, rules, tests)
+        before, sizes = dict(self.today.axes), dict(axes)
+        placed = []
+        found: list[Placed | None] = [None] * len(self.today.tensors)
+        for kind, meant in zip(ruled.kinds, ruled.meant, strict=True):
+            first = place_one(kind.first, before, sizes, meant)
+            parts, held, note = first.parts, first.bytes_per_device, first.note
+            placed.append(Placed(kind.every, parts, held, note))
+            for i in kind.members:
+                found[i] = Placed(self.today.tensors[i], parts, held, note)
+        return Layout(ruled.today, ruled.kinds, tuple(placed), tuple(each for each in found if each))
+
+
+class _Ruled(NamedTuple):
+    """Kinds of which each is meant by some rules as a whole."""
+
+    today: Today
+    kinds: tuple[Kind, ...]
+    meant: tuple[tuple[Rule, ...], ...]
+
+
+def _kinds(tensors: Sequence[Tensor]) -> tuple[Kind, ...]:
+    found: dict[object, list[int]] = {}
+    # Arrays of a mesh share the numbers of its devices, which may be thousands.
+    shared: dict[int, int] = {}
+    for i, each in enumerate(tensors):
+        devices = shared.setdefault(id(each.device_ids), i) if each.parts is None else -1
+        key = (
+            _variable(each.name),
+            each.role,
+            each.shape,
+            each.dtype,
+            each.parts,
+            each.bytes_global,
+            each.bytes_per_device,
+            each.count,
+            each.groups,
+            each.is_on_host,
+            devices,
+        )
+        found.setdefault(key, []).append(i)
+    return tuple(_kind(tensors, members) for members in found.values())
+
+
+def _kind(tensors: Sequence[Tensor], members: Sequence[int]) -> Kind:
+    first = tensors[members[0]]
+    every = replace(first, count=first.count * len(members)) if len(members) > 1 else first
+    return Kind(first, every, tuple(members))
+
+
+@lru_cache(maxsize=1 << 14)
+def _variable(name: str | None) -> str | None:
+    return None if name is None else steps_of_name(name)[0]
+
+
+def _split(
+    today: Today, kinds: Sequence[Kind], rules: tuple[Rule, ...], tests: Sequence[Callable[[Tensor], bool]]
+) -> _Ruled:
+    """Return the kinds, split where a rule means some of their arrays only."""
+    found: list[tuple[Kind, tuple[Rule, ...]]] = []
+    for kind in kinds:
+        by_rules: dict[tuple[Rule, ...], list[int]] = {}
+        for i in kind.members:
+            tensor = today.tensors[i]
+            meant = tuple(rule for rule, test in zip(rules, tests, strict=True) if test(tensor))
+            by_rules.setdefault(meant, []).append(i)
+        if len(by_rules) == 1:
+            found.append((kind, next(iter(by_rules))))
+        else:
+            found += [(_kind(today.tensors, members), meant) for meant, members in by_rules.items()]
+    found.sort(key=lambda each: each[0].members[0])
+    split = tuple(kind for kind, _ in found)
+    return _Ruled(
+        replace(today, tensors=tuple(kind.every for kind in split)),
+        split,
+        tuple(meant for _, meant in found),
+    )
