@@ -71,6 +71,16 @@ def test_a_heavy_axis_that_crosses_hosts_changes_places():
     assert not [each for each in moves(today(devices_per_host=8)).values() if each.axes]
 
 
+def test_an_axis_that_communicates_more_does_not_cross_hosts_instead():
+    heavier = Exchange("all-reduce.2", "all-reduce", "f32[4096,512]", 90 * MIB, ("model",), 1)
+    of = today(devices_per_host=4, exchanges=(replace(GRADIENTS, bytes=20 * MIB), heavier))
+    # Where processes share a machine, what crosses them can be measured as the faster.
+    faster = replace(
+        of, links={(WITHIN, "any"): LINKS[BETWEEN, "any"], (BETWEEN, "any"): LINKS[WITHIN, "any"]}
+    )
+    assert not [each for each in moves(faster).values() if each.axes]
+
+
 def test_state_whose_memory_is_not_reused_can_be_donated():
     undonated = replace(today(), program=replace_struct(PROGRAM, alias_bytes=2 * MIB))
     found = moves(undonated)["Donate the state to train_step"]

@@ -166,9 +166,11 @@ def _swapped(base: _Base) -> Iterator[Move]:
     heavy = max(across, key=lambda axis: now.communication_ms.get(axis, 0.0), default=None)
     if heavy is None or not now.communication_ms.get(heavy) or len(today.axes) > _MOST_AXES:
         return
+    # An axis that takes longer on the links within hosts would not be faster between them.
+    heavier = [axis for axis, ms in now.communication_ms.items() if ms >= now.communication_ms[heavy]]
     found = []
     for axes in permutations(today.axes):
-        if not _crosses_hosts(today, axes, heavy):
+        if not any(_crosses_hosts(today, axes, axis) for axis in heavier if axis in dict(axes)):
             saved, ms = _saved(now, base.predict(axes, ()))
             found.append((ms or 0.0, saved, axes))
     if not found:
