@@ -198,7 +198,7 @@ class TestRuns:
         cluster = cluster_of(census(LARGE))
         cluster.feed(frame("b" * 16, replace(hello(0, 1, 8), agent="b" * 16, run="r2", name="other")))
         cluster.feed(frame("b" * 16, census(LARGE)))
-        with pytest.raises(CannotPlan, match="several runs; name one of them: other, train"):
+        with pytest.raises(CannotPlan, match="several runs: other, train; name one"):
             today(cluster, NOW)
         assert today(cluster, NOW, "other").run == "r2"
 

@@ -92,7 +92,8 @@ def _run(listed: Sequence[Run], wanted: str | None) -> Run:
     if not found:
         raise CannotPlan("there is no run" if wanted is None else f"there is no run {wanted}")
     if len(found) > 1:
-        raise CannotPlan(f"there are several runs; name one of them: {', '.join(map(_name, found[:5]))}")
+        names = ", ".join(map(_name, found[:5]))
+        raise CannotPlan(f"there are several runs: {names}; name one, or give the recordings of one")
     return found[0]
 
 
