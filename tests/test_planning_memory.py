@@ -11,6 +11,7 @@ from msgspec.structs import replace as replace_struct
 from jaxtop import wire
 from jaxtop.model import Cluster
 from jaxtop.model.planning import buffers
+from jaxtop.model.planning.candidates import meshes
 from jaxtop.model.planning.memory import memory_of
 from jaxtop.model.planning.plan import Asked, CannotPlan, Rule, Tensor, Today
 from jaxtop.model.planning.planner import plan
@@ -324,6 +325,13 @@ class TestPlans:
             found = plan(now, asked).candidates
             assert [each.is_today for each in found] == [True, *(False,) * (len(found) - 1)]
             assert len({(each.axes, each.rules) for each in found}) == len(found)
+
+    @pytest.mark.parametrize("asked", [Asked(devices=32), Asked(every=True)])
+    def test_meshes_that_use_the_axes_of_today_come_first(self, asked):
+        sizes = {"data": 8, **{f"unused{i}": 1 for i in range(6)}, "model": 8}
+        of = run(tensor("w", (512, 512), ("data", *list(sizes)[1:-1]), "model", over=sizes), **sizes)
+        uses = [any(size > 1 for _, size in axes[1:-1]) for axes, _ in meshes(of, asked)]
+        assert uses == sorted(uses) and uses.count(False) >= 6
 
     def test_devices_are_shared_out_over_the_axes_of_today(self, now):
         found = plan(now, Asked(devices=4)).candidates

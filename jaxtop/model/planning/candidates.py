@@ -23,7 +23,7 @@ Choice = tuple["Axes", "tuple[Rule, ...]"]
 MODEL_AXIS = "model"
 # Without a wish, as many ways to share out the devices are tried, besides today's.
 MOST_PROPOSED = 12
-# Many axes can share out many devices in millions of ways, of which the first ones are tried.
+# Many axes can share out many devices in millions of ways, of which the likely ones are tried.
 MOST_TRIED = 5_000
 
 
@@ -49,6 +49,8 @@ def meshes(today: Today, asked: Asked) -> list[Choice]:
         found = []
     else:
         found = _proposed(today, asked)
+    if not asked.meshes:
+        found.sort(key=lambda choice: _newly_used(today, choice[0]))  # only the first ones may be tried
     lacks_an_axis = any(axis not in dict(today.axes) for rule in asked.rules for axis in axes_of_rule(rule))
     here = [] if lacks_an_axis else [(today.axes, asked.rules)]
     return _distinct(today, [(today.axes, ()), *here, *found])
@@ -127,8 +129,25 @@ def _shared_out(number: int, names: Sequence[str]) -> Iterator[Axes]:
             yield ((names[0], size), *rest)
 
 
+def _likely_first(today: Today, number: int) -> Iterator[Axes]:
+    """Yield all meshes with today's axes and so many devices, first those whose axes of size 1 stay so."""
+    used = [axis for axis, size in today.axes if size > 1]
+    if used:
+        for axes in _shared_out(number, used):
+            yield tuple((axis, dict(axes).get(axis, 1)) for axis, _ in today.axes)
+    for axes in _shared_out(number, [axis for axis, _ in today.axes]):
+        if not used or _newly_used(today, axes):
+            yield axes
+
+
+def _newly_used(today: Today, axes: Axes) -> int:
+    """Return how many axes have more than one device, but not today."""
+    sizes = dict(today.axes)
+    return sum(size > 1 and sizes.get(axis, 1) == 1 for axis, size in axes)
+
+
 def _usable(today: Today, number: int, asked: Asked) -> list[Axes]:
-    tried = islice(_shared_out(number, [axis for axis, _ in today.axes]), MOST_TRIED)
+    tried = islice(_likely_first(today, number), MOST_TRIED)
     return [axes for axes in tried if _idle_axis(today, axes, asked.rules) is None]
 
 
