@@ -136,7 +136,7 @@ def _changes(today: Today, axes: Axes, placed: Sequence[_Alike]) -> Iterator[str
     used = {axis for each, _ in placed for part in each.parts or () for axis in part}
     for axis, size in axes:
         if size > 1 and axis not in used:
-            yield f"axis {axis} divides nothing: every array is replicated over it"
+            yield f"axis {axis} divides no array that was counted: each is replicated over it"
     for axis, size in today.axes:
         if size > 1 and axis not in new:
             yield f"axis {axis} is gone: what it divided is whole"
