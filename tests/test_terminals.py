@@ -6,6 +6,7 @@ import asyncio
 import os
 import pty
 import select
+import signal
 import subprocess
 import time
 from contextlib import contextmanager
@@ -113,6 +114,15 @@ class TestWhatItNeeds:
         play(act, *builders.well(), builders.trouble(1, "closed"))
         hues = [each for each in seen if each.triplet and len(set(each.triplet)) > 1]
         assert bool(hues) == (not variables)
+
+
+@pytest.mark.usefixtures("two_runs")
+def test_an_app_ends_with_its_terminal():
+    with in_a_terminal(TERM="xterm-256color") as (process, screen):
+        assert "evaluate" in read_until(screen, "evaluate")
+        with open(os.devnull) as nothing:
+            os.dup2(nothing.fileno(), screen)
+        assert process.wait(60) == -signal.SIGHUP
 
 
 class TestSeveralRuns:

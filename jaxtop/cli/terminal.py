@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import select
+import signal
 import sys
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop.cli.errors import UserError
@@ -58,7 +61,20 @@ def collect_rarely() -> None:
 
 def show(app: App[Result]) -> Result | None:
     """Run an app until the user leaves it; return its result. A crash raises an error with its own status."""
+    if sys.stdin.isatty():
+        Thread(target=_leave_with_terminal, args=(sys.stdin.fileno(),), daemon=True).start()
     result = app.run()
     if app.return_code:
         raise UserError("the app failed; the lines above say where", CRASHED)
     return result
+
+
+def _leave_with_terminal(file: int) -> None:
+    """End the process once its terminal is gone: Textual would read the end of its input again and again.
+
+    The kernel ends only processes whose controlling terminal it is.
+    """
+    poll = select.poll()
+    poll.register(file, 0)  # only its end
+    poll.poll()
+    os.kill(os.getpid(), signal.SIGHUP)
