@@ -60,6 +60,7 @@ class Sender:
         self._waiting: queue.Queue[Alert | None] = queue.Queue(MOST_WAITING)
         self._sent: deque[float] = deque(maxlen=most)
         self._lost = 0
+        self._is_over = False
         self._thread = threading.Thread(target=self._run, name=f"jaxtop {name}", daemon=True)
         self._thread.start()
 
@@ -76,8 +77,12 @@ class Sender:
             self._waiting.put_nowait(None)
         self._thread.join(seconds)
         if self._thread.is_alive():
-            # One is being delivered.
-            self._lost += 1 + sum(each is not None for each in list(self._waiting.queue))
+            self._is_over = True
+            self._lost += 1  # it is being delivered
+            with suppress(queue.Empty):
+                while True:
+                    self._lost += self._waiting.get_nowait() is not None
+            self._waiting.put_nowait(None)
         if self._lost:
             self._report(f"{self._lost} {'alert was' if self._lost == 1 else 'alerts were'} not delivered")
         return self._lost
@@ -94,6 +99,8 @@ class Sender:
             try:
                 self._send(alert)
             except Undelivered as error:
+                if self._is_over:
+                    return
                 if delay is None or error.after is None:
                     self._lost += 1
                     self._report(f"{error}; given up")
