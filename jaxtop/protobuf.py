@@ -81,24 +81,18 @@ def places(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int, int | None
         if key > 0x7F:
             key, at = varint(raw, at - 1)
         kind = key & 7
-        if kind == VARINT:
+        if kind in (VARINT, BYTES):
             if at >= end:
                 raise Malformed("a number that does not end")
-            value = raw[at]
-            at += 1
-            if value > 0x7F:
-                value, at = varint(raw, at - 1)
-                if at > end:
-                    raise Malformed("a number that is longer than its message")
-            yield key >> 3, value, None
-            continue
-        if kind == BYTES:
-            if at >= end:
-                raise Malformed("a number that does not end")
-            size = raw[at]
+            size = raw[at]  # or the value
             at += 1
             if size > 0x7F:
                 size, at = varint(raw, at - 1)
+                if at > end:
+                    raise Malformed("a number that is longer than its message")
+            if kind == VARINT:
+                yield key >> 3, size, None
+                continue
         elif kind in {FIXED64, FIXED32}:
             size = 8 if kind == FIXED64 else 4
         else:

@@ -1,6 +1,6 @@
 """A plugin of pytest that runs tests side by side, in forks of the process that has collected them.
 
-Workers of pytest-xdist import and collect all tests anew: with nine of them, that takes a minute of CPU time.
+Each worker of pytest-xdist imports and collects all tests itself: a minute of CPU time for nine of them.
 Tests that share a fixture of their module or a mark `together` run one after the other in the same fork.
 """
 

@@ -56,7 +56,7 @@ def census() -> wire.Arrays:
 
 def measured() -> list[wire.Frame]:
     """A run of two processes on a mesh of 2 × 4; its devices have 24 GiB."""
-    told = [each for each in staged_collectives.run(MADE) if each.kind not in ("arrays", "programs")]
+    frames = [each for each in staged_collectives.run(MADE) if each.kind not in ("arrays", "programs")]
     program = replace(
         made_windows.program(MADE),
         argument_bytes=6 * GIB,
@@ -70,12 +70,12 @@ def measured() -> list[wire.Frame]:
     for index in range(MADE.hosts):
         agent = agent_id(index)
         pulse = replace(staged.allocated(index), rhythm=rhythm)
-        told += [
+        frames += [
             frame(agent, wire.Programs(1, (program,)), NOW - 20),
             frame(agent, census(), NOW - 20),
             frame(agent, pulse, NOW, 3),
         ]
-    return told
+    return frames
 
 
 OPTIMIZER = Rule("role=optimizer", axis="data")

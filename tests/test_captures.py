@@ -117,7 +117,7 @@ class TestTheExchange:
         assert not exchange.wait_for_stop()
 
     def test_each_ctrl_c_at_exit_leaves_the_one_deadline_as_it_is_and_is_told_once(self, monkeypatch):
-        exchange, told, now = CaptureExchange(), [], [0.0]
+        exchange, warnings, now = CaptureExchange(), [], [0.0]
         exchange.progress = Progress("one", STOPPING)
 
         def sleep(_):
@@ -125,12 +125,12 @@ class TestTheExchange:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(exchanged, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
-        monkeypatch.setattr(debuglog, "warning", lambda *words: told.append(words))
+        monkeypatch.setattr(debuglog, "warning", lambda *words: warnings.append(words))
         for _ in range(int(STOPS_WITHIN_S / 100)):
             with pytest.raises(KeyboardInterrupt):
                 exchange.wait_for_stop()
         assert [exchange.wait_for_stop() for _ in range(2)] == [True, False], "the threads get time once"
-        assert now == [STOPS_WITHIN_S] and len(told) == 1
+        assert now == [STOPS_WITHIN_S] and len(warnings) == 1
 
 
 class Sessions:

@@ -96,7 +96,7 @@ def risen(host: Host, pulse: wire.Pulse) -> wire.PeakRises:
 
 
 def _after(rise: wire.PeakRise | None, peak: int, at_ms: int) -> wire.PeakRise:
-    if rise is None or peak < rise.bytes:  # the second: the backend was created anew
+    if rise is None or peak < rise.bytes:  # a peak falls only where the backend was created again
         return wire.PeakRise(peak)
     return rise if peak == rise.bytes else wire.PeakRise(peak, at_ms)
 

@@ -99,7 +99,7 @@ def reach_of(mesh: Axes, axes: Iterable[str], devices_per_host: int) -> str:
 def fitted(points: Sequence[Point], source: str, assumed: LinkCost) -> LinkCost | None:
     """Return the cost with the least absolute error; None without points that show a bandwidth.
 
-    Where sizes are about equal, or times do not grow with them, latency and bandwidth cannot be told apart.
+    Latency and bandwidth cannot be separated where sizes are about equal, or times do not grow with them.
     Then the latency is the assumed one, but at most half of the time, and the bandwidth at least the assumed.
     """
     usable = _merged([each for each in points if each.time_us > 0])
