@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
 
-    from jaxtop.model.planning.plan import Plan, Today
+    from jaxtop.model.planning.plan import Plan
     from jaxtop.tui.core.moment import Moment
 
 # The pane takes at most this share of the lines. With less than ABOVE left for the table it is hidden.
@@ -154,16 +154,12 @@ class PlanView(TableView):
         is_same_goal = last is not None and made.goal == last.goal
         if last and is_same_goal and (made.is_like(last) or steady() < self._not_before):
             return
-        from jaxtop.model.planning.today import today  # the other screens need no plans
-
         self._made = made
-        try:
-            found = today(moment.cluster, moment.now, self._run, moment.probe)
-        except CannotPlan as why:
-            self._plan, self._why_not = None, str(why)
-            return
         self.is_planning = True
-        threading.Thread(target=self._plan_on_thread, args=(found, self._goal), daemon=True).start()
+        # Frames are folded while the thread reads: it has a copy of its own.
+        copy = replace(moment, cluster=moment.cluster.frozen())
+        asked = copy, self._run, Asked(goal=self._goal)
+        threading.Thread(target=self._plan_on_thread, args=asked, daemon=True).start()
 
     @property
     def _run(self) -> str | None:
@@ -173,12 +169,13 @@ class PlanView(TableView):
             return self.moment.run_of(host)
         return next((each.id for each in self.moment.runs), None)
 
-    def _plan_on_thread(self, found: Today, goal: Goal) -> None:
-        from jaxtop.model.planning.planner import plan  # as above
+    def _plan_on_thread(self, moment: Moment, run: str | None, asked: Asked) -> None:
+        from jaxtop.model.planning.planner import plan  # the other screens need no plans
+        from jaxtop.model.planning.today import today  # as above
 
         begun, made, why_not = steady(), None, ""
         try:
-            made = plan(found, Asked(goal=goal))
+            made = plan(today(moment.cluster, moment.now, run, moment.probe), asked)
         except CannotPlan as why:
             why_not = str(why)
         except Exception as error:  # noqa: BLE001 - the other screens go on, and this one says what failed
