@@ -12,7 +12,9 @@ import zmq
 from jaxtop import cli, discovery, keys, wire
 from jaxtop.model.hosts import hosts
 from jaxtop.sources import peers
+from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.relay import listening, stream
+from jaxtop.sources.relay.dialled import Relays
 from jaxtop.transport import Dialogue
 from tests.made_agents import Agent, Relay, Viewer, closing
 from tests.support import JAXTOP, environment, eventually, free_port, jaxtop
@@ -184,6 +186,15 @@ def test_senseless_messages_do_no_harm(stack, agents):
     context.destroy(linger=0)
     viewer = stack(Viewer(PAIR, relay.at))
     viewer.until_states(live(agents[0]))
+
+
+def test_a_relay_is_asked_again_if_no_socket_is_left_for_it():
+    context = zmq.Context()
+    context.max_sockets = 1
+    relays = Relays(context, PAIR, PAIR.public, Descriptors(), lambda *_: None)
+    with context.socket(zmq.DEALER):
+        assert not relays.found("far", "127.0.0.1:7410", "id", 0.0)
+    context.destroy()
 
 
 @pytest.fixture

@@ -29,7 +29,6 @@ class Audience:
 
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a peer that left is then an error
-        socket.setsockopt(zmq.MAXMSGSIZE, MAX_SENT)
         self.socket = socket
         self._viewers: dict[bytes, None] = {}
         self.missed = 0  # messages that did not fit into a viewer's queue

@@ -42,10 +42,8 @@ class LinkChange(NamedTuple):
 class _Monitored:
     """A client socket with its monitor."""
 
-    def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], kind: int, keys: KeyPair, server: bytes
-    ) -> None:
-        self.socket = context.socket(kind)
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, server: bytes) -> None:
+        self.socket = context.socket(zmq.DEALER)
         try:
             self._set_up(keys, server)
             self.monitor = self.socket.get_monitor_socket(_EVENTS)
@@ -108,7 +106,7 @@ class Subscriber(_Monitored):
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, server: bytes, queue: int
     ) -> None:
-        super().__init__(context, zmq.DEALER, keys, server)
+        super().__init__(context, keys, server)
         self.socket.rcvhwm = queue
         self.socket.setsockopt(zmq.PROBE_ROUTER, 1)
         self._up: set[str] = set()
@@ -157,8 +155,22 @@ class Subscriber(_Monitored):
         return taken
 
 
-class Question(_Monitored):
-    """One request to one agent, and its answer."""
+class _ToOne(_Monitored):
+    """A connection to one address; raises `zmq.ZMQError` if it is none, or if no descriptors are left."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, server: bytes, endpoint: str
+    ) -> None:
+        super().__init__(context, keys, server)
+        try:
+            self.socket.connect(f"tcp://{endpoint}")
+        except zmq.ZMQError:
+            self.close()
+            raise
+
+
+class Question(_ToOne):
+    """A request to one agent, and its answer."""
 
     def __init__(
         self,
@@ -168,12 +180,7 @@ class Question(_Monitored):
         endpoint: str,
         raw: bytes,
     ) -> None:
-        super().__init__(context, zmq.DEALER, keys, server)
-        try:
-            self.socket.connect(f"tcp://{endpoint}")
-        except zmq.ZMQError:  # not an address
-            self.close()
-            raise
+        super().__init__(context, keys, server, endpoint)
         self.socket.send(raw, zmq.NOBLOCK)
 
     def answer(self) -> list[bytes] | None:
@@ -184,14 +191,8 @@ class Question(_Monitored):
             return None
 
 
-class Dialogue(_Monitored):
+class Dialogue(_ToOne):
     """A connection to a relay. It is closed when it is lost: its other end would not know who came again."""
-
-    def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, server: bytes, endpoint: str
-    ) -> None:
-        super().__init__(context, zmq.DEALER, keys, server)
-        self.socket.connect(f"tcp://{endpoint}")
 
     def send(self, raw: bytes) -> None:
         with suppress(zmq.Again):  # the other end does not read: it will be silent, too

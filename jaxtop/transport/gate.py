@@ -41,12 +41,12 @@ def router(
     return opened
 
 
-def role_of(message: zmq.Frame) -> bytes:
-    """Return the role of the sender of this message, as the gate decided."""
+def is_from_owner(message: zmq.Frame) -> bool:
+    """Return whether the gate admitted the sender of this message as the owner."""
     try:
-        return str(message.get("User-Id")).encode()
+        return message.get("User-Id") == OWNER.decode()
     except zmq.ZMQError:
-        return b""
+        return False
 
 
 class Gate:

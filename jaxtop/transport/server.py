@@ -14,9 +14,9 @@ import zmq
 
 from jaxtop import room
 from jaxtop.transport.accepting import numbers
-from jaxtop.transport.audience import Audience
+from jaxtop.transport.audience import MAX_SENT, Audience
 from jaxtop.transport.door import Door
-from jaxtop.transport.gate import OWNER, Gate, role_of, router
+from jaxtop.transport.gate import Gate, is_from_owner, router
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ def take_asked(requests: zmq.Socket[bytes], most: int) -> list[Asked]:
         while len(taken) < most:
             parts = requests.recv_multipart(zmq.NOBLOCK, copy=False)
             if len(parts) == 2:
-                taken.append(Asked(parts[0].bytes, role_of(parts[1]) == OWNER, parts[1].bytes))
+                taken.append(Asked(parts[0].bytes, is_from_owner(parts[1]), parts[1].bytes))
     return taken
 
 
@@ -64,7 +64,7 @@ class Server:
         before = frozenset(numbers("/proc/self/task"))
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._gate = Gate(self._context, keys, guests)
-        self._audience = Audience(router(self._context, keys, QUEUE, MAX_REQUEST))
+        self._audience = Audience(router(self._context, keys, QUEUE, MAX_SENT))
         self._requests = router(self._context, keys, QUEUE, MAX_REQUEST)
         self.own_threads = frozenset(numbers("/proc/self/task")) - before
         self._answers_from = 0.0

@@ -125,7 +125,10 @@ class Relays:
             return True
         if not self._descriptors.take(DESCRIPTORS_EACH):
             return False
-        dialogue = Dialogue(self._context, self._keys, self._server, endpoint)
+        try:
+            dialogue = Dialogue(self._context, self._keys, self._server, endpoint)
+        except zmq.ZMQError:  # other code has taken the last descriptors
+            return False
         self._relays[relay] = _Dialled(target, endpoint, dialogue, now)
         return True
 
