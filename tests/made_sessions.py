@@ -9,6 +9,7 @@ while, and one dies.
 from __future__ import annotations
 
 import random
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
@@ -45,8 +46,14 @@ def frames(made: Made) -> list[wire.Frame]:
     return [frame for batch in batches(made) for frame in batch]
 
 
-def batches(made: Made) -> Iterator[list[wire.Frame]]:
-    """What each poll of a viewer brings: frames of one time."""
+def batches(made: Made, together: int = 1) -> Iterator[list[wire.Frame]]:
+    """What each poll of a viewer brings: frames of one time, or of several if it was busy."""
+    times = _times(made)
+    while batch := [frame for of_one_time in islice(times, together) for frame in of_one_time]:
+        yield batch
+
+
+def _times(made: Made) -> Iterator[list[wire.Frame]]:
     hosts = [_Host(made, index) for index in range(made.hosts)]
     yield _beginning(made, hosts)
     for second in range(made.seconds):

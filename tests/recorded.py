@@ -49,12 +49,12 @@ def taped(path, limits=NO_LIMITS, about=ABOUT, **more):
         tape.finish(60)
 
 
-def record(path, made, flush_every=1.5, **more):
+def record(path, made, flush_every=1.5, together=1, **more):
     """Record a session with the real writer, flushed as often as a live one in the session's time."""
     cluster = Cluster()
     with taped(path, **more) as tape:
         taping, due = SessionRecorder(tape), 0.0
-        for batch in made_sessions.batches(made):
+        for batch in made_sessions.batches(made, together):
             for frame in batch:
                 cluster.feed(frame)
             taping.take(batch, cluster, batch[-1].at)

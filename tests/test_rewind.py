@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from itertools import pairwise
+from contextlib import closing
 
 import pytest
 
@@ -13,6 +13,7 @@ from jaxtop.cli.rewind import FILES, USUAL_SIZE, RewindBuffer, size_of
 from jaxtop.model import Cluster
 from tests import made_sessions
 from tests.made_sessions import Made
+from tests.recorded import folded
 
 MADE = Made(hosts=4, devices=2, seconds=120, arrays=6)
 
@@ -30,28 +31,33 @@ def told(cluster: Cluster) -> list[object]:
 
 
 def filled(batches, most_bytes: int) -> RewindBuffer:
-    """A buffer that was given a session, at the pace of the disk."""
+    """A buffer that was just given a session, at the pace of the disk."""
     buffer, cluster = RewindBuffer(most_bytes), Cluster()
     for batch in batches:
-        for frame in batch:
-            cluster.feed(frame)
-        buffer.take(batch, cluster, batch[-1].at)
-        if buffer._files:
-            buffer._files[-1].recorder.writer.sync()
-    for each in buffer._files:
-        each.session.refresh()  # as a second later
+        give(buffer, cluster, batch)
     return buffer
 
 
-def between(batches, when: float) -> float:
-    """Return a time after this one at which no batch is under way: a new file begins between two batches."""
-    ends = [(one[-1].at + next_one[0].at) / 2 for one, next_one in pairwise(batches)]
-    return next((each for each in ends if each >= when), when + 1)
+def give(buffer: RewindBuffer, cluster: Cluster, batch) -> None:
+    for frame in batch:
+        cluster.feed(frame)
+    buffer.take(batch, cluster, batch[-1].at)
+    if buffer._files:
+        buffer._files[-1].recorder.writer.sync()
 
 
-def test_it_holds_the_last_part_of_the_session_in_so_many_bytes_at_most(batches):
-    most = 100_000
+def refresh(buffer: RewindBuffer) -> None:
+    """Look at the files as the buffer does half a second later."""
+    for each in buffer._files:
+        each.session.refresh()
+
+
+def test_it_holds_the_last_part_of_the_session_in_so_many_bytes_at_most():
+    """A jump shows its very moment, also one amid frames that the app took together."""
+    batches, most = list(made_sessions.batches(MADE, together=5)), 100_000
+    frames = [frame for batch in batches for frame in batch]
     buffer = filled(batches, most)
+    refresh(buffer)
     try:
         taken = [each.recorder.writer.size for each in buffer._files]
         assert len(taken) == FILES and sum(taken) < 1.25 * most
@@ -59,23 +65,33 @@ def test_it_holds_the_last_part_of_the_session_in_so_many_bytes_at_most(batches)
         assert "older history was dropped" in note and "100 kB" in note
         first, last = buffer.span
         assert batches[0][0].at < first < last == pytest.approx(batches[-1][-1].at)
-        for part in (0.95, 0.1, 0.5, 0.3, 1.0, 0.0):  # from one file to another, and back
-            when = between(batches, first + part * (last - first))
-            expected = Cluster()
-            for batch in batches:
-                for frame in batch:
-                    if frame.at <= when:
-                        expected.feed(frame)
-            assert told(buffer.at(when)) == told(expected)
+        when = sorted({frame.at for frame in frames if frame.at >= first})
+        for at in (*when[::-90], *when[::70]):  # from one file to another, and back
+            assert told(buffer.at(at)) == told(folded(frames, at))
         overview = buffer.overview
         assert overview.bins == tuple(sorted(overview.bins)) and overview is buffer.overview
     finally:
         buffer.close()
 
 
+def test_a_jump_shows_its_very_moment_also_when_a_file_was_just_begun():
+    batches, frames, cluster = made_sessions.batches(MADE, together=5), [], Cluster()
+    with closing(RewindBuffer(200_000)) as buffer:
+        while len(buffer._files) == 1:
+            frames += (batch := next(batches))
+            give(buffer, cluster, batch)
+        frames += (later := next(batches))
+        give(buffer, cluster, later)
+        for frame in (*batch, *later):
+            assert told(buffer.at(frame.at)) == told(folded(frames, frame.at))
+        refresh(buffer)
+        assert buffer.overview.events == tuple(cluster.events_after(None))
+
+
 def test_a_session_that_fits_is_kept_whole_and_leaves_no_file(tmp_path, monkeypatch, batches):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     buffer = filled(batches[:30], USUAL_SIZE)
+    refresh(buffer)
     assert list(tmp_path.iterdir()) == []
     assert buffer.notes == () and buffer.span[0] == pytest.approx(batches[0][0].at)
     buffer.close()

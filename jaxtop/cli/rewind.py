@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from argparse import ArgumentTypeError
@@ -44,7 +45,8 @@ def size_of(typed: str | None, configured: str | None = None) -> int:
 class _File:
     """A part of the session, in a file without a name, so that nothing remains after a crash."""
 
-    def __init__(self, tuning: Tuning) -> None:
+    def __init__(self, tuning: Tuning, begun_at: float) -> None:
+        self.begun_at = begun_at
         path = Path(tempfile.mkdtemp(prefix="jaxtop-")) / "rewind.mcap"
         writer = RecordingWriter(path, {"tape": "kept"}, compacts=False, is_unnamed=True)
         try:
@@ -57,6 +59,13 @@ class _File:
             for remove in (path.unlink, path.parent.rmdir):
                 with suppress(OSError):
                     remove()
+
+    def catch_up(self, when: float) -> None:
+        """Have what is queued written and read, if the file as it was read ends before this time."""
+        span = self.session.span
+        if span is None or when > span[1]:
+            self.recorder.writer.sync(SYNC_SECONDS)
+            self.session.refresh()
 
     def close(self) -> None:
         self.recorder.writer.end()
@@ -80,8 +89,10 @@ class RewindBuffer:
             return
         recorder = self._files[-1].recorder
         recorder.take(frames, cluster, now)
-        if recorder.writer.failure is None and recorder.writer.size >= self._most_bytes // FILES:
-            self._begin_file()
+        is_full = recorder.writer.failure is None and recorder.writer.size >= self._most_bytes // FILES
+        if is_full and frames and self._begin_file(frames[-1].at):
+            # Not with the next frames, which are of several times: a keyframe shows only the last of them.
+            self._files[-1].recorder.begin(cluster, frames[-1].at)
 
     def close(self) -> None:
         for each in self._files:
@@ -90,20 +101,22 @@ class RewindBuffer:
             each.recorder.writer.finish(SYNC_SECONDS)
             each.session.close()
 
-    def _begin_file(self) -> None:
+    def _begin_file(self, at: float = -math.inf) -> bool:
+        """Begin a file, and drop the oldest if there are too many; return whether that was possible."""
         try:
-            begun = _File(self._tuning)
+            begun = _File(self._tuning, at)
         except OSError as error:
             self._failure = (
                 f"no rewind buffer: {error.strerror or error}" if not self._files else self._failure
             )
-            return
+            return False
         if self._files:
             self._files[-1].recorder.writer.end()
         self._files.append(begun)
         if len(self._files) > FILES:
             self._files.pop(0).close()
             self._dropped += 1
+        return True
 
     # The interface for the app
 
@@ -126,9 +139,11 @@ class RewindBuffer:
         parts = tuple(each.session.overview for each in self._files)
         previous, whole = self._overview
         if len(parts) != len(previous) or any(a is not b for a, b in zip(parts, previous, strict=True)):
-            whole = SessionSummary()
-            for part in parts:
-                whole = whole.followed_by(part)
+            whole = parts[0] if parts else SessionSummary()
+            for file, part in zip(self._files[1:], parts[1:], strict=True):
+                # The first keyframe of a file has all events so far.
+                new = tuple(each for each in part.events if each.at > file.begun_at)
+                whole = whole.followed_by(SessionSummary(part.bins, new))
             self._overview = parts, whole
         return whole
 
@@ -145,17 +160,6 @@ class RewindBuffer:
         return tuple(notes)
 
     def at(self, when: float) -> Cluster:
-        newest = self._files[-1]
-        span = newest.session.span
-        if span is None or when > span[1]:
-            newest.recorder.writer.sync(SYNC_SECONDS)
-            newest.session.refresh()
-        return self._file_at(when).session.at(when)
-
-    def _file_at(self, when: float) -> _File:
-        """Return the last file that begins at or before this time."""
-        for each in reversed(self._files):
-            span = each.session.span
-            if span is not None and span[0] <= when:
-                return each
-        return next((each for each in self._files if each.session.span is not None), self._files[-1])
+        file = next((each for each in reversed(self._files) if each.begun_at <= when), self._files[0])
+        file.catch_up(when)  # the frames of an older file may still be queued, too
+        return file.session.at(when)

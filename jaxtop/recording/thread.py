@@ -90,7 +90,8 @@ class RecordingWriter:
         self._files: list[Path] = []
         self.failure: str | None = None
         self.progress = 0.0  # of rewriting a finished file, from 0 to 1
-        self.wants_keyframe = True  # a new file has begun
+        self._is_full = False  # the next whole keyframe begins a new file
+        self.wants_keyframe = True  # a whole one, with which a file begins
         self.keyframe_bytes = 0  # of the last keyframe, before compression
         self.turns = 0  # loops of the writing thread: while it does not rise, the disk does not answer
 
@@ -133,7 +134,8 @@ class RecordingWriter:
 
     def write_keyframe(self, keyframe: Keyframe) -> None:
         """Queue a keyframe; return at once."""
-        self.wants_keyframe = False
+        if keyframe.is_whole:
+            self.wants_keyframe = False
         if not self.is_over:
             self._queue.append(keyframe)
             self._bell.set()
@@ -186,6 +188,8 @@ class RecordingWriter:
             self._queue.clear()
             self._done.set()
             self._opened.set()
+            if self._synced is not None:
+                self._synced.set()
 
     def _serve(self) -> None:
         flush_due = time.monotonic()
@@ -212,24 +216,31 @@ class RecordingWriter:
         while self._queue and self.failure is None and self._writer is not None:
             item = self._queue.popleft()
             if isinstance(item, Keyframe):
-                self.keyframe_bytes = self._writer.write_keyframe(item)
+                self._take_keyframe(item, self._writer)
                 continue
             self._writer.write(item)
             self._taken += len(item.raw)
-            if self._is_full(self._writer):
-                self._close()
-                self._open()
+            if not self._is_full and self._has_reached_limit(self._writer):
+                self._is_full = self.wants_keyframe = True
         clock, self._clock = self._clock, None
         if clock is not None and self._writer is not None:
             self._writer.note_clock(*clock)
 
-    def _is_full(self, writer: Writer) -> bool:
+    def _take_keyframe(self, keyframe: Keyframe, writer: Writer) -> None:
+        """Write a keyframe, in the next file if this one is full: each file opens alone at all its times."""
+        if self._is_full and keyframe.is_whole:
+            self._close()
+            writer = self._open()
+            self._is_full = False
+        self.keyframe_bytes = writer.write_keyframe(keyframe)
+
+    def _has_reached_limit(self, writer: Writer) -> bool:
         size, seconds = self._limits.size, self._limits.seconds
         age = time.monotonic() - self._begun
         is_large = size is not None and writer.size >= size and age >= SHORTEST
         return is_large or (seconds is not None and age >= seconds)
 
-    def _open(self) -> None:
+    def _open(self) -> Writer:
         self._number += 1
         path = self._path
         if self._number > 1:
@@ -237,15 +248,15 @@ class RecordingWriter:
         self._look_for_room()
         # Compaction adds the index, and a file without a name is read only by this process.
         has_index = not self._compacts and not self._is_unnamed
-        self._writer = Writer(path, self._about, is_indexed=has_index)
+        self._writer = writer = Writer(path, self._about, is_indexed=has_index)
         self._begun = time.monotonic()
         self._files.append(path)
-        self.wants_keyframe = self.wants_keyframe or self._number > 1
         while self._limits.files is not None and len(self._files) > self._limits.files:
             oldest = self._files.pop(0)
             with suppress(OSError):
                 self._finished_bytes -= oldest.stat().st_size
                 oldest.unlink()
+        return writer
 
     def _close(self) -> None:
         writer = self._writer

@@ -28,12 +28,14 @@ WINDOWS_KEPT = 4
 class Keyframe:
     """The state at a time, as messages with their own times, and what happened since the previous keyframe.
 
-    Messages that are already encoded are given as frames. The state is iterated only once.
+    Messages that are already encoded are given as frames. The state is iterated only once. A file can begin
+    with a keyframe that is whole: it does not point to profiler windows in the file.
     """
 
     at: float
     state: Iterable[tuple[float, str, wire.Message] | wire.Frame] = ()
     happened: Mapping[str, object] = field(default_factory=dict)
+    is_whole: bool = True
 
 
 class Writer:

@@ -35,10 +35,14 @@ class SessionRecorder:
         self._last: float | None = None
         self._at: float | None = None
 
+    def begin(self, cluster: Cluster, at: float) -> None:
+        """Begin with a cluster that has folded all frames up to this time."""
+        self._put_keyframe(cluster, at, is_whole=True)
+
     def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
         if self._last is None and self._at is None and cluster.changes > len(frames):
             # The cluster has folded earlier frames. The keyframe has them and these; queued ones are later.
-            self._put_keyframe(cluster, frames[-1].at if frames else now)
+            self.begin(cluster, frames[-1].at if frames else now)
         elif frames:
             self.writer.write(frames)
             self._at = frames[-1].at
@@ -46,13 +50,13 @@ class SessionRecorder:
             self._bytes += sum(len(frame.raw) for frame in frames)
         self._sampler.sample(cluster, now)
         if self._at is not None and self._is_due(now):
-            self._put_keyframe(cluster, self._at)
+            self._put_keyframe(cluster, self._at, is_whole=self.writer.wants_keyframe)
 
     def finish(self, cluster: Cluster) -> None:
         """End the recording. A last keyframe summarises the time since the previous one, in the last file."""
         try:
             if self._at is not None:
-                self._put_keyframe(cluster, self._at)
+                self._put_keyframe(cluster, self._at, is_whole=False)
         finally:
             self.writer.finish()
 
@@ -68,11 +72,11 @@ class SessionRecorder:
         is_worth_it = self._frames >= FEWER_FRAMES_BETWEEN and self._bytes >= self.writer.keyframe_bytes
         return passed >= MANY_SECONDS_BETWEEN and is_worth_it
 
-    def _put_keyframe(self, cluster: Cluster, at: float) -> None:
+    def _put_keyframe(self, cluster: Cluster, at: float, *, is_whole: bool) -> None:
         overview = self._sampler.take(cluster).coarser(MOST_BINS)
         happened = {"bins": overview.bins, "events": overview.events}
         # The first keyframe of a file contains the windows. Later ones point to windows already in the file.
         # The writing thread makes the messages: doing so here would delay keys if there are a thousand hosts.
-        state = keyframe.messages(cluster.frozen(), at, has_windows=self.writer.wants_keyframe)
-        self.writer.write_keyframe(Keyframe(at, state, happened))
+        state = keyframe.messages(cluster.frozen(), at, has_windows=is_whole)
+        self.writer.write_keyframe(Keyframe(at, state, happened, is_whole))
         self._last, self._frames, self._bytes = at, 0, 0
