@@ -8,8 +8,7 @@ from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotat
 from jaxtop.wire.stacks import Place  # noqa: TC001 - msgspec reads the annotations
 
 # In the script or its libraries; in JAX to launch; in JAX to wait for a result; in JAX to compile.
-ACTIVITIES = ("script", "launch", "wait", "compile")
-SCRIPT, LAUNCH, WAIT, COMPILE = range(len(ACTIVITIES))
+SCRIPT, LAUNCH, WAIT, COMPILE = range(4)
 
 
 class ActiveLine(Struct, frozen=True, array_like=True):
