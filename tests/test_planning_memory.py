@@ -11,8 +11,9 @@ from msgspec.structs import replace as replace_struct
 from jaxtop import wire
 from jaxtop.model import Cluster
 from jaxtop.model.planning import buffers
+from jaxtop.model.planning.alike import Arrays
 from jaxtop.model.planning.candidates import meshes
-from jaxtop.model.planning.memory import memory_of
+from jaxtop.model.planning.memory import memory_of, uses_of
 from jaxtop.model.planning.plan import Asked, CannotPlan, Rule, Tensor, Today
 from jaxtop.model.planning.planner import plan
 from jaxtop.model.planning.sharding import place, state_bytes
@@ -191,7 +192,7 @@ class TestMemory:
 
     def needed(self, of: Today, *rules: Rule, **sizes: int):
         axes = mesh(**sizes)
-        return memory_of(of, axes, place(of, axes, rules))
+        return memory_of(of, axes, place(of, axes, rules), uses_of(of))
 
     def test_today_is_the_sum_of_the_compilers_figures(self):
         found = self.needed(self.of(), data=4, model=2)
@@ -204,6 +205,13 @@ class TestMemory:
         extra = tensor("ema", (1000,))
         found = self.needed(self.of(extra), data=4, model=2)
         assert found.interval == (32768 + 16384 + 12 + 100_000 + 4000,) * 2
+
+    def test_of_arrays_that_are_alike_the_program_takes_those_of_some_variables(self):
+        copy = tensor("ema", (256, 64), None, "model")
+        today, _ = plan(self.of(copy), Asked((mesh(data=2, model=4),))).candidates
+        found = {each.figure: (each.value, each.source) for each in today.basis}
+        assert found["arguments"] == ("48.0 KiB", "the arrays of batch, state")
+        assert found["other arrays"][0] == "32.0 KiB"
 
     def test_arguments_rescale_exactly_and_temporaries_within_bounds(self):
         low, high = self.needed(self.of(), data=2, model=4).interval
@@ -278,9 +286,10 @@ class TestBuffers:
     def test_figures_that_the_compiler_lacks_are_those_of_the_buffers(self):
         program = wire.Program("jit_step", "f", 8, 8, argument_bytes=32768 + 16_000 * 4)
         of = run(self.weights, self.batch, program=program)
-        assert memory_of(of, of.axes, place(of, of.axes)).interval is None
+        assert memory_of(of, of.axes, place(of, of.axes), uses_of(of)).interval is None
         peak = wire.Peak(1, "jit_step", "f", temporary_bytes=1000, result_bytes=24)
-        found = memory_of(replace(of, peak=peak), of.axes, place(of, of.axes))
+        known = replace(of, peak=peak)
+        found = memory_of(known, of.axes, place(of, of.axes), uses_of(known))
         assert found.interval == (32768 + 64_000 + 1024,) * 2
 
 
@@ -330,7 +339,7 @@ class TestPlans:
     def test_meshes_that_use_the_axes_of_today_come_first(self, asked):
         sizes = {"data": 8, **{f"unused{i}": 1 for i in range(6)}, "model": 8}
         of = run(tensor("w", (512, 512), ("data", *list(sizes)[1:-1]), "model", over=sizes), **sizes)
-        uses = [any(size > 1 for _, size in axes[1:-1]) for axes, _ in meshes(of, asked)]
+        uses = [any(size > 1 for _, size in axes[1:-1]) for axes, _ in meshes(Arrays(of), asked)]
         assert uses == sorted(uses) and uses.count(False) >= 6
 
     def test_devices_are_shared_out_over_the_axes_of_today(self, now):

@@ -1,15 +1,15 @@
 """The arrays of a run with those that are alike as one: layers repeat, so large models have few kinds.
 
 A kind stands for all of its arrays: its `count` is that of all, so sums over kinds are those over arrays.
+The step's program takes, or returns, all arrays of a kind or none.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.arrays.tree import parts as steps_of_name
+from jaxtop.model.planning.memory import Explained, Uses, uses_of
 from jaxtop.model.planning.plan import Placed
 from jaxtop.model.planning.sharding import place_one, tests_of
 
@@ -28,9 +28,10 @@ class Kind(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The arrays on a mesh, by kind and each for itself; `today` has the kinds as its arrays."""
+    """The arrays on a mesh, by kind and each for itself; `today` and `uses` have the kinds as the arrays."""
 
     today: Today
+    uses: Uses
     kinds: tuple[Kind, ...]
     placed: tuple[Placed, ...]
     all_placed: tuple[Placed, ...]
@@ -46,8 +47,23 @@ class Arrays:
 
     def __init__(self, today: Today) -> None:
         self.today = today
-        self._kinds = _kinds(today.tensors)
+        self._uses = uses_of(today)
+        self._kinds = _kinds(today.tensors, self._uses)
         self._ruled: dict[tuple[Rule, ...], _Ruled] = {}
+
+    def kinds(self, axes: Axes, rules: tuple[Rule, ...]) -> Today:
+        """Return the run with kinds as its arrays, of each of which these rules mean all arrays or none.
+
+        Raises:
+            CannotPlan: A rule matches no array, or names an axis that the mesh lacks.
+        """
+        return self._by_rules(axes, rules).today
+
+    def _by_rules(self, axes: Axes, rules: tuple[Rule, ...]) -> _Ruled:
+        tests = tests_of(self.today, axes, rules)
+        if rules not in self._ruled:
+            self._ruled[rules] = _split(self.today, self._uses, self._kinds, rules, tests)
+        return self._ruled[rules]
 
     def layout(self, axes: Axes, rules: tuple[Rule, ...] = ()) -> Layout:
         """Return all arrays on a mesh, with these rules applied in order.
@@ -55,10 +71,7 @@ class Arrays:
         Raises:
             CannotPlan: A rule matches no array, or names an axis that the mesh lacks.
         """
-        tests = tests_of(self.today, axes, rules)
-        ruled = self._ruled.get(rules)
-        if ruled is None:
-            ruled = self._ruled[rules] = _split(self.today, self._kinds, rules, tests)
+        ruled = self._by_rules(axes, rules)
         before, sizes = dict(self.today.axes), dict(axes)
         placed = []
         found: list[Placed | None] = [None] * len(self.today.tensors)
@@ -68,25 +81,31 @@ class Arrays:
             placed.append(Placed(kind.every, parts, held, note))
             for i in kind.members:
                 found[i] = Placed(self.today.tensors[i], parts, held, note)
-        return Layout(ruled.today, ruled.kinds, tuple(placed), tuple(each for each in found if each))
+        return Layout(
+            ruled.today, ruled.uses, ruled.kinds, tuple(placed), tuple(each for each in found if each)
+        )
 
 
 class _Ruled(NamedTuple):
     """Kinds of which each is meant by some rules as a whole."""
 
     today: Today
+    uses: Uses
     kinds: tuple[Kind, ...]
     meant: tuple[tuple[Rule, ...], ...]
 
 
-def _kinds(tensors: Sequence[Tensor]) -> tuple[Kind, ...]:
+def _kinds(tensors: Sequence[Tensor], uses: Uses) -> tuple[Kind, ...]:
+    arguments, results = (each.members if each is not None else () for each in uses)
     found: dict[object, list[int]] = {}
     # Arrays of a mesh share the numbers of its devices, which may be thousands.
     shared: dict[int, int] = {}
     for i, each in enumerate(tensors):
         devices = shared.setdefault(id(each.device_ids), i) if each.parts is None else -1
         key = (
-            _variable(each.name),
+            each.name is None,
+            i in arguments,
+            i in results,
             each.role,
             each.shape,
             each.dtype,
@@ -108,13 +127,19 @@ def _kind(tensors: Sequence[Tensor], members: Sequence[int]) -> Kind:
     return Kind(first, every, tuple(members))
 
 
-@lru_cache(maxsize=1 << 14)
-def _variable(name: str | None) -> str | None:
-    return None if name is None else steps_of_name(name)[0]
+def _of_kinds(explained: Explained | None, kinds: Sequence[Kind]) -> Explained | None:
+    if explained is None:
+        return None
+    taken = frozenset(i for i, kind in enumerate(kinds) if kind.members[0] in explained.members)
+    return explained._replace(members=taken)
 
 
 def _split(
-    today: Today, kinds: Sequence[Kind], rules: tuple[Rule, ...], tests: Sequence[Callable[[Tensor], bool]]
+    today: Today,
+    uses: Uses,
+    kinds: Sequence[Kind],
+    rules: tuple[Rule, ...],
+    tests: Sequence[Callable[[Tensor], bool]],
 ) -> _Ruled:
     """Return the kinds, split where a rule means some of their arrays only."""
     found: list[tuple[Kind, tuple[Rule, ...]]] = []
@@ -132,6 +157,7 @@ def _split(
     split = tuple(kind for kind, _ in found)
     return _Ruled(
         replace(today, tensors=tuple(kind.every for kind in split)),
+        Uses(*(_of_kinds(each, split) for each in uses)),
         split,
         tuple(meant for _, meant in found),
     )

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from jaxtop.model.planning.asking import mesh_as_typed
 from jaxtop.model.planning.plan import CannotPlan
-from jaxtop.model.planning.roles import OPTIMIZER, PARAMETERS, batch_axes
-from jaxtop.model.planning.sharding import axes_of_rule, of_role, place
+from jaxtop.model.planning.roles import OPTIMIZER, PARAMETERS, axes_in, batch_axes
+from jaxtop.model.planning.sharding import axes_of_rule, of_role, placing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from jaxtop.model.planning.plan import Asked, Axes, Placed, Rule, Tensor, Today
+    from jaxtop.model.planning.alike import Arrays
+    from jaxtop.model.planning.plan import Asked, Axes, Rule, Tensor, Today
 
 # A mesh, and all rules that apply on it.
 Choice = tuple["Axes", "tuple[Rule, ...]"]
@@ -27,14 +28,13 @@ MOST_PROPOSED = 12
 MOST_TRIED = 5_000
 
 
-def meshes(today: Today, asked: Asked) -> list[Choice]:
+def meshes(arrays: Arrays, asked: Asked) -> list[Choice]:
     """Return the meshes to compare with all rules that apply on each, today's layout first.
 
     Raises:
         CannotPlan: What is asked does not exist, or divides nothing.
     """
-    placed = place(today, _all_axes(today, asked), asked.rules)  # unknown arrays and axes
-    today = replace(today, tensors=_kinds(placed))
+    today = arrays.kinds(_all_axes(arrays.today, asked), asked.rules)  # refuses unknown arrays and axes
     if asked.meshes:
         for axes in asked.meshes:
             _check(today, axes, asked)
@@ -54,17 +54,6 @@ def meshes(today: Today, asked: Asked) -> list[Choice]:
     lacks_an_axis = any(axis not in dict(today.axes) for rule in asked.rules for axis in axes_of_rule(rule))
     here = [] if lacks_an_axis else [(today.axes, asked.rules)]
     return _distinct(today, [(today.axes, ()), *here, *found])
-
-
-def _kinds(placed: Iterable[Placed]) -> tuple[Tensor, ...]:
-    """Return the largest array of each kind that a mesh or rule may treat alike: large models have few."""
-    found: dict[object, Tensor] = {}
-    for each in sorted(placed, key=lambda each: -each.tensor.bytes_global):
-        tensor = each.tensor
-        is_named = tensor.name is not None
-        key = is_named, tensor.role, tensor.shape, tensor.parts, each.parts, tensor.groups, tensor.is_on_host
-        found.setdefault(key, tensor)
-    return tuple(found.values())
 
 
 def _devices(today: Today) -> int:
@@ -91,10 +80,13 @@ def _check(today: Today, axes: Axes, asked: Asked) -> None:
 
 def _idle_axis(today: Today, axes: Axes, rules: Sequence[Rule]) -> str | None:
     """Return an axis that divides arrays today, but none on this mesh; None if there is none."""
-    used_today = {axis for each in today.tensors for part in each.parts or () for axis in part}
-    placed = place(today, axes, rules)
-    used = {axis for each in placed for part in each.parts or () for axis in part}
-    return next((axis for axis, size in axes if size > 1 and axis in used_today - used), None)
+    idle = {axis for axis, size in axes if size > 1}
+    for each in placing(today, axes, rules):
+        idle.difference_update(axes_in(each.parts))
+        if not idle:
+            return None
+    idle &= {axis for each in today.tensors for axis in axes_in(each.parts)}
+    return next((axis for axis, _ in axes if axis in idle), None)
 
 
 def _why_idle(today: Today, axis: str, size: int) -> str:
@@ -221,10 +213,11 @@ def _has_role(today: Today, role: str) -> bool:
     return any(each.role == role and each.name is not None for each in today.tensors)
 
 
-def _distinct(today: Today, choices: Iterable[Choice]) -> list[Choice]:
+def _distinct(today: Today, choices: Sequence[Choice]) -> list[Choice]:
     """Return the choices without those that place all arrays as another one does on the same mesh."""
+    number = Counter(axes for axes, _ in choices)
     found: dict[object, Choice] = {}
     for axes, rules in choices:
-        placed = place(today, axes, rules)
-        found.setdefault((axes, tuple(each.parts for each in placed)), (axes, rules))
+        parts = tuple(each.parts for each in placing(today, axes, rules)) if number[axes] > 1 else ()
+        found.setdefault((axes, parts), (axes, rules))
     return list(found.values())

@@ -9,6 +9,7 @@ other collectives carry activations, which the axes of the batch divide.
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -237,21 +238,41 @@ def state_traffic(
     is one collective per parameter and layer. On CPU, gradients are reduced whole and then cut.
     """
     totals: defaultdict[tuple[str, str, tuple[str, ...]], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    spread = cache(partial(_spread, sizes=sizes, of_batch=of_batch, of_experts=of_experts))
     for tensor, parts in listed:
-        dividing = [axis for axis in of_batch if axis in set(axes_in(parts)) and axis not in of_experts]
-        own = set(axes_in(parts))
-        others = tuple(axis for axis in of_batch if axis not in own)
-        size = tensor.count * tensor.bytes_global / divisor(parts, sizes, dividing)
+        dividing, others, pieces, shards = spread(parts)
+        size = tensor.count * tensor.bytes_global / pieces
         rounds = layers.of(tensor) or 1
         if dividing:
-            gathered = totals[GATHERED, "all-gather", tuple(dividing)]
+            gathered = totals[GATHERED, "all-gather", dividing]
             gathered[0] += size
             gathered[1] += tensor.count * rounds
-            reduced = totals[REDUCED, "reduce-scatter" if scatters else "all-reduce", tuple(dividing)]
+            reduced = totals[REDUCED, "reduce-scatter" if scatters else "all-reduce", dividing]
             reduced[0] += size
             reduced[1] = max(reduced[1], rounds)
         if others:
             reduced = totals[REDUCED, "all-reduce", others]
-            reduced[0] += size / divisor((tuple(dividing),), sizes)
+            reduced[0] += size / shards
             reduced[1] = max(reduced[1], rounds)
     return {key: Total(*each) for key, each in totals.items()}
+
+
+class _Spread(NamedTuple):
+    """The axes of the batch that divide an array and those that do not; and into how many pieces axes cut it.
+
+    `pieces` are those of the other axes, `shards` those of the axes of the batch.
+    """
+
+    dividing: tuple[str, ...]
+    others: tuple[str, ...]
+    pieces: int
+    shards: int
+
+
+def _spread(
+    parts: Parts | None, sizes: Mapping[str, int], of_batch: Sequence[str], of_experts: frozenset[str]
+) -> _Spread:
+    own = set(axes_in(parts))
+    dividing = tuple(axis for axis in of_batch if axis in own and axis not in of_experts)
+    others = tuple(axis for axis in of_batch if axis not in own)
+    return _Spread(dividing, others, divisor(parts, sizes, dividing), divisor((dividing,), sizes))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.planning.asking import spec_in_words
 from jaxtop.model.planning.links import cost_of
 from jaxtop.model.planning.plan import Move, Rule
-from jaxtop.model.planning.roles import BATCH, OPTIMIZER, PARAMETERS, axes_in, shapes_of
+from jaxtop.model.planning.roles import BATCH, OPTIMIZER, PARAMETERS, axes_in, shapes_of, without
 from jaxtop.model.planning.sharding import local_shape
 
 if TYPE_CHECKING:
@@ -140,12 +140,6 @@ def _of_shape(whole: Mapping[tuple[str, ...], _Whole], axes: tuple[str, ...], sh
         return None
     (_, layers), tensors = max(found.items(), key=lambda each: each[0])
     return _Alike(axes, sorted(tensors, key=lambda each: -each.bytes_per_device), layers)
-
-
-def without(parts: Parts, axes: Iterable[str]) -> Parts:
-    """Return a sharding without these axes."""
-    left_out = frozenset(axes)
-    return tuple(tuple(axis for axis in entry if axis not in left_out) for entry in parts)
 
 
 def _ms(today: Today, exchange: Exchange) -> float | None:

@@ -33,6 +33,24 @@ class Memory(NamedTuple):
     assumptions: tuple[str, ...]
 
 
+class Explained(NamedTuple):
+    """The arrays that make up a number of bytes of today, by position, their variables, and what is left."""
+
+    members: frozenset[int] = frozenset()
+    variables: tuple[str, ...] = ()
+    rest: int = 0
+
+
+class Uses(NamedTuple):
+    """The arrays that the step's program takes, and those that are its results and reuse none of these.
+
+    None where the program or its sizes are unknown.
+    """
+
+    arguments: Explained | None
+    results: Explained | None
+
+
 class _Part(NamedTuple):
     """A part of the memory of a device: its bounds, and how it was reckoned."""
 
@@ -42,20 +60,22 @@ class _Part(NamedTuple):
     source: str
 
 
-def memory_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compiled | None = None) -> Memory:
+def memory_of(
+    today: Today, axes: Axes, placed: Sequence[Placed], uses: Uses, compiled: Compiled | None = None
+) -> Memory:
     """Return the bytes on the fullest device while the step runs.
 
     They are the arguments, results and temporaries of its program, less the results that reuse arguments, and
     the named arrays that are no arguments.
     """
-    program = today.program
-    if program is None or program.argument_bytes is None:
-        what = "the program of the step is not known" if program is None else "the compiler reports no sizes"
+    arguments = uses.arguments
+    if arguments is None:
+        is_unknown = today.program is None
+        what = "the program of the step is not known" if is_unknown else "the compiler reports no sizes"
         return Memory(None, (), (f"no memory of a launch: {what}",))
-    arguments = _explained(today, program.argument_bytes)
     found = _compiled(compiled) if compiled is not None and not compiled.why_not else None
     if found is None:
-        found = _predicted(today, axes, placed, arguments)
+        found = _predicted(today, axes, placed, arguments, uses.results)
     if found is None:
         return Memory(None, (), (f"no memory of a launch: {NO_TEMPORARIES}",))
     others = [
@@ -84,16 +104,12 @@ def _compiled(compiled: Compiled) -> list[_Part]:
 
 
 def _predicted(
-    today: Today, axes: Axes, placed: Sequence[Placed], arguments: _Explained
+    today: Today, axes: Axes, placed: Sequence[Placed], arguments: Explained, results: Explained | None
 ) -> list[_Part] | None:
-    """Return the parts of a launch's memory; None where its temporaries are unknown today."""
+    """Return the parts of a launch's memory; None where its results or temporaries are unknown today."""
     needed = temporaries(today, axes, placed)
-    beyond = _new_results(today)
-    if needed is None or beyond is None:
+    if needed is None or results is None:
         return None
-    results = _explained(today, beyond)
-    if abs(results.rest) > NEARLY * beyond:
-        results = _Explained(frozenset(), beyond)
     return [
         _rescaled("arguments", today, axes, placed, arguments),
         _rescaled("results", today, axes, placed, results),
@@ -101,20 +117,12 @@ def _predicted(
     ]
 
 
-def _new_results(today: Today) -> int | None:
-    """Return the bytes of results that do not reuse arguments; None where unknown."""
-    program, peak = today.program, today.peak
-    if program is not None and program.output_bytes is not None and program.alias_bytes is not None:
-        return program.output_bytes - program.alias_bytes
-    return peak.result_bytes if peak is not None and not peak.why_not else None
-
-
-def _rescaled(figure: str, today: Today, axes: Axes, placed: Sequence[Placed], of: _Explained) -> _Part:
+def _rescaled(figure: str, today: Today, axes: Axes, placed: Sequence[Placed], of: Explained) -> _Part:
     """Return bytes of today of which most are those of arrays, on a candidate."""
     held = sum(placed[i].bytes_per_device * placed[i].tensor.count for i in of.members)
     is_scaled = of.rest > TABLE_BYTES * (1 + sum(placed[i].tensor.count for i in of.members))
     low, high = scaled(today, axes, placed, of.rest) if is_scaled else (of.rest, of.rest)
-    names = sorted({_variable(placed[i]) for i in of.members})
+    names = of.variables
     source = (
         f"the arrays of {', '.join(names[:4])}{' and others' * (len(names) > 4)}"
         if names
@@ -127,7 +135,7 @@ def _rescaled(figure: str, today: Today, axes: Axes, placed: Sequence[Placed], o
     return _Part(figure, max(0, held + low), max(0, held + high), source)
 
 
-def _assumptions(today: Today, arguments: _Explained, compiled: Compiled | None) -> Iterable[str]:
+def _assumptions(today: Today, arguments: Explained, compiled: Compiled | None) -> Iterable[str]:
     program = today.program
     if program is not None and program.devices not in (None, len(today.device_ids)):
         yield f"the step's program runs on {program.devices} devices, the mesh has {len(today.device_ids)}"
@@ -149,18 +157,27 @@ def _assumptions(today: Today, arguments: _Explained, compiled: Compiled | None)
 # Which arrays a program takes
 
 
-class _Explained(NamedTuple):
-    """The arrays that make up a number of bytes of today, by position, and the bytes that are left."""
+def uses_of(today: Today) -> Uses:
+    """Return the arrays that the step's program takes and returns, by their bytes on a device."""
+    program, beyond = today.program, _new_results(today)
+    if program is None or program.argument_bytes is None:
+        return Uses(None, None)
+    arguments = _explained(today, program.argument_bytes)
+    if beyond is None:
+        return Uses(arguments, None)
+    results = _explained(today, beyond)
+    return Uses(arguments, Explained(rest=beyond) if abs(results.rest) > NEARLY * beyond else results)
 
-    members: frozenset[int]
-    rest: int
+
+def _new_results(today: Today) -> int | None:
+    """Return the bytes of results that do not reuse arguments; None where unknown."""
+    program, peak = today.program, today.peak
+    if program is not None and program.output_bytes is not None and program.alias_bytes is not None:
+        return program.output_bytes - program.alias_bytes
+    return peak.result_bytes if peak is not None and not peak.why_not else None
 
 
-def _variable(placed: Placed) -> str:
-    return steps_of_name(placed.tensor.name or "")[0]
-
-
-def _explained(today: Today, size: int) -> _Explained:
+def _explained(today: Today, size: int) -> Explained:
     """Return the named arrays whose bytes on a device come closest to this size.
 
     The arrays of a variable with one role belong together.
@@ -176,8 +193,12 @@ def _explained(today: Today, size: int) -> _Explained:
     chosen = _closest(
         tuple((each, role is not None) for each, (_, role) in zip(sizes, units, strict=True)), size
     )
-    members = [i for number, each in enumerate(units.values()) if number in chosen for i in each]
-    return _Explained(frozenset(members), size - sum(sizes[number] for number in chosen))
+    taken = [each for number, each in enumerate(units.items()) if number in chosen]
+    return Explained(
+        frozenset(i for _, members in taken for i in members),
+        tuple(sorted({variable for (variable, _), _ in taken})),
+        size - sum(sizes[number] for number in chosen),
+    )
 
 
 @lru_cache(maxsize=64)

@@ -35,8 +35,8 @@ def plan(
     Raises:
         CannotPlan: What is asked cannot be planned.
     """
-    choices = meshes(today, asked)
     arrays = Arrays(today)
+    choices = meshes(arrays, asked)
     limit = today.limit_bytes if asked.limit_bytes is None else asked.limit_bytes
     first, *rest = [
         predict(arrays, axes, rules, limit, (compiled or {}).get((axes, rules)))
@@ -75,7 +75,7 @@ def predict(
     today, placed = layout.today, layout.placed
     is_today = axes == today.axes and is_as_today(today, axes, placed)
     held = state_bytes(today, axes, placed)
-    memory = memory_of(today, axes, placed, compiled)
+    memory = memory_of(today, axes, placed, layout.uses, compiled)
     timed = time_of(today, axes, placed, compiled)
     bases = [
         Basis("state", in_bytes(held), "the shards of all named arrays on the fullest device"),

@@ -56,6 +56,12 @@ def divisor(parts: Parts | None, sizes: Mapping[str, int], but: Iterable[str] = 
     return prod(sizes.get(axis, 1) for axis in axes_in(parts) if axis not in left_out)
 
 
+def without(parts: Parts, axes: Iterable[str]) -> Parts:
+    """Return a sharding without these axes."""
+    left_out = frozenset(axes)
+    return tuple(tuple(axis for axis in entry if axis not in left_out) for entry in parts)
+
+
 def batch_axes(today: Today, placed: Sequence[Placed]) -> frozenset[str]:
     """Return the axes that divide the batch, today or on a candidate; by their names if need be."""
     divided = [each.parts for each in today.tensors if each.role == BATCH]

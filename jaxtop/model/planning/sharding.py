@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.planning.plan import CannotPlan, Placed, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from jaxtop.model.planning.plan import Axes, Parts, Tensor, Today
 
@@ -28,20 +28,15 @@ def place(today: Today, axes: Axes, rules: Sequence[Rule] = ()) -> tuple[Placed,
     Raises:
         CannotPlan: A rule matches no array, or names an axis that the mesh lacks.
     """
+    return tuple(placing(today, axes, rules))
+
+
+def placing(today: Today, axes: Axes, rules: Sequence[Rule] = ()) -> Iterator[Placed]:
+    """Yield the same arrays one by one."""
     sizes, before = dict(axes), dict(today.axes)
     matching = list(zip(rules, tests_of(today, axes, rules), strict=True))
-    # Layers repeat: arrays that are alike are placed once.
-    alike: dict[object, Placed] = {}
-    found = []
     for tensor in today.tensors:
-        meant = tuple(rule for rule, is_meant in matching if is_meant(tensor))
-        kind = tensor.shape, tensor.dtype, tensor.parts, tensor.bytes_per_device, tensor.bytes_global
-        key = *kind, tensor.groups, tensor.is_on_host, meant
-        first = alike.get(key)
-        if first is None:
-            first = alike[key] = place_one(tensor, before, sizes, meant)
-        found.append(Placed(tensor, first.parts, first.bytes_per_device, first.note))
-    return tuple(found)
+        yield place_one(tensor, before, sizes, [rule for rule, is_meant in matching if is_meant(tensor)])
 
 
 def tests_of(today: Today, axes: Axes, rules: Sequence[Rule]) -> list[Callable[[Tensor], bool]]:
@@ -149,10 +144,10 @@ def divided_by(shape: tuple[int, ...], parts: Parts, axis: str, sizes: Mapping[s
 
 def _divisible(tensor: Tensor, parts: Parts, sizes: Mapping[str, int], notes: list[str]) -> Parts:
     """Return the sharding without axes that the mesh lacks, and without those that JAX would refuse."""
-    found = []
+    found: list[tuple[str, ...]] = []
     for i, axes in enumerate(parts):
-        here = tuple(axis for axis in axes if axis in sizes)
-        pieces = prod(sizes[axis] for axis in here)
+        here = tuple([axis for axis in axes if axis in sizes])
+        pieces = prod([sizes[axis] for axis in here])
         if tensor.groups == 1 and i < len(tensor.shape) and tensor.shape[i] % pieces:
             by = " × ".join(f"{axis}={sizes[axis]}" for axis in here)
             notes.append(f"dimension {i} of {tensor.shape[i]} is not divisible by {by}: it is replicated")
@@ -163,10 +158,11 @@ def _divisible(tensor: Tensor, parts: Parts, sizes: Mapping[str, int], notes: li
 
 def local_shape(shape: tuple[int, ...], parts: Parts, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """Return the shape of the piece of an array that a device holds."""
-    cut = [*parts, *((),) * (len(shape) - len(parts))]
-    return tuple(
-        size // prod(sizes.get(axis, 1) for axis in axes) for size, axes in zip(shape, cut, strict=False)
-    )
+    found = list(shape)
+    for i, axes in enumerate(parts[: len(shape)]):
+        for axis in axes:
+            found[i] //= sizes.get(axis, 1)
+    return tuple(found)
 
 
 def _bytes(

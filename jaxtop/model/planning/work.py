@@ -6,6 +6,7 @@ however few rows there are, and it updates the state that it holds: the batch do
 
 from __future__ import annotations
 
+from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,12 +20,14 @@ from jaxtop.model.planning.roles import (
     pipeline_of,
     rows_of,
     trains,
+    without,
 )
+from jaxtop.model.planning.sharding import local_shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop.model.planning.plan import Axes, Compiled, Parts, Placed, Tensor, Today
+    from jaxtop.model.planning.plan import Axes, Compiled, Placed, Tensor, Today
     from jaxtop.model.planning.roles import Layers
 
 # A step touches a matrix, and the rows on both its sides, for the result, the gradient of the rows and that
@@ -124,16 +127,19 @@ def _shards(today: Today, sizes: Mapping[str, int], placed: Sequence[Placed], *,
     rows = rows_of(today, sizes, of_batch)
     listed = parameters(placed)
     layers = layers_of([each.tensor for each in listed])
+    pieces = cache(partial(divisor, sizes=sizes))
+    rest = cache(partial(without, axes=of_batch))
     multiplied = matrices = activations = 0.0
     for each in listed:
-        tensor, parts = each.tensor, each.tensor.parts if is_today else each.parts
+        tensor, parts = each.tensor, (each.tensor.parts if is_today else each.parts) or ()
         if len(tensor.shape) < 2:
             continue
-        elements = prod(tensor.shape) * tensor.count
-        multiplied += elements / divisor(parts, sizes, of_batch)
-        matrices += tensor.bytes_global * tensor.count / divisor(parts, sizes, gathered)
-        width = tensor.bytes_global / max(1, prod(tensor.shape))
-        activations += (rows or 0.0) * width * tensor.count * _sides(tensor, parts, sizes, of_batch, layers)
+        elements = prod(tensor.shape)
+        multiplied += elements * tensor.count / pieces(parts, but=of_batch)
+        matrices += tensor.bytes_global * tensor.count / pieces(parts, but=gathered)
+        width = tensor.bytes_global / max(1, elements)
+        sides = _sides(tensor, local_shape(tensor.shape, rest(parts), sizes), layers)
+        activations += (rows or 0.0) * width * tensor.count * sides
     if (pipeline := pipeline_of(today, listed)) is not None:
         idle = pipeline.rounds(sizes) / pipeline.parts
         multiplied, matrices, activations = multiplied * idle, matrices * idle, activations * idle
@@ -146,18 +152,13 @@ def _shards(today: Today, sizes: Mapping[str, int], placed: Sequence[Placed], *,
     )
 
 
-def _sides(
-    tensor: Tensor, parts: Parts | None, sizes: Mapping[str, int], of_batch: frozenset[str], layers: Layers
-) -> float:
+def _sides(tensor: Tensor, local: Sequence[int], layers: Layers) -> float:
     """Return the values that a row has on both sides of a matrix on one device, in all its layers.
 
     The larger of the first and the last dimension is one side, the others together are the other.
     """
     number = layers.of(tensor) or 1
     first = 1 if number > 1 else 0
-    local = list(tensor.shape)
-    for i, of_dimension in enumerate(parts or ()):
-        local[i] = max(1, local[i] // divisor((of_dimension,), sizes, of_batch))
     alone = first if tensor.shape[first] >= tensor.shape[-1] else len(tensor.shape) - 1
     others = prod(local[i] for i in range(first, len(local)) if i != alone)
     return number * float(local[alone] + others)
