@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from subprocess import PIPE
 
 import pytest
 
-from jaxtop.injection import target
+from jaxtop.injection import debugger, target
 from tests.support import PYTHON, ROOT, SOAK, eventually, free_port, jaxtop, processes, run, snapshot
 from tests.unharmed import some
 
@@ -21,8 +20,8 @@ AFTER = ["go", "left", "mark", "names", "result", "rounds", "work", "wrong"]
 
 def why_no_gdb() -> str:
     """Why gdb cannot enter a process of this user here; an empty text if it can."""
-    if not shutil.which("gdb"):
-        return "gdb is not installed here"
+    if why := debugger.why_not():
+        return why
     if run("gdb", "-nx", "-batch", "-ex", "python print(6 * 7)").stdout != "42\n":
         return "this gdb has no Python"
     scope = target.YAMA.read_text().strip() if target.YAMA.exists() else "0"

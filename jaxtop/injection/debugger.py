@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,8 @@ MARK = "jaxtop: "
 # The script looks for a moment to attach for this long; then gdb has a little longer, if a call of it hangs.
 ATTACHES_WITHIN, LONGEST_ATTACH, LONGEST = 15.0, 25.0, 90.0
 ENDS_WITHIN = 5.0
+# Older ones know a fixed size of the registers that ptrace writes; with AMX there are more.
+FIRST_WITH_AMX = 14
 _OPTIONS = (
     *("-nx", "-nh", "-batch", "-iex", "set auto-solib-add off", "-iex", "set auto-load no"),
     *("-iex", "set sysroot /", "-iex", "set debuginfod enabled off"),
@@ -36,10 +39,24 @@ def why_not() -> str | None:
     """Return why gdb cannot be used here; None if it can."""
     if platform.machine() != "x86_64":
         return f"the way through gdb is for x86-64, and this is {platform.machine()}"
-    if shutil.which("gdb"):
-        return None
-    instead = "; lldb cannot take its place" if shutil.which("lldb") else ""
-    return f"gdb is not installed (apt-get install gdb){instead}"
+    gdb = shutil.which("gdb")
+    if gdb is None:
+        instead = "; lldb cannot take its place" if shutil.which("lldb") else ""
+        return f"gdb is not installed (apt-get install gdb){instead}"
+    version = _version(gdb)
+    if version < FIRST_WITH_AMX and " amx_tile " in Path("/proc/cpuinfo").read_text("utf-8"):
+        return (
+            f"gdb {version} cannot write registers on this processor: install gdb {FIRST_WITH_AMX} or newer"
+        )
+    return None
+
+
+def _version(gdb: str) -> int:
+    said = subprocess.run(
+        [gdb, *_OPTIONS[:2], "--version"], capture_output=True, text=True, check=False
+    ).stdout
+    found = re.search(r" (\d+)\.\d", said)
+    return int(found[1]) if found else 0
 
 
 def start(target: Target, request: Request) -> float:
