@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,12 +84,12 @@ def _make(path: Path) -> None:
     try:
         private.make(path.parent)
         draft = path.with_name(private.draft_of(path.name))
-        with os.fdopen(private.create(draft), "wb") as file:
-            file.write(pair.secret + b"\n")
+        fd = private.create(draft)
         try:
-            os.link(draft, path)  # the first process wins; all others read its key
-        except FileExistsError:
-            pass
+            with os.fdopen(fd, "wb") as file:
+                file.write(pair.secret + b"\n")
+            with suppress(FileExistsError):
+                os.link(draft, path)  # the first process wins; all others read its key
         finally:
             draft.unlink()
     except OSError as error:

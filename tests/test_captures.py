@@ -8,6 +8,7 @@ import threading
 import time
 import zlib
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
@@ -360,9 +361,14 @@ class TestFetching:
         assert files["b"].content == RAW
         assert job.members["a"].text.startswith(why) and job.members["a"].is_complete is (why == "")
 
-    def test_a_full_disk_fails_that_process(self):
+    @pytest.mark.parametrize("can_open", [False, True])
+    def test_a_full_disk_fails_that_process(self, can_open):
         def full(_):
-            raise OSError(28, "No space left on device")
+            if not can_open:
+                raise OSError(28, "No space left on device")
+            file = Path("/dev/full").open("wb")  # noqa: SIM115 - the capture closes it
+            file.write(b"a byte that cannot be written when the file is closed, either")
+            return file
 
         job = Capture(["a"], Wish(1.0, 1 << 20), full, time.time())
         source = Source(a=Process())

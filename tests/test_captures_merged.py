@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import resource
 import stat
 from collections import Counter
 from contextlib import suppress
@@ -373,6 +374,20 @@ class TestTheFolder:
         assert rows["jit_on_each_device", None]["window_us"] is None
         assert [each.name for each in result.traces] == [first["file"]] and folder.perfetto.stat().st_size
         assert result.clocks == "one machine, one clock" and not result.why_not_merged
+
+    def test_a_disk_without_room_for_the_merged_trace_keeps_the_others(self, tmp_path):
+        (agent,), about = run(1)
+        folder = CaptureFolder(tmp_path / "captures")
+        with folder.draft(about.file_name(agent)) as file:
+            file.write(path("0.10.2", 0).read_bytes())
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+        try:
+            result = finish(folder, about, [Taken(agent, True)], began_ms=5, progress=lambda _: None)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert result.why_not_merged == "it cannot be written: file too large"
+        assert result.traces[0].exists() and folder.summary.exists() and not folder.perfetto.exists()
 
     def test_a_trace_that_cannot_be_read_is_kept_and_said(self, tmp_path):
         (agent,), about = run(1)

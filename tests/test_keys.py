@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 import stat
 import subprocess
 import tempfile
@@ -211,6 +212,17 @@ def test_a_folder_that_cannot_be_made_is_said_in_one_line(home, monkeypatch):
         with pytest.raises(keys.NoKey, match=f"{base}/jaxtop/key .*JAXTOP_KEY_FILE") as caught:
             keys.load()
         assert "\n" not in str(caught.value)
+
+
+def test_a_full_disk_leaves_no_half_of_a_key(home):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(keys.NoKey, match="no key could be made"):
+            keys.load()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not [*(home / ".config" / "jaxtop").iterdir()]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be a user whom the system does not know")

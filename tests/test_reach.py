@@ -14,7 +14,7 @@ import pytest
 from jaxtop import keys, processes, runfiles, wire
 from jaxtop.model import hosts, state_of
 from jaxtop.sources import descriptors
-from jaxtop.sources.evidence import Door, judged
+from jaxtop.sources.evidence import AgentAddress, judged
 from jaxtop.transport import Server
 from tests import support
 from tests.sockets import Relay
@@ -151,15 +151,15 @@ def test_a_shut_door_proves_an_end_only_where_it_is_the_agents_own(telemetry, en
     listed = wire.Peer(
         "a", 0, "node0", 7, 1, boot="its boot", pid_namespace="", telemetry=telemetry, requests=""
     )
-    door = Door(listed, endpoint, is_met="met" in signs)
-    found = judged(door, "closed", is_hung_up="hung_up" in signs, has_neighbour="neighbour" in signs)
+    address = AgentAddress(listed, endpoint, is_met="met" in signs)
+    found = judged(address, "closed", is_hung_up="hung_up" in signs, has_neighbour="neighbour" in signs)
     assert found == state
 
 
 def test_who_answers_at_another_machines_loopback_says_nothing_of_the_agent_there():
-    door = Door(peer(0), "127.0.0.1:7411")
+    address = AgentAddress(peer(0), "127.0.0.1:7411")
     found = [
-        judged(door, each, is_hung_up=False, has_neighbour=False) for each in ("deaf", "silent", "refused")
+        judged(address, each, is_hung_up=False, has_neighbour=False) for each in ("deaf", "silent", "refused")
     ]
     assert found == ["unreachable"] * 3
 
@@ -176,8 +176,8 @@ def test_a_process_that_runs_but_listens_no_more_has_been_left_by_its_agent(
     )  # fmt: skip
     if not has_same_network:
         monkeypatch.setattr(processes, "shares_network", lambda _: False)
-    door = Door(listed, "127.0.0.1:7411")
-    assert judged(door, "closed", is_hung_up=False, has_neighbour=False) == state
+    address = AgentAddress(listed, "127.0.0.1:7411")
+    assert judged(address, "closed", is_hung_up=False, has_neighbour=False) == state
 
 
 # Ports that change hands

@@ -170,6 +170,20 @@ def test_a_disk_that_is_nearly_full_is_left_to_the_run(small_disk, frames):
     assert sum(each.stat().st_size for each in small_disk.iterdir()) < 1 << 19
 
 
+@pytest.mark.parametrize(("least_free", "is_rewritten"), [(0, True), (700_000, False)])
+def test_a_file_is_rewritten_only_where_the_run_keeps_its_room(
+    small_disk, frames, monkeypatch, least_free, is_rewritten
+):
+    monkeypatch.setattr(thread, "LEAST_FREE", least_free)
+    path = small_disk / "a.mcap"
+    with taped(path) as written:
+        written.write([frames[0]._replace(raw=os.urandom(200_000))])
+        written.sync(60)
+        before = path.stat()
+    assert (path.stat().st_ino != before.st_ino) is is_rewritten
+    assert written.failure is None and len(read(path)) == 1
+
+
 def test_a_folder_that_vanishes_ends_the_recording(tmp_path, frames, monkeypatch):
     monkeypatch.setattr(thread, "LOOK_AT_DISK_EVERY", 0.05)
     (tmp_path / "gone").mkdir()
@@ -262,6 +276,14 @@ def test_files_of_a_size_open_alone_and_are_one_session_together(tmp_path, monke
         assert list(session.frames()) == frames
         for i in range(0, len(frames), 37):
             assert_equal(session.at(frames[i].at), folded(frames, frames[i].at), frames[i].at)
+
+
+def test_a_number_that_is_taken_is_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(thread, "SHORTEST", 0.0)
+    (tmp_path / "a-002.mcap").write_text("mine")
+    done = record(tmp_path / "a.mcap", MADE, limits=Limits(size=21_000), flush_every=0)
+    assert [each.name for each in done.files[:2]] == ["a.mcap", "a-003.mcap"] and done.failure is None
+    assert (tmp_path / "a-002.mcap").read_text() == "mine"
 
 
 def test_the_oldest_files_go(tmp_path, frames, monkeypatch):

@@ -97,7 +97,7 @@ class RecordingWriter:
 
     def start(self) -> None:
         """Start the writing thread; return once the file is open or has failed to open."""
-        threading.Thread(target=self.run, name="jaxtop tape", daemon=True).start()
+        threading.Thread(target=self.run, name="jaxtop recording", daemon=True).start()
         self._opened.wait(5)
 
     @property
@@ -128,7 +128,7 @@ class RecordingWriter:
         waiting = self._given - self._taken
         if waiting > self._limits.waiting:
             self._fail(f"the disk is too slow: {waiting >> 20} MB were waiting to be written")
-            self._queue.clear()  # the writing thread may be blocked by a disk that does not answer
+            self._queue = deque()  # the writing thread may be blocked by a disk that does not answer
         elif waiting > MUCH:
             self._bell.set()
 
@@ -213,8 +213,9 @@ class RecordingWriter:
                 synced.set()
 
     def _take(self) -> None:
-        while self._queue and self.failure is None and self._writer is not None:
-            item = self._queue.popleft()
+        queue = self._queue  # `write` replaces it when the recording fails
+        while queue and self.failure is None and self._writer is not None:
+            item = queue.popleft()
             if isinstance(item, Keyframe):
                 self._take_keyframe(item, self._writer)
                 continue
@@ -241,11 +242,14 @@ class RecordingWriter:
         return is_large or (seconds is not None and age >= seconds)
 
     def _open(self) -> Writer:
-        self._number += 1
-        path = self._path
-        if self._number > 1:
-            path = path.with_name(f"{path.stem}-{self._number:03}{path.suffix}")
         self._look_for_room()
+        self._number += 1
+        path = first = self._path
+        while self._number > 1:
+            path = first.with_name(f"{first.stem}-{self._number:03}{first.suffix}")
+            if not os.path.lexists(path):  # else a file of another recording
+                break
+            self._number += 1
         # Compaction adds the index, and a file without a name is read only by this process.
         has_index = not self._compacts and not self._is_unnamed
         self._writer = writer = Writer(path, self._about, is_indexed=has_index)
@@ -270,14 +274,16 @@ class RecordingWriter:
         path = self._files[-1]
         if self._compacts:
             with suppress(OSError):  # no room to rewrite it: the file is valid as it is
+                self._look_for_room(writer.size)
                 compact(path, partial(setattr, self, "progress"))
         self._finished_bytes += path.stat().st_size
 
-    def _look_for_room(self) -> None:
+    def _look_for_room(self, needed: int = 0) -> None:
+        """Raise `OSError` if the run would have too little of the disk, with so many bytes more written."""
         folder = Path(tempfile.gettempdir()) if self._is_unnamed else self._path.parent
         usage = shutil.disk_usage(folder)
         # A total of 0 means that the file system does not count its space.
-        if usage.total and usage.free < LEAST_FREE:
+        if usage.total and usage.free < LEAST_FREE + needed:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _fail(self, why: str) -> None:

@@ -41,7 +41,7 @@ class Backlog:
                 self._frames.append(frame)
                 self._bytes += len(frame.raw)
             if len(self._frames) > MOST_FRAMES or self._bytes > MOST_BYTES:
-                self._give_way()
+                self._drop_oldest()
 
     def take(self) -> list[wire.Frame]:
         """Remove and return all frames, oldest first."""
@@ -65,7 +65,7 @@ class Backlog:
             debuglog.info("source", "frames were dropped; the whole state is requested", agent)
             source.request(agent, wire.Request("state"), lambda _: None)
 
-    def _give_way(self) -> None:
+    def _drop_oldest(self) -> None:
         """Drop half of the queue, so that this happens rarely."""
         kept: dict[object, wire.Frame] = {}
         while len(self._frames) > MOST_FRAMES // 2 or self._bytes > MOST_BYTES // 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -103,7 +104,8 @@ class Member:
 
     def fail(self, why: str) -> None:
         if self._sink is not None:
-            self._sink.close()
+            with suppress(OSError):  # what it has not written yet has no room, either
+                self._sink.close()
         self._ahead.clear()
         self.phase, self.text = FAILED, why
 

@@ -117,9 +117,10 @@ class Capture:
         for member in self.members.values():
             if not member.is_over and not member.is_asked and now >= member.ask_due:
                 self._ask_how_far(source, member)
-        for member in self._fetching():
-            while self._under_way < self._most_under_way and (part := member.next_part()) is not None:
-                self._fetch(source, member, part)
+        for member in self.members.values():
+            if member.phase == READY and not member.is_complete:
+                while self._under_way < self._most_under_way and (part := member.next_part()) is not None:
+                    self._fetch(source, member, part)
         ended, self._ends = self._ends, []
         for agent in ended:
             self._ending += 1
@@ -127,9 +128,6 @@ class Capture:
 
     def _has_ended(self, _: wire.Reply | None) -> None:
         self._ending -= 1
-
-    def _fetching(self) -> list[Member]:
-        return [each for each in self.members.values() if each.phase == READY and not each.is_complete]
 
     def _check(self, member: Member, now: float) -> None:
         """Give a process up if it has been in its phase for too long."""

@@ -179,7 +179,6 @@ class Connection:
         if self._probe is not None:
             self._probe.close()
             self._probe = None
-            self._descriptors.give(1)
 
     def _settle(self) -> None:
         self._failure, self._probe_due, self._away_since = "", None, None

@@ -15,7 +15,7 @@ ENOUGH = 16_384
 
 
 class Descriptors:
-    """A count of open descriptors, with those taken and given back since the last count."""
+    """How many descriptors are left: counted again once all of the last count are taken."""
 
     def __init__(self) -> None:
         self._left = 0
@@ -37,10 +37,6 @@ class Descriptors:
             return False
         self._left -= count
         return True
-
-    def give(self, count: int) -> None:
-        """Note that `count` descriptors were closed."""
-        self._left += count
 
 
 def raise_limit() -> None:

@@ -19,7 +19,7 @@ _LOOPBACK = ("127.", "[::1]", "localhost")
 
 
 @dataclass
-class Door:
+class AgentAddress:
     """The address where an agent is expected, and whether it was ever heard there."""
 
     who: wire.Hello | wire.Peer
@@ -36,7 +36,7 @@ class Door:
         is_loopback = self.host.startswith(_LOOPBACK)
         return self.endpoint == self.who.telemetry and (not is_loopback or _is_this_machine(self.who))
 
-    def is_beside(self, other: Door) -> bool:
+    def is_beside(self, other: AgentAddress) -> bool:
         """Return whether the other agent, of the same machine, was heard at the same host's address."""
         return other.is_met and other.is_own and other.host == self.host and other.who.boot == self.who.boot
 
@@ -45,27 +45,25 @@ class Door:
         place = processes.Namespace(self.who.boot, self.who.pid_namespace)
         return processes.is_gone(place, self.who.pid, self.who.process_started_ticks)
 
-    def is_deserted(self) -> bool:
-        """Return whether its agent has left it, if its process runs and nothing listens at its address."""
-        return self.is_own and processes.shares_network(self.who.pid)
 
-
-def judged(door: Door, state: str, *, is_hung_up: bool, has_neighbour: bool) -> str:
+def judged(address: AgentAddress, state: str, *, is_hung_up: bool, has_neighbour: bool) -> str:
     """Return the state of a process whose address is in this state; `unreachable` if that proves nothing.
 
     Args:
-        door: The address where the process is expected.
+        address: The address where the process is expected.
         state: The state of the address: closed, silent, deaf, refused or unreachable.
         is_hung_up: Whether a connection was accepted and closed at once, as forwarders without a target do.
         has_neighbour: Whether another agent of its machine was heard at the same host's address.
     """
     if state == "closed":
-        is_gone = door.is_gone()
-        if is_gone is not None and not door.is_met:
-            return "closed" if is_gone or door.is_deserted() else "unreachable"
-        is_proof = door.is_met or has_neighbour if door.is_own else door.is_met and is_hung_up
+        is_gone = address.is_gone()
+        if is_gone is not None and not address.is_met:
+            # The process runs and nothing listens at its address: its agent has left.
+            has_left = address.is_own and processes.shares_network(address.who.pid)
+            return "closed" if is_gone or has_left else "unreachable"
+        is_proof = address.is_met or has_neighbour if address.is_own else address.is_met and is_hung_up
         return "closed" if is_proof else "unreachable"
-    return state if door.is_own or door.is_met else "unreachable"
+    return state if address.is_own or address.is_met else "unreachable"
 
 
 def _is_this_machine(who: wire.Hello | wire.Peer) -> bool:

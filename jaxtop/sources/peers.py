@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import runfiles, wire
 from jaxtop.sources.connection import Connection
-from jaxtop.sources.evidence import Door, judged
+from jaxtop.sources.evidence import AgentAddress, judged
 from jaxtop.sources.mapping import NO_MAP
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Peer:
 
     agent: str
     requests: str
-    door: Door
+    address: AgentAddress
     telemetry: Connection
     run: str | None = None
     is_dialled: bool = False
@@ -102,22 +102,22 @@ class Peers:
         speaks = isinstance(who, wire.Hello)
         if who.agent in self._dropped and not speaks:
             return None
-        door = Door(who, telemetry, is_met=speaks)
+        address = AgentAddress(who, telemetry, is_met=speaks)
         before = self._at_endpoint.get(telemetry)
         if before is not None and not speaks and before.telemetry.state == "up":
             # Another agent serves this address. The listing is outdated, or the agent's hello is on its way.
             self._drop(who.agent)
-            state = judged(door, "closed", is_hung_up=True, has_neighbour=before.door.is_own)
+            state = judged(address, "closed", is_hung_up=True, has_neighbour=before.address.is_own)
             self._emit_link(who.agent, wire.Link(state, telemetry))
             return None
         self._dropped.pop(who.agent, None)
-        judge = partial(self._judge, door)
-        connection = Connection(telemetry, self._descriptors, lambda: bool(door.is_gone()), judge)
-        peer = self._peers[who.agent] = Peer(who.agent, requests, door, connection)
+        judge = partial(self._judge, address)
+        connection = Connection(telemetry, self._descriptors, lambda: bool(address.is_gone()), judge)
+        peer = self._peers[who.agent] = Peer(who.agent, requests, address, connection)
         self._restless[who.agent] = self._at_endpoint[telemetry] = peer
         if before is not None:  # a new agent at the address of another uses the same connection
             peer.is_dialled = before.is_dialled
-            is_proof = before.door.is_met or before.door.is_own
+            is_proof = before.address.is_met or before.address.is_own
             self._report(before, before.telemetry.become("closed" if is_proof else "unreachable"))
             self._let_go(before)
         self._report(peer, connection.become("up" if before is not None and speaks else "connecting"))
@@ -139,9 +139,9 @@ class Peers:
                     return peer.endpoint, peer.requests
         return telemetry, self._map.of(who.requests, who.hostname)
 
-    def _judge(self, door: Door, state: str, *, is_hung_up: bool) -> str:
-        has_neighbour = state == "closed" and any(door.is_beside(each.door) for each in self)
-        return judged(door, state, is_hung_up=is_hung_up, has_neighbour=has_neighbour)
+    def _judge(self, address: AgentAddress, state: str, *, is_hung_up: bool) -> str:
+        has_neighbour = state == "closed" and any(address.is_beside(each.address) for each in self)
+        return judged(address, state, is_hung_up=is_hung_up, has_neighbour=has_neighbour)
 
     def _let_go(self, peer: Peer) -> None:
         peer.telemetry.close()
@@ -166,7 +166,7 @@ class Peers:
         peer = self._peers.get(frame.agent)
         if peer is None:
             return
-        peer.door.is_met = True
+        peer.address.is_met = True
         self._report(peer, peer.telemetry.speaks())
         if frame.kind == "bye":
             peer.has_left = True

@@ -59,7 +59,8 @@ class Session:
     @property
     def span(self) -> tuple[float, float] | None:
         """The times of the first and the last moment."""
-        self._refresh()
+        if time.monotonic() - self._looked >= LOOK_AGAIN_AFTER:
+            self.refresh()
         spans = [span for track in self._tracks if (span := track.span) is not None]
         return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 
@@ -167,10 +168,6 @@ class Session:
         self._looked = time.monotonic()
         for track in self._tracks:
             track.refresh()
-
-    def _refresh(self) -> None:
-        if time.monotonic() - self._looked >= LOOK_AGAIN_AFTER:
-            self.refresh()
 
 
 def _opened(paths: Sequence[Path], skippable: Container[Path]) -> tuple[list[Recording], tuple[str, ...]]:

@@ -16,7 +16,7 @@ from jaxtop.export.captures.lanes import MOST_LANES
 from jaxtop.export.captures.merged import Merged, TracedHost, merge
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.host import run_of
-from jaxtop.names import legible, shorten
+from jaxtop.names import legible, reason, shorten
 from jaxtop.protobuf import Malformed
 from jaxtop.traces import Wanted
 from jaxtop.traces.parts import no_pause
@@ -111,11 +111,14 @@ def finish(
     folder.drop_drafts()
     hosts = [_traced(known.hosts[agent], path) for agent, path in paths.items()]
     merged, why_not = None, ""
+    fd = private.create(folder.perfetto)
     try:
-        with os.fdopen(private.create(folder.perfetto), "wb") as file:
+        with os.fdopen(fd, "wb") as file:
             merged = merge(hosts, lambda program, op: known.groups.get((program, op)), file, progress, pause)
     except UNREADABLE as error:
         why_not = f"a trace cannot be read: {shorten(legible(str(error)), LONGEST_REASON)}"
+    except OSError as error:  # the traces stay
+        merged, why_not = None, f"it cannot be written: {reason(error)}"
     if merged is not None and len(merged.too_large) == len(hosts):
         why_not = "the traces have too many events"
     if why_not:

@@ -175,7 +175,6 @@ class Relays:
         debuglog.warning("relay", f"lost at {each.endpoint}", why)
         each.conversation.end(now)
         each.dialogue.close()
-        self._descriptors.give(DESCRIPTORS_EACH)
         del self._relays[relay]
         self._why_lost[each.endpoint] = now, why
 

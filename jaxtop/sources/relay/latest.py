@@ -9,7 +9,7 @@ import msgspec
 
 from jaxtop import wire
 from jaxtop.model.arrays.changes import changed_census
-from jaxtop.sources.relay.partial import part_of
+from jaxtop.sources.relay.partial import OF_PROGRAM, part_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,12 +26,10 @@ MOST_NAMES = 10_000
 # What happened once. It is not part of the last values.
 ONCE = frozenset({"event", "compile"})
 # Large kinds, and kinds without which a host is still shown.
-BULKY = frozenset(
-    {"arrays", "arrays_change", "programs", "inventory", "operations", "peak", "window", "stacks"}
-)
+BULKY = frozenset({"arrays", "arrays_change", "programs", *OF_PROGRAM, "window", "stacks"})
 # The order in which a newcomer gets them; the pulse marks the end of the state.
 ORDER = (
-    "link", "roster", "hello", "programs", "arrays", "inventory", "operations", "peak", "window", "stacks",
+    "link", "roster", "hello", "programs", "arrays", *OF_PROGRAM, "window", "stacks",
     "nccl", "nccl_times", "tpu_cores", "activity", "pulse", "bye",
 )  # fmt: skip
 
@@ -82,9 +80,7 @@ class Latest:
             "arrays": self._store_census,
             "arrays_change": self._store_change,
             "programs": self._store_programs,
-            "inventory": self._store_of_program,
-            "operations": self._store_of_program,
-            "peak": self._store_of_program,
+            **dict.fromkeys(OF_PROGRAM, self._store_of_program),
         }
 
     def __len__(self) -> int:

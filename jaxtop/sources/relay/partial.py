@@ -7,6 +7,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+# The kinds of messages about one program.
+OF_PROGRAM = ("inventory", "operations", "peak")
+
 
 class _Counters(Struct, array_like=True, tag="pulse"):
     """The counters of a pulse: a pulse lists only those that changed."""
@@ -29,17 +32,7 @@ class _Change(Struct, tag="arrays_change"):
     number: int
 
 
-class _Inventory(Struct, tag="inventory"):
-    program: str
-    fingerprint: str | None
-
-
-class _Operations(Struct, tag="operations"):
-    program: str
-    fingerprint: str | None
-
-
-class _Peak(Struct, tag="peak"):
+class _OfProgram(Struct):
     program: str
     fingerprint: str | None
 
@@ -54,18 +47,9 @@ class _Programs(Struct, tag="programs"):
     rest: int = 0
 
 
-_DECODERS = {
-    kind: msgspec.msgpack.Decoder(partial)
-    for kind, partial in {
-        "pulse": _Counters,
-        "arrays": _Census,
-        "arrays_change": _Change,
-        "inventory": _Inventory,
-        "operations": _Operations,
-        "peak": _Peak,
-        "programs": _Programs,
-    }.items()
-}
+_OF_PROGRAM = [msgspec.defstruct(kind, (), bases=(_OfProgram,), tag=kind) for kind in OF_PROGRAM]
+_PARTS = (_Counters, _Census, _Change, _Programs, *_OF_PROGRAM)
+_DECODERS = {each.__struct_config__.tag: msgspec.msgpack.Decoder(each) for each in _PARTS}
 
 
 def part_of(kind: str, raw: bytes) -> Any:

@@ -90,12 +90,13 @@ class Process:
         for each in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
             if each is not None:
                 each.close()
-        for stop, seconds in ((None, 0.5), (self._popen.terminate, 2.0), (self._popen.kill, None)):
-            if stop is not None:
-                stop()
+        for seconds, stop in ((0.5, self._popen.terminate), (2.0, self._popen.kill), (2.0, None)):
             with suppress(subprocess.TimeoutExpired):
                 self._popen.wait(seconds)
                 return
+            if stop is not None:
+                with suppress(PermissionError):  # `sudo` runs as root, and ends by itself
+                    stop()
 
     def _flush(self) -> None:
         try:
