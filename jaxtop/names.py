@@ -1,4 +1,4 @@
-"""Names: the program name that JAX gives a function; texts of others and errors as one printable line."""
+"""Names: those that JAX gives programs, and those of files; texts and errors as one printable line."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 # function's own name.
 _FORBIDDEN = re.compile(r"[^\w.-]")
 _PREFIX = "jit_"
+_NOT_PLAIN, LONGEST_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]"), 60
 
 
 def program_of(function: str) -> str:
@@ -23,6 +24,12 @@ def function_of(program: str) -> str:
 def unwrapped(function: str) -> str:
     """Return the name of a function that JAX calls `jit(name)`."""
     return function.removeprefix("jit(").removesuffix(")") if function.startswith("jit(") else function
+
+
+def as_file_name(text: str) -> str:
+    """Return a part of a file name made from any text, safe for shells and file systems."""
+    name = _NOT_PLAIN.sub("_", text[:LONGEST_FILE_NAME])
+    return f"_{name[1:]}" if name[:1] in ("-", ".") else name  # it would be an option or a hidden file
 
 
 def legible(text: str) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from jaxtop import private, processes, wire
 from jaxtop.clock import steady
-from jaxtop.names import reason
-from jaxtop.recording import Keyframe, Limits, RecordingWriter, plain
+from jaxtop.names import as_file_name, reason
+from jaxtop.recording import Keyframe, Limits, RecordingWriter
 
 if TYPE_CHECKING:
     import os
@@ -37,7 +37,9 @@ class BlackBox:
         asked = Path(record).expanduser()
         folder, stem = (asked.parent, asked.stem) if asked.suffix == ".mcap" else (asked, identity.name or "")
         self._folder = folder.absolute()  # the script may change its working directory
-        name = f"{plain(stem)}-{plain(identity.hostname)}-{identity.pid}-{identity.agent[:6]}.mcap"
+        name = (
+            f"{as_file_name(stem)}-{as_file_name(identity.hostname)}-{identity.pid}-{identity.agent[:6]}.mcap"
+        )
         about = {
             "tape": identity.agent,
             "agent": identity.agent,

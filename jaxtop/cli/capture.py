@@ -17,6 +17,7 @@ from jaxtop.cli.output import ProgressLine
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.words import amount, legible, number, size
 from jaxtop.clock import steady
+from jaxtop.names import as_file_name
 from jaxtop.wire.captures import LONGEST_MS
 
 if TYPE_CHECKING:
@@ -151,11 +152,9 @@ def _can_be_asked(view: HostView) -> bool:
 
 
 def default_folder(hosts: list[Host]) -> Path:
-    from jaxtop.recording import plain  # as in `main`
-
     hello = hosts[0].hello
     name = "" if hello is None else hello.name or hello.run or ""
-    return Path(f"{plain(name or 'run')}-captures")
+    return Path(f"{as_file_name(name or 'run')}-captures")
 
 
 def begun(root: Path) -> CaptureFolder:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jaxtop import private
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
-from jaxtop.recording import plain
+from jaxtop.names import as_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ def must_be_new(path: Path) -> None:
 def new_file(path: Path) -> Iterator[Path]:
     """Yield the name of a draft to write. It becomes the file at the end, and is removed after an error."""
     must_be_new(path)
-    draft = path.with_name(private.draft_of(plain(path.name)))
+    draft = path.with_name(private.draft_of(as_file_name(path.name)))
     try:
         yield draft
         _rename(draft, path)

@@ -16,7 +16,8 @@ from jaxtop.cli.words import amount, duration, length, size
 from jaxtop.clock import steady
 from jaxtop.model import Cluster, host_views, hosts, runs
 from jaxtop.model.liveness import was_never_reached
-from jaxtop.recording import Limits, RecordingWriter, plain
+from jaxtop.names import as_file_name
+from jaxtop.recording import Limits, RecordingWriter
 from jaxtop.sources import SessionRecorder
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _names(writer: RecordingWriter) -> str:
 
 def default_name(cluster: Cluster) -> str:
     named = next((run.name or run.id for run in runs(cluster, steady())), "") or "run"
-    return f"{plain(named)}-{time.strftime('%Y%m%d-%H%M%S')}.mcap"
+    return f"{as_file_name(named)}-{time.strftime('%Y%m%d-%H%M%S')}.mcap"
 
 
 def begin(path: Path, limits: Limits = Limits()) -> RecordingWriter:  # noqa: B008 - the default is immutable

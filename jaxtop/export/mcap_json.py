@@ -15,7 +15,8 @@ import msgspec
 
 from jaxtop import __version__
 from jaxtop.export.untyped import Kind
-from jaxtop.recording import plain, schemas
+from jaxtop.names import as_file_name
+from jaxtop.recording import schemas
 from jaxtop.recording.container import McapFile
 from jaxtop.wire.bounds import NANOSECONDS, to_ns
 
@@ -166,9 +167,9 @@ class _Export:
 
     def _name(self, agent: str, hostname: object, which: object) -> None:
         """Name the topics of an agent; a process that took the place of another has its agent id, too."""
-        name = plain(f"{hostname}-{which}")
+        name = as_file_name(f"{hostname}-{which}")
         is_taken = name in self._names.values()
-        self._names.setdefault(agent, plain(f"{name[:40]}-{agent[:6]}") if is_taken else name)
+        self._names.setdefault(agent, as_file_name(f"{name[:40]}-{agent[:6]}") if is_taken else name)
 
     def log(self, event: LoggedEvent) -> None:
         seconds, nanoseconds = divmod(to_ns(event.at), NANOSECONDS)
@@ -227,7 +228,7 @@ class _Export:
         metrics = step.pop("metrics", None) if isinstance(step, dict) else None
         for name, value in metrics.items() if isinstance(metrics, dict) else ():
             if isinstance(value, int | float) and math.isfinite(value):  # JSON has no other numbers
-                topic = f"/{self._of(frame.agent)}/metric/{plain(name)}"
+                topic = f"/{self._of(frame.agent)}/metric/{as_file_name(name)}"
                 self._topics.put(
                     frame.at, topic, lambda: (f"{schemas.PREFIX}metric", _METRIC), {"value": value}
                 )
@@ -253,14 +254,14 @@ class _Export:
                 if place < len(column) and column[place] is not None
             }
             if figures:
-                number = plain(str(ids[place] if place < len(ids) else f"local-{place}"))
+                number = as_file_name(str(ids[place] if place < len(ids) else f"local-{place}"))
                 self._topics.put(frame.at, f"/{self._of(frame.agent)}/device/{number}", schema, figures)
 
     def _put(self, frame: wire.Frame, kind: Kind, path: tuple[str, ...], name: str, value: Any) -> None:
         def schema() -> tuple[str, JsonSchema]:
             return schemas.PREFIX + name, kind.object_schema(path, value)
 
-        self._topics.put(frame.at, f"/{self._of(frame.agent)}/{plain(name)}", schema, value)
+        self._topics.put(frame.at, f"/{self._of(frame.agent)}/{as_file_name(name)}", schema, value)
 
     def _of(self, agent: str) -> str:
-        return self._names.get(agent) or plain(agent)
+        return self._names.get(agent) or as_file_name(agent)

@@ -8,7 +8,6 @@ finished file repeats all of this in an attachment at its end, and opening the f
 """
 
 from jaxtop.recording.compact import compact
-from jaxtop.recording.file import plain
 from jaxtop.recording.index import NotARecording
 from jaxtop.recording.layout import KeyframeAt
 from jaxtop.recording.reader import Recording
@@ -17,5 +16,5 @@ from jaxtop.recording.writer import Keyframe, Writer
 
 __all__ = [
     "Keyframe", "KeyframeAt", "Limits", "NotARecording", "Recording", "RecordingWriter", "Writer",
-    "compact", "plain",
+    "compact",
 ]  # fmt: skip

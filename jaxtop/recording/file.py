@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import string
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -11,15 +10,6 @@ from jaxtop import private
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-_PLAIN = frozenset(string.ascii_letters + string.digits + "._-")
-LONGEST_NAME = 60
-
-
-def plain(name: str) -> str:
-    """Return a part of a file name made from any text, safe for shells and file systems."""
-    found = "".join(each if each in _PLAIN else "_" for each in name[:LONGEST_NAME])
-    return f"_{found[1:]}" if found[:1] in ("-", ".") else found  # it would be an option or a hidden file
 
 
 class GrowingFile:
