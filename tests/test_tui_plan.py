@@ -71,6 +71,8 @@ class TestBars:
         sure, over = candidate((2, 4)), candidate((6, 12))
         scale = draw.scales(plan_of(sure, over))
         assert drawn(draw.memory_bar(sure.memory_bytes, scale, 12, DARK.good, DARK)) == "██▒▒        "
+        titles = [each.title for each in columns(120, has_limit=False)]
+        assert "of the largest" in titles and "of the limit" not in titles
 
     def test_a_step_is_drawn_beside_todays(self):
         today, other, same = (
@@ -206,7 +208,7 @@ class TestScreen:
             (1, 2), axes=(("a\x1b[31m", 2),), changes=("x\x1b]0;y\x07",), rules=(Rule("\x1b[2J", "a"),)
         )
         plan = plan_of(bad, notes=("\x1b[0m",))
-        written = [*draw.below(bad, plan, INK, 20), draw.explained(bad, plan, INK)]
+        written = [*draw.below(bad, plan, INK, 20), draw.explained(bad, plan, INK, 80)]
         assert all("\x1b" not in each.plain and "\x07" not in each.plain for each in written)
 
 

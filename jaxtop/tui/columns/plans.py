@@ -84,13 +84,11 @@ _MEMORY = _interval(
     "memory", "memory", 11, lambda row: row.candidate.memory_bytes, draw.size, style=_fit_colour
 )
 _STEP = _interval("step", "step", 12, lambda row: row.candidate.step_ms, draw.step)
-_AFTER_MESH: tuple[Column[PlanRow], ...] = (
+_FIGURES: tuple[Column[PlanRow], ...] = (
     _MEMORY,
     _STEP,
     words("fits", "fits", 7, lambda row: in_words.fits(row.candidate, row.plan), _fit_colour),
     figure("ratio", "of today", 8, lambda row: row.ratio, text.share),
-    _drawn("memory bar", "of the limit", _MEMORY, _memory),
-    _drawn("step bar", "step, today │", _STEP, _step),
 )
 _LAST: tuple[Column[PlanRow], ...] = (
     figure("devices", "dev", 5, lambda row: row.candidate.devices, text.number),
@@ -102,11 +100,18 @@ NARROW, MOST_MESH, MOST_COMMUNICATION = 18, 48, 40
 
 
 def columns(
-    width: int, goal: Goal = Goal.THROUGHPUT, unit: str = "", mesh: int = NARROW, communication: int = NARROW
+    width: int,
+    goal: Goal = Goal.THROUGHPUT,
+    unit: str = "",
+    mesh: int = NARROW,
+    communication: int = NARROW,
+    *,
+    has_limit: bool = True,
 ) -> tuple[Column[PlanRow], ...]:
     """Return the columns in this width; `unit` is that of energy.
 
-    `mesh` and `communication` are the lengths of the longest words in these columns.
+    `mesh` and `communication` are the lengths of the longest words in these columns. Without a limit, bars of
+    memory are drawn against the largest.
     """
     title = f"energy {unit}".strip()
     energy: Column[PlanRow] = figure(
@@ -120,7 +125,9 @@ def columns(
             lambda row: in_words.label(row.candidate),
             flexible=True,
         ),
-        *((energy, *_AFTER_MESH) if goal is Goal.ENERGY else _AFTER_MESH),
+        *((energy, *_FIGURES) if goal is Goal.ENERGY else _FIGURES),
+        _drawn("memory bar", "of the limit" if has_limit else "of the largest", _MEMORY, _memory),
+        _drawn("step bar", "step, today │", _STEP, _step),
         words(
             "communication",
             "communication",

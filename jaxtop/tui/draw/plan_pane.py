@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich import get_console
 from rich.text import Text
 
 from jaxtop.model.planning import words
@@ -12,6 +13,8 @@ from jaxtop.tui.draw.facts import pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rich.style import Style
 
     from jaxtop.model.planning.plan import Candidate, Interval, Move, Placed, Plan
     from jaxtop.tui.core.palette import Palette
@@ -22,6 +25,8 @@ SURE, POSSIBLE, LIMIT = "█", "▒", "│"
 STEP, EXACT = "━", "◆"
 # Of the arrays of a candidate the largest are listed.
 MOST_ARRAYS = 200
+# A line wraps at this width at least.
+LEAST_WORDS = 10
 
 
 class Scales(NamedTuple):
@@ -105,11 +110,30 @@ def summary(plan: Plan, ink: Ink, *, is_planning: bool, run: str = "") -> Text:
     facts = [
         *([("", text.printable(run))] if run else []),
         ("for", f"{plan.goal.value}, {words.ORDER[plan.goal]}"),
-        ("limit", "unknown" if plan.limit_bytes is None else text.size(plan.limit_bytes)),
+        ("", "no limit known") if plan.limit_bytes is None else ("limit", text.size(plan.limit_bytes)),
         *([("errors today", ", ".join(errors))] if errors else []),
         *([("", "planning…")] if is_planning else []),
     ]
     return pairs(facts, ink)
+
+
+class _Line(NamedTuple):
+    """A line with what stands before it. Where it wraps, it goes on some characters further in."""
+
+    lead: str
+    words: Text
+    more: int = 2
+
+    def whole(self) -> Text:
+        return Text(self.lead, no_wrap=True, end="").append_text(self.words)
+
+    def wrapped(self, width: int) -> Iterator[Text]:
+        indent = len(self.lead) + self.more
+        for number, row in enumerate(self.words.wrap(get_console(), max(LEAST_WORDS, width - indent))):
+            yield Text(" " * indent if number else self.lead).append_text(row)
+
+
+_BLANK = _Line("", Text())
 
 
 def below(candidate: Candidate, plan: Plan, ink: Ink, height: int) -> list[Text]:
@@ -117,7 +141,7 @@ def below(candidate: Candidate, plan: Plan, ink: Ink, height: int) -> list[Text]
     changes = candidate.changes or (("nothing changes: this is today's layout",) * candidate.is_today)
     lines = [_titled("Changes", ink), *(_line(each) for each in changes)]
     if plan.notes:
-        lines += [_titled("Unknown", ink), *(_line(each, ink) for each in plan.notes)]
+        lines += [_titled("Unknown", ink), *(_line(each, ink.muted) for each in plan.notes)]
     moves = [_titled("Moves worth making", ink)] if plan.moves else []
     for number, move in enumerate(plan.moves, 1):
         moves += _move(number, move, ink)
@@ -125,70 +149,63 @@ def below(candidate: Candidate, plan: Plan, ink: Ink, height: int) -> list[Text]
     room = max(height // 2, height - len(moves))
     if len(lines) > room:
         rest = len(lines) - room + 1
-        lines = [*lines[: room - 1], _line(f"and {rest} more lines: press Enter", ink)]
-    return [*lines, *moves][:height]
+        lines = [*lines[: room - 1], _line(f"and {rest} more lines: press Enter", ink.muted)]
+    return [each.whole() for each in [*lines, *moves][:height]]
 
 
-def _titled(title: str, ink: Ink) -> Text:
-    return Text(title, ink.bold, no_wrap=True, end="")
+def _titled(title: str, ink: Ink) -> _Line:
+    return _Line("", Text(text.printable(title), ink.bold))
 
 
-def _line(line: str, ink: Ink | None = None) -> Text:
-    return Text(f"  {text.printable(line)}", ink.muted if ink else "", no_wrap=True, end="")
+def _line(line: str, style: str | Style = "", indent: int = 2) -> _Line:
+    return _Line(" " * indent, Text(text.printable(line), style))
 
 
-def _move(number: int, move: Move, ink: Ink) -> list[Text]:
-    first = Text(f"  {number}. {text.printable(move.title)}", no_wrap=True, end="")
-    first.append(f"  {words.gains(move, text.size, milliseconds)}", ink.muted)
-    return [first, Text(f"     {text.printable(move.change)}", ink.accent, no_wrap=True, end="")]
+def _move(number: int, move: Move, ink: Ink) -> list[_Line]:
+    title = Text(text.printable(move.title))
+    title.append(f"  {words.gains(move, text.size, milliseconds)}", ink.muted)
+    return [_Line(f"  {number}. ", title), _line(move.change, ink.accent, 5)]
 
 
-def explained(candidate: Candidate, plan: Plan, ink: Ink) -> Text:
-    """Return where each figure of a candidate comes from; lines wrap where they are shown."""
-    lines = [
-        Text(
-            text.printable(f"Where the figures of {words.label(candidate)} come from (Esc goes back)"),
-            ink.bold,
-        )
-    ]
+def explained(candidate: Candidate, plan: Plan, ink: Ink, width: int) -> Text:
+    """Return where each figure of a candidate comes from, in lines of this width."""
+    lines = [_titled(f"Where the figures of {words.label(candidate)} come from (Esc goes back)", ink)]
     for each in candidate.basis:
-        line = Text("  ")
-        line.append(text.printable(f"{each.figure} {each.value}"))
-        line.append(text.printable(f"  {each.source}"), ink.muted)
+        line = _line(f"{each.figure} {each.value}")
+        line.words.append(text.printable(f"  {each.source}"), ink.muted)
         lines.append(line)
     lines += _section("Changes", candidate.changes, ink)
     lines += _section("Assumptions", candidate.assumptions, ink)
     lines += _section("Unknown", plan.notes, ink)
     if plan.moves:
-        lines += [Text(), _titled("Moves worth making", ink)]
+        lines += [_BLANK, _titled("Moves worth making", ink)]
         for number, move in enumerate(plan.moves, 1):
-            lines += [*_move(number, move, ink), Text(f"     {text.printable(move.why)}", ink.muted)]
+            lines += [*_move(number, move, ink), _line(move.why, ink.muted, 5)]
     if words.largest(candidate):
-        lines += [Text(), _titled("Named arrays on the fullest device", ink), *_arrays(candidate, ink)]
-    return Text("\n").join(lines)
+        lines += [_BLANK, _titled("Named arrays on the fullest device", ink), *_arrays(candidate, ink)]
+    return Text("\n").join(row for line in lines for row in line.wrapped(width))
 
 
-def _section(title: str, texts: tuple[str, ...], ink: Ink) -> list[Text]:
-    return [Text(), _titled(title, ink), *(_line(each) for each in texts)] if texts else []
+def _section(title: str, texts: tuple[str, ...], ink: Ink) -> list[_Line]:
+    return [_BLANK, _titled(title, ink), *(_line(each) for each in texts)] if texts else []
 
 
-def _arrays(candidate: Candidate, ink: Ink) -> Iterator[Text]:
+def _arrays(candidate: Candidate, ink: Ink) -> Iterator[_Line]:
     largest = words.largest(candidate)
     for placed in largest[:MOST_ARRAYS]:
         yield _array(placed, ink)
     if rest := len(largest[MOST_ARRAYS:]):
-        yield _line(f"and {rest:,} smaller ones", ink)
+        yield _line(f"and {rest:,} smaller ones")
 
 
-def _array(placed: Placed, ink: Ink) -> Text:
+def _array(placed: Placed, ink: Ink) -> _Line:
     tensor = placed.tensor
     both = tensor.bytes_per_device, placed.bytes_per_device
     before, after = (text.size(each * tensor.count) for each in both)
     held = after if before == after else f"{before} → {after}"
     kind = f"{tensor.dtype} {words.shape(tensor)}"
-    line = Text(f"  {held:>15}  ")
-    line.append(text.printable(tensor.name or text.NA))
+    line = Text(text.printable(tensor.name or text.NA))
     line.append(text.printable(f"  {kind}  {words.spec(placed)}"), ink.muted)
     if placed.note:
         line.append(f"  {text.printable(placed.note)}", ink.style(ink.palette.warning))
-    return line
+    return _Line(f"  {held:>15}  ", line, 0)

@@ -94,7 +94,7 @@ class PlanView(TableView):
     PlanView #goal { height: auto; max-height: 4; padding: 0 2; }
     PlanView #below { height: auto; padding: 0 2; border-top: solid $panel; text-wrap: nowrap; }
     PlanView.low #below { display: none; }
-    PlanView #explained { display: none; height: 1fr; padding: 0 2; }
+    PlanView #explained { display: none; height: 1fr; padding: 0 2; scrollbar-gutter: stable; }
     PlanView.explained #explained { display: block; }
     PlanView.explained FilteredTable, PlanView.explained #below { display: none; }
     """
@@ -206,8 +206,9 @@ class PlanView(TableView):
     def _fit_columns(self, plan: Plan) -> None:
         mesh = max(len(in_words.label(each)) for each in plan.candidates)
         taken = max(len(draw.communication(each)) for each in plan.candidates)
+        has_limit = plan.limit_bytes is not None
         basis = self.size.width, plan.goal, plan.energy_unit, mesh, taken
-        self._update_columns(lambda: columns(*basis), *basis)
+        self._update_columns(lambda: columns(*basis, has_limit=has_limit), *basis, has_limit)
 
     @property
     def _why_empty(self) -> str:
@@ -238,10 +239,11 @@ class PlanView(TableView):
         height = int(self.size.height * PANE)
         lines = draw.below(row.candidate, row.plan, self.ink, height)
         self._below.read(joined(fitted(lines, width, height)))
-        written = plan, row.key, self.ink
+        room = width - self._explanation.styles.scrollbar_size_vertical
+        written = plan, row.key, self.ink, room
         if self.has_class("explained") and written != self._written:
             self._written = written
-            self._explanation.words.read(draw.explained(row.candidate, row.plan, self.ink))
+            self._explanation.words.read(draw.explained(row.candidate, row.plan, self.ink, room))
 
     def action_goal(self) -> None:
         """Sort by the next goal."""
