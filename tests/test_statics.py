@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from jaxtop_agent.core import redaction
 from jaxtop_agent.programs import statics
 from tests.support import PYTHON, run, script
 
@@ -87,6 +88,8 @@ class Slotted:
         ("two words", {"n": "a str of 9 characters"}),
         ("a" * 41, {"n": "a str of 41 characters"}),
         ("ghp_16C7e42F292c6912E7710c838347Ae178B4a", {"n": "a str of 40 characters"}),
+        ("hf_abcdefghijklmnopqrstuvwxyzABCDEFGH", {"n": "a str of 37 characters"}),
+        ({"bos_token": "begin", "api key": "abc"}, {"n['bos_token']": "'begin'", "n[secret 1]": "a value"}),
         (b"s3cret", {"n": "6 bytes"}),
         (Login(), {"n.name": "'me'", "n.ApiKey": "a value", "n.db.password": "a value", "n.max_tokens": "8"}),
         (
@@ -107,6 +110,74 @@ class Slotted:
 )
 def test_static_values_are_read_in_parts_without_the_scripts_code(value, parts):
     assert {each.name: each.text for each in statics.parts("n", value)} == parts
+
+
+# Names of settings, credentials and parameters as they are in configurations.
+OF_SECRETS = """
+    api_key apiKey ApiKey APIKey API_KEY apikey APIKEY api-key x-api-key x_api_key api_key_2 apikey1
+    openai_api_key OpenAIKey token hf_token hfToken HFToken HF_TOKEN hftoken access_token accessToken
+    auth_token bearer_token refresh_token API_TOKEN wandb_token token2 page_token tokens api_tokens
+    max_api_tokens github_token password passwd db_password dbPassword mypassword pwd db_pwd
+    passphrase passcode pin user_pin secret secrets client_secret clientSecret mysecret secretKey
+    AWS_SECRET_ACCESS_KEY aws_access_key_id AWS_SESSION_TOKEN credential credentials gcp_credentials
+    creds db_creds service_account_credentials private_key privateKey public_key ssh_key sshkey
+    encryption_key signing_key license_key wandb_key WANDB_API_KEY HF_TOKEN_TEXT input_api_key key
+    keys data_key kms_key key_id keyfile keyring key_file auth oauth oauth2 authorization
+    authentication basic_auth smtp_auth db_pass smtp_pass jwt session_cookie login.token n.db.password
+    n['auth'][0] n['x']['apiKey'] secrets.name credentials['user']
+"""
+OF_OTHERS = """
+    monkey donkey_kong keypoints num_keypoints keyword keyboard keyframe tokenizer tokenizer_name
+    tokenizer_class tokenizer.name tokenization tokenized num_tokens max_tokens max_new_tokens
+    tokens_per_batch token_type token_embed token_embedding pad_token bos_token eos_token unk_token
+    mask_token sep_token cls_token bosToken decoder_start_token_id image_token image_token_index
+    audio_token additional_special_tokens extra_special_tokens num_special_tokens next_token
+    token_limit token_dropping token_mixer token_mask key_dim key_size key_axes query_key_norm
+    use_query_key_norm key_proj key_init qk_norm num_key_value_heads num_kv_heads key_value_proj_dim
+    keyDim numKeyValueHeads key_heads key_dtype kv_cache_dtype rng_key prng_key prngKey PRNGKey
+    dropout_key params_key init_key random_key noise_key rngkey subkey subkeys default_prng_impl
+    jax_default_prng_impl image_key label_key text_key input_key output_key target_key metric_key
+    metric_keys sort_key batch_key feature_keys monitor_key cache_key primary_key author authors
+    authored passes forward_pass bypass compass passthrough pass_through encoder embed_dim spin pinned
+    optimizer activation hidden_act attn_implementation model_type rope_scaling padding_side
+    mixed_precision accreditation incredible sacred scheduler config.tokenizer.padding_side
+    model['monkey'] turkey hotkeys
+"""
+NUMBERS_OF_SECRETS = """
+    api_key password n['password'] n['x']['access_token'] pin db_pin key token apiKey secret credentials.code
+    auth_token passwords[3] api_key[0] hf_token password2 API_TOKEN AWS_SECRET_ACCESS_KEY private_key
+"""
+NUMBERS_OF_OTHERS = """
+    max_tokens tokens num_key_value_heads eos_token_id key_dim key_size vocab_size tokenizer.vocab_size spin
+    password_length auth_timeout bos_token keys num_token monkey image_token config.token.dim
+"""
+
+
+def test_names_of_secrets_are_told_from_others_by_their_words():
+    for is_hidden, secret, other in (
+        (redaction.is_hidden_text, OF_SECRETS, OF_OTHERS),
+        (redaction.is_hidden_number, NUMBERS_OF_SECRETS, NUMBERS_OF_OTHERS),
+    ):
+        assert [name for name in secret.split() if not is_hidden(name)] == []
+        assert [name for name in other.split() if is_hidden(name)] == []
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("private_key=abc; x", "private_key=…; x"),
+        ("KeyError: 'params', keys: 3, sort_key=4", "KeyError: 'params', keys: 3, sort_key=4"),
+        (
+            "tokenizer: gpt2, url=https://me:s3cret@x?hf_token=abc",
+            "tokenizer: gpt2, url=https://…@x?hf_token=…",
+        ),
+        ("num_tokens=4096 of token: 7", "num_tokens=4096 of token: …"),
+        ("{'Authorization': 'Basic Zm9v'}", "{'Authorization': …}"),
+        ("sent Bearer abc.def", "sent Bearer …"),
+    ],
+)
+def test_what_is_assigned_to_a_name_of_secrets_is_not_in_a_message(message, shown):
+    assert redaction.without_secrets(message) == shown
 
 
 def test_no_property_of_the_script_is_called():

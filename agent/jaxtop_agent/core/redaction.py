@@ -3,35 +3,118 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from typing import NamedTuple
 
-# A text is hidden if any part of its name says that it may be a secret. A number only if the last word of its
-# name does: `max_tokens` and `num_key_value_heads` are sizes.
-_OF_TEXTS = re.compile("token|key|secret|passw|auth|cred", re.IGNORECASE)
-_OF_NUMBERS = re.compile(
-    r"(?:^|[^A-Za-z]|(?<=[a-z])(?=[A-Z]))"
-    r"(?i:token|(?:api)?key|secret|passw(?:or)?d|passcode|passphrase|pwd|pin|auth|credentials?)[^A-Za-z]*$"
+# A name is judged by its whole words: `hf_token` is hidden, `tokenizer`, `keypoints` and `monkey` are shown.
+_PARTS = re.compile(r"[A-Za-z][\w-]*")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+# A word of this form is always of a secret.
+_CERTAIN = re.compile(
+    r"passw|passcode|passphrase|secret|credential|auth(?!or(?:s|ed|ship)?$)"
+    r"|^(?:pwd|pin|creds?|jwt|otp|cookies?)$|^key(?:chain|data|file|id|pair|phrase|ring|store|tab)s?$"
 )
-# The user and the password in an address, and what follows such a name in a message.
+# These may be of a secret. Several words may be written as one: `apikey`, `sshkey`.
+_POSSIBLE = re.compile(r"(?!(?:mon|don|tur|hot|sub)keys?$)([a-z]*)(?:key|token)(s?)|pass")
+# With one of these words they are: `api_key`.
+_OF_SECRETS = """
+    access account admin api aws azure bearer client decryption deploy encryption gcp github gitlab google
+    gpg hf hmac huggingface license login master openai personal pgp private pypi refresh registry rsa
+    service session signing slack ssh ssl tls user wandb webhook
+"""
+# Without, but with one of these, they are not: `key_dim`, `rng_key`, `bos_token`, `image_key`. These are
+# words of sizes and counts, attention and layers, random numbers, parts of a text, and fields of data.
+_OF_OTHERS = """
+    block budget capacity chunk count depth dim dims len length lengths limit max min num per rank seq
+    sequence shape size sizes step steps total width window
+
+    attention attn backward bias cache channels cross dropping dtype embed embedding embeddings expert
+    experts features forward head heads init initializer kernel layer layers mask merging mixer norm padding
+    pooling pos position positions proj projection pruning qkv query rope rotary scale shift through
+
+    dropout noise params prng random rng rngs sampling shuffle
+
+    additional begin boi bos class cls context decoder encoder end eoi eos eot extra first forced generated
+    last next pad prefix prompt sep special start suffix timestamps type types unk vocab
+
+    audio axes axis batch caption column example feature foreign group idx image images index indices input
+    inputs label labels loss metric metrics monitor output outputs primary sort source target targets task
+    text video
+"""
+# A text that begins like this is a secret, whatever its name; so is one with a random key in it.
+_ISSUED = re.compile(
+    r"(?:hf_|[spr]k[-_]|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|ya29\.|npm_|pypi-|dckr_pat_|eyJ|SG\."
+    r"|nvapi-)[\w.-]{16}"
+)
+_RANDOM = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{20}")
+# The user and the password in an address, and what follows a name in a message.
 _IN_ADDRESS = re.compile(r"://[^/@\s]+@")
 _ASSIGNED = re.compile(
-    r"""((?:passw(?:or)?d|passcode|passphrase|pwd|secret|token|api[_-]?key|credentials?)[\w.-]*["']?\]?\s*[=:]\s*)"""
-    r"""("[^"]*"?|'[^']*'?|(?:bearer\s+)?[^\s,;)\]}]+)""",
+    r"""(?<![\w.-])([A-Za-z_][\w.-]*)(?:["']?\]?\s*[=:]\s*)("[^"]*"?|'[^']*'?|(?:bearer\s+)?[^\s,;)\]}]+)""",
     re.IGNORECASE,
 )
 _BEARER = re.compile(r"(\bbearer\s+)[\w.~+/=-]+", re.IGNORECASE)
 
 
+class _Part(NamedTuple):
+    """What a part of a name, such as a field or the key of a dict, says of its value."""
+
+    is_certain: bool = False
+    is_possible: bool = False
+    ends_certainly: bool = False  # with a word of secrets
+    ends_possibly: bool = False
+
+
 def is_hidden_text(name: str) -> bool:
     """Return whether a text of this name may be a secret."""
-    return bool(_OF_TEXTS.search(name))
+    return any(part.is_possible for part in _parts(name))
 
 
 def is_hidden_number(name: str) -> bool:
-    """Return whether a number of this name may be a secret."""
-    return bool(_OF_NUMBERS.search(name))
+    """Return whether a number of this name may be one: `max_tokens` and `num_key_value_heads` are sizes."""
+    parts = _parts(name)
+    return any(part.ends_certainly for part in parts) or (bool(parts) and parts[-1].ends_possibly)
+
+
+def looks_secret(text: str) -> bool:
+    """Return whether a text looks like a secret, whatever its name is."""
+    return bool(_ISSUED.match(text) or _RANDOM.search(text))
 
 
 def without_secrets(message: str) -> str:
     """Return a message without passwords in addresses, and without what is assigned to a name of secrets."""
-    message = _ASSIGNED.sub(r"\1…", _IN_ADDRESS.sub("://…@", message))
-    return _BEARER.sub(r"\1…", message)
+    message = _IN_ADDRESS.sub("://…@", message)
+    done, at = "", 0
+    while found := _ASSIGNED.search(message, at):
+        value = found.start(2)
+        is_hidden = _is_hidden_in_message(found[1])
+        done += message[at:value] + ("…" if is_hidden else "")
+        at = found.end() if is_hidden else value
+    return _BEARER.sub(r"\1…", done + message[at:])
+
+
+def _is_hidden_in_message(name: str) -> bool:
+    """Return whether this name is one of secrets; messages often tell of the keys of a dict."""
+    parts = _parts(name)
+    return any(part.is_certain or (part.is_possible and "token" in name.lower()) for part in parts)
+
+
+def _parts(name: str) -> list[_Part]:
+    return [_judged(each) for each in _PARTS.findall(name)]
+
+
+@lru_cache(maxsize=4096)
+def _judged(part: str) -> _Part:
+    words = [word.lower() for word in _WORDS.findall(part)]
+    certain = [bool(_CERTAIN.search(word)) for word in words]
+    possible = [_POSSIBLE.fullmatch(word) for word in words]
+    beside = {*words, *(found[1] for found in possible if found is not None)}
+    is_any = any(possible)
+    is_certain = any(certain) or (is_any and not beside.isdisjoint(_OF_SECRETS.split()))
+    is_possible = is_certain or (is_any and beside.isdisjoint(_OF_OTHERS.split()))
+    return _Part(
+        is_certain,
+        is_possible,
+        bool(words) and certain[-1],
+        is_possible and possible[-1] is not None and not possible[-1][2],
+    )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from jaxtop.names import legible, shorten
 from jaxtop_agent.arrays.specs import abstract_mesh_text, mesh_text, sharding_text, spec_text
-from jaxtop_agent.core.redaction import is_hidden_number, is_hidden_text
+from jaxtop_agent.core.redaction import is_hidden_number, is_hidden_text, looks_secret
 
 LONGEST = 60
 DEEPEST = 4
@@ -20,9 +20,9 @@ MOST_PARTS = 64
 MOST_BITS = 256
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), type(...), range})
 _OPEN = frozenset({bool, type(None), type(...)})
-# Strings that are shown, unless their name says that they are secret or they look like a random key.
+# Strings that are shown, unless their name says that they are secret or they look like it.
 LONGEST_SHOWN = 40
-_SHOWN, _RANDOM = re.compile(r"[\w.,:/-]*"), re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{20}")
+_SHOWN = re.compile(r"[\w.,:/-]*")
 ANOTHER = "another value"
 _SEQUENCES = (tuple, list)
 
@@ -91,7 +91,7 @@ def _has_fields(kind: type) -> bool:
 def _key(key: Any, place: int) -> str:
     kind = type(key)
     if kind is str:
-        return repr(key) if _is_shown(key) else f"entry {place}"
+        return repr(key) if _is_shown(key) else f"{'secret' if is_hidden_text(key) else 'entry'} {place}"
     return repr(key)[:LONGEST] if kind in _PLAIN else f"a {kind.__name__}"
 
 
@@ -130,7 +130,7 @@ def _is_hidden(name: str, kind: type) -> bool:
 
 def _is_shown(text: str) -> bool:
     """Return whether a string is an identifier or a short option; any other may be a secret."""
-    return len(text) <= LONGEST_SHOWN and bool(_SHOWN.fullmatch(text)) and not _RANDOM.search(text)
+    return len(text) <= LONGEST_SHOWN and bool(_SHOWN.fullmatch(text)) and not looks_secret(text)
 
 
 def _of_jax(value: Any, kind: type) -> str | None:
