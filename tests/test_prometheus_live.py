@@ -57,7 +57,7 @@ def test_boards_alerts_and_discovery_work_on_a_demo_with_a_late_process(home):
 def panels():
     """The queries of all boards, but those that need what a run on CPUs of one machine may lack."""
     for board in BOARDS.values():
-        for _, row in board.rows:
+        for row in board.rows.values():
             for panel in row:
                 for query, _ in panel.queries:
                     if not panel.needs:

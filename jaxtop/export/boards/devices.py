@@ -11,15 +11,14 @@ from jaxtop.export.boards.panels import (
     STACK,
     WINDOWS,
     Board,
-    Panel,
     Variable,
     grouped,
-    lines,
     of_device,
     of_figures,
     of_process,
+    panel,
     table,
-)
+)  # fmt: skip
 from jaxtop.model import Scope, Unit
 from jaxtop.model.figures import figures_of
 
@@ -39,42 +38,31 @@ DEVICES = Board(
     "device",
     "jaxtop: devices",
     (RUN, PROCESS, _DEVICE, _BY, AS),
-    (
-        (
-            "Memory",
-            (
-                Panel(
-                    "Memory by what takes it",
-                    Unit.BYTES,
-                    (
-                        (
-                            f"sum by (run, part) ({of_device('device_memory_part_bytes')})",
-                            "{{run}} {{part}}",
-                        ),
-                    ),
-                    STACK,
-                    width=12,
-                ),
-                table("Devices", of_device("device")),
+    {
+        "Memory": (
+            panel(
+                "Memory by what takes it",
+                Unit.BYTES,
+                (f"sum by (run, part) ({of_device('device_memory_part_bytes')})", "{{run}} {{part}}"),
+                kind=STACK,
+                width=12,
+            ),
+            table("Devices", of_device("device")),
+        ),
+        "Figures": (
+            *of_figures(figures_of(Scope.DEVICE), of_device, _LEGEND),
+            panel(
+                "Wait in the collectives of a launch",
+                Unit.SECONDS,
+                grouped(of_device("device_wait_seconds"), _LEGEND),
+                needs=WINDOWS,
+            ),
+            panel(
+                "Slower than they could be",
+                COUNT,
+                (f"sum by (run, reason) ({of_device('device_slowed')})", "{{run}} {{reason}}"),
+                needs=DRIVER,
             ),
         ),
-        (
-            "Figures",
-            (
-                *of_figures(figures_of(Scope.DEVICE), of_device, _LEGEND),
-                lines(
-                    "Wait in the collectives of a launch",
-                    Unit.SECONDS,
-                    grouped(of_device("device_wait_seconds"), _LEGEND),
-                    needs=WINDOWS,
-                ),
-                lines(
-                    "Slower than they could be",
-                    COUNT,
-                    (f"sum by (run, reason) ({of_device('device_slowed')})", "{{run}} {{reason}}"),
-                    needs=DRIVER,
-                ),
-            ),
-        ),
-    ),
+    },
 )

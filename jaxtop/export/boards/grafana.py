@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # Of Grafana 10. Later versions convert it when they read it.
 SCHEMA = 39
 _COLUMNS, _HEIGHT, _STAT_HEIGHT = 24, 8, 4
+_TAGS = ["jaxtop"]
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _TYPES = {LINES: "timeseries", STACK: "timeseries", STAT: "stat", TABLE: "table", STATES: "state-timeline"}
 _UNITS: dict[str, str] = {
@@ -31,19 +32,13 @@ def dashboard(board: Board) -> str:
     found = {
         "uid": f"jaxtop-{board.name}",
         "title": board.title,
-        "tags": ["jaxtop"],
+        "tags": _TAGS,
         "schemaVersion": SCHEMA,
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-1h", "to": "now"},
         "links": [
-            {
-                "type": "dashboards",
-                "title": "jaxtop",
-                "tags": ["jaxtop"],
-                "includeVars": True,
-                "keepTime": True,
-            }
+            {"type": "dashboards", "title": "jaxtop", "tags": _TAGS, "includeVars": True, "keepTime": True}
         ],
         "templating": {"list": [source, *map(_variable, board.variables)]},
         "panels": _panels(board),
@@ -79,16 +74,9 @@ def _panels(board: Board) -> list[dict[str, Any]]:
     """Return the rows with their panels, each at its place in the grid."""
     found: list[dict[str, Any]] = []
     y = 0
-    for title, panels in board.rows:
-        found.append(
-            {
-                "id": len(found) + 1,
-                "type": "row",
-                "title": title,
-                "gridPos": _place(0, y, _COLUMNS, 1),
-                "panels": [],
-            }
-        )
+    for title, panels in board.rows.items():
+        row = {"type": "row", "title": title, "gridPos": _place(0, y, _COLUMNS, 1), "panels": []}
+        found.append({"id": len(found) + 1, **row})
         x, y, height = 0, y + 1, 0
         for each in panels:
             if x + each.width > _COLUMNS:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.export.metrics import sample_name
 from jaxtop.model import Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from jaxtop.model import Figure
 
@@ -50,12 +50,12 @@ class Variable(NamedTuple):
 
 
 class Board(NamedTuple):
-    """A dashboard: its choices, and its rows with their titles."""
+    """A dashboard: its choices, and its panels in rows with titles."""
 
     name: str
     title: str
     variables: tuple[Variable, ...]
-    rows: tuple[tuple[str, tuple[Panel, ...]], ...]
+    rows: Mapping[str, tuple[Panel, ...]]
 
 
 def series(metric: str, *matchers: str) -> str:
@@ -78,16 +78,17 @@ PROCESS = Variable("process", "Process", f"label_values({series('host')}, proces
 AS = Variable("as", "Show", options=(("max", "most"), ("avg", "mean"), ("min", "least"), ("sum", "sum")))
 
 
-def lines(title: str, unit: str, *queries: tuple[str, str], about: str = "", needs: str = "") -> Panel:
-    return Panel(title, unit, queries, help=about, needs=needs)
+def panel(title: str, unit: str, *queries: tuple[str, str], **more: Any) -> Panel:
+    """Return a panel with these queries; `more` has the other fields of a panel."""
+    return Panel(title, unit, queries, **more)
 
 
 def stat(title: str, query: str) -> Panel:
     return Panel(title, COUNT, ((query, ""),), STAT, width=4)
 
 
-def table(title: str, query: str) -> Panel:
-    return Panel(title, COUNT, ((query, ""),), TABLE, width=12)
+def table(title: str, query: str, unit: str = COUNT, **more: Any) -> Panel:
+    return Panel(title, unit, ((query, ""),), TABLE, **{"width": 12, **more})
 
 
 def grouped(metric: str, legend: str) -> tuple[str, str]:
@@ -111,4 +112,4 @@ def _of_figure(each: Figure, metric: str, legend: str) -> Panel:
         metric, title = f"rate({metric}[$__rate_interval])", f"{title} a second"
         unit = Unit.WATTS if unit == Unit.JOULES else PER_SECOND
     needs = DRIVER if each.source == "driver" else _NEEDS.get(each.name, "")
-    return lines(title, unit, grouped(metric, legend), about=each.help, needs=needs)
+    return panel(title, unit, grouped(metric, legend), help=each.help, needs=needs)
