@@ -166,17 +166,23 @@ def fails(given, folder):
 
 
 def test_what_is_no_program_of_the_run_is_one_line(tmp_path):
-    assert "has no program at all; start the run with JAX_DUMP_IR_TO" in fails(today(), tmp_path)
     dump(tmp_path, "jit_init")
     assert f"no program jit_step in {tmp_path}, it has jit_init;" in fails(today(), tmp_path)
     assert "name its file, not the folder" in fails(today(name=None), tmp_path)
 
 
 def test_what_cannot_be_compiled_at_all_is_said_before_a_run_is_looked_for(monkeypatch, tmp_path):
-    done = jaxtop_here("plan", "--compile", tmp_path / "a")
-    assert (done.returncode, done.stdout) == (2, "")
-    hint = "start the run with JAX_DUMP_IR_TO=FOLDER"
-    assert done.stderr == f"jaxtop: --compile: no file or folder {tmp_path}/a; {hint}\n"
+    (tmp_path / "empty").touch()
+    for path, why in (
+        (tmp_path / "a", f"no file or folder {tmp_path}/a"),
+        (tmp_path / "empty", f"{tmp_path}/empty is empty"),
+        (tmp_path, f"no program in {tmp_path}"),
+        ("/dev/null", "/dev/null is neither a file nor a folder"),
+    ):
+        done = jaxtop_here("plan", "--compile", path)
+        assert (done.returncode, done.stdout) == (2, "")
+        hint = "start the run with JAX_DUMP_IR_TO=FOLDER, and name that folder"
+        assert done.stderr == f"jaxtop: --compile: {why}; {hint}\n"
     monkeypatch.setattr(plan_compile, "find_spec", lambda _: None)
     done = jaxtop_here("plan", "--compile", tmp_path)
     assert done.stderr == "jaxtop: --compile needs JAX: pip install 'jaxtop[jax]'\n"

@@ -22,7 +22,7 @@ LIMIT = 60.0
 # The newest programs of one name that are looked at, and the largest file that is read.
 MOST_FILES, LARGEST_FILE = 8, 1 << 30
 DUMPED = re.compile(r"jax_ir(\d+)_(.+)_compile\.mlir")
-HOW = "start the run with JAX_DUMP_IR_TO=FOLDER"
+HOW = "start the run with JAX_DUMP_IR_TO=FOLDER, and name that folder"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,9 +47,19 @@ def _existing(text: str) -> Path:
     if find_spec("jax") is None:
         raise UserError("--compile needs JAX: pip install 'jaxtop[jax]'")
     path = Path(text).expanduser()
-    if not path.exists():
-        raise UserError(f"--compile: no file or folder {path}; {HOW}")
+    if why := _why_not(path):
+        raise UserError(f"--compile: {why}; {HOW}")
     return path
+
+
+def _why_not(path: Path) -> str:
+    """Return why a path can have no program; an empty text if it may have one."""
+    if path.is_file():
+        return "" if path.stat().st_size else f"{path} is empty"
+    if path.is_dir():
+        has_any = any(DUMPED.fullmatch(each.name) for each in path.iterdir())
+        return "" if has_any else f"no program in {path}"
+    return f"{path} is neither a file nor a folder" if path.exists() else f"no file or folder {path}"
 
 
 def compile_all(
@@ -96,6 +106,6 @@ def _dumped(folder: Path, today: Today) -> list[Path]:
         if match[2] == re.sub(r"[^\w.)( -]", "", name):  # as JAX names the file
             numbered.append((each.stat().st_mtime, int(match[1]), each))
     if not numbered:
-        has = f"it has {', '.join(sorted(others)[:5])}" if others else "it has no program at all"
-        raise UserError(f"--compile: no program {name} in {folder}, {has}; {HOW}")
+        has = f", it has {', '.join(sorted(others)[:5])}" if others else ""
+        raise UserError(f"--compile: no program {name} in {folder}{has}; {HOW}")
     return [each for _, _, each in sorted(numbered, reverse=True)[:MOST_FILES]]

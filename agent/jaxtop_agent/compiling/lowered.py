@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SHARDING, _GSPMD = "sdy.sharding", "mhlo.sharding"
 _ALIAS = "tf.aliasing_output"
 _DEVICES, _REPLICAS = "mhlo.num_partitions", "mhlo.num_replicas"
+_HOW = "name what JAX_DUMP_IR_TO or jax.export has written"
 _PORTABLE = b"ML\xefR\x0dStableHLO_v"
 
 
@@ -62,6 +63,8 @@ class Program:
 
 def parse(content: bytes) -> Any:
     """Return the module in a file: text, bytecode, or what `jax.export` has serialised."""
+    if not content.strip():
+        raise CannotCompile(f"it is empty; {_HOW}")
     start = content.find(_PORTABLE)
     try:
         if start >= 4:
@@ -72,9 +75,8 @@ def parse(content: bytes) -> Any:
     except jaxprivate.Missing:
         raise
     except Exception as error:
-        first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         version = jaxprivate.versions()[0]
-        raise CannotCompile(f"JAX {version} cannot read it as a lowered program: {first[:160]}") from error
+        raise CannotCompile(f"JAX {version} cannot read it as a lowered program; {_HOW}") from error
 
 
 def read(module: Any) -> Program:
@@ -90,7 +92,7 @@ def read(module: Any) -> Program:
     functions = [op for op in module.body.operations if op.operation.name == "func.func"]
     main = next((op for op in functions if ir.StringAttr(op.attributes["sym_name"]).value == "main"), None)
     if main is None:
-        raise CannotCompile("the text has no function main, so JAX did not lower it as a program")
+        raise CannotCompile(f"it has no function main, so it is not a lowered program; {_HOW}")
     types = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     inputs = each_of(main, "arg_attrs", len(types.inputs))
     outputs = each_of(main, "res_attrs", len(types.results))
