@@ -85,9 +85,8 @@ class Agent:
             # Registered after JAX's own exit hooks, and so called before them: JAX destroys its clients at
             # exit, and none of our threads may be inside one then.
             atexit.register(self._end)
-            loader = Worker("loader", self._load, self._not_loaded)
-            loader.start()
-            self._loader = loader
+            self._loader = Worker("loader", self._load, self._not_loaded)
+            self._loader.start()
         except Exception as error:
             self._not_loaded(error)
 
@@ -159,10 +158,10 @@ class Agent:
         hooks = self._hooks
         assert hooks is not None
         hooks.attach(board)
-        black_box = self._black_box = self._recorder(board, settings)
+        black_box = self._black_box = self._recorder(board)
         stalls = Stalls(board, hooks, self.progress, self._own_idents)
         messages = Messages(board, hooks, self.progress, self._own_threads, stalls)
-        answers = Answers(board, messages, stalls, self._own_threads, is_read_only=settings.read_only)
+        answers = Answers(board, messages, stalls, is_read_only=settings.read_only)
         publisher = self._publisher = Publisher(
             board, messages, stalls, answers, bind=settings.bind, black_box=black_box
         )
@@ -184,12 +183,14 @@ class Agent:
             )
             if each is not None
         ]
+        if self.loading.is_stopped:  # `stop` has waited long enough, and closed the bells
+            raise Stopped
         for worker in self._workers:
             worker.start()
 
-    def _recorder(self, board: Board, settings: Settings) -> BlackBox | None:
+    def _recorder(self, board: Board) -> BlackBox | None:
         """Return the black box if one is requested; None if it is not, or cannot be created."""
-        if settings.record is None:
+        if (record := self._settings.record) is None:
             return None
         try:
             import mcap.data_stream  # here, where no fork can interrupt it
@@ -198,7 +199,7 @@ class Agent:
 
             from jaxtop_agent.blackbox import BlackBox
 
-            return BlackBox(board, settings.record, settings.record_minutes)
+            return BlackBox(board, record, self._settings.record_minutes)
         except Exception as error:
             debuglog.warning("agent", "the black box cannot be created", error=error)
             board.switch_off("recording", error)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from jaxtop import debuglog, wire
 from jaxtop.clock import now_ms
 from jaxtop_agent.core.settings import bounded
-from jaxtop_agent.service.messages import Messages, costs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop_agent.core.board import Board
+    from jaxtop_agent.service.messages import Messages
     from jaxtop_agent.stalls.watch import Stalls
 
     # The kind of a message, and its bytes.
@@ -28,21 +27,11 @@ NO_STACKS = "the stacks cannot be read here: "
 class Answers:
     """Answers requests on the publisher's thread."""
 
-    def __init__(
-        self,
-        board: Board,
-        messages: Messages,
-        stalls: Stalls,
-        own_threads: Callable[[], dict[int, str]],
-        *,
-        is_read_only: bool,
-    ) -> None:
+    def __init__(self, board: Board, messages: Messages, stalls: Stalls, *, is_read_only: bool) -> None:
         self._board = board
         self._messages = messages
         self._stalls = stalls
-        self._own_threads = own_threads
         self._is_read_only = is_read_only
-        self._began = time.monotonic()
 
     def to(
         self, request: wire.Request, state: Callable[[], list[Encoded]], *, is_owner: bool
@@ -60,8 +49,7 @@ class Answers:
             case "state":
                 messages = state()
             case "cost":
-                since = time.monotonic() - self._began
-                messages = [("costs", wire.encode(costs(self._board.costs, self._own_threads(), since)))]
+                messages = [("costs", wire.encode(self._messages.costs()))]
             case "pace" | "capture" | "peaks":
                 error = self._refusal(is_owner, is_profile=request.what == "capture")
                 error = error or self._command(request)

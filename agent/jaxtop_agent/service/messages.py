@@ -14,6 +14,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.threads import cpu_clock, cpu_seconds
 from jaxtop_agent.service import shown
 from jaxtop_agent.service.flags import flags
+from jaxtop_agent.stalls.uncaught import exit_status, uncaught
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,6 +47,7 @@ class Messages:
         self._launches: dict[str, int] = {}
         self._cpu: tuple[float, float] | None = None
         self._ppm: int | None = None
+        self._began = time.monotonic()
 
     def forget_launches(self) -> None:
         """Make the next pulse list every launch counter again."""
@@ -116,6 +118,20 @@ class Messages:
         if board.roster is not None:
             return board.roster
         return wire.Roster(board.identity.agent, (board.peer(),), name=board.identity.name)
+
+    def costs(self) -> wire.Costs:
+        return costs(self._board.costs, self._own_threads(), time.monotonic() - self._began)
+
+    def last(self, reason: str, dropped: int) -> tuple[list[wire.Message], wire.Bye]:
+        """Return the messages before the goodbye, such as exceptions not reported yet, and the goodbye."""
+        has_ended, caught = reason == wire.SCRIPT_ENDED, self._stalls.caught
+        error = uncaught() if has_ended else None
+        if error is not None:
+            error = caught.explain(error)
+        before: list[wire.Message] = list(caught.events(until_ms=now_ms()))
+        if error is not None:
+            before.append(self.pulse(dropped))
+        return before, wire.Bye(now_ms(), reason, error, exit_status() if has_ended else None)
 
 
 def _clock_offset_ms(board: Board) -> int | None:

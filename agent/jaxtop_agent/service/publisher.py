@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jaxtop import debuglog, keys, runfiles, transport, wire
 from jaxtop.clock import now_ms
 from jaxtop_agent.programs import fitting
-from jaxtop_agent.service import addresses, ending
+from jaxtop_agent.service import addresses
 from jaxtop_agent.service.logthread import Changes
 
 if TYPE_CHECKING:
@@ -75,13 +75,12 @@ class Publisher:
             self._open(server, addresses.first_address(self._bind))
             server.watch_file(self._board.publisher_bell.fd)
             self._serve(server)
-            before, bye = ending.last_messages(
-                self._messages, self._stalls.caught, self.farewell, self._oversized
-            )
+            before, bye = self._messages.last(self.farewell, self._oversized)
             for message in (*before, bye):
                 self._send(server, message)
             self._end_black_box()  # before the sockets are closed, which may take a while
-            ending.leave(self._messages, bye)
+            if bye.reason == wire.SCRIPT_ENDED:  # for viewers that come later, also while the process lingers
+                runfiles.leave(self._messages.hello(), bye)
         finally:
             runfiles.remove(self._board.identity.agent)
             server.close()
@@ -106,7 +105,8 @@ class Publisher:
             self._refresh_hello(server)
             now = time.monotonic()
             dues = [self._greeting_due or math.inf, due if board.is_watched else math.inf, now + IDLE_POLL]
-            came, questions = server.poll(int(max(0.0, min(dues) - now) * 1000))
+            # Rounded up: in the last fraction of a millisecond the loop would run without a pause.
+            came, questions = server.poll(math.ceil(max(0.0, min(dues) - now) * 1000))
             board.publisher_bell.clear()
             self._welcome(server, came)
             self._answer_all(server, questions)
