@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +20,8 @@ from jaxtop_agent.arrays.paths import root
 from jaxtop_agent.arrays.table import Table
 from jaxtop_agent.arrays.watched import Watched
 from jaxtop_agent.collectors import arrays as collector
+from jaxtop_agent.core.board import Board
+from jaxtop_agent.service.identity import identify
 from tests.stories import cluster_of, running, tell
 from tests.support import PYTHON, run, script
 
@@ -146,6 +150,48 @@ def test_of_very_many_arrays_some_are_counted_at_a_time_and_none_twice(monkeypat
         if so_far < 1000:
             there.insert(0, object())
     assert is_all and len(counted) == len(set(map(id, counted))) == len(there)
+
+
+class Client:
+    """A client of JAX with one device and no arrays."""
+
+    def local_devices(self):
+        return [SimpleNamespace(id=0)]
+
+
+def test_a_client_that_the_script_clears_is_freed(monkeypatch):
+    """It holds the memory of its devices; without viewers no other census comes that would let it go."""
+    monkeypatch.setattr(jaxprivate, "live_arrays", list)
+    monkeypatch.setattr(jaxprivate, "array_type", lambda: Made)
+    board, client, looking = Board(identify("run")), Client(), collector.ArrayCensus(Watched())
+    with ThreadPoolExecutor(1) as agents_thread:  # which walks the frames of others only
+        agents_thread.submit(looking.collect, board, client).result()
+    assert board.sources["arrays"] == "on"
+    gone = weakref.ref(client)
+    del client
+    assert gone() is None
+    for bell in board.bells():
+        bell.close()
+
+
+def test_a_census_that_breaks_off_holds_no_object_of_jax(monkeypatch):
+    """Shardings hold devices, and these their client."""
+    monkeypatch.setattr(jaxprivate, "array_type", lambda: Made)
+    looking, array = collector.ArrayCensus(Watched()), Made("t.py:1 init")
+    looking._begin(Client())
+    monkeypatch.setattr(looking._shardings, "_number", lambda _: 0)
+    looking._shardings.device_counts.append(1)
+    held = looking._shardings.by_id
+
+    def places(*_):
+        looking._census.kind_of(array)
+        assert held
+        raise RuntimeError
+
+    monkeypatch.setattr(looking._walk, "places", places)
+    with pytest.raises(RuntimeError):
+        looking._count()
+    assert not held
 
 
 def test_what_was_made_anew_while_we_looked_has_its_name_and_the_line_that_made_it(monkeypatch):
@@ -292,7 +338,13 @@ WATCHES = """
     as_function = [str(each.key) for each in places.values()], list(watched.callables)
     watched.watch({"params": arrays["w"]})
     watched.rename(places)
-    print(json.dumps([loaded, as_arrays, as_function, [len(places), list(watched.callables)]]))
+    once, twice = {}, {}
+    watched.watch({"state": arrays})
+    watched.rename(once)
+    watched.watch({"state": arrays})
+    watched.rename(twice)
+    again = [len(places), list(watched.callables)]
+    print(json.dumps([loaded, as_arrays, as_function, again, once == twice]))
 """
 
 
@@ -301,6 +353,7 @@ WATCHES = """
 def test_a_name_given_again_as_the_other_sort_replaces_the_first_and_loads_no_census(tmp_path):
     done = run(PYTHON, script(tmp_path, WATCHES), imports_jax=True)
     assert done.stderr == ""
-    loaded, as_arrays, as_function, again = json.loads(done.stdout)
+    loaded, as_arrays, as_function, again, are_same = json.loads(done.stdout)
     assert loaded == []
     assert as_arrays == [["b", "w"], []] and as_function == [[], ["params"]] and again == [1, []]
+    assert are_same  # a state that is registered in every step makes no places without end

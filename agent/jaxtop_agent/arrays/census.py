@@ -89,7 +89,7 @@ class Census:
         if len(self._origins) > MOST_ORIGINS:
             self._origins.clear()
 
-    def _forget_objects(self) -> None:
+    def forget_objects(self) -> None:
         """Drop all objects of JAX between two censuses: they hold the devices and their client."""
         self._held.clear()
         self._by_objects.clear()
@@ -189,7 +189,6 @@ class Census:
                     unnamed += group.size
         self.is_short_of_names = unnamed > NAMELESS_AT_MOST * total
         self._present = []
-        self._forget_objects()
         return present
 
     def _give_places(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.names import legible, shorten
+from jaxtop_agent import jaxprivate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,7 +54,7 @@ def sharding_text(sharding: Any) -> str:
             text, ids = f"{spec_text(spec)} over {_axes_text(mesh)}", _device_ids(mesh)
         else:
             ids = tuple(sorted(device.id for device in sharding.device_set))
-            text = "" if len(ids) == 1 else str(getattr(sharding, "_hlo_sharding", sharding))
+            text = "" if len(ids) == 1 else str(jaxprivate.hlo_sharding(sharding) or sharding)
     except Exception:  # a kind of sharding that this does not know
         return shorten(legible(str(sharding)), LONGEST)
     kind = getattr(sharding, "memory_kind", None)

@@ -23,7 +23,8 @@ class Watched:
 
     def __init__(self) -> None:
         self.callables: dict[str, Callable[[], Any]] = {}
-        self._walks: dict[str, Walk | None] = {}
+        # Each keeps its places: a state that is registered again in every step has the same ones.
+        self._walks: dict[str, Walk] = {}
         self._arrays: dict[str, list[tuple[weakref.ref[Any], Path]]] = {}
         self.changes = 0
 
@@ -37,31 +38,27 @@ class Watched:
 
         for name, value in names.items():
             if type(value) in (FunctionType, MethodType, partial):  # other callables may be pytrees
-                self._replace(name, value, [], None)
+                self._replace(name, value, [])
                 continue
-            walk = Walk(jaxprivate.array_type(), likeness, bool, bool)
-            places = walk.places_in(name, value)
+            if name not in self._walks:
+                self._walks[name] = Walk(jaxprivate.array_type(), likeness, bool, bool)
+            places = self._walks[name].places_in(name, value)
             arrays = [
                 (weakref.ref(array), places[id(array)])
                 for array in jaxprivate.live_arrays()
                 if id(array) in places
             ]
-            self._replace(name, None, arrays, walk)
+            self._replace(name, None, arrays)
         self.changes += 1
 
     def _replace(
-        self,
-        name: str,
-        read: Callable[[], Any] | None,
-        arrays: list[tuple[weakref.ref[Any], Path]],
-        walk: Walk | None,
+        self, name: str, read: Callable[[], Any] | None, arrays: list[tuple[weakref.ref[Any], Path]]
     ) -> None:
         """Register a name in place of an earlier registration of either sort."""
         # New dicts: the agent's thread may be iterating over the old ones.
         others = {each: found for each, found in self.callables.items() if each != name}
         self.callables = others if read is None else {**others, name: read}
         self._arrays = {**self._arrays, name: arrays}
-        self._walks[name] = walk  # keeps the places alive
 
     def rename(self, places: dict[int, Path]) -> None:
         """Give the places that hold registered arrays their registered names."""

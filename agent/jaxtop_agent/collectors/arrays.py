@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from jaxtop_agent.core import budget
 from jaxtop_agent.core.waiting import Slices
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtop_agent.arrays.watched import Watched
     from jaxtop_agent.core.board import Board
 
@@ -46,7 +49,9 @@ class ArrayCensus:
 
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
-        self._client: Any = None
+        # The client whose arrays the tables describe. It is not held: it holds the memory of its devices, and
+        # the script may clear its backends.
+        self._client: Callable[[], Any] | None = None
         self._registered = 0
         self._slices = Slices()
         self._crowd = Crowd()
@@ -56,7 +61,8 @@ class ArrayCensus:
         if client is None:
             self.forget(board)
             return
-        if client is not self._client or self._shardings.is_full or self._census.is_full:
+        known = None if self._client is None else self._client()
+        if client is not known or self._shardings.is_full or self._census.is_full:
             self.forget(board)
             self._begin(client)
         self._slices = Slices(lambda: board.stopping)
@@ -89,8 +95,8 @@ class ArrayCensus:
         if board.memory_source == "arrays":
             board.devices, board.memory_source = wire.DeviceSample(), None
         board.arrays = board.counted_ms = None
-        client, self._client = self._client, None
-        if client is not None:
+        if self._client is not None:
+            self._client = None
             self._census.drop([])
             self._walk.forget()
 
@@ -109,9 +115,16 @@ class ArrayCensus:
             lambda: self._slices.is_over,
             lambda: self._slices.rest(),  # noqa: PLW0108 - each census has its own slices
         )
-        self._client = client  # last: what fails above is tried again
+        self._client = weakref.ref(client)  # last: what fails above is tried again
 
     def _count(self) -> list[Group] | None:
+        """Return the arrays by group; None if there are too many. No object of JAX is held afterwards."""
+        try:
+            return self._named_and_counted()
+        finally:
+            self._census.forget_objects()
+
+    def _named_and_counted(self) -> list[Group] | None:
         """Find the script's names for its arrays, then count each once; None if there are too many."""
         census, crowd = self._census, self._crowd
         for _ in range(2):

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 MOST, DEEPEST, LONGEST = 64, 100, 600
 # JAX and its libraries raise these to find out what there is, and catch them themselves.
 _ANSWERS = frozenset({"UNIMPLEMENTED", "NOT_FOUND", "ALREADY_EXISTS"})
-# This module tries the platforms one by one, and catches what those that are absent raise.
-_TRIES = "jax._src.xla_bridge"
-_LAUNCHES = "jax._src.interpreters.pxla"
 # These make an exception again that was raised before, maybe in another process.
 _COPIES = frozenset({"copy", "copyreg", "pickle"})
 
@@ -65,13 +62,13 @@ class Raised:
         if innermost.f_globals.get("__name__") in _COPIES:
             return
         for _ in range(DEEPEST):
-            if frame.f_globals.get("__name__") == _TRIES:
+            if frame.f_globals.get("__name__") == jaxprivate.TRIES_PLATFORMS:
                 return
             if not is_library(frame.f_code.co_filename) or frame.f_back is None:
                 break
             frame = frame.f_back
         is_of_script = not is_library(frame.f_code.co_filename)
-        is_launch = innermost.f_globals.get("__name__") == _LAUNCHES
+        is_launch = innermost.f_globals.get("__name__") == jaxprivate.LAUNCHES_SLOWLY
         self.latest.append(
             Raise(
                 now_ms(),

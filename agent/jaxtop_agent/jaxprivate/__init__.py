@@ -36,7 +36,7 @@ from jaxtop_agent.jaxprivate.compiles import (
     has_persistent_cache,
     setting_names,
 )
-from jaxtop_agent.jaxprivate.errors import RuntimeErrors
+from jaxtop_agent.jaxprivate.errors import LAUNCHES_SLOWLY, TRIES_PLATFORMS, RuntimeErrors
 from jaxtop_agent.jaxprivate.launches import LaunchHook, SlowLaunches, ThreadHooks, name_of
 from jaxtop_agent.jaxprivate.lookup import Missing, versions
 from jaxtop_agent.jaxprivate.lowered import compiled, element_type, lowered, mlir, portable, shardy

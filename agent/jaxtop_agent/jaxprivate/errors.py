@@ -11,6 +11,11 @@ from jaxtop_agent.jaxprivate.lookup import find, imported
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# This module tries the platforms one by one, and catches what those that are absent raise.
+TRIES_PLATFORMS = "jax._src.xla_bridge"
+# This one launches programs outside the fast path.
+LAUNCHES_SLOWLY = "jax._src.interpreters.pxla"
+
 
 class RuntimeErrors:
     """Reports each `JaxRuntimeError` when it is made, whether or not the script catches it.

@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from jaxtop_agent.jaxprivate.errors import LAUNCHES_SLOWLY
 from jaxtop_agent.jaxprivate.lookup import Missing, find, imported
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class SlowLaunches:
     """
 
     def __init__(self, on_launch: Callable[[str], None]) -> None:
-        self._owner = find(imported("jax._src.interpreters.pxla"), "ExecuteReplicated")
+        self._owner = find(imported(LAUNCHES_SLOWLY), "ExecuteReplicated")
         self._original = find(self._owner, "__call__")
         self._put = _ReportedMethod(self._original, on_launch)
 
