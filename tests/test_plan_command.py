@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from jaxtop import wire
 from tests.builders import NOW, agent_id, frame, training, well
@@ -58,6 +59,30 @@ def test_a_time_and_a_folder_are_planned_alike(recording):
     assert early.returncode == 2 and is_one_line(early.stderr)
 
 
+def test_of_several_runs_in_a_recording_one_can_be_named(tmp_path):
+    frames = [*training(), *(frame(agent_id(i), PROGRAMS, NOW + 5, 9) for i in range(2))]
+    for each in frames[:]:
+        told = wire.decode(each.kind, each.raw)
+        if isinstance(told, wire.Hello):
+            told = replace(
+                told, agent=f"b{told.agent[1:]}", run="r2", name="eval", started_ms=int(NOW * 1000)
+            )
+        frames.append(each._replace(agent=f"b{each.agent[1:]}", raw=wire.encode(told)))
+    path = str(recorded(tmp_path / "both.mcap", frames))
+    done = jaxtop_here("plan", path, "--json", "--mesh", "data=8")
+    assert json.loads(done.stdout)["name"] == "eval"
+    said = "planned eval (r2), the newest of 2 runs; name another: train (r1)"
+    assert done.stderr == f"jaxtop: {said}\n"
+    done = jaxtop_here("plan", path, "train", "--json", "--mesh", "data=8")
+    assert json.loads(done.stdout)["run"] == "r1" and not done.stderr
+    for names, why in (
+        (["none"], "there is no run none; there is eval, train"),
+        (["a", "b"], "name one run"),
+    ):
+        done = jaxtop_here("plan", path, *names)
+        assert done.returncode == 2 and is_one_line(done.stderr) and why in done.stderr
+
+
 def test_text_has_the_width_that_is_asked_for(recording, monkeypatch):
     for columns in (40, 80, 250):
         monkeypatch.setenv("COLUMNS", str(columns))
@@ -94,7 +119,8 @@ def test_the_status_says_whether_a_candidate_fits(recording):
         (["--for", "speed"], "invalid choice: 'speed'"),
         (["--at", "never"], "is not a time"),
         (["--wait", "-1"], "is not between 0 and 3600 seconds"),
-        (["no-such-run"], "give either recordings or a live run"),
+        (["no-such-run"], "there is no run no-such-run; there is train"),
+        (["--via", "ssh login01"], "give either recordings or a live run"),
     ],
 )
 def test_wrong_input_is_one_clear_line(recording, words, said):

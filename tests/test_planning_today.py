@@ -11,7 +11,7 @@ from jaxtop import wire
 from jaxtop.model import Cluster
 from jaxtop.model.planning.plan import CannotPlan, Today
 from jaxtop.model.planning.sharding import place, state_bytes
-from jaxtop.model.planning.today import today
+from jaxtop.model.planning.today import plannable, today
 from tests import builders
 from tests.builders import NOW, agent_id, frame, hello, pulse
 
@@ -191,16 +191,17 @@ class TestRuns:
     def test_a_run_is_found_by_id_or_name(self):
         cluster = cluster_of(census(LARGE))
         assert today(cluster, NOW, "r1").run == today(cluster, NOW, "train").run == "r1"
-        with pytest.raises(CannotPlan, match="there is no run other"):
+        with pytest.raises(CannotPlan, match="there is no run other; there is train"):
             today(cluster, NOW, "other")
 
-    def test_one_of_several_runs_must_be_named(self):
+    def test_of_several_runs_the_newest_is_planned_unless_one_is_named(self):
         cluster = cluster_of(census(LARGE))
-        cluster.feed(frame("b" * 16, replace(hello(0, 1, 8), agent="b" * 16, run="r2", name="other")))
-        cluster.feed(frame("b" * 16, census(LARGE)))
-        with pytest.raises(CannotPlan, match="several runs: other, train; name one"):
-            today(cluster, NOW)
-        assert today(cluster, NOW, "other").run == "r2"
+        newer = replace(hello(0, 1, 8), agent="b" * 16, run="r2", started_ms=int(NOW * 1000) + 1)
+        for message in (newer, census(LARGE)):
+            cluster.feed(frame("b" * 16, message))
+        assert [run.id for run in plannable(cluster, NOW)] == ["r2", "r1"]
+        assert today(cluster, NOW).run == today(cluster, NOW, "train").run == "r2"
+        assert today(cluster, NOW, "r1").run == "r1"
 
     @pytest.mark.parametrize(
         ("messages", "why"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import times
@@ -20,7 +21,6 @@ from jaxtop.model.planning.plan import Asked, CannotPlan, Goal
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-    from pathlib import Path
 
     from jaxtop.model import Cluster
     from jaxtop.model.planning.plan import Plan, Today
@@ -38,7 +38,7 @@ _SECONDS = number("between 0 and 3600 seconds", 0, 3600)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "exit status: 0 a candidate fits or may fit, 1 none fits, 2 nothing could be planned"
-    targets.add_arguments(parser, "recordings or folders of them")
+    targets.add_arguments(parser, "recordings or folders of them", "then the name of a run in them")
     asked = parser.add_argument_group("what to compare with today's layout (default: some likely meshes)")
     asked.add_argument(
         "--mesh", action="append", default=[], metavar="AXES", help="mesh, such as data=8,model=4; repeatable"
@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    files = replay.recordings_in(arguments, "planned")
+    files = replay.recordings_in(arguments, "planned", has_names=True)
     try:
         asked = _asked(arguments, files)
         if arguments.check:
@@ -128,10 +128,15 @@ def _check(asked: Asked, arguments: argparse.Namespace) -> int:
 def _plan_recording(files: list[Path], asked: Asked, arguments: argparse.Namespace) -> int:
     from jaxtop.model.planning.today import today  # imported late: errors above must be fast
 
+    names = [each for each in arguments.target if Path(each) not in files]
+    if len(names) > 1:
+        raise CannotPlan(f"name one run of the recordings instead of {' and '.join(names)}")
     with replay.opened(files) as (session, span):
         at = span[1] if arguments.at is None else replay.time_in(arguments.at, span)
         cluster = replay.with_history(session, span, at)
-        status = _print(today(cluster, at), asked, at, arguments)
+        status = _print(today(cluster, at, *names), asked, at, arguments)
+        if not names:
+            _note_choice(cluster, at)
         replay.print_notes(session)
     return status
 
@@ -143,10 +148,23 @@ def _plan_live(asked: Asked, arguments: argparse.Namespace) -> int:
         source, arguments.wait, tuning, _Enough(), CANNOT, with_peaks=arguments.peaks
     )
     try:
-        return _print(_today(cluster, now), asked, now, arguments)
+        status = _print(_today(cluster, now), asked, now, arguments)
+        _note_choice(cluster, now)
     finally:  # they may also be why nothing can be planned
         for line in notes:
             print(f"jaxtop: {legible(line)}", file=sys.stderr)
+    return status
+
+
+def _note_choice(cluster: Cluster, now: float) -> None:
+    """Print which of several runs is planned."""
+    from jaxtop.model.planning.today import plannable  # as above
+
+    newest, *others = (f"{run.name or 'one without a name'} ({run.id})" for run in plannable(cluster, now))
+    if others:
+        more = f" and {len(others) - 3} more" * (len(others) > 3)
+        listed = f"{', '.join(others[:3])}{more}"
+        targets.note(f"planned {newest}, the newest of {len(others) + 1} runs; name another: {listed}")
 
 
 def _today(cluster: Cluster, now: float) -> Today:

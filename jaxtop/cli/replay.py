@@ -94,13 +94,15 @@ def _export(words: list[str] | None) -> tuple[str | None, Path | None, list[Path
     return form, files.pop(0) if form == MCAP_JSON else None, files
 
 
-def recordings_in(arguments: argparse.Namespace, what_happens: str) -> list[Path]:
+def recordings_in(arguments: argparse.Namespace, what_happens: str, *, has_names: bool = False) -> list[Path]:
     """Return the recordings among the targets; without any, the command is about a live run.
 
-    `what_happens` says what the command does to it: a live run is "checked" as it is now.
+    `what_happens` says what the command does to it: a live run is "checked" as it is now. With `has_names`,
+    the other targets are names of runs in the recordings.
     """
     files = [Path(each) for each in arguments.target if _is_recording(Path(each))]
-    if files and (len(files) < len(arguments.target) or arguments.hostfile or arguments.via is not None):
+    others = 0 if has_names else len(arguments.target) - len(files)
+    if files and (others or arguments.hostfile or arguments.via is not None):
         raise UserError("give either recordings or a live run")
     if arguments.at is not None and not files:
         raise UserError(f"--at needs a recording; a live run is {what_happens} as it is now")

@@ -16,7 +16,7 @@ from jaxtop.model.programs import launched_lately
 from jaxtop.model.rates import program_of, rates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from jaxtop import wire
     from jaxtop.model.arrays.groups import Span
@@ -32,12 +32,12 @@ NEARLY_WHOLE = 0.15
 
 
 def today(cluster: ClusterState, now: float, run: str | None = None, probe: Probe | None = None) -> Today:
-    """Return a run as it is, by its last figures; `run` is its id or its name, the only one if None.
+    """Return a run as it is, by its last figures; `run` is its id or its name, the newest if None.
 
     Raises:
         CannotPlan: There is no such run, or none of its arrays lies on a mesh.
     """
-    found = _run(runs(cluster, now), run)
+    found = _run(cluster, now, run)
     views = [view for view in arrays(cluster) if view.run == found.id]
     if not views:
         raise CannotPlan(
@@ -83,17 +83,23 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
     )
 
 
-def _run(listed: Sequence[Run], wanted: str | None) -> Run:
-    """Return the run of this id or name; without one, the only run that has counted its arrays."""
-    if wanted is not None:
-        found = [run for run in listed if wanted in (run.id, run.name)]
-    else:
-        found = [run for run in listed if any(view.host.arrays.counts for view in run.hosts)] or list(listed)
+def plannable(cluster: ClusterState, now: float) -> list[Run]:
+    """Return the runs that have counted their arrays, the newest first; all if none has."""
+    listed = sorted(runs(cluster, now), key=_began, reverse=True)
+    return [run for run in listed if any(view.host.arrays.counts for view in run.hosts)] or listed
+
+
+def _began(run: Run) -> int:
+    return min((view.host.hello.started_ms for view in run.hosts if view.host.hello), default=0)
+
+
+def _run(cluster: ClusterState, now: float, wanted: str | None) -> Run:
+    """Return the run of this id or name; of several, the newest."""
+    listed = plannable(cluster, now)
+    found = [run for run in listed if wanted in (None, run.id, run.name)]
     if not found:
-        raise CannotPlan("there is no run" if wanted is None else f"there is no run {wanted}")
-    if len(found) > 1:
-        names = ", ".join(map(_name, found[:5]))
-        raise CannotPlan(f"there are several runs: {names}; name one, or give the recordings of one")
+        names = ", ".join(dict.fromkeys(map(_name, listed)))
+        raise CannotPlan(f"there is no run {wanted}; there is {names}" if listed else "there is no run")
     return found[0]
 
 
