@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -43,6 +43,7 @@ class Ending(msgspec.Struct, frozen=True):
     bye: Bye
 
 
+_T = TypeVar("_T")
 UNSHOWN, ENDED = ".unshown", ".ended"
 # Endings are removed after a day, and the older half of them where there are too many.
 ENDINGS_KEPT_S, MOST_ENDINGS = 86_400.0, 512
@@ -63,17 +64,22 @@ def folders() -> list[Path]:
 
 def write(hello: Hello) -> str | None:
     """Write or renew the run file of this agent; return the reason if no folder could be used."""
-    text = msgspec.json.encode(_plain(hello))
-    why = "there is no home folder"
+    folder, why = _write(f"{hello.agent}.json", _plain(hello))
+    return None if folder is not None else why
+
+
+def _write(name: str, content: object) -> tuple[Path | None, str]:
+    """Write a file to the first usable folder; return that, if any, and why the one before is not."""
+    text, why = msgspec.json.encode(content), "there is no home folder"
     for folder in folders():
         try:
             secure(folder)
-            private.write(folder, f"{hello.agent}.json", text)
+            private.write(folder, name, text)
         except OSError as error:
             why = _why_not(folder, error)
         else:
-            return None
-    return why
+            return folder, why
+    return None, why
 
 
 def _plain(message: wire.Message) -> object:
@@ -125,19 +131,12 @@ def explain(name: str | None, error: BaseException) -> None:
     ticks = processes.start_ticks(pid)
     why = str(error).strip().split("\n", 1)[0][:200] or type(error).__name__
     name = name or (Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python")
-    text = msgspec.json.encode(Unshown(pid, ticks, place.boot, place.pid_namespace, name, why))
-    for folder in folders():
-        with suppress(OSError):
-            secure(folder)
-            private.write(folder, f"{pid}{UNSHOWN}", text)
-            return
+    _write(f"{pid}{UNSHOWN}", Unshown(pid, ticks, place.boot, place.pid_namespace, name, why))
 
 
 def explain_no_more() -> None:
     """Remove what `explain` stored: this process is shown after all."""
-    for folder in folders():
-        with suppress(OSError):
-            (folder / f"{os.getpid()}{UNSHOWN}").unlink(missing_ok=True)
+    _remove(f"{os.getpid()}{UNSHOWN}")
 
 
 def unshown() -> list[Unshown]:
@@ -145,46 +144,43 @@ def unshown() -> list[Unshown]:
     found = []
     for folder in filter(private.is_ours, folders()):
         for path in folder.glob(f"*{UNSHOWN}"):
-            with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-                each = msgspec.json.decode(private.read(path), type=Unshown)
-                place = processes.Namespace(each.boot, each.pid_namespace)
-                if processes.is_gone(place, each.pid, each.ticks):
+            if (each := _decoded(path, Unshown)) is None:
+                continue
+            place = processes.Namespace(each.boot, each.pid_namespace)
+            if processes.is_gone(place, each.pid, each.ticks):
+                with suppress(OSError):
                     path.unlink(missing_ok=True)
-                else:
-                    found.append(each)
+            else:
+                found.append(each)
     return found
 
 
 def remove(agent: str) -> None:
+    _remove(f"{agent}.json")
+
+
+def _remove(name: str) -> None:
     for folder in folders():
         with suppress(OSError):
-            (folder / f"{agent}.json").unlink(missing_ok=True)
+            (folder / name).unlink(missing_ok=True)
 
 
 def leave(hello: Hello, bye: Bye) -> None:
     """Leave the goodbye of a script that has ended; do nothing if no folder can be written."""
-    text = msgspec.json.encode({"hello": _plain(hello), "bye": _plain(bye)})
-    for folder in folders():
-        with suppress(OSError):
-            secure(folder)
-            private.write(folder, f"{hello.agent}{ENDED}", text)
-            _remove_old_endings(folder)
-            return
-
-
-def _remove_old_endings(folder: Path) -> None:
-    paths = list(folder.glob(f"*{ENDED}"))
-    if len(paths) > MOST_ENDINGS:
-        paths.sort(key=lambda path: path.stat().st_mtime)
-        for path in paths[: len(paths) // 2]:
-            path.unlink(missing_ok=True)
+    folder, _ = _write(f"{hello.agent}{ENDED}", {"hello": _plain(hello), "bye": _plain(bye)})
+    with suppress(OSError):
+        paths = [] if folder is None else list(folder.glob(f"*{ENDED}"))
+        if len(paths) > MOST_ENDINGS:
+            paths.sort(key=lambda path: path.stat().st_mtime)
+            for path in paths[: len(paths) // 2]:
+                path.unlink(missing_ok=True)
 
 
 def ending(agent: str) -> Ending | None:
     """Return what this agent left at the end of its script; None if there is nothing."""
     if not agent.isalnum():  # it comes from a roster, and becomes the name of a file
         return None
-    found = (_ending(folder / f"{agent}{ENDED}") for folder in folders() if private.is_ours(folder))
+    found = (_decoded(folder / f"{agent}{ENDED}", Ending) for folder in folders() if private.is_ours(folder))
     return next((each for each in found if each is not None), None)
 
 
@@ -196,23 +192,23 @@ def endings() -> list[Ending]:
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > ENDINGS_KEPT_S:
                     path.unlink(missing_ok=True)
-                elif (each := _ending(path)) is not None:
+                elif (each := _decoded(path, Ending)) is not None:
                     found.append(each)
     return sorted(found, key=lambda each: -each.bye.at_ms)
 
 
-def _ending(path: Path) -> Ending | None:
+def _decoded(path: Path, kind: type[_T]) -> _T | None:
+    """Return what a file of this user contains; None if it cannot be read, or is something else."""
     try:
-        return msgspec.json.decode(private.read(path), type=Ending)
+        return msgspec.json.decode(private.read(path), type=kind)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
 def read(path: Path) -> RunFile | None:
     """Return the run file at this path; None if it is no run file, or another user's."""
-    try:
-        hello = msgspec.json.decode(private.read(path), type=Hello)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    hello = _decoded(path, Hello)
+    if hello is None:
         return None
     place = processes.Namespace(hello.boot, hello.pid_namespace)
     return RunFile(path, hello, bool(processes.is_gone(place, hello.pid, hello.process_started_ticks)))

@@ -22,9 +22,8 @@ from jaxtop.export.captures.clocks import Aligned, Machine, aligned
 from jaxtop.export.captures.comparison import compared
 from jaxtop.export.captures.finish import Known, Taken, clocks, finish, known
 from jaxtop.export.captures.folder import CaptureFolder, file_name, file_names
-from jaxtop.export.captures.lanes import MOST_LANES, lanes
 from jaxtop.export.captures.merged import Durations, Merged, TracedHost, merge
-from jaxtop.export.captures.perfetto import Slice
+from jaxtop.export.captures.perfetto import MOST_LANES, Slice, lanes
 from jaxtop.export.captures.xspace import Trace
 from jaxtop.model import Cluster
 from jaxtop.protobuf import Malformed, bytes_field, number_field, text_field

@@ -251,7 +251,7 @@ from jaxtop.injection import payload
 page = mmap.mmap(-1, 2 * payload.PAGE, prot=7)
 at = ctypes.addressof(ctypes.c_char.from_buffer(page))
 address = lambda name: ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
-page[:len(payload.code())] = payload.code()
+page[:len(payload.CODE)] = payload.CODE
 data = payload.data({name: address(name) for name in payload.CALLED}, "done = 'ö'")
 page[payload.PAGE:payload.PAGE + len(data)] = data
 create = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(address("pthread_create"))

@@ -58,12 +58,7 @@ class Summary(NamedTuple):
 
 def summary(cluster: Cluster, now: float) -> Summary:
     checkup = Checkup.of(cluster, now)
-    return Summary(
-        legible(checkup.title),
-        tuple(_facts(cluster, now)),
-        checkup.verdict,
-        checkup.findings,
-    )
+    return Summary(legible(checkup.title), tuple(_facts(cluster, now)), checkup.verdict, checkup.findings)
 
 
 def _facts(cluster: Cluster, now: float) -> Iterator[str]:
@@ -78,10 +73,8 @@ def _facts(cluster: Cluster, now: float) -> Iterator[str]:
         yield f"step {max(counts):,}"
     if (step := step_of_run(hosts)) is not None:
         yield f"{step.p50_s * 1e3:.3g} ms a step" if step.p50_s < 1 else f"{step.p50_s:.3g} s a step"
-    if (
-        pace := min((pace for host in hosts if (pace := pace_of(host)) is not None), default=None)
-    ) is not None:
-        yield f"{pace:.3g} steps/s"
+    if paces := [pace for host in hosts if (pace := pace_of(host)) is not None]:
+        yield f"{min(paces):.3g} steps/s"
     held = [each for each in shown if each.used_bytes is not None]
     if held:
         fullest = max(held, key=lambda each: (each.used_share or 0.0, each.used_bytes or 0))

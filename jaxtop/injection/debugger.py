@@ -67,7 +67,7 @@ def start(target: Target, request: Request) -> float:
         "attaches_within": ATTACHES_WITHIN,
         "addresses": target.addresses,
         "code": target.code,
-        "code_bytes": _base64(payload.code()),
+        "code_bytes": _base64(payload.CODE),
         "data": _base64(payload.data(target.addresses, request.line)),
     }
     coded = _base64(json.dumps(plan).encode())

@@ -25,8 +25,8 @@ CALLED = (
 # What the borrowed thread calls.
 BORROWED = ("mmap", "mprotect", "pthread_create", "__errno_location")
 
-# void *run(struct { void *called[6]; char text[]; } *it)
-_CODE = bytes.fromhex(
+# void *run(struct { void *called[6]; char text[]; } *it), for x86-64 and the calling convention of Linux.
+CODE = bytes.fromhex(
     "f30f1efa"  # endbr64
     "53 4154 4883ec08"  # push rbx; push r12; sub rsp, 8
     "4889fb"  # mov rbx, rdi
@@ -38,11 +38,6 @@ _CODE = bytes.fromhex(
     "4489e7 ff5328"  # PyGILState_Release(it) }
     "31c0 4883c408 415c 5b c3"  # return NULL
 )
-
-
-def code() -> bytes:
-    """Return the machine code of the function, for x86-64 and the calling convention of Linux."""
-    return _CODE
 
 
 def data(addresses: Mapping[str, int], text: str) -> bytes:

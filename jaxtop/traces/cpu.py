@@ -11,17 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Any, NamedTuple
 
-from jaxtop.traces.parts import (
-    CONTAINER,
-    Op,
-    Seen,
-    Span,
-    Wanted,
-    breathing,
-    extent,
-    reading,
-    stats,
-)
+from jaxtop.traces.parts import CONTAINER, Op, Seen, Span, Wanted, breathing, extent, reading, stats
 
 PLANE = "/host:CPU"
 # A launch on one device begins with BEGIN and ends with FINISH, on whichever threads its operations run.

@@ -173,12 +173,7 @@ class Question(_ToOne):
     """A request to one agent, and its answer."""
 
     def __init__(
-        self,
-        context: zmq.Context[zmq.Socket[bytes]],
-        keys: KeyPair,
-        server: bytes,
-        endpoint: str,
-        raw: bytes,
+        self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, server: bytes, endpoint: str, raw: bytes
     ) -> None:
         super().__init__(context, keys, server, endpoint)
         self.socket.send(raw, zmq.NOBLOCK)

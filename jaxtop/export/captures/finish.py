@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtop import private
 from jaxtop.export.captures.comparison import Compared, compared
 from jaxtop.export.captures.folder import CaptureFolder, file_names
-from jaxtop.export.captures.lanes import MOST_LANES
 from jaxtop.export.captures.merged import Merged, TracedHost, merge
+from jaxtop.export.captures.perfetto import MOST_LANES
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.host import run_of
 from jaxtop.names import legible, reason, shorten

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop import traces
 from jaxtop.export.captures import perfetto
 from jaxtop.export.captures.clocks import Aligned, Instance, Machine, aligned
-from jaxtop.export.captures.lanes import lanes
-from jaxtop.export.captures.perfetto import Slice
+from jaxtop.export.captures.perfetto import Slice, lanes
 from jaxtop.export.captures.xspace import Trace
 from jaxtop.traces.parts import breathing, no_pause
 
