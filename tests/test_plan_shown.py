@@ -104,7 +104,9 @@ def test_a_mesh_is_read_as_typed_and_written_back():
     assert parse_mesh("data=8,model=4") == (("data", 8), ("model", 4))
     assert parse_mesh(" data = 8 , model = 1 ") == (("data", 8), ("model", 1))
     assert mesh_in_words((("data", 8), ("model", 4))) == "data 8 × model 4"
-    assert mesh_as_typed(parse_mesh("data=8,model=4")) == "data=8,model=4"
+    for text in ("data=8,model=4", "data-1=8,x.y=4", """"data 1"=8,'a"b'=2,"a,b=c"=4"""):
+        assert mesh_as_typed(parse_mesh(text)) == text
+    assert parse_mesh("'data 1'=8") == (("data 1", 8),)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +118,7 @@ def test_a_mesh_is_read_as_typed_and_written_back():
         *((text, "is not a mesh such as") for text in ("", "8", "data", "data=", "=4", "data=-4")),
         *((text, "is not a mesh such as") for text in ("data=4,", "data=4 model=2", "data=1e3", "data=4.0")),
         ("data=99999999999999999999999", "is not a mesh such as"),
+        ("data 1=8", "is not a mesh such as data=8,model=4; an axis that is no plain word stands in quotes"),
     ],
 )
 def test_a_wrong_mesh_is_one_clear_line(text, words):
@@ -134,6 +137,8 @@ def test_a_wrong_mesh_is_one_clear_line(text, words):
         ("params:data,None", Rule("params", parts=(("data",), ()))),
         ("params:data+fsdp", Rule("params", parts=(("data", "fsdp"),))),
         ("params:replicated", Rule("params", parts=())),
+        ('params:"replicated"', Rule("params", axis="replicated")),
+        ('params:"a:b"+data,None', Rule("params", parts=(("a:b", "data"), ()))),
     ],
 )
 def test_a_sharding_is_read_as_typed_and_written_back(text, rule):

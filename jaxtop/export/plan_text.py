@@ -192,7 +192,7 @@ def _move(number: int, move: Move, width: int) -> Iterator[str]:
     yield from _wrapped(move.why, width, indent)
     asked = [f"--shard {quote(rule_as_typed(rule))}" for rule in move.rules]
     if move.axes is not None:
-        asked.append(f"--mesh {mesh_as_typed(move.axes)}")
+        asked.append(f"--mesh {quote(mesh_as_typed(move.axes))}")
     if asked:
         yield from _wrapped(f"alone: jaxtop plan {' '.join(asked)}", width, indent)
 

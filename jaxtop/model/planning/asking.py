@@ -1,4 +1,7 @@
-"""Meshes, shardings and sizes as people type them for a plan, and the same as text."""
+"""Meshes, shardings and sizes as people type them for a plan, and the same as text.
+
+An axis whose name is no plain word stands in quotes: `"data 1"=8`.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,10 @@ if TYPE_CHECKING:
 MOST_DEVICES = 1 << 20
 REPLICATED = "replicated"
 _WHOLE = "None"
-_AXIS = re.compile(r"\s*([^\W\d]\w*)\s*=\s*(\d{1,9})\s*")
-_NAME = re.compile(r"[^\W\d]\w*")
+_QUOTED = r"""\"[^"]+"|'[^']+'"""
+_NAME = re.compile(rf"[^\W\d][\w.-]*|{_QUOTED}")
+_AXIS = re.compile(rf"\s*({_NAME.pattern})\s*=\s*(\d{{1,9}})\s*")
+_PIECE = re.compile(rf"{_QUOTED}|.", re.DOTALL)
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*(?:([kmgtp]?)(i?)b?)", re.IGNORECASE)
 _POWERS = ("", "k", "m", "g", "t", "p")
 
@@ -29,10 +34,10 @@ def parse_mesh(text: str) -> Axes:
     Raises:
         CannotPlan: The text is no mesh, names an axis twice, or has more devices than there can be.
     """
-    found = [_AXIS.fullmatch(each) for each in text.split(",")]
+    found = [_AXIS.fullmatch(each) for each in _split(text, ",")]
     if not all(found):
-        raise CannotPlan(f"{text!r} is not a mesh such as data=8,model=4")
-    axes = tuple((each[1], int(each[2])) for each in found if each)
+        raise CannotPlan(f"{text!r} is not a mesh such as data=8,model=4{_hint(text)}")
+    axes = tuple((_name(each[1]), int(each[2])) for each in found if each)
     if twice := _twice([name for name, _ in axes]):
         raise CannotPlan(f"axis {twice} stands twice in the mesh {text}")
     if empty := next((name for name, size in axes if not size), None):
@@ -48,24 +53,53 @@ def parse_rule(text: str) -> Rule:
     Raises:
         CannotPlan: The text is no sharding, or divides two dimensions by one axis.
     """
-    pattern, _, spec = (each.strip() for each in text.rpartition(":"))
-    entries = [entry.strip() for entry in spec.split(",")]
-    names = [[name.strip() for name in entry.split("+")] for entry in entries]
+    *before, spec = _split(text, ":")
+    pattern = ":".join(before).strip()
+    entries = [entry.strip() for entry in _split(spec, ",")]
+    names = [[name.strip() for name in _split(entry, "+")] for entry in entries]
     if not pattern or not all(_NAME.fullmatch(name) for entry in names for name in entry):
         raise CannotPlan(
             f"{text!r} is not a sharding such as state.opt_state:data, params:None,model "
-            f"or params:{REPLICATED}"
+            f"or params:{REPLICATED}{_hint(spec)}"
         )
     if any(len(entry) > 1 and _WHOLE in entry for entry in names):
         raise CannotPlan(f"{_WHOLE} stands alone in its dimension; {text} joins it to an axis")
-    axes = [name for entry in names for name in entry if name != _WHOLE]
+    parts = tuple(tuple(_name(each) for each in entry if each != _WHOLE) for entry in names)
+    axes = [axis for entry in parts for axis in entry]
     if twice := _twice(axes):
         raise CannotPlan(f"axis {twice} stands twice in {text}: an axis divides one dimension only")
     if entries == [REPLICATED]:
         return Rule(pattern, parts=())
-    if len(axes) == len(names) == len(entries) == 1:
+    if len(axes) == len(parts) == 1:
         return Rule(pattern, axis=axes[0])
-    return Rule(pattern, parts=tuple(tuple(each for each in entry if each != _WHOLE) for entry in names))
+    return Rule(pattern, parts=parts)
+
+
+def _split(text: str, by: str) -> list[str]:
+    """Return the pieces of a text between these characters; those within quotes do not count."""
+    found = [""]
+    for each in _PIECE.findall(text):
+        if each == by:
+            found.append("")
+        else:
+            found[-1] += each
+    return found
+
+
+def _name(typed: str) -> str:
+    return typed[1:-1] if typed[0] in "\"'" else typed
+
+
+def _as_typed(axis: str) -> str:
+    """Return the name of an axis, in quotes where it needs them."""
+    if _NAME.fullmatch(axis) and axis not in {_WHOLE, REPLICATED}:
+        return axis
+    return f'"{axis}"' if '"' not in axis else f"'{axis}'"
+
+
+def _hint(text: str) -> str:
+    """Return how to type a name that is no plain word, if the text may contain one."""
+    return "; an axis that is no plain word stands in quotes" if re.search(r"[^\W\d]", text) else ""
 
 
 def parse_bytes(text: str) -> int:
@@ -102,14 +136,14 @@ def mesh_in_words(axes: Axes) -> str:
 
 
 def mesh_as_typed(axes: Axes) -> str:
-    return ",".join(f"{name}={size}" for name, size in axes)
+    return ",".join(f"{_as_typed(name)}={size}" for name, size in axes)
 
 
 def rule_as_typed(rule: Rule) -> str:
     """Return the text from which `parse_rule` makes this rule."""
     if rule.parts is None:
-        return f"{rule.pattern}:{rule.axis}"
-    entries = ["+".join(axes) or _WHOLE for axes in rule.parts]
+        return f"{rule.pattern}:{_as_typed(rule.axis)}"
+    entries = ["+".join(map(_as_typed, axes)) or _WHOLE for axes in rule.parts]
     if len(entries) == 1 and len(rule.parts[0]) == 1:
         entries.append(_WHOLE)  # one axis alone would stand for the largest dimension
     return f"{rule.pattern}:{','.join(entries) or REPLICATED}"
