@@ -1,13 +1,16 @@
 """Starts scripts and jaxtop commands in forks of a process that has imported what they import.
 
-A script finds JAX imported, a command of jaxtop the modules of the command line. Everything else is as under
+A script finds JAX imported, a command of jaxtop the modules of the command line. The modules of the agent come
+when the script or the agent imports them, though they need not be read again. Everything else is as under
 `python SCRIPT` and `python -m jaxtop`. Tests of what happens before or during an import start a new one.
 """
 
 from __future__ import annotations
 
 import atexit
+import builtins
 import ctypes
+import gc
 import inspect
 import json
 import os
@@ -17,7 +20,11 @@ import subprocess
 import sys
 import threading
 import types
-from functools import cache
+from collections import defaultdict
+from functools import cache, partial
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +33,7 @@ MAIN = Path(__file__).parent.parent / "jaxtop" / "__main__.py"
 PARENT_DIES, ADOPT_ORPHANS = 1, 36  # PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER
 # What the server of scripts imports. That of commands imports their modules, which know nothing of JAX.
 OF_SCRIPTS = ("numpy", "jax", "jax.numpy", "jax.sharding", "msgspec", "zmq", "asyncio", "psutil")
+AGENT = ("jaxtop", "jaxtop_agent")
 # What is read once, when it is imported: by libraries, and by jaxtop in commands.
 READ_AT_IMPORT = ("JAX_", "PYTHON", "OMP_", "OPENBLAS_", "LD_")
 DEBUG = "JAXTOP_DEBUG"
@@ -116,6 +124,52 @@ def imported(kind: str) -> list[str]:
     return ["jaxtop.discovery", "jaxtop.export", *(f"jaxtop.cli.{each}" for each in COMMANDS)]
 
 
+class Aside(MetaPathFinder, Loader):
+    """The modules of the agent: a script finds none of them imported, and gets these when it imports them."""
+
+    def __init__(self) -> None:
+        self._imports: dict[str, set[str]] = defaultdict(set)  # of each module
+        really = builtins.__import__
+        builtins.__import__ = partial(self._note, really)
+        from jaxtop_agent.loading import MODULES
+        from jaxtop_agent.service import agent  # noqa: F401
+
+        for name in MODULES:
+            import_module(name)
+        builtins.__import__ = really
+        own = [name for name in sys.modules if name.partition(".")[0] in AGENT]
+        self._modules = {name: sys.modules.pop(name) for name in own}
+        self._specs = {name: module.__spec__ for name, module in self._modules.items()}
+        for name in own:
+            parent, _, last = name.rpartition(".")
+            if parent:
+                delattr(self._modules[parent], last)
+
+    def _note(self, really, name, variables=None, local=None, wanted=(), level=0):
+        importing = (variables or {}).get("__name__", "")
+        self._imports[importing] |= {name, *(f"{name}.{each}" for each in wanted or ())}
+        return really(name, variables, local, wanted, level)
+
+    def find_spec(self, name, path=None, target=None):
+        """Find the module where Python would, so that the script's own path decides."""
+        if name not in self._modules:
+            return None
+        found = PathFinder.find_spec(name, path, target)
+        if found is not None and found.origin == self._modules[name].__file__:
+            found.loader = self
+        return found
+
+    def create_module(self, spec):
+        return self._modules.pop(spec.name)
+
+    def exec_module(self, module) -> None:
+        """Import what it has imported, too."""
+        module.__spec__ = self._specs[module.__name__]
+        for name in sorted(self._imports[module.__name__]):
+            if name in self._modules:
+                import_module(name)
+
+
 def serve(asked: socket.socket) -> tuple[dict[str, object], list[int]]:
     """Fork for each request; return in the fork, with what it is to run."""
     while True:
@@ -180,6 +234,11 @@ def become(request: dict[str, Any], ends: list[int]) -> types.CodeType:
 if __name__ == "__main__":
     for each in imported(sys.argv[1]):
         __import__(each)
-    code = become(*serve(socket.socket(fileno=int(sys.argv[2]))))
+    aside = Aside() if sys.argv[1] == "script" else None
+    gc.freeze()  # what is here lasts: no fork searches it for garbage, above all at its end
+    request, ends = serve(socket.socket(fileno=int(sys.argv[2])))
+    if aside is not None and DEBUG not in request["env"]:
+        sys.meta_path.insert(0, aside)
+    code = become(request, ends)
     __name__ = "runpy"  # the agent takes this frame for Python's own, not for the script's
     exec(code, vars(sys.modules["__main__"]))
