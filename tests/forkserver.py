@@ -1,7 +1,7 @@
 """Starts scripts and jaxtop commands in forks of a process that has imported what they import.
 
-A script finds JAX imported, a command of jaxtop the modules of the command line. The modules of the agent come
-when the script or the agent imports them, though they need not be read again. Everything else is as under
+A script finds JAX imported, a command of jaxtop the modules of the command line. The agent's modules are
+imported when the script or the agent imports them, though not executed again. Everything else is as under
 `python SCRIPT` and `python -m jaxtop`. Tests of what happens before or during an import start a new one.
 """
 
@@ -145,10 +145,10 @@ class Aside(MetaPathFinder, Loader):
             if parent:
                 delattr(self._modules[parent], last)
 
-    def _note(self, really, name, variables=None, local=None, wanted=(), level=0):
+    def _note(self, really, name, variables=None, local=None, wanted=(), *level):
         importing = (variables or {}).get("__name__", "")
         self._imports[importing] |= {name, *(f"{name}.{each}" for each in wanted or ())}
-        return really(name, variables, local, wanted, level)
+        return really(name, variables, local, wanted, *level)
 
     def find_spec(self, name, path=None, target=None):
         """Find the module where Python would, so that the script's own path decides."""

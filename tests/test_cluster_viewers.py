@@ -87,8 +87,8 @@ def test_whatever_a_viewer_does_the_run_goes_on(run, tmp_path, conduct):
             return
         process.send_signal(signal.SIGCONT)
         with run.paused():
-            eventually(lambda: seen()["hosts"]["0"]["launches"].get("step") == run.steps())
-            assert set(seen()["hosts"]["0"]["launches"].values()) == {run.steps()}
+            # A pulse may have been made between the launches of the last step.
+            eventually(lambda: {*seen()["hosts"]["0"]["launches"].values()} == {run.steps()})
             assert seen()["hosts"]["0"]["state"] == "live"
         if conduct == "stopped":
             assert seen()["missed"] > 0  # else nothing was repaired, and this proved little
