@@ -146,7 +146,7 @@ class TestOnTheMesh:
     @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
     def test_the_late_one_has_a_sign_in_cells_of_any_size_without_colours(self, size, monkeypatch):
         monkeypatch.setenv("NO_COLOR", "1")
-        for made in (Made(4, 4, late=3), Made(256, 2, late=3)):
+        for made in (Made(4, 4, late=3), Made(64, 8, late=3)):
             # The late one is selected at first, and has the sign of that.
             shown = seen(*staged.run(made, windows=4), keys=("6", "enter", "l"), size=size)
             assert "!" in shown.replace("! last", ""), made
