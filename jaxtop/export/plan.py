@@ -11,7 +11,7 @@ from jaxtop.model.planning.asking import rule_as_typed, spec_in_words
 from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
-    from jaxtop.model.planning.plan import Axes, Candidate, Interval, Move, Placed, Plan
+    from jaxtop.model.planning.plan import Candidate, Move, Placed, Plan
 
 SCHEMA = 1
 # Decimals of milliseconds and joules: a thousandth of a microsecond is below every measurement.
@@ -41,14 +41,14 @@ def to_json(plan: Plan, at: float, *, with_arrays: bool = False) -> str:
 def _candidate(candidate: Candidate, *, with_arrays: bool) -> dict[str, Any]:
     memory, step = candidate.memory_bytes, candidate.step_ms
     return {
-        "mesh": _mesh(candidate.axes),
+        "mesh": dict(candidate.axes),
         "devices": candidate.devices,
         "today": candidate.is_today,
         "shard": [rule_as_typed(rule) for rule in candidate.rules],
         "fits": candidate.fits,
         "state_bytes_per_device": candidate.state_bytes_per_device,
         "memory_bytes_per_device": None if memory is None else [round(memory.low), round(memory.high)],
-        "step_ms": _milliseconds(step),
+        "step_ms": None if step is None else [round(bound, _DECIMALS) for bound in step],
         "communication_ms": {
             axis: round(taken, _DECIMALS) for axis, taken in candidate.communication_ms.items()
         },
@@ -60,17 +60,8 @@ def _candidate(candidate: Candidate, *, with_arrays: bool) -> dict[str, Any]:
     }
 
 
-def _mesh(axes: Axes) -> dict[str, int]:
-    """Return the sizes of the axes in the order of the mesh."""
-    return dict(axes)
-
-
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, _DECIMALS)
-
-
-def _milliseconds(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [round(bound, _DECIMALS) for bound in interval]
 
 
 def _array(placed: Placed) -> dict[str, Any]:
@@ -100,5 +91,5 @@ def _move(move: Move) -> dict[str, Any]:
         "saves_ms": _rounded(move.saves_ms),
         "why": move.why,
         "shard": [rule_as_typed(rule) for rule in move.rules],
-        "mesh": None if move.axes is None else _mesh(move.axes),
+        "mesh": None if move.axes is None else dict(move.axes),
     }

@@ -36,10 +36,10 @@ class Message(NamedTuple):
     raw: bytes
 
 
-def times(content: mmap.mmap, at: int) -> tuple[int, int]:
-    """Return the times of the first and the last message, according to the chunk's head."""
-    start, end, *_ = _HEAD.unpack_from(content, at + RECORD.size)
-    return start, end
+def head(content: mmap.mmap, at: int) -> tuple[int, int, int]:
+    """Return the times of a chunk's first and last message, and its unpacked size, as its head has them."""
+    start, end, unpacked, *_ = _HEAD.unpack_from(content, at + RECORD.size)
+    return start, end, unpacked
 
 
 def is_one(content: mmap.mmap, at: int) -> bool:
@@ -52,12 +52,6 @@ def is_one(content: mmap.mmap, at: int) -> bool:
         return False
     (packed,) = struct.unpack_from("<Q", content, at + RECORD.size + _HEAD.size + count)
     return bool(length == _HEAD.size + count + 8 + packed) and not _is_bomb(unpacked, packed)
-
-
-def unpacked_length(content: mmap.mmap, at: int) -> int:
-    """Return the unpacked size of a chunk in bytes, according to its head."""
-    _, _, unpacked, *_ = _HEAD.unpack_from(content, at + RECORD.size)
-    return int(unpacked)
 
 
 def _is_bomb(unpacked: int, packed: int) -> bool:

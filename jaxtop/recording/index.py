@@ -219,8 +219,8 @@ def _see_header(raw: bytes, index: Index) -> None:
 
 
 def _see_chunk(content: mmap.mmap, at: int, after: int, index: Index) -> None:
-    start, end = chunks.times(content, at)
-    index.unpacked += chunks.unpacked_length(content, at)
+    start, end, unpacked_size = chunks.head(content, at)
+    index.unpacked += unpacked_size
     before = index.chunks[-1] if index.chunks else None
     if before is None or not before.start <= start <= before.end + ODD_NS or end - start > ODD_NS:
         try:

@@ -47,23 +47,16 @@ class LiveSource:
         seeds: Sequence[Seed],
         keys: KeyPair,
         owner: bytes | None = None,
-        clock: Callable[[], float] = steady,
         *,
         own_id: str = "",
         address_map: AddressMap = NO_MAP,
     ) -> None:
         """Begin to follow the seeds.
 
-        Args:
-            seeds: Where to start.
-            keys: The keys of this viewer.
-            owner: The public key of the owner, if that is another.
-            clock: The current time.
-            own_id: The id of the relay whose source this is.
-            address_map: What to dial in place of the addresses of agents.
+        `owner` is the public key of the owner, if that is another user; `own_id` the id of the relay whose
+        source this is. `address_map` says what to dial in place of the addresses of agents.
         """
-        self._clock = clock
-        self._now = clock()
+        self._now = steady()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._context.max_sockets = 16_384
         self._rejected: Counter[str] = Counter()
@@ -114,7 +107,7 @@ class LiveSource:
         if not self._out:
             self._wait(timeout)
         # Frames of one poll share one time, so that frames are in the order of their times.
-        now = self._now = self._clock()
+        now = self._now = steady()
         for parts in self._telemetry.take(BATCH):
             self._take(parts, now)
         self._peers.take_changes(now)
@@ -132,7 +125,7 @@ class LiveSource:
         """Send a request to an agent; a later `poll` calls `done` with the reply, or None if none came."""
         peer, relay = self._peers.get(agent), self._paths.path_of(agent)
         if relay != DIRECT:
-            self._relays.request(relay, agent, request, self._clock(), done)
+            self._relays.request(relay, agent, request, steady(), done)
             return
         if peer is None:
             done(None)
@@ -142,7 +135,7 @@ class LiveSource:
             self._answered(reply, frames)
             done(reply)
 
-        self._questions.ask(peer.requests, request, self._clock(), answered)
+        self._questions.ask(peer.requests, request, steady(), answered)
 
     def close(self) -> None:
         self._peers.close()
@@ -160,7 +153,7 @@ class LiveSource:
         self._relays.wait_with(poller)
         probing = [self._peers.wait_with(poller), self._seeking.wait_with(poller)]
         longest = min(timeout, PROBING_STEP if any(probing) else IDLE_STEP)
-        time.sleep(max(0.0, min(longest, self._now + REST - self._clock())))
+        time.sleep(max(0.0, min(longest, self._now + REST - steady())))
         poller.poll(int(max(0.0, longest) * 1000))
 
     # Messages

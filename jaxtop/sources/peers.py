@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from jaxtop import runfiles, wire
 from jaxtop.sources.connection import Connection
 from jaxtop.sources.evidence import AgentAddress, judged
-from jaxtop.sources.mapping import NO_MAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +60,7 @@ class Peers:
         telemetry: Subscriber,
         descriptors: Descriptors,
         emit: Callable[[str, wire.Message], None],
-        address_map: AddressMap = NO_MAP,
+        address_map: AddressMap,
     ) -> None:
         self._telemetry, self._descriptors, self._emit = telemetry, descriptors, emit
         self._map = address_map

@@ -48,7 +48,7 @@ class _Programs(Struct, tag="programs"):
 
 
 _OF_PROGRAM = [msgspec.defstruct(kind, (), bases=(_OfProgram,), tag=kind) for kind in OF_PROGRAM]
-_PARTS = (_Counters, _Census, _Change, _Programs, *_OF_PROGRAM)
+_PARTS: tuple[type[Struct], ...] = (_Counters, _Census, _Change, _Programs, *_OF_PROGRAM)
 _DECODERS = {each.__struct_config__.tag: msgspec.msgpack.Decoder(each) for each in _PARTS}
 
 
