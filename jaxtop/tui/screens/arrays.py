@@ -176,8 +176,7 @@ class ArraysView(TableView):
         self.set_class(height >= TALL, "-tall")
         self.set_class(width < BESIDE and height < LOW, "-low")
 
-    def show(self, moment: Moment) -> None:
-        super().show(moment)
+    def _prepare(self, moment: Moment) -> None:
         if moment.arrays is not self._views:
             self._views = moment.arrays
             self._total = sum([view.held_bytes for view in self._views])
@@ -187,7 +186,6 @@ class ArraysView(TableView):
             self._counted = f"not counted on every host: {reasons[0]}"
         self._past_runs = frozenset(run.id for run in moment.runs if run.has_ended)
         self.table.update_views(self._views, moment.run_names, empty(moment))
-        self._draw()
 
     def point_at(self, row: Hashable) -> None:
         named = (view for view in self._views if view.name == row)
@@ -206,11 +204,9 @@ class ArraysView(TableView):
         return node.held_bytes / self._total if self._total else None
 
     def _draw(self) -> None:
-        if self.is_mounted:
-            node = self.table.row
-            is_past = node is not None and node.run in self._past_runs
-            note = ENDED_NOTE if is_past else self._counted
-            self.query_one(ArrayPane).show_node(node, self.ink, note)
+        node = self.table.row
+        is_past = node is not None and node.run in self._past_runs
+        self.query_one(ArrayPane).show_node(node, self.ink, ENDED_NOTE if is_past else self._counted)
 
     def _chosen(self, row: Any) -> None:
         view = row.view

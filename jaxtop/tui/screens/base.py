@@ -24,6 +24,7 @@ class View(Container):
     """One screen. It draws a moment and holds the selection.
 
     The app calls `show` at most four times a second, and `select` when the selection changed elsewhere.
+    A screen overrides `_prepare` and `_draw`.
     """
 
     moment: Moment = EMPTY
@@ -67,13 +68,22 @@ class View(Container):
         return ink_of(self.palette, plain=self.app.no_color)
 
     def on_mount(self) -> None:
-        self.watch(self.app, "theme", self._draw, init=False)
+        self.watch(self.app, "theme", self._redraw, init=False)
 
     def on_resize(self, _event: events.Resize) -> None:
-        self.call_after_refresh(self._draw)
+        self.call_after_refresh(self._redraw)
 
     def show(self, moment: Moment) -> None:
         self.moment = moment
+        self._prepare(moment)
+        self._redraw()
+
+    def _redraw(self) -> None:
+        if self.is_mounted and self.size.width:  # else a resize event follows
+            self._draw()
+
+    def _prepare(self, moment: Moment) -> None:
+        """Take from a moment what does not depend on the size or the theme, such as rows and columns."""
 
     def _draw(self) -> None:
         """Draw what depends on the size or the theme."""

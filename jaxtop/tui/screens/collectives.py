@@ -204,17 +204,13 @@ class CollectivesView(TableView):
         self._pane.styles.height = max(LEAST_PANE, left)
         self.set_class(left < LEAST_PANE, "low")
 
-    def show(self, moment: Moment) -> None:
-        super().show(moment)
+    def _prepare(self, moment: Moment) -> None:
         self._update_columns(lambda: columns_for(moment), moment.run_names if len(moment.runs) > 1 else None)
         listed = moment.collectives
         rows = listed if self.table.words else folded(listed, self._unfolded)
         self.table.update_rows(rows, empty(moment))
-        self._draw()
 
     def _draw(self) -> None:
-        if not self.is_mounted or not self.size.width:  # not laid out yet: a resize event will follow
-            return
         self._step.read(summary(self.moment, max(0, self.size.width - 4), self.palette))
         view, (width, height) = self.table.row, self._pane.content_size
         if view is None or self.has_class("low"):

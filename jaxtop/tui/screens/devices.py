@@ -240,8 +240,7 @@ class DevicesView(DeviceTableView[Row]):
             typed, {**of_axes(self._axes.sizes, Row.coordinate), **OF_DEVICES}, self.table.columns
         )
 
-    def show(self, moment: Moment) -> None:
-        super().show(moment)
+    def _prepare(self, moment: Moment) -> None:
         if self._axes.meshes != moment.meshes:
             self._axes = Axes(moment.meshes)
         scene = Scene(moment, self._axes)

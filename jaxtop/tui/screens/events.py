@@ -50,12 +50,10 @@ class EventsView(TableView):
         yield FilteredTable(self.table)
         yield self._whole
 
-    def show(self, moment: Moment) -> None:
-        super().show(moment)
+    def _prepare(self, moment: Moment) -> None:
         self._fit_columns()
         listed = rows(moment, unfolded=self._unfolded, folds=not self.table.words)
         self.table.update_rows(listed, f"{_none(moment)}: starts, ends and problems appear here")
-        self._draw()
 
     def on_resize(self, _event: events.Resize) -> None:
         self._fit_columns()
@@ -85,7 +83,7 @@ class EventsView(TableView):
         if agent != self.selection.agent:
             self.selection = Selection(agent)
         self.post_message(View.Selected(self.selection))
-        self._draw()
+        self._redraw()
 
     def _chosen(self, row: Any) -> None:
         if row.folded:

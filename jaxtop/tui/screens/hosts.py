@@ -74,21 +74,18 @@ class HostsView(TableView):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < ROOM_BELOW, "low")
 
-    def show(self, moment: Moment) -> None:
-        super().show(moment)
+    def _prepare(self, moment: Moment) -> None:
         rows = [HostRow(view, moment) for view in moment.hosts]
         reported = self._reported.see(moment)
         self._step_figures |= reported_steps(rows)
         shown = reported, self._step_figures, self._followed
         self._update_columns(lambda: columns_for(moment, *shown), len(moment.runs) > 1, *shown)
         self.table.update_rows(rows, empty(moment))
-        self._draw()
 
     def _draw(self) -> None:
-        row = self.table.row
-        if not self.is_mounted or self.has_class("low"):
+        if self.has_class("low"):
             return
-        ink = self.ink
+        row, ink = self.table.row, self.ink
         if row is None:
             self._pane.show(lambda _width, _height: Text())
             return
@@ -105,14 +102,14 @@ class HostsView(TableView):
     def select(self, selection: Selection) -> None:
         super().select(selection)
         self.table.select(selection.agent)
-        self._draw()
+        self._redraw()
 
     def _moved(self, row: Any) -> None:
         """Select the host. The selected device stays selected if it is on the same host."""
         agent = row.host.agent
         if agent != self.selection.agent:
             self.selection = Selection(agent)
-        self._draw()
+        self._redraw()
         self.post_message(View.Selected(self.selection))
 
     def _chosen(self, row: Any) -> None:

@@ -249,17 +249,15 @@ class MemoryScreenView(DeviceTableView[Row]):
     def action_peak(self) -> None:
         """Show what was alive at the peak of the device under the cursor, or no longer."""
         self.toggle_class("peak")
-        self._draw()
+        self._redraw()
 
     def _understand(self, typed: str) -> Callable[[Row], bool] | None:
         return understand(typed, _ASKED, self.table.columns)
 
-    def show(self, moment: Moment) -> None:
-        super().show(moment)
+    def _prepare(self, moment: Moment) -> None:
         scene = self._scene = Scene(moment, memory(moment.cluster, moment.devices))
         self._fit_columns()
         self.table.update_rows([Row(view.device, scene, view) for view in scene.views], empty(moment))
-        self._draw()
 
     def _fit_columns(self) -> None:
         scene, width = self._scene, self.size.width
@@ -267,8 +265,6 @@ class MemoryScreenView(DeviceTableView[Row]):
         self._update_columns(lambda: columns_for(scene, width), *basis)
 
     def _draw(self) -> None:
-        if not self.size.width:  # not laid out yet: a resize event will follow
-            return
         palette, moment = self.palette, self.moment
         self._summary.read(summary(self._scene, max(0, self.size.width - 4), palette))
         if self.has_class("peak"):
@@ -281,7 +277,7 @@ class MemoryScreenView(DeviceTableView[Row]):
 
     def _moved(self, row: Row) -> None:
         super()._moved(row)
-        self._draw()
+        self._redraw()
 
     def _at_peak(self, palette: Palette) -> Text:
         row, moment = self.table.row, self.moment

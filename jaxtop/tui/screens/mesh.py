@@ -89,22 +89,19 @@ class MeshScreenView(View):
     def first_focus(self) -> MeshGrid:
         return self.query_one(MeshGrid)
 
-    def show(self, moment: Moment) -> None:
-        super().show(moment)
+    def _prepare(self, moment: Moment) -> None:
         self._arranger.see(moment)
         self._metrics.see(moment)
         self._find_selected()
-        self._draw()
 
     def select(self, selection: Selection) -> None:
         if self._metrics.paint(selection):
-            self._draw()
+            self._redraw()
         if selection.agent is None:
             return  # nothing was selected elsewhere: keep the selection
         super().select(selection)
         self._find_selected()
-        self._arranger.follow(self._selected)
-        self._draw()
+        self._rearranged()
 
     @property
     def _selected(self) -> int | None:
@@ -140,7 +137,7 @@ class MeshScreenView(View):
         message.stop()
         if message.device < len(self._arranger.devices):
             self._go(message.device)
-            self._draw()
+            self._redraw()
 
     def on_mesh_grid_opened(self, message: MeshGrid.Opened) -> None:
         message.stop()
@@ -165,7 +162,7 @@ class MeshScreenView(View):
     def action_metric(self) -> None:
         self._metrics.next(self._arranger.devices)
         self.figure = self._metrics.metric.figure
-        self._draw()
+        self._redraw()
 
     def action_mesh(self) -> None:
         self._arranger.next_choice()
@@ -177,7 +174,7 @@ class MeshScreenView(View):
 
     def action_group(self) -> None:
         self._arranger.next_group()
-        self._draw()
+        self._redraw()
 
     def action_page(self, by: int) -> None:
         """Turn the page and keep the place of the selection on it. Scroll if there is only one page."""
@@ -186,11 +183,11 @@ class MeshScreenView(View):
             (grid.action_page_down if by > 0 else grid.action_page_up)()
             return
         self._go(self._arranger.turn(by, self._selected))
-        self._draw()
+        self._redraw()
 
     def _rearranged(self) -> None:
         self._arranger.follow(self._selected)
-        self._draw()
+        self._redraw()
 
     async def on_click(self, event: events.Click) -> None:
         await run_pressed(event, self)
@@ -207,8 +204,6 @@ class MeshScreenView(View):
         return last[2]
 
     def _draw(self) -> None:
-        if not self.is_mounted:
-            return
         arranger, ink, selected = self._arranger, self.ink, self._selected
         scene = Scene(
             EMPTY_PLAN,

@@ -132,8 +132,7 @@ class OperationsView(TableView):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < PANE + ABOVE, "low")
 
-    def show(self, moment: Moment) -> None:
-        super().show(moment)
+    def _prepare(self, moment: Moment) -> None:
         self._update_columns(
             lambda: columns_for(moment),
             moment.run_names if len(moment.runs) > 1 else None,
@@ -141,11 +140,8 @@ class OperationsView(TableView):
         )
         rows = [OperationRow(time, view) for time in moment.program_times for view in time.operations]
         self.table.update_rows(rows, empty(moment))
-        self._draw()
 
     def _draw(self) -> None:
-        if not self.is_mounted or not self.size.width:  # not laid out yet: a resize event will follow
-            return
         row = self.table.row
         if row is None:
             self._program.read(Text())

@@ -153,17 +153,14 @@ class OverviewView(TableView):
         self.call_after_refresh(self._keep_focus)
         width = min(event.size.width, 80)
         self._update_columns(lambda: columns(width), width)
-        self.call_after_refresh(self._draw)
 
-    def show(self, moment: Moment) -> None:
-        super().show(moment)
+    def _prepare(self, moment: Moment) -> None:
         shown = [each for each in moment.findings if each.key not in self.muted]
         self.set_class(not shown, "healthy")
         self.table.styles.height = len(shown) + 1
         self.table.update_rows(shown, "no findings")
         self._keep_focus()
         self._select_accused(shown)
-        self._draw()
 
     @property
     def first_focus(self) -> Widget:
@@ -199,8 +196,6 @@ class OverviewView(TableView):
             self.post_message(View.Selected(self.selection))
 
     def _draw(self) -> None:
-        if not self.is_mounted:
-            return
         sentence, kind = verdict(self.moment, self.muted)
         style = {"good": self.palette.good, "warning": self.palette.warning, "bad": self.palette.bad}.get(
             kind, self.palette.muted
@@ -226,18 +221,18 @@ class OverviewView(TableView):
 
     def select(self, selection: Selection) -> None:
         super().select(selection)
-        self._draw()
+        self._redraw()
 
     def explain(self, finding: Finding) -> None:
         """Show the explanation of this finding."""
         self.table.select(finding.key)
         self.add_class("explained")
-        self._draw()
+        self._redraw()
 
     def action_explain(self) -> None:
         """Show the evidence of the finding under the cursor, or which rules were checked; or the panels."""
         self.toggle_class("explained")
-        self._draw()
+        self._redraw()
 
     async def action_close_explanation(self) -> None:
         if self.has_class("explained"):

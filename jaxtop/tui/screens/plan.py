@@ -137,10 +137,9 @@ class PlanView(TableView):
     def first_focus(self) -> Widget:
         return self._explanation if self.has_class("explained") else self.table
 
-    def show(self, moment: Moment) -> None:
-        super().show(moment)
+    def _prepare(self, _moment: Moment) -> None:
         self._make_plan()
-        self._show_plan()
+        self._update_rows()
 
     def _make_plan(self) -> None:
         """Begin to make a plan if what it depends on has changed."""
@@ -191,9 +190,10 @@ class PlanView(TableView):
         self._not_before = steady() + message.seconds / BUSY
         if self._made is not None and self._made.goal != self._goal:  # it was changed meanwhile
             self._make_plan()
-        self._show_plan()
+        self._update_rows()
+        self._redraw()
 
-    def _show_plan(self) -> None:
+    def _update_rows(self) -> None:
         plan = self._plan
         rows = []
         if plan is not None:
@@ -201,7 +201,6 @@ class PlanView(TableView):
             rows = [PlanRow(each, plan, scales) for each in plan.candidates]
             self._fit_columns(plan)
         self.table.update_rows(rows, "no candidates")
-        self._draw()
 
     def _fit_columns(self, plan: Plan) -> None:
         mesh = max(len(in_words.label(each)) for each in plan.candidates)
@@ -219,11 +218,8 @@ class PlanView(TableView):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < LEAST_PANE + ABOVE, "low")
-        self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
-        if not self.is_mounted or not self.size.width:  # not laid out yet: a resize event will follow
-            return
         plan, width = self._plan, max(0, self.size.width - 4)
         if plan is None:
             self._goal_line.read(Text(text.printable(self._why_empty), self.palette.muted))
@@ -254,7 +250,7 @@ class PlanView(TableView):
     def _chosen(self, _row: Any) -> None:
         """Show where the figures of a candidate come from."""
         self.add_class("explained")
-        self._draw()
+        self._redraw()
         self._explanation.scroll_home(animate=False)
         self._explanation.focus()
 

@@ -50,14 +50,12 @@ class PlotView(View):
     def first_focus(self) -> Plot:
         return self._plot
 
-    def show(self, moment: Moment) -> None:
-        super().show(moment)
+    def _prepare(self, moment: Moment) -> None:
         self._reported.see(moment)
-        self._draw()
 
     def select(self, selection: Selection) -> None:
         super().select(selection)
-        self._draw()
+        self._redraw()
 
     def look_at(self, figure: str) -> None:
         self._name = figure
@@ -95,10 +93,7 @@ class PlotView(View):
         return self._beside if self._beside in ways(figure) else Beside.HOSTS
 
     def _draw(self) -> None:
-        if not self.is_mounted:
-            return
-        figure, host = self._figure(), self._host
-        ink = self.ink
+        figure, host, ink = self._figure(), self._host, self.ink
         if figure is None or host is None:
             note = Text(" no figures to plot yet", ink.muted, end="")
             self._plot.show_page(lambda _width, _height: Drawn(note))
@@ -150,12 +145,12 @@ class PlotView(View):
             self._go(self._peers[int(which)])
         elif what == "open":
             self.post_message(self.Drilled(self.selection, "mesh" if is_of_device(figure) else "hosts"))
-        self._draw()
+        self._redraw()
 
     def on_plot_pointed(self, message: Plot.Pointed) -> None:
         message.stop()
         self._pointed = message.at
-        self._draw()
+        self._redraw()
 
     def _choose_next(self, by: int) -> None:
         figure, host = self._figure(), self._host

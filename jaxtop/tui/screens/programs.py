@@ -214,11 +214,9 @@ class ProgramsView(TableView):
         yield FilteredTable(self.table)
         yield self._about
 
-    def show(self, moment: Moment) -> None:
-        super().show(moment)
+    def _prepare(self, moment: Moment) -> None:
         self._update_columns(lambda: columns_for(moment), len(moment.runs) > 1)
         self.table.update_rows([ProgramRow(view, moment) for view in moment.programs], empty(moment))
-        self._draw()
 
     def _draw(self) -> None:
         row = self.table.row

@@ -134,16 +134,14 @@ class StacksView(TableView):
         yield self._diagnosis
         yield FilteredTable(self.table, CONDITIONS.format("function~load | file~data_loader"))
 
-    def show(self, moment: Moment) -> None:
-        super().show(moment)
+    def _prepare(self, moment: Moment) -> None:
         self.table.update_moment(moment, ASK if moment.hosts else "no stacks yet: no host has reported")
-        self._draw()
 
     def count(self, tally: str) -> None:
         """Show how often each line was seen, in the summary."""
         if tally != self._tally:
             self._tally = tally
-            self._draw()
+            self._redraw()
 
     def _draw(self) -> None:
         self._diagnosis.read(self._summary())

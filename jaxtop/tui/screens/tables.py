@@ -43,7 +43,7 @@ class TableView(View):
             self.table.update_columns(make())
 
     def _moved(self, _row: Any) -> None:
-        self._draw()
+        self._redraw()
 
     def _chosen(self, _row: Any) -> None:
         """Open a row."""
@@ -59,7 +59,7 @@ class TableView(View):
     def on_folding_table_arranged(self, message: FoldingTable.Arranged) -> None:
         """Draw again, because another row may be under the cursor."""
         message.stop()
-        self._draw()
+        self._redraw()
 
     def on_columned_view_sorted(self, message: Table.Sorted) -> None:
         """Show the history of the figure that the table is sorted by."""
