@@ -39,7 +39,7 @@ class DeviceRow:
 
     @property
     def run(self) -> str:
-        return self.scene.moment.run_names.get(self.device.run, self.device.run)
+        return self.scene.moment.run_name(self.device.run)
 
     @property
     def history(self) -> list[int | None]:

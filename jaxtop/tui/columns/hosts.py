@@ -152,7 +152,6 @@ def _history(of: Figure) -> Column[HostRow]:
     )
 
 
-RUN: Column[HostRow] = words("run", "run", 12, lambda row: row.run)
 # State, process and host stay visible while scrolling.
 PINNED = 3
 
@@ -175,7 +174,7 @@ def columns_for(
         state_column(lambda row: row.state),
         Column("process", "proc", 4, "right", lambda row: row.place, lambda row: _index(row.place)),
         words("host", "host", 11, lambda row: row.host.hostname, flexible=True),
-        *((RUN,) if len(moment.runs) > 1 else ()),
+        *((words("run", "run", 12, lambda row: row.run),) if len(moment.runs) > 1 else ()),
         figure("devices", "dev", 3, lambda row: row.device_count, text.number),
         figure("memory", "memory", 6, lambda row: row.used_bytes, text.size),
         figure("launches", "launch/s", 8, lambda row: row.launches, partial(text.number, digits=1)),

@@ -78,6 +78,9 @@ class Moment:
             for run in self.runs
         }
 
+    def run_name(self, run: str) -> str:
+        return self.run_names.get(run, run)
+
     @cached_property
     def _run_of(self) -> dict[str, str]:
         return {view.host.agent: run.id for run in self.runs for view in run.hosts}
@@ -94,7 +97,7 @@ class Moment:
         return self._of_run(device.run, f"device {device.id}")
 
     def _of_run(self, run: str, name: str) -> str:
-        return f"{self.run_names.get(run, run)} {name}" if len(self.runs) > 1 else name
+        return f"{self.run_name(run)} {name}" if len(self.runs) > 1 else name
 
     @cached_property
     def hosts(self) -> list[HostView]:

@@ -105,13 +105,6 @@ COLUMNS: tuple[Column[CollectiveView], ...] = (
 )
 
 
-def columns_for(moment: Moment) -> tuple[Column[CollectiveView], ...]:
-    if len(moment.runs) < 2:
-        return COLUMNS
-    names = moment.run_names
-    return (*COLUMNS[:1], words("run", "run", 12, lambda view: names.get(view.run, view.run)), *COLUMNS[1:])
-
-
 def empty(moment: Moment) -> str:
     if not moment.hosts:
         return "no collectives yet: no host has reported"
@@ -189,6 +182,9 @@ class CollectivesView(TableView):
         self._pane = Words(id="collective")
         self._chart = Chart()
         self._unfolded: set[Hashable] = set()
+        self._run: Column[CollectiveView] = words(
+            "run", "run", 12, lambda view: self.moment.run_name(view.run)
+        )
         self.table: Table[CollectiveView] = Table(
             COLUMNS, lambda view: view.key, noun="collective", pinned=1, understand=understand
         )
@@ -205,7 +201,7 @@ class CollectivesView(TableView):
         self.set_class(left < LEAST_PANE, "low")
 
     def _prepare(self, moment: Moment) -> None:
-        self._update_columns(lambda: columns_for(moment), moment.run_names if len(moment.runs) > 1 else None)
+        self.table.update_columns((COLUMNS[0], self._run, *COLUMNS[1:]) if len(moment.runs) > 1 else COLUMNS)
         listed = moment.collectives
         rows = listed if self.table.words else folded(listed, self._unfolded)
         self.table.update_rows(rows, empty(moment))

@@ -244,10 +244,5 @@ class DevicesView(DeviceTableView[Row]):
         if self._axes.meshes != moment.meshes:
             self._axes = Axes(moment.meshes)
         scene = Scene(moment, self._axes)
-        reported = self._reported.see(moment)
-        self._update_columns(
-            lambda: columns_for(scene, reported, self._followed),
-            *(self._axes.sizes, scene.has_limits, scene.has_coords, len(moment.runs) > 1),
-            *(reported, self._followed),
-        )
+        self.table.update_columns(columns_for(scene, self._reported.see(moment), self._followed))
         self.table.update_rows([Row(device, scene) for device in moment.devices], empty(moment))

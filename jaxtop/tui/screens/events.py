@@ -59,8 +59,8 @@ class EventsView(TableView):
         self._fit_columns()
 
     def _fit_columns(self) -> None:
-        moment, width = self.moment, self.table.size.width or self.size.width
-        self._update_columns(lambda: columns_for(moment, width), len(moment.runs) > 1, width)
+        width = self.table.size.width or self.size.width
+        self.table.update_columns(columns_for(self.moment, width))
 
     def _draw(self) -> None:
         """Show the full text of the event under the cursor below, if its line does not show all of it."""

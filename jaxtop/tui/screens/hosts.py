@@ -78,8 +78,7 @@ class HostsView(TableView):
         rows = [HostRow(view, moment) for view in moment.hosts]
         reported = self._reported.see(moment)
         self._step_figures |= reported_steps(rows)
-        shown = reported, self._step_figures, self._followed
-        self._update_columns(lambda: columns_for(moment, *shown), len(moment.runs) > 1, *shown)
+        self.table.update_columns(columns_for(moment, reported, self._step_figures, self._followed))
         self.table.update_rows(rows, empty(moment))
 
     def _draw(self) -> None:

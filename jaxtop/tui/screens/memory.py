@@ -260,9 +260,7 @@ class MemoryScreenView(DeviceTableView[Row]):
         self.table.update_rows([Row(view.device, scene, view) for view in scene.views], empty(moment))
 
     def _fit_columns(self) -> None:
-        scene, width = self._scene, self.size.width
-        basis = scene.has_limits, len(scene.moment.runs) > 1, width
-        self._update_columns(lambda: columns_for(scene, width), *basis)
+        self.table.update_columns(columns_for(self._scene, self.size.width))
 
     def _draw(self) -> None:
         palette, moment = self.palette, self.moment

@@ -70,16 +70,6 @@ COLUMNS: tuple[Column[OperationRow], ...] = (
 PROGRAM: Column[OperationRow] = words("program", "program", 16, lambda row: row.time.program)
 
 
-def columns_for(moment: Moment) -> tuple[Column[OperationRow], ...]:
-    """Return the columns; the program comes first where there are several, and so does the run."""
-    columns = (*COLUMNS, PROGRAM) if len(moment.program_times) < 2 else (COLUMNS[0], PROGRAM, *COLUMNS[1:])
-    if len(moment.runs) < 2:
-        return columns
-    names = moment.run_names
-    run: Column[OperationRow] = words("run", "run", 12, lambda row: names.get(row.time.run, row.time.run))
-    return (*columns[:1], run, *columns[1:])
-
-
 def empty(moment: Moment) -> str:
     if not moment.hosts:
         return "no operations yet: no host has reported"
@@ -120,6 +110,9 @@ class OperationsView(TableView):
         super().__init__()
         self._program = Words(id="program")
         self._pane = Words(id="operation")
+        self._run: Column[OperationRow] = words(
+            "run", "run", 12, lambda row: self.moment.run_name(row.time.run)
+        )
         self.table: Table[OperationRow] = Table(
             (*COLUMNS, PROGRAM), lambda row: row.key, noun="operation", pinned=1, understand=understand
         )
@@ -133,11 +126,7 @@ class OperationsView(TableView):
         self.set_class(event.size.height < PANE + ABOVE, "low")
 
     def _prepare(self, moment: Moment) -> None:
-        self._update_columns(
-            lambda: columns_for(moment),
-            moment.run_names if len(moment.runs) > 1 else None,
-            len(moment.program_times) > 1,
-        )
+        self.table.update_columns(self._columns())
         rows = [OperationRow(time, view) for time in moment.program_times for view in time.operations]
         self.table.update_rows(rows, empty(moment))
 
@@ -155,6 +144,12 @@ class OperationsView(TableView):
             else pane(row.time, row.view, self.ink, self.palette, (size.width, size.height))
         )
         self._pane.read(joined(lines))
+
+    def _columns(self) -> tuple[Column[OperationRow], ...]:
+        """Return the columns; the program comes first where there are several, and so does the run."""
+        first, *others = COLUMNS
+        columns = (PROGRAM, *others) if len(self.moment.program_times) > 1 else (*others, PROGRAM)
+        return (first, self._run, *columns) if len(self.moment.runs) > 1 else (first, *columns)
 
     def point_at(self, row: Hashable) -> None:
         """Put the cursor on the longest operation of this program, or on the operation of this name."""

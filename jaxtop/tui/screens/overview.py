@@ -55,7 +55,7 @@ def colour(finding: Finding, palette: Palette) -> str:
 def columns(width: int = 80) -> tuple[Column[Finding], ...]:
     """Return the columns of the findings in a table of this width."""
     room = max(8, min(MOST_TEXT, width - WIDEST_TITLE - BESIDE_TEXT))
-    first: tuple[Column[Finding], ...] = (
+    return (
         Column("rule", "finding", WIDEST_TITLE, "left", lambda each: each.order, _titled, colour),
         words("text", "what it costs", room, lambda each: each.text, flexible=True),
         Column(
@@ -63,7 +63,6 @@ def columns(width: int = 80) -> tuple[Column[Finding], ...]:
         ),
         words("proof", "proof", 13, lambda each: f"⏎ {each.proof.screen}"),
     )
-    return first
 
 
 def _titled(finding: Finding) -> str:
@@ -151,8 +150,7 @@ class OverviewView(TableView):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < TABLE_FROM, "low")
         self.call_after_refresh(self._keep_focus)
-        width = min(event.size.width, 80)
-        self._update_columns(lambda: columns(width), width)
+        self.table.update_columns(columns(min(event.size.width, 80)))
 
     def _prepare(self, moment: Moment) -> None:
         shown = [each for each in moment.findings if each.key not in self.muted]

@@ -205,9 +205,8 @@ class PlanView(TableView):
     def _fit_columns(self, plan: Plan) -> None:
         mesh = max(len(in_words.label(each)) for each in plan.candidates)
         taken = max(len(draw.communication(each)) for each in plan.candidates)
-        has_limit = plan.limit_bytes is not None
-        basis = self.size.width, plan.goal, plan.energy_unit, mesh, taken
-        self._update_columns(lambda: columns(*basis, has_limit=has_limit), *basis, has_limit)
+        size = self.size.width, plan.goal, plan.energy_unit, mesh, taken
+        self.table.update_columns(columns(*size, has_limit=plan.limit_bytes is not None))
 
     @property
     def _why_empty(self) -> str:
@@ -225,7 +224,7 @@ class PlanView(TableView):
             self._goal_line.read(Text(text.printable(self._why_empty), self.palette.muted))
             self._below.read(Text())
             return
-        several = self.moment.run_names.get(plan.run, plan.run) if len(self.moment.runs) > 1 else ""
+        several = self.moment.run_name(plan.run) if len(self.moment.runs) > 1 else ""
         line = draw.summary(plan, self.ink, is_planning=self.is_planning, run=several)
         self._goal_line.read(joined(fitted([line], width, 1)))
         row = self.table.row

@@ -63,8 +63,8 @@ class ProgramRow(NamedTuple):
         return f"{self.sign} {name}" if self.sign else name
 
     @property
-    def run(self) -> str | None:
-        return self.moment.run_names.get(self.view.run, self.view.run)
+    def run(self) -> str:
+        return self.moment.run_name(self.view.run)
 
     @property
     def fingerprint(self) -> str | None:
@@ -215,7 +215,7 @@ class ProgramsView(TableView):
         yield self._about
 
     def _prepare(self, moment: Moment) -> None:
-        self._update_columns(lambda: columns_for(moment), len(moment.runs) > 1)
+        self.table.update_columns(columns_for(moment))
         self.table.update_rows([ProgramRow(view, moment) for view in moment.programs], empty(moment))
 
     def _draw(self) -> None:

@@ -12,7 +12,7 @@ from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from textual.widget import Widget
 
@@ -28,19 +28,12 @@ class TableView(View):
     FOLLOWED: ClassVar[Mapping[str | None, Figure]] = MappingProxyType({})
 
     table: Table[Any]
-    _columns_basis: tuple[object, ...] = ()
     # The column that the table was sorted by last. The history column shows its figure.
     _followed: str | None = None
 
     @property
     def first_focus(self) -> Widget:
         return self.table
-
-    def _update_columns(self, make: Callable[[], Sequence[Column[Any]]], *basis: object) -> None:
-        """Replace the columns if what they depend on has changed."""
-        if self._columns_basis != basis:
-            self._columns_basis = basis
-            self.table.update_columns(make())
 
     def _moved(self, _row: Any) -> None:
         self._redraw()

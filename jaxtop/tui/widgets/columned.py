@@ -62,8 +62,8 @@ class ColumnedView(LineView, Generic[Row]):
         return self._sideways.width_of(key)
 
     def update_columns(self, columns: Sequence[Column[Row]]) -> None:
-        """Replace the columns; the table stays sorted by the column with the same key."""
-        if tuple(columns) != self._query.offered:
+        """Replace the columns if they differ; the table stays sorted by the column with the same key."""
+        if [each.face for each in columns] != [each.face for each in self._query.offered]:
             self._query.replace_columns(columns)
             self._columns_changed()
 
