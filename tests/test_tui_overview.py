@@ -20,8 +20,6 @@ from jaxtop.tui.draw.finding_pane import figure_of
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.panel import beside, cut, panel
 from jaxtop.tui.draw.sparkline import columns
-from jaxtop.tui.draw.table import Column
-from jaxtop.tui.draw.table import words as table_words
 from tests import builders, staged_collectives
 from tests.builders import NOW, agent_id, frame
 from tests.reels import Reel
@@ -361,23 +359,3 @@ def test_the_keys_work_after_the_terminal_became_smaller(frames, word):
             assert word in stage.text
 
     play(act, *frames, size=(80, 24))
-
-
-def test_the_column_of_a_proof_stays_in_view_until_the_user_scrolls():
-    def column(key: str) -> Column[dict[str, str]]:
-        return table_words(key, key, 10, lambda row: row.get(key))
-
-    async def act(stage: Stage) -> None:
-        await stage.press("3")
-        table = stage.view_shown.table
-        table.update_columns([column(key) for key in "abcdfghie"])
-        table.reveal("e")
-        await stage.pilot.pause()
-        assert table.width_of("e")
-        table.update_columns([column(key) for key in "abcjklmndfghie"])
-        await stage.pilot.pause()
-        assert table.width_of("e")
-        await stage.press("left", "left", "left", "left", "left")
-        assert not table.width_of("e")
-
-    play(act, size=(80, 24))

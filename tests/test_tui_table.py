@@ -113,6 +113,25 @@ def test_every_line_is_exactly_as_wide_as_the_table(width):
     assert layout.after + len(layout.slots) == len(COLUMNS)
 
 
+def test_a_column_that_is_sought_stays_in_view_until_the_user_scrolls():
+    """As that with the figure of a finding, while columns appear before it."""
+
+    def columns(keys):
+        return [words(key, key, 10, lambda _item: None) for key in keys]
+
+    async def steps(app, pilot):
+        app.table.reveal("e")
+        await pilot.pause()
+        assert app.table.width_of("e")
+        app.table.update_columns(columns("abcjklmndfghie"))
+        await pilot.pause()
+        assert app.table.width_of("e")
+        await pilot.press("left", "left", "left", "left", "left")
+        assert not app.table.width_of("e")
+
+    drive(steps, size=(80, 24), columns=columns("abcdfghie"))
+
+
 def test_the_last_flexible_column_takes_the_rest():
     layout = draw.lay_out(COLUMNS, 60)
     assert [(slot.column.key, slot.width) for slot in layout.slots] == [

@@ -89,16 +89,8 @@ class Reported:
         runs = [run.id for run in moment.runs]
         if runs != self._runs:
             self._runs, self._seen, self.names = runs, {}, frozenset()
-        seen = self._seen
-        news = {}
-        for view in moment.hosts:
-            last = view.host
-            agent, pulse = last.agent, last.pulse
-            if seen.get(agent) is not pulse:
-                news[agent] = pulse
-        if news:
-            seen.update(news)
-            found = reported(news.values())
-            if not found <= self.names:
-                self.names |= found
+        pulses = {view.host.agent: view.host.pulse for view in moment.hosts}
+        news = [pulse for agent, pulse in pulses.items() if self._seen.get(agent) is not pulse]
+        self._seen = pulses
+        self.names |= reported(news)
         return self.names

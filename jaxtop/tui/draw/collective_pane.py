@@ -10,7 +10,7 @@ from rich.text import Text
 from jaxtop.tui.core import text
 from jaxtop.tui.core.metrics import LATE, who
 from jaxtop.tui.core.slices import sign_of
-from jaxtop.tui.draw.facts import GAP, fitted, of_probed, pairs, side_by_side
+from jaxtop.tui.draw.facts import GAP, fitted, heading, of_probed, pairs, side_by_side
 from jaxtop.tui.draw.strips import strips
 
 if TYPE_CHECKING:
@@ -80,20 +80,13 @@ def _facts(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
     busbw = pairs([("bus bandwidth", text.bandwidth(view.busbw_bytes_per_s))], ink)
     share = of_probed(view.busbw_bytes_per_s, subject.probed_busbw)
     busbw.append(f"  estimated{share or ', as in nccl-tests'}", ink.muted)
-    lines = [_title(view, ink), _verdict(view, ink), _times(view, ink)]
+    lines = [heading(view.op, view.program, ink), _verdict(view, ink), _times(view, ink)]
     if height > SHORT:
         lines += [busbw, _place(view, ink), *_origin(view, ink)]
     else:
         lines[0].append("  ")
         lines[0].append_text(busbw)
     return [*lines, *_groups(view, ink, width, height - len(lines))]
-
-
-def _title(view: CollectiveView, ink: Ink) -> Text:
-    line = Text(no_wrap=True, end="")
-    line.append(view.op, ink.bold)
-    line.append(f"  {view.program}", ink.muted)
-    return line
 
 
 def _place(view: CollectiveView, ink: Ink) -> Text:
@@ -106,14 +99,18 @@ def _origin(view: CollectiveView, ink: Ink) -> list[Text]:
     listed = view.listed
     if listed is None:
         return []
-    lines = [pairs([("", listed.line), ("in", listed.name_stack)], ink)] if listed.line else []
+    lines = []
+    if listed.line:
+        within = [("in", listed.name_stack)] if listed.name_stack else []
+        lines.append(pairs([("", listed.line), *within], ink))
     if listed.added:
         how = ADDED.get(listed.added, listed.added)
         lines.append(Text(text.printable(f"{how}, added by the partitioner"), ink.style()))
         has = f" is {listed.has}" if listed.has else ""
         if listed.operand:
             lines.append(Text(text.printable(f"{listed.operand}{has}"), ink.style()))
-        lines.append(pairs([("wanted", listed.wants)], ink))
+        if listed.wants:
+            lines.append(pairs([("wanted", listed.wants)], ink))
     return lines
 
 

@@ -34,6 +34,19 @@ def pairs(facts: Sequence[tuple[str, str]], ink: Ink) -> Text:
     return line
 
 
+def heading(name: str, rest: str, ink: Ink) -> Text:
+    """Return the name of what a pane shows, and what it belongs to."""
+    return Text.assemble((name, ink.bold), (f"  {rest}", ink.muted), no_wrap=True, end="")
+
+
+def first_fitting(variants: Sequence[Sequence[str]], width: int, style: str) -> Text:
+    """Return the parts of the first variant that fits in this width as a line, else the last variant, cut."""
+    written = [text.printable(" · ".join(filter(None, parts))) for parts in variants]
+    line = Text(next((each for each in written if len(each) <= width), written[-1]), style)
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
 def side_by_side(columns: Sequence[tuple[int, Sequence[Text]]], height: int) -> list[Text]:
     lines = []
     for row in list(zip_longest(*(part for _, part in columns)))[:height]:

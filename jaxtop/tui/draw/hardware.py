@@ -158,15 +158,11 @@ def thread_lines(threads: Sequence[BusyThread], ink: Ink) -> list[Text]:
 
 
 def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | None]) -> list[Text]:
-    def took(seconds: float | None) -> str:
-        return text.micros(None if seconds is None else seconds * 1e6)
-
+    times = [("p50", step.p50_s), ("p90", step.p90_s), ("p99", step.p99_s)]
+    rate = ("" if step.per_second else "rate", text.rate(step.per_second))
     lines = [
-        pairs([("p50", took(step.p50_s)), ("p90", took(step.p90_s)), ("p99", took(step.p99_s))], ink),
-        pairs(
-            [("mean", took(step.mean_s)), ("" if step.per_second else "rate", text.rate(step.per_second))],
-            ink,
-        ),
+        pairs([(name, text.seconds(seconds)) for name, seconds in times], ink),
+        pairs([("mean", text.seconds(step.mean_s)), rate], ink),
     ]
     if step.jitter is not None:
         lines[-1].append_text(pairs([("  jitter", text.share(step.jitter))], ink))

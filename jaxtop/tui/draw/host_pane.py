@@ -13,7 +13,7 @@ from jaxtop.model.findings.postmortem_words import facts
 from jaxtop.model.steps import StepView, step_of, steps_of
 from jaxtop.model.thresholds import Level
 from jaxtop.tui.core import text
-from jaxtop.tui.draw.facts import GAP, fitted, joined, side_by_side
+from jaxtop.tui.draw.facts import GAP, fitted, joined, pairs, side_by_side
 from jaxtop.tui.draw.hardware import host_lines, of_level, step_lines, thread_lines
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
         if subject.last.bye is not None and subject.last.error is not None:
             step.insert(0, Text(text.printable(ending(subject.last.bye)), of_level(Level.BAD, ink), end=""))
     else:
-        step = [_title("step", _made_of(subject.step) if subject.step else "not found yet", ink)]
+        step = [pairs([("step", _made_of(subject.step) if subject.step else "not found yet")], ink)]
     if subject.still is not None:
         step.append(Text(f"last step {text.age(subject.still)} ago", of_level(Level.WARNING, ink), end=""))
     if subject.step is not None:
@@ -70,25 +70,20 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
         machine, busy = _machine(subject, ink, room, height if count == 2 else None)
     else:
         machine, busy = _at_the_end(subject.postmortem, ink, room)
-    parts = [[head, *step], machine, busy]
-    if count == 2:
-        parts = [parts[0], [*machine, *busy]]
-    elif count == 1:
-        parts = [[*parts[0], *machine, *busy]]
+    step.insert(0, head)
     if count == 1:
-        lines = fitted(parts[0], width, height)
-    else:
-        lines = side_by_side([(room, part) for part in parts], height)
-    return joined(lines)
+        return joined(fitted([*step, *machine, *busy], width, height))
+    parts = [step, machine, busy] if count == 3 else [step, [*machine, *busy]]
+    return joined(side_by_side([(room, part) for part in parts], height))
 
 
 def _machine(subject: HostSubject, ink: Ink, room: int, height: int | None) -> tuple[list[Text], list[Text]]:
     """Return the machine and the busy threads; both must fit into the height, if there is one."""
     machine = host_lines(subject.host.pulse, ink, room)
     threads = thread_lines(subject.host.pulse.host.busy_threads, ink)
-    busy = [_title("busy threads", "", ink), *threads] if threads else []
+    busy = [pairs([("busy threads", "")], ink), *threads] if threads else []
     if threads and height is not None and len(machine) + len(busy) > height:
-        busy = [_title("busiest", "", ink).append_text(threads[0])]  # a title needs a line below it
+        busy = [pairs([("busiest", "")], ink).append_text(threads[0])]  # a title needs a line below it
     return machine, busy
 
 
@@ -109,19 +104,13 @@ def _last_step(subject: HostSubject, ink: Ink) -> list[Text]:
     """Return the step of a process that reports nothing: what makes it, and the last one reported."""
     made, reported, count = step_of(subject.last), subject.last.pulse.step, steps_of(subject.last)
     if reported is None and count is None:
-        return [_title("step", "not found", ink)]
+        return [pairs([("step", "not found")], ink)]
     name = _made_of(made) if made else "agent.step()"
     at = f"last step {reported.index:,}" if reported else f"{count:,} steps"
-    return [_title("step", name, ink), Text(f"{at}, heard {text.age(subject.age)} ago", ink.muted, end="")]
+    return [pairs([("step", name)], ink), Text(f"{at}, heard {text.age(subject.age)} ago", ink.muted, end="")]
 
 
 def _made_of(step: StepView) -> str:
     if step.launches is None or step.launches <= 1:
         return step.name
     return f"{step.name}, {step.launches:.3g} launches"
-
-
-def _title(name: str, words: str, ink: Ink) -> Text:
-    line = Text(f"{name} ", ink.muted, end="")
-    line.append(words)
-    return line

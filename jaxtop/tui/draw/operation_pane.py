@@ -10,7 +10,7 @@ from textual.color import Color
 
 from jaxtop.model.operations import COMMUNICATION, IDLE, UNKNOWN
 from jaxtop.tui.core import text
-from jaxtop.tui.draw.facts import fitted, pairs
+from jaxtop.tui.draw.facts import fitted, heading, pairs
 from jaxtop.tui.draw.stacked import lengths
 
 if TYPE_CHECKING:
@@ -28,14 +28,13 @@ LETTERS = {
 OTHER = "O"
 # The bar of a line that also has words.
 SHORT_BAR, LEAST_BAR = 30, 10
-_THOUSAND = 1000
 
 
 def kinds_bar(kinds: Mapping[str, float], width: int, palette: Palette) -> Text:
     """Draw the share of each kind."""
     line = Text(no_wrap=True, end="")
-    sizes = [round(share * _THOUSAND) for share in kinds.values()]
-    for kind, length in zip(kinds, lengths(sizes, sum(sizes), width), strict=True):
+    shares = [*kinds.values()]
+    for kind, length in zip(kinds, lengths(shares, sum(shares), width), strict=True):
         line.append(_letter(kind) * length, _style(kind, palette))
     return line
 
@@ -78,26 +77,15 @@ def _append_fitting(line: Text, entries: Iterable[Text], width: int) -> None:
         line.append_text(entry)
 
 
-def pane(
-    time: ProgramTime, view: OperationView, ink: Ink, palette: Palette, size: tuple[int, int]
-) -> list[Text]:
+def pane(time: ProgramTime, view: OperationView, ink: Ink, width: int, height: int) -> list[Text]:
     """Return the bar of the program with its legend, and the facts of the operation."""
-    width, height = size
     if width < 1 or height < 1:
         return []
-    bar = kinds_bar(time.kinds, width, palette)
-    legend = Text(no_wrap=True, end="")
-    entries = kinds_legend(time.kinds, palette)
-    legend.append_text(entries[0])
-    _append_fitting(legend, entries[1:], width)
-    return fitted([bar, legend, _title(view, ink), *_facts(view, ink), _rates(time, ink)], width, height)
-
-
-def _title(view: OperationView, ink: Ink) -> Text:
-    line = Text(no_wrap=True, end="")
-    line.append(name_of(view), ink.bold)
-    line.append(f"  {view.source or ''}", ink.muted)
-    return line
+    bar = kinds_bar(time.kinds, width, ink.palette)
+    legend, *entries = kinds_legend(time.kinds, ink.palette)
+    _append_fitting(legend, entries, width)
+    title = heading(name_of(view), view.source or "", ink)
+    return fitted([bar, legend, title, *_facts(view, ink), _rates(time, ink)], width, height)
 
 
 def name_of(view: OperationView) -> str:

@@ -12,12 +12,10 @@ from jaxtop.tui.core import text
 from jaxtop.tui.draw import stacked
 from jaxtop.tui.draw.mesh_panel import MeshMap, mesh_height, mesh_panel
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, beside, panel
-from jaxtop.tui.draw.sparkline import bar, columns
+from jaxtop.tui.draw.sparkline import bar, columns, sparkline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.style import Style
 
     from jaxtop.model import MemoryView, State
     from jaxtop.tui.draw.ink import Ink
@@ -88,7 +86,7 @@ def draw(shown: Overview, ink: Ink, width: int, height: int) -> Text:
     if width < FRAMED[0] or height < FRAMED[1]:
         lines = _plain(shown, ink, width)[:height]
     elif width < TWO_COLUMNS:
-        lines = _stack(_narrow(shown, ink, width, height), height)
+        lines = [line for each in _narrow(shown, ink, width, height) for line in each][:height]
     else:
         lines = _wide(shown, ink, width, height)
     return Text("\n").join(lines)
@@ -177,10 +175,6 @@ def _narrow(shown: Overview, ink: Ink, width: int, height: int) -> list[list[Tex
     return found
 
 
-def _stack(panels: Sequence[Sequence[Text]], height: int) -> list[Text]:
-    return [line for each in panels for line in each][:height]
-
-
 def _plain(shown: Overview, ink: Ink, width: int) -> list[Text]:
     lines = [
         _step_line(shown),
@@ -217,7 +211,7 @@ def _step(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
     labels = [text.seconds(max(known)), *[""] * (rows - 2), "0"]
     lines = [
         Text.assemble(
-            (label.rjust(_LABEL), ink.muted), ("┤" if label else "│", ink.faint), (line, _bars(ink))
+            (label.rjust(_LABEL), ink.muted), ("┤" if label else "│", ink.faint), (line, ink.trend())
         )
         for label, line in zip(labels, drawn, strict=True)
     ]
@@ -227,15 +221,16 @@ def _step(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
 def _where(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
     room = width - FRAME_WIDTH
     name = max((len(part.name) for part in shown.parts), default=0)
-    lines = []
-    for part in shown.parts:
-        filled = bar(part.share, max(0, room - name - 7))
-        lines.append(
-            Text.assemble(part.name.ljust(name + 1), (filled, _bars(ink)), text.share(part.share).rjust(6))
+    lines = [
+        Text.assemble(
+            part.name.ljust(name + 1),
+            (bar(part.share, max(0, room - name - 7)), ink.trend()),
+            text.share(part.share).rjust(6),
         )
-    if not lines:
-        lines = [Text(shown.why_no_parts, ink.muted)]
-    return panel("Where a step goes", lines, (width, height), ink)
+        for part in shown.parts
+    ]
+    why_none = Text(shown.why_no_parts, ink.muted)
+    return panel("Where a step goes", lines or [why_none], (width, height), ink)
 
 
 def _used(shown: Overview) -> str:
@@ -276,13 +271,13 @@ def _hosts(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
 
 
 def _host(host: HostLine, ink: Ink, room: int, name: int) -> Text:
-    colour: Style = ink.style(ink.colour_of(host.state))
-    line = Text.assemble((text.STATE_SIGNS[host.state], colour), " ", shorten(host.label, name).ljust(name))
+    sign = text.STATE_SIGNS[host.state], ink.style(ink.colour_of(host.state))
+    line = Text.assemble(sign, " ", shorten(host.label, name).ljust(name))
     line.append(f" {text.seconds(host.step_s):>6}")
     trend = 8 if room >= 56 else 0
     if trend:
         line.append(" ")
-        line.append(columns(host.past, trend, 1)[0], _bars(ink))
+        line.append(sparkline(host.past, trend), ink.trend())
     for label, value in (("cpu", host.cpu), ("mem", host.memory)):
         words = f"  {label} {text.share(value):>4}"
         if line.cell_len + len(words) <= room - (12 if host.note else 0):
@@ -290,7 +285,3 @@ def _host(host: HostLine, ink: Ink, room: int, name: int) -> Text:
     if host.note:
         line.append(f"  {host.note}", ink.style(bold=True))
     return line
-
-
-def _bars(ink: Ink) -> Style:
-    return ink.trend()

@@ -245,9 +245,7 @@ def _time_axis(frame: Frame, left: int, ink: Ink, pointed: float | None) -> list
     first = math.ceil((frame.start + offset) / step) * step - offset
     times = [first + i * step for i in range(math.floor((frame.end - first) / step) + 1)]
     marks = {frame.column(at): at for at in times}
-    axis, words = "", ""
-    for x in range(frame.width):
-        axis += "┬" if x in marks else "─"
+    axis, words = "".join("┬" if x in marks else "─" for x in range(frame.width)), ""
     for x, at in marks.items():
         label = time.strftime(_CLOCK, time.localtime(at))
         begin = max(0, min(x - len(label) // 2, frame.width - len(label)))

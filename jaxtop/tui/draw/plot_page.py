@@ -15,6 +15,7 @@ from jaxtop.tui.draw.legend import printable
 from jaxtop.tui.draw.plot import LETTERS, Drawn, Line, plot, style_of, summary
 from jaxtop.tui.draw.plotted import Beside, is_of_device, ways
 from jaxtop.tui.draw.switches import Switch, switches
+from jaxtop.tui.draw.table import fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,8 +135,7 @@ def _entries(shown: Page, ink: Ink, room: int) -> list[Text]:
         press = Style(meta={"press": f"ask('line', {number})"})
         style = style_of(number, ink, chosen=each.is_chosen) + press
         entry = Text(f"{letter} ", style, no_wrap=True, end="")
-        name = text.printable(each.name)
-        entry.append(f"{name[:room]:<{room}}", (ink.bold if each.is_chosen else ink.blank) + press)
+        entry.append(fit(each.name, room), (ink.bold if each.is_chosen else ink.blank) + press)
         entry.append(f"{write(last):>{_FIGURE}} ", ink.bold if each.is_chosen else ink.blank)
         entry.append("".join(f"{write(value):>{_FIGURE}} " for value in others), ink.muted)
         entries.append(entry)

@@ -111,10 +111,6 @@ def _sized(axes: Sequence[tuple[str, int]]) -> str:
     return axes_in_words(axes) if len(axes) == 1 else _names(axes)
 
 
-def _ids(ids: Sequence[int]) -> str:
-    return " ".join(map(str, ids))
-
-
 def legend(slices: Slices, picture: Picture, ink: Ink, width: int, height: int) -> list[Text]:
     """Return one line per slice with its devices, and a line with the number of slices left out."""
     lines: list[Text] = []
@@ -125,8 +121,8 @@ def legend(slices: Slices, picture: Picture, ink: Ink, width: int, height: int) 
         held = "all of it" if len(ids) == 1 else f"all of it, on each of {len(ids):,} devices"
         return [line.append(f" {held} {in_words(span)}")]
     # The ids of the devices are more important than the word before them.
-    longest = max(len(in_words(span)) + len(_ids(ids[:8])) for span, ids in slices.pieces[:height])
-    roomy = longest + len("a   devices ") <= width
+    shown = [f"{in_words(span)}{' '.join(map(str, ids[:8]))}" for span, ids in slices.pieces[:height]]
+    roomy = max(map(len, shown)) + len("a   devices ") <= width
     left = len(slices.pieces)
     one_sign = picture.cell == 1
     for piece, (span, ids) in enumerate(slices.pieces):

@@ -29,7 +29,7 @@ _COLOURED: list[Part] = [part for part in PARTS[:-1] if part not in (Part.UNNAME
 Segment = tuple[str, str | None, str | None]
 
 
-def lengths(sizes: Sequence[int], end: int, width: int) -> list[int]:
+def lengths(sizes: Sequence[float], end: float, width: int) -> list[int]:
     """Return the number of characters of each part; the ends are rounded, so each part ends in its place."""
     if not end or not width:
         return [0] * len(sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -70,13 +71,9 @@ def _head(timeline: Timeline, op: str, ink: Ink, width: int, whole: int) -> Text
 
 
 def _strip(strip: Strip, timeline: Timeline, op: str, ink: Ink, width: int) -> Text:
-    kinds = picture(strip, timeline, op, width)
     line = Text(no_wrap=True, end="")
-    start = 0
-    for x in range(1, width + 1):
-        if x == width or kinds[x] != kinds[start]:
-            line.append(GLYPHS[kinds[start]] * (x - start), _style(kinds[start], ink))
-            start = x
+    for kind, alike in groupby(picture(strip, timeline, op, width)):
+        line.append(GLYPHS[kind] * len(list(alike)), _style(kind, ink))
     return line
 
 

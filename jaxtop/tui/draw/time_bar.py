@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.style import Style
@@ -111,10 +113,6 @@ def length(seconds: float) -> str:
     return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
 
 
-def speed(times: float) -> str:
-    return f"{times:g}×"
-
-
 def controls(state: TimeBarState, width: int, palette: Palette) -> Text:
     """Return the line with the state on the left and the buttons on the right, with the labels that fit."""
     shown = buttons(state)
@@ -142,7 +140,7 @@ def _status(state: TimeBarState, palette: Palette, detail: int) -> Text:
         line.append(f"  {length(state.position - state.span[0]):>{len(whole)}} / {whole}")
     if state.has_history:
         looped = LOOP if state.is_looped and not state.has_present else " "
-        line.append(f" {speed(state.speed):>5}{looped}")
+        line.append(f" {f'{state.speed:g}×':>5}{looped}")
     if detail > 1:
         at = clock(state.position if state.marked is None else state.marked, state.span)
         mark = f" {MARK} {at}"
@@ -254,9 +252,10 @@ def _marks(found: Glance, palette: Palette) -> list[_Cell | None]:
 
 
 def _text(cells: Sequence[_Cell | None]) -> Text:
+    """Return the cells as a line; each piece of one style costs the terminal a code."""
     line = Text(no_wrap=True, end="")
-    for cell in cells:
-        line.append(*(cell or (" ", None)))
+    for style, alike in groupby((cell or (" ", None) for cell in cells), key=itemgetter(1)):
+        line.append("".join(character for character, _ in alike), style)
     return line
 
 

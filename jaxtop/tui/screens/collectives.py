@@ -20,7 +20,7 @@ from jaxtop.tui.draw.collective_pane import (
     straggler_in_words,
     strips_room,
 )
-from jaxtop.tui.draw.facts import joined
+from jaxtop.tui.draw.facts import first_fitting, joined
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.collectives import understand
 from jaxtop.tui.screens.base import View
@@ -147,11 +147,9 @@ def summary(moment: Moment, width: int, palette: Palette) -> Text:
             [count, f"{share} of {found.program} {rest}", *lately[:1]],
             [count, f"{share} of a launch {rest}", *lately[:1]],
             [count, f"{share} of a launch{exposed}", *lately[:1]],
+            [count, f"{share} of a launch{exposed}"],
         ]
-    written = [text.printable(" · ".join(parts)) for parts in variants]
-    line = Text(next((each for each in written if len(each) <= width), written[-1]), palette.muted)
-    line.truncate(width, overflow="ellipsis")
-    return line
+    return first_fitting(variants, width, palette.muted)
 
 
 def _lately(moment: Moment) -> list[str]:

@@ -116,7 +116,8 @@ class DifferenceScreen(ModalScreen[Outcome]):
     DEFAULT_CSS = """
     DifferenceScreen { layout: vertical; background: $background; }
     DifferenceScreen #title { height: 1; background: $panel; }
-    DifferenceScreen #about { height: 1; background: $surface; padding: 0 1; color: $foreground-muted; }
+    DifferenceScreen #about { height: 1; background: $surface; padding: 0 1; color: $foreground-muted;
+                              text-wrap: nowrap; text-overflow: ellipsis; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "leave(True)", "Remove the mark"),

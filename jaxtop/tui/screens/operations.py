@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from jaxtop.model.operations import COLLECTIVE
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, OperationRow
-from jaxtop.tui.draw.facts import joined
+from jaxtop.tui.draw.facts import first_fitting, joined
 from jaxtop.tui.draw.operation_pane import name_of, pane
 from jaxtop.tui.draw.table import Column, figure, muted, words
 from jaxtop.tui.filters.operations import understand
@@ -90,10 +90,7 @@ def summary(time: ProgramTime, moment: Moment, width: int, palette: Palette) -> 
         [one, bounds],
         [bounds or one],
     ]
-    written = [text.printable(" · ".join(each for each in parts if each)) for parts in variants]
-    line = Text(next((each for each in written if len(each) <= width), written[-1]), palette.muted)
-    line.truncate(width, overflow="ellipsis")
-    return line
+    return first_fitting(variants, width, palette.muted)
 
 
 class OperationsView(TableView):
@@ -137,13 +134,8 @@ class OperationsView(TableView):
             self._pane.read(Text())
             return
         self._program.read(summary(row.time, self.moment, max(0, self.size.width - 4), self.palette))
-        size = self._pane.content_size
-        lines = (
-            []
-            if self.has_class("low")
-            else pane(row.time, row.view, self.ink, self.palette, (size.width, size.height))
-        )
-        self._pane.read(joined(lines))
+        if not self.has_class("low"):
+            self._pane.read(joined(pane(row.time, row.view, self.ink, *self._pane.content_size)))
 
     def _columns(self) -> tuple[Column[OperationRow], ...]:
         """Return the columns; the program comes first where there are several, and so does the run."""
