@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -17,9 +18,8 @@ from jaxtop.tui.draw.switches import pressed_by
 from jaxtop.tui.facts import facts
 from jaxtop.tui.header import TimeStatus, header
 from jaxtop.tui.navigation import NavigationApp
-from jaxtop.tui.screens import SCREENS
+from jaxtop.tui.screens import SCREENS, load_all
 from jaxtop.tui.screens.places import Places
-from jaxtop.tui.screens.stacks import StacksView
 from jaxtop.tui.time_keys import LOW
 from jaxtop.tui.widgets.detail import Line
 
@@ -67,7 +67,7 @@ class JaxtopApp(NavigationApp):
         yield self._header
         yield self._facts
         with ContentSwitcher(initial=self._view.id, id="body"):
-            yield self._view  # the others are mounted when opened: ten would double the time to start
+            yield self._view  # the others are made when they open: all would double the time to start
         with Vertical(id="too-small"):
             yield self._notice
         yield self._bar
@@ -80,6 +80,7 @@ class JaxtopApp(NavigationApp):
         self._keys.draw(self._open)
         self._tick()
         self.set_interval(1 / PAINTS_PER_SECOND, self._tick)
+        self.call_after_refresh(Thread(target=load_all, daemon=True).start)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Add our own colour mapping for 256 colours. Rich would draw dark bands black on black."""
@@ -103,8 +104,7 @@ class JaxtopApp(NavigationApp):
         self._paint_time()
         moment = self.moment
         self._paint_lines(moment)
-        if isinstance(self._view, StacksView):
-            self._view.count(self._tally.summary)
+        self._view.count(self._tally.summary)
         if moment is not self._drawn and self.screen is self.screen_stack[0]:
             self._drawn = moment
             self._view.show(moment)

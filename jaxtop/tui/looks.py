@@ -17,7 +17,7 @@ from jaxtop.tui.runs import RunApp
 from jaxtop.tui.screens.tables import TableView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from textual.binding import Binding
 
@@ -47,12 +47,10 @@ class LookApp(RunApp):
         """The open screen."""
         raise NotImplementedError
 
-    def _dress(self, views: Mapping[str, View]) -> None:
-        """Give new screens the columns that the user chose."""
-        for name, keys in self._columns.items():
-            view = views.get(name)
-            if isinstance(view, TableView):
-                view.table.choose_columns(keys)
+    def _dress(self, name: str, view: View) -> None:
+        """Give a new screen the columns that the user chose."""
+        if isinstance(view, TableView) and name in self._columns:
+            view.table.choose_columns(self._columns[name])
 
     async def on_event(self, event: events.Event) -> None:
         """Take the keys of the user's settings for those that they stand for, except in typed text."""

@@ -42,26 +42,29 @@ class NavigationApp(LookApp):
         self._proven: tuple[str, str, str] | None = None
         self._keys = KeyBar()
         self._notice = Static()
-        self._views = self._made_views()
+        # The screens that were opened, by name.
+        self._views: dict[str, View] = {}
         # The name of the open screen.
         self._open = SCREENS[0].name
         self._visited: list[str] = []
 
     @property
     def _view(self) -> View:
-        return self._views[self._open]
+        return self._view_of(self._open)
 
-    def _made_views(self) -> dict[str, View]:
-        views = {each.name: each.view() for each in SCREENS}
-        for name, view in views.items():
+    def _view_of(self, name: str) -> View:
+        """Return the screen of this name, which is made when it opens."""
+        if name not in self._views:
+            view = next(each for each in SCREENS if each.name == name).view()
             view.id = f"screen-{name}"
-        self._dress(views)
-        return views
+            self._dress(name, view)
+            self._views[name] = view
+        return self._views[name]
 
     @property
     def _muted(self) -> set[tuple[str, str, str]]:
         """The findings that the user muted in this view."""
-        overview = self._views[SCREENS[0].name]
+        overview = self._view_of(SCREENS[0].name)
         return overview.muted if isinstance(overview, OverviewView) else set()
 
     def _check_size(self, size: Size) -> None:
@@ -104,7 +107,7 @@ class NavigationApp(LookApp):
 
     async def action_screen(self, name: str) -> None:
         self._proven = None
-        before, view, is_first = self._view, self._views[name], False
+        before, view, is_first = self._view, self._view_of(name), False
         if view is not before:
             self._visited.append(self._open)
             switcher = self.query_one(ContentSwitcher)
@@ -155,7 +158,7 @@ class NavigationApp(LookApp):
         switcher = self.query_one(ContentSwitcher)
         switcher.current = None
         await switcher.remove_children()
-        self._views, self._open, self._visited = self._made_views(), SCREENS[0].name, []
+        self._views, self._open, self._visited = {}, SCREENS[0].name, []
         await switcher.add_content(self._view, set_current=True)
         self._keys.draw(self._open)
         self._check_size(self.size)

@@ -15,13 +15,13 @@ from jaxtop.tui.dialogs.go_to import GoTo
 from jaxtop.tui.draw.time_bar import TimeBarState
 from jaxtop.tui.playback import Playback
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.difference import DifferenceScreen, Outcome
 from jaxtop.tui.widgets.time_bar import LIVE_LINE_FROM, SeekBar, TimeBar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.tui.history import Recorder
+    from jaxtop.tui.screens.difference import Outcome
 
 # After a seek is shown, wait this many seconds before the next: dragging seeks faster than a disk can read.
 SEEK_PAUSE = 0.05
@@ -221,6 +221,8 @@ class TimedApp(App[str]):
         elif playback.is_at_mark:
             self.notify("this time is marked already: go to another time first", timeout=4)
         else:
+            from jaxtop.tui.screens.difference import DifferenceScreen  # as the other screens
+
             playback.is_playing = False
             moment = playback.moment
             here = Then(moment.now, moment.cluster)

@@ -108,6 +108,9 @@ class View(Container):
     def look_at(self, figure: str) -> None:
         """Start with the figure that another screen focused on."""
 
+    def count(self, tally: str) -> None:
+        """Show how often each line of the main threads was seen, if this screen shows stacks."""
+
     @property
     def first_focus(self) -> Widget:
         """The widget that has the focus when the screen opens."""

@@ -138,7 +138,6 @@ class StacksView(TableView):
         self.table.update_moment(moment, ASK if moment.hosts else "no stacks yet: no host has reported")
 
     def count(self, tally: str) -> None:
-        """Show how often each line was seen, in the summary."""
         if tally != self._tally:
             self._tally = tally
             self._redraw()
