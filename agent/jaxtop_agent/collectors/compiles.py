@@ -60,6 +60,50 @@ class _Facts(NamedTuple):
     initializes: bool = False
 
 
+class _Thread:
+    """The compilation of one thread: its stage, and what was found out about it so far."""
+
+    def __init__(self) -> None:
+        self.depth = 0  # functions are traced within functions
+        self.running: Running | None = None
+        # The last stage, and its end.
+        self.last: tuple[Running, int] | None = None
+        # Seconds of the stages so far, and of the compilations within the stage.
+        self.spent = self.within = 0.0
+        self.facts: _Facts | None = None
+        self.from_cache: bool | None = None
+
+    def begin(self, function: str) -> None:
+        self.depth += 1
+        if self.depth > 1:
+            return
+        now = now_ms()
+        if self.last is not None:
+            last, ended_ms = self.last
+            is_next = now - ended_ms < max(NEXT_STAGE_WITHIN_MS, ended_ms - last.since_ms)
+            if is_next and program_of(function) == program_of(last.function):
+                self.running = last
+                return
+        self.running, self.spent = Running(function, now), 0.0
+
+    def end(self, event: str, duration: float) -> float:
+        """Return the seconds of the compilation up to the end of this stage.
+
+        The time of a compilation within a stage of another one counts once: for the inner one.
+        """
+        if self.depth > 1:
+            self.depth -= 1
+            self.within += duration if event == EVENT else 0.0
+            return duration
+        seconds = self.spent + max(0.0, duration - self.within)
+        self.spent = 0.0 if event == EVENT else seconds
+        self.depth, self.within = 0, 0.0
+        # The stage after that event is a new compilation's.
+        self.last = None if event == EVENT or self.running is None else (self.running, now_ms())
+        self.running = None
+        return seconds
+
+
 class Compiles:
     """The compilations of the process. A thread compiles one program at a time.
 
@@ -74,15 +118,7 @@ class Compiles:
         self.compiled: dict[str, Compiled] = {}  # by program name; the board shares it
         self.history = Recompilations(jaxprivate.setting_names)
         self._finished: deque[tuple[int, str, int, Noted | None]] = deque(maxlen=MOST_EARLY)
-        self._running: dict[int, Running] = {}
-        self._depth: dict[int, int] = {}  # functions are traced within functions
-        # The last stage of each thread, and its end.
-        self._last: dict[int, tuple[Running, int]] = {}
-        self._facts: dict[int, _Facts] = {}
-        # Seconds of the stages of each thread's compilation so far, and of the compilations within its stage.
-        self._spent: dict[int, float] = {}
-        self._within: dict[int, float] = {}
-        self._from_cache: dict[int, bool] = {}
+        self._threads: dict[int, _Thread] = {}
         self._listeners = jaxprivate.CompileListeners(self._started, self._ended, self._happened)
         # The monotonic time at which a compilation last ended.
         self.last_ended = 0.0
@@ -116,43 +152,37 @@ class Compiles:
         """Return the functions that are being traced, lowered or compiled now."""
         from jaxtop.wire import Compiling  # as above
 
-        return tuple(Compiling(*each) for each in self._running.copy().values())
+        found = [each.running for each in self._threads.copy().values()]
+        return tuple(Compiling(*each) for each in found if each is not None)
+
+    def _thread(self) -> _Thread:
+        """Return the compilation of the calling thread."""
+        ident = threading.get_ident()
+        if ident not in self._threads and len(self._threads) >= MOST_THREADS:  # most of them have ended
+            self._threads = {each: thread for each, thread in self._threads.copy().items() if thread.depth}
+        return self._threads.setdefault(ident, _Thread())
 
     def _started(self, event: str, value: object, **facts: object) -> None:  # noqa: ARG002 - JAX's signature
         if event in STAGES:
             with suppress(Exception):  # an error here must not stop the user's compilation
-                self._begin(threading.get_ident(), _function(facts))
+                thread, function = self._thread(), _function(facts)
+                thread.begin(function)
                 if event == EVENT:
-                    self._from_cache.pop(threading.get_ident(), None)
-                    self._facts[threading.get_ident()] = _facts(sys._getframe(1), _function(facts))
+                    thread.from_cache, thread.facts = None, _facts(sys._getframe(1), function)
 
     def _happened(self, event: str, **facts: object) -> None:  # noqa: ARG002 - JAX's signature
         if event in {CACHE_ASKED, CACHE_HIT}:
             with suppress(Exception):  # JAX asks also where it has no cache
                 if jaxprivate.has_persistent_cache():
-                    self._from_cache[threading.get_ident()] = event == CACHE_HIT
-
-    def _begin(self, thread: int, function: str) -> None:
-        depth = self._depth[thread] = self._depth.get(thread, 0) + 1
-        if depth > 1:
-            return
-        now = now_ms()
-        last, ended_ms = self._last.get(thread, (Running("", now), now))
-        is_next = now - ended_ms < max(NEXT_STAGE_WITHIN_MS, ended_ms - last.since_ms)
-        goes_on = is_next and program_of(function) == program_of(last.function)
-        self._running[thread] = last if goes_on else Running(function, now)
-        if not goes_on:
-            self._spent.pop(thread, None)
+                    self._thread().from_cache = event == CACHE_HIT
 
     def _ended(self, event: str, duration: float, **facts: object) -> None:
         if event in STAGES:
             with suppress(Exception):  # as above
-                thread = threading.get_ident()
+                thread = self._thread()
                 duration = max(0.0, duration)  # JAX measures with the clock of the machine, which may be set
-                seconds = self._add_up(thread, event, duration)
-                self._end(thread)
+                seconds = thread.end(event, duration)
                 if event == EVENT:
-                    self._last.pop(thread, None)  # the next stage is a new compilation's
                     self.last_ended = time.monotonic()
                     function, took = _function(facts), round(duration * 1000)
                     noted = self._note(thread, function, took, round(seconds * 1000))
@@ -160,35 +190,10 @@ class Compiles:
                     if self._board is not None:
                         self._report()
 
-    def _add_up(self, thread: int, event: str, duration: float) -> float:
-        """Return the seconds of a thread's compilation up to the end of this stage.
-
-        The time of a compilation within a stage of another one counts once: for the inner one.
-        """
-        if self._depth.get(thread, 1) > 1:
-            if event == EVENT:
-                self._within[thread] = self._within.get(thread, 0.0) + duration
-            return duration
-        own = max(0.0, duration - self._within.pop(thread, 0.0))
-        seconds = self._spent.pop(thread, 0.0) + own
-        if event != EVENT:
-            self._spent[thread] = seconds
-        return seconds
-
-    def _end(self, thread: int) -> None:
-        depth = self._depth.pop(thread, 1) - 1
-        if depth > 0:
-            self._depth[thread] = depth
-        elif (done := self._running.pop(thread, None)) is not None:
-            if len(self._last) >= MOST_THREADS:
-                for each in (self._last, self._spent, self._within):
-                    each.clear()
-            self._last[thread] = done, now_ms()
-
-    def _note(self, thread: int, function: str, took: int, whole_ms: int) -> Noted | None:
+    def _note(self, thread: _Thread, function: str, took: int, whole_ms: int) -> Noted | None:
         """Note a compilation under its program's name, so that functions of one name share an entry."""
-        facts = self._facts.pop(thread, _Facts(Subject(function)))
-        cached = self._from_cache.pop(thread, None)
+        facts, thread.facts = thread.facts or _Facts(Subject(function)), None
+        cached, thread.from_cache = thread.from_cache, None
         last: Noted | None = None
         with suppress(Exception):  # without its cause it is counted all the same
             last = self.history.note(facts.subject, now_ms(), whole_ms, from_cache=cached)
