@@ -45,7 +45,7 @@ class Made:
 
     def add(self, computation, number, opcode, *operands, shape=ARRAY, called=(), of=0):
         number += computation << 32
-        found = self.schedule.computations.setdefault(computation, Computation(computation, number))
+        found = self.schedule.computations.setdefault(computation, Computation(number))
         found.order.append(number)
         found.root = number
         self.schedule.instructions[number] = Instruction(

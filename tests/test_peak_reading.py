@@ -89,7 +89,7 @@ def test_the_executable_is_dropped_before_the_reading(monkeypatch):
     monkeypatch.setattr(jaxprivate, "module_message", message)
     monkeypatch.setattr(peaks, "Frames", SimpleNamespace(of=lambda *_: None))
     board = SimpleNamespace(stopping=False, send=sent.append)
-    peaks.send(board, {(1, "f"): wire.Program("f", "f", 1, 1)}, lambda _: 0, {})
+    peaks.send(board, {(1, "f"): wire.Program("f", "f", 1, 1)}, {})
     assert seen == [None] and not sent[0].why_not
 
 

@@ -68,7 +68,7 @@ class Launches:
         self._began = monotonic()
         self._slot = jaxprivate.LaunchHook()
         self._hook = self._make_hook()
-        self._in_threads = _if_there(jaxprivate.ThreadHooks, self._hook)  # before 0.8 threads have no slot
+        self._in_threads = _if_there(jaxprivate.ThreadHooks, self._hook)
         self._slow = _if_there(jaxprivate.SlowLaunches, self._note_slow)
 
     def _make_hook(self) -> Callable[[Any, Any, Any, Any], None]:

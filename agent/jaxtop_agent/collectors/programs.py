@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from jaxtop_agent.collectors.launches import Launches
     from jaxtop_agent.programs.compilations import Compiled
     from jaxtop_agent.programs.described import Key
-    from jaxtop_agent.programs.operations import Work
     from jaxtop_agent.programs.recompilations import Recompilations
 
 # The programs that need the most memory are sent, and the rest as a count: this keeps a message below
@@ -65,16 +64,13 @@ class _Read(msgspec.Struct):
         if program.argument_bytes is None and read.sides is not None:
             taken, returned = read.sides
             program = msgspec.structs.replace(program, argument_bytes=taken, output_bytes=returned)
-        self.program = _with_work(program, work)
-        self.recorded = _recorded(program, work)
-
-    @property
-    def needs(self) -> int:
-        program = self.program
-        if program is None:
-            return 0
-        parts = (program.argument_bytes, program.output_bytes, program.temp_bytes)
-        return sum(part for part in parts if part is not None)
+        if work is not None:
+            program = msgspec.structs.replace(
+                program, flops=work.operations, accessed_bytes=work.bytes, flops_at_least=work.at_least
+            )
+            if work.executed is not None and program.local_devices is not None:
+                self.recorded = EVENTS_AN_INSTRUCTION * work.executed * program.local_devices
+        self.program = program
 
 
 class LoadedPrograms:
@@ -103,7 +99,7 @@ class LoadedPrograms:
         if board.peaks_asked > self._peaks_sent:
             self._peaks_sent = board.peaks_asked
             known = {key: read.program for key, read in self._read.items() if read.program is not None}
-            peaks.send(board, known, lambda key: self._read[key].needs, self._counts())
+            peaks.send(board, known, self._counts())
         alone = board.topology is not None and board.topology.process_count == 1
         is_news = self._look(board, alone=alone) or bool(self._untimed)
         compiles = board.compiled.copy()
@@ -243,19 +239,17 @@ class LoadedPrograms:
         recompiling: frozenset[str],
         history: Recompilations | None,
     ) -> wire.Programs:
-        known = [each for each in self._read.values() if each.program is not None]
-        listed = known
+        known = {key: each.program for key, each in self._read.items() if each.program is not None}
         if len(known) > MOST_PROGRAMS:
-            chosen = set(map(id, nlargest(MOST_PROGRAMS, known, key=lambda each: each.needs)))
-            listed = [each for each in known if id(each) in chosen]
-        programs = tuple(each.program for each in listed if each.program is not None)
-        names = {program.name for program in programs} | recompiling
+            chosen = set(nlargest(MOST_PROGRAMS, known, key=lambda key: described.needs(known[key])))
+            known = {key: program for key, program in known.items() if key in chosen}
+        names = {program.name for program in known.values()} | recompiling
         return wire.Programs(
             at_ms=0,
-            programs=programs,
-            seen_ms=tuple(each.seen_ms for each in listed),
-            compile_ms=tuple(each.compile_ms for each in listed),
-            rest=len(self._keys) - len(listed),
+            programs=tuple(known.values()),
+            seen_ms=tuple(self._read[key].seen_ms for key in known),
+            compile_ms=tuple(self._read[key].compile_ms for key in known),
+            rest=len(self._keys) - len(known),
             compiles={name: compiles[name].count for name in sorted(names & compiles.keys())},
             recompiling=tuple(sorted(recompiling)),
             **({} if history is None else _compilations(history)),
@@ -268,17 +262,3 @@ def _compilations(history: Recompilations) -> dict[str, Any]:
         "compilations": tuple(wire.Compilation(*each) for each in history.latest()),
         "lines": tuple(wire.CompiledLine(*each) for each in history.lines(MOST_LINES)),
     }
-
-
-def _with_work(program: wire.Program, work: Work | None) -> wire.Program:
-    if work is None:
-        return program
-    return msgspec.structs.replace(
-        program, flops=work.operations, accessed_bytes=work.bytes, flops_at_least=work.at_least
-    )
-
-
-def _recorded(program: wire.Program, work: Work | None) -> int | None:
-    if work is None or work.executed is None or program.local_devices is None:
-        return None
-    return EVENTS_AN_INSTRUCTION * work.executed * program.local_devices

@@ -39,6 +39,18 @@ REST = 4.0
 DEBT_S = 0.02
 
 
+class Breather:
+    """Called often during work in Python, releases the GIL after each slice."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._last > SLICE_S:
+            breathe()
+            self._last = time.monotonic()
+
+
 class Slices:
     """Divides long work in Python into slices, each followed by a rest in proportion to the work."""
 

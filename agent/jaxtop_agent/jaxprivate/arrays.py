@@ -12,12 +12,8 @@ from jaxtop_agent.jaxprivate.lookup import find, imported
 BOXES: dict[str, tuple[str, ...]] = {
     "PRNGKeyArray": ("_base_array",),
     "Ref": ("_refs",),
-    "ArrayRef": ("_refs", "_buf"),  # its name before 0.8
     "ArrayRefImpl": ("_buf",),
-    "MutableArray": ("_buf",),
 }
-
-
 # Classes of JAX whose attributes hold a script's arrays; derived classes count as well.
 HOLDERS = frozenset({"JAXSparse", "Partial", "gaussian_kde"})
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent.jaxprivate.errors import LAUNCHES_SLOWLY
-from jaxtop_agent.jaxprivate.lookup import Missing, find, imported
+from jaxtop_agent.jaxprivate.lookup import find, imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,16 +32,9 @@ class LaunchHook:
     """The slot whose function JAX calls after each launch on its fast path; `debug_nans` uses it as well."""
 
     def __init__(self) -> None:
-        slot = getattr(sys.modules.get("jax._src.api"), "_post_hook_state", None)
-        if slot is not None:
-            self.get: Callable[[], Any] = find(slot, "get_global")
-            self.set: Callable[[Any], None] = find(slot, "set_global")
-            return
-        state = find(find(sys.modules.get("jax._src.lib"), "jax_jit"), "global_state")()
-        if not hasattr(state, "post_hook"):
-            raise Missing("this JAX has no launch hook")
-        self.get = lambda: state.post_hook
-        self.set = lambda hook: setattr(state, "post_hook", hook)
+        slot = find(imported("jax._src.api"), "_post_hook_state")
+        self.get: Callable[[], Any] = find(slot, "get_global")
+        self.set: Callable[[Any], None] = find(slot, "set_global")
 
 
 class ThreadHooks:

@@ -60,7 +60,7 @@ class Profiler:
         return self._started(host_level=2, with_programs=True)
 
     def _started(self, *, host_level: int, with_programs: bool) -> Any:
-        options = (getattr(self._lib, "ProfileOptions", None) or find(self._jax, "ProfileOptions"))()
+        options = find(self._lib, "ProfileOptions")()
         options.python_tracer_level = 0
         options.host_tracer_level = host_level
         options.enable_hlo_proto = with_programs

@@ -8,9 +8,9 @@ from math import prod
 from types import FunctionType, MethodType
 from typing import Any
 
-from jaxtop.protobuf import varint
+from jaxtop.protobuf import places
 from jaxtop_agent.jaxprivate.backends import clients
-from jaxtop_agent.jaxprivate.lookup import Missing, find, jax_folder
+from jaxtop_agent.jaxprivate.lookup import Missing, find, imported, jax_folder
 
 # The types of JAX's own compiled functions: `ufunc` for `jax.numpy.multiply` and similar ones.
 _COMPILED_TYPES = ("PjitFunction", "ufunc")
@@ -29,7 +29,7 @@ def fingerprint(executable: Any) -> Any | None:
 
 
 def module_name(executable: Any) -> str:
-    return str(find(executable, "hlo_modules")()[0].name)
+    return str(module(executable).name)
 
 
 def module(executable: Any) -> Any:
@@ -52,17 +52,9 @@ def instructions(computation: Any) -> list[Any]:
 
 def module_number(module: Any) -> int | None:
     """Return the compiler's number of a module, as in traces; serialising the module holds the GIL."""
-    found, at = module_message(module), 0
-    while at < len(found):
-        tag, at = varint(found, at)
-        field, kind = tag >> 3, tag & 7
-        if kind not in {0, 2}:  # XLA's message uses no other kinds here
-            return None
-        value, at = varint(found, at)
-        if field == 5 and kind == 0:
-            return value
-        at += value if kind == 2 else 0
-    return None
+    raw = module_message(module)
+    found = (number for field, number, end in places(raw, 0, len(raw)) if field == 5 and end is None)
+    return next(found, None)
 
 
 def module_message(module: Any) -> bytes:
@@ -103,15 +95,7 @@ def module_shapes(module: Any) -> str:
 
 def _options(*omitted: str) -> Any:
     """Return options for printing without these details."""
-    printer = next(
-        (
-            sys.modules[name]
-            for name in ("jaxlib._hlo", "jaxlib._jax", "jaxlib.xla_extension")
-            if name in sys.modules
-        ),
-        None,
-    )
-    options = find(printer, "HloPrintOptions")()
+    options = find(sys.modules.get("jaxlib._hlo") or imported("jaxlib._jax"), "HloPrintOptions")()
     for detail in omitted:
         setattr(options, f"print_{detail}", False)
     options.include_layout_in_shapes = False

@@ -64,6 +64,12 @@ def with_memory(program: wire.Program, executable: Any) -> wire.Program:
     return program
 
 
+def needs(program: wire.Program) -> int:
+    """Return the bytes of a launch on a device, as far as they are known."""
+    parts = (program.argument_bytes, program.output_bytes, program.temp_bytes)
+    return sum(part for part in parts if part is not None)
+
+
 def _local_devices(executable: Any) -> int | None:
     with suppress(Exception):
         return len(jaxprivate.local_devices(executable))

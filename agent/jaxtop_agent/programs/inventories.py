@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,8 +9,9 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.clock import now_ms
+from jaxtop.names import reason
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.waiting import breathe
+from jaxtop_agent.core.waiting import Breather, breathe
 from jaxtop_agent.programs import fitting, hlo, shapes
 from jaxtop_agent.programs.hlo import Module, Reading
 from jaxtop_agent.programs.loaded import Loaded
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
     from jaxtop_agent.core.board import Board
+    from jaxtop_agent.programs.described import Key
     from jaxtop_agent.programs.executed import Executed
     from jaxtop_agent.programs.groups import Places
-
-    Key = tuple[int, Any]
 
 # Where JAX can only print a whole module at once, it holds the GIL meanwhile: some milliseconds for a module
 # of this many computations, printed in full and in brief.
@@ -37,7 +36,6 @@ MOST_NUMBERED, MOST_NUMBERED_SLOWLY = 128, 12
 MOST_CONSTANT_BYTES = 4 << 20
 # The operations that are stored of a program, and of all; one takes 0.3 kB.
 MOST_OPERATIONS, ALL_OPERATIONS = 1_000, 6_000
-AT_ONCE_S = 0.002
 BETWEEN_LOOKS = 32
 
 
@@ -144,11 +142,7 @@ class _Source(NamedTuple):
             cut, count = jaxprivate.cuts(executable), jaxprivate.device_count(executable)
             return source._replace(most_cut=max(cut, default=1), device_count=count)
         except Exception as error:
-            return cls(program, None, _why(error))
-
-
-def _why(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:200]
+            return cls(program, None, reason(error))
 
 
 def _inventory(
@@ -165,7 +159,7 @@ def _inventory(
     except _TooLarge:
         why_not = TOO_LARGE
     except Exception as error:
-        why_not = _why(error)
+        why_not = reason(error)
     program = source.program
     blank = wire.Inventory(
         at_ms=0,
@@ -204,22 +198,10 @@ class _TooLarge(Exception):
     pass
 
 
-class ReadingBudget:
-    """Release the GIL for other threads every two milliseconds."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def __call__(self) -> None:
-        if time.monotonic() - self._last > AT_ONCE_S:
-            breathe()
-            self._last = time.monotonic()
-
-
 def _reading(source: _Source, room: int) -> Generator[None, None, tuple[Reading, PerLaunch]]:
     """Read single instructions where JAX offers them, so that no text of many megabytes is made."""
     computations = jaxprivate.parts(source.module)
-    pace = ReadingBudget()
+    pace = Breather()
     module, operations = Module(), Operations()
     try:
         for computation in computations:
@@ -251,7 +233,7 @@ def _add(module: Module, operations: Operations, computation: Any) -> Iterator[N
 
 
 def _reading_of_text(
-    compiled: Any, computations: int, room: int, pace: ReadingBudget
+    compiled: Any, computations: int, room: int, pace: Breather
 ) -> tuple[Reading, PerLaunch]:
     if computations > MOST_BRIEF:
         raise _TooLarge

@@ -48,13 +48,13 @@ class Operations:
 
     def __init__(self) -> None:
         self._summaries: dict[str, Summary] = {}
-        self._instructions = 0
+        self.instructions = 0  # the number of those added so far
         self._notes = Notes()
         self._works: dict[str, Work] = {}
 
     def add(self, computation: str, listed: list[Instruction]) -> Iterator[None]:
         """Add a computation with all of its instructions; yield often."""
-        self._instructions += len(listed)
+        self.instructions += len(listed)
         if self.is_too_large:
             self._summaries.clear()
             self._notes = Notes()
@@ -81,14 +81,9 @@ class Operations:
         summary.returned = size(results[0].shape) if len(results) == 1 else None
 
     @property
-    def instructions(self) -> int:
-        """The number of instructions so far."""
-        return self._instructions
-
-    @property
     def is_too_large(self) -> bool:
         """Whether the program has too many instructions to be read."""
-        return self._instructions > MOST_INSTRUCTIONS
+        return self.instructions > MOST_INSTRUCTIONS
 
     def _take(
         self, summary: Summary, by: Instruction, shapes: dict[str, str], parameters: dict[str, int]

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import wire
 from jaxtop.clock import now_ms
-from jaxtop.names import legible, shorten
+from jaxtop.names import legible, reason, shorten
 from jaxtop_agent import jaxprivate
+from jaxtop_agent.core.waiting import Breather
 from jaxtop_agent.programs import assignment, described, schedule
-from jaxtop_agent.programs.inventories import ReadingBudget, has_large_constants
+from jaxtop_agent.programs.inventories import has_large_constants
 from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
@@ -34,18 +35,16 @@ class _Metadata(NamedTuple):
     frame: int | None
 
 
-def send(
-    board: Board, known: Mapping[Key, wire.Program], needs: Callable[[Key], int], launches: Mapping[str, int]
-) -> None:
+def send(board: Board, known: Mapping[Key, wire.Program], launches: Mapping[str, int]) -> None:
     """Send what holds memory at the peaks of the programs that need most, launched ones first."""
 
     def rank(key: Key) -> tuple[bool, int]:
-        return launches.get(known[key].name, 0) > 1, needs(key)
+        return launches.get(known[key].name, 0) > 1, described.needs(known[key])
 
     for key in nlargest(MOST_PROGRAMS, known, key=rank):
         source = _source(key)
         if source is not None and not board.stopping:
-            board.send(read(source, known[key], ReadingBudget()))
+            board.send(read(source, known[key], Breather()))
 
 
 class Source(NamedTuple):
@@ -63,17 +62,13 @@ class Source(NamedTuple):
                 return cls(None, why_not=TOO_LARGE)
             return cls(module, jaxprivate.buffer_assignment(executable))
         except Exception as error:
-            return cls(None, why_not=_why(error))
+            return cls(None, why_not=reason(error))
 
 
 def _source(key: Key) -> Source | None:
     listed = (each for each in jaxprivate.live_executables() if key == described.key_of(each))
     executable = next(listed, None)
     return None if executable is None else Source.of(executable)
-
-
-def _why(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:200]
 
 
 def read(source: Source, program: wire.Program, pause: Callable[[], None]) -> wire.Peak:
@@ -85,7 +80,7 @@ def read(source: Source, program: wire.Program, pause: Callable[[], None]) -> wi
     except schedule.TooMany:
         why = TOO_LARGE
     except Exception as error:
-        why = _why(error)
+        why = reason(error)
     return wire.Peak(blank.at_ms, blank.program, blank.fingerprint, why_not=why)
 
 

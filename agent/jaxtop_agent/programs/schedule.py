@@ -65,10 +65,8 @@ class Instruction:
 class Computation:
     """A computation: its instructions in the order in which they run, and the one whose result it returns."""
 
-    id: int
     root: int
     order: list[int] = field(default_factory=list)
-    parameters: dict[int, int] = field(default_factory=dict)  # the ids of its parameters by their numbers
 
 
 @dataclass
@@ -93,13 +91,10 @@ def read(raw: bytes, pause: Callable[[], None] = lambda: None) -> Schedule | Non
         order = orders.get(own)
         if order is None:
             continue
-        made = Computation(own, computation.number(_ROOT) or 0, order.numbers(1))
-        found.computations[own] = made
+        found.computations[own] = Computation(computation.number(_ROOT) or 0, order.numbers(1))
         for each in computation.messages(_INSTRUCTIONS):
             by = _instruction(each)
             found.instructions[by.id] = by
-            if by.opcode == "parameter":
-                made.parameters[by.number] = by.id
             if len(found.instructions) > MOST_INSTRUCTIONS:
                 raise TooMany
             pause()
