@@ -63,13 +63,13 @@ def staged(*findings: Finding, unchecked=()) -> Checkup:
 
 
 LATE = Finding(
-    "straggler",
     Severity.WARNING,
     1.0,
-    "r1",
     "host 1 is late: the others wait 84 ms for all_reduce_*",
     Subject(agent_id(1), 1),
     cost=Cost(84.0, 0.5, 3 << 30, 12.4),
+    rule="straggler",
+    run="r1",
     since=NOW + 10,
 )
 
@@ -102,7 +102,7 @@ def test_a_run_is_called_healthy_only_if_most_rules_were_checked(share, word):
     count = round(share * len(names))
     unchecked = {("r1", name): "no figure" for name in names[count:]}
     counted = "all" if count == len(names) else f"{count} of"
-    note = Finding("stalled", Severity.INFO, 1.0, "r1", "x", since=NOW)
+    note = Finding(Severity.INFO, 1.0, "x", rule="stalled", run="r1", since=NOW)
     for found in ((), (note,)):
         checkup = staged(*found, unchecked=unchecked)
         assert checkup.verdict.startswith(word) and f"{counted} {len(names)} rules checked" in checkup.verdict
@@ -122,7 +122,9 @@ def test_a_finding_is_a_block_with_its_cost_and_the_next_step():
 
 
 def test_text_of_others_steers_neither_the_terminal_nor_markdown():
-    hostile = Finding("straggler", Severity.INFO, 1.0, "r1", "a*b_[x](http://y)\x1b[31m\n# <b>", since=NOW)
+    hostile = Finding(
+        Severity.INFO, 1.0, "a*b_[x](http://y)\x1b[31m\n# <b>", rule="straggler", run="r1", since=NOW
+    )
     assert "\x1b" not in check.to_text(staged(hostile))
     markdown = check.to_markdown(staged(hostile))
     assert "a\\*b\\_\\[x\\](http://y)\\\\x1b\\[31m\\\\n\\# \\<b\\>" in markdown
@@ -130,7 +132,7 @@ def test_text_of_others_steers_neither_the_terminal_nor_markdown():
 
 def test_the_status_is_that_of_the_most_severe_finding():
     def of(*severities):
-        return staged(*(Finding("stalled", each, 1.0, "r1", "x", since=NOW) for each in severities))
+        return staged(*(Finding(each, 1.0, "x", rule="stalled", run="r1", since=NOW) for each in severities))
 
     assert of().status == of(Severity.INFO).status == 0
     assert of(Severity.INFO, Severity.WARNING).status == 1

@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import sys
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,35 +73,25 @@ def test_the_file_sets_numbers_mutes_and_alerts(config):
     assert loaded.get("alerts.webhook") == "https://example.org/secret"
 
 
-def test_each_number_of_a_rule_is_read_for_this_rule():
-    """Some call in the model is given the name of the rule, then the number: `number(rule, NUMBER)`."""
+def test_each_number_of_a_rule_is_read():
+    """Some code of the model beside the declaration of the rule reads it, and so by the name of the rule."""
     package = Path(settings.__file__).parents[1]
     paths = (path for path in (package / "model").rglob("*.py") if path.stem != "__init__")
-    read = {pair for path in paths for pair in _numbers_read(path, package)}
-    assert {(rule.name, number) for rule in RULES for number in rule.numbers} - read == set()
+    read = {number for path in paths for number in _numbers_read(path, package)}
+    assert {number for rule in RULES for number in rule.numbers} - read == set()
 
 
-def _numbers_read(path: Path, package: Path) -> Iterator[tuple[str, Number]]:
+def _numbers_read(path: Path, package: Path) -> Iterator[Number]:
     module = import_module(".".join(["jaxtop", *path.relative_to(package).with_suffix("").parts]))
     tree = ast.parse(path.read_text())
-    # What stands for names: `each` in `(… for each in (A, B))`, and `least` after `least = A if … else B`.
-    scopes: list[tuple[ast.AST, dict[str, list[str]]]] = [(tree, {})]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.GeneratorExp):
-            scopes.append((node, {_names(each.target)[0]: _names(each.iter) for each in node.generators}))
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.IfExp):
-            scopes[0][1][_names(node.targets[0])[0]] = _names(node.value)
-    for scope, local in scopes:
-        for call in (each for each in ast.walk(scope) if isinstance(each, ast.Call) and len(each.args) > 1):
-            rules = [each.value for each in ast.walk(call.args[0]) if isinstance(each, ast.Constant)]
-            given = [each.id for each in call.args[1:] if isinstance(each, ast.Name)]
-            for name in (name for each in given for name in (each, *local.get(each, ()))):
-                if isinstance(number := getattr(module, name, None), Number):
-                    yield from ((rule, number) for rule in rules)
+    declared = [each for each in ast.walk(tree) if isinstance(each, ast.keyword) and each.arg == "numbers"]
+    names = _names(tree) - Counter(name for each in declared for name in _names(each))
+    return (found for name in names if isinstance(found := getattr(module, name, None), Number))
 
 
-def _names(node: ast.AST) -> list[str]:
-    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
+def _names(node: ast.AST) -> Counter[str]:
+    found = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+    return Counter(each.id for each in found if isinstance(each.ctx, ast.Load))
 
 
 def test_how_late_a_straggler_is_at_least_can_be_set():

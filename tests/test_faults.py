@@ -18,7 +18,7 @@ from tests.faults.outcome import Outcome, findings_about, is_about
 
 
 def finding(rule, **subject):
-    return Finding(rule, Severity.WARNING, 1.0, "run", "text", Subject(**subject))
+    return Finding(Severity.WARNING, 1.0, "text", Subject(**subject), rule=rule, run="run")
 
 
 def outcome(fault, program="demo", **figures):

@@ -20,16 +20,9 @@ def rule(check, name: str = "test", **more) -> Rule:
     return Rule(name=name, check=check, **{**texts, **more})
 
 
-def found(name: str = "test", run: str = "r1", share: float | None = None, **more) -> Finding:
-    return Finding(
-        name,
-        more.pop("severity", Severity.WARNING),
-        1.0,
-        run,
-        "it is so",
-        cost=Cost(share_of_step=share),
-        **more,
-    )
+def found(share: float | None = None, **more) -> Finding:
+    severity = more.pop("severity", Severity.WARNING)
+    return Finding(severity, 1.0, "it is so", cost=Cost(share_of_step=share), **more)
 
 
 @pytest.fixture
@@ -105,9 +98,9 @@ def test_a_severity_that_wavers_stays_at_the_higher_one_and_falls_in_the_end(onl
 
 def test_the_most_severe_comes_first_then_what_costs_most(only):
     only(
-        rule(lambda _facts: [found("small", share=0.1)], "small", holds_for=0),
-        rule(lambda _facts: [found("large", share=0.4)], "large", holds_for=0),
-        rule(lambda _facts: [found("grave", severity=Severity.CRITICAL)], "grave", holds_for=0),
+        rule(lambda _facts: [found(share=0.1)], "small", holds_for=0),
+        rule(lambda _facts: [found(share=0.4)], "large", holds_for=0),
+        rule(lambda _facts: [found(severity=Severity.CRITICAL)], "grave", holds_for=0),
     )
     cluster = run()
     live(cluster, 3)
@@ -117,12 +110,12 @@ def test_the_most_severe_comes_first_then_what_costs_most(only):
 def test_a_cause_takes_its_consequences_with_it_in_its_own_run_only(only):
     only(
         rule(
-            lambda facts: [found("cause")] if facts.run.id == "r1" else [],
+            lambda facts: [found()] if facts.run.id == "r1" else [],
             "cause",
             holds_for=0,
             explains=("effect",),
         ),
-        rule(lambda facts: [found("effect", facts.run.id)], "effect", holds_for=0, title="Effect"),
+        rule(lambda _facts: [found()], "effect", holds_for=0, title="Effect"),
     )
     cluster = run()
     cluster.feed(frame("b" * 16, replace_run(well()[1], "r2"), NOW + 1))
@@ -150,7 +143,7 @@ def test_a_rule_that_cannot_be_checked_says_why_and_one_that_fails_hides_no_othe
     only(
         rule(unmeasured, "blind"),
         rule(lambda _facts: [1 / 0], "broken"),
-        rule(lambda _facts: [found("fine")], "fine", holds_for=0),
+        rule(lambda _facts: [found()], "fine", holds_for=0),
     )
     cluster = run()
     live(cluster, 3)

@@ -27,7 +27,7 @@ def found(name, cluster, at=NOW):
     """What a rule yields, or the reason why it cannot be checked."""
     yielded = []
     try:
-        for each in RULES_BY_NAME[name].check(RunFacts(cluster, runs(cluster, at)[0], at)):
+        for each in RULES_BY_NAME[name].findings(RunFacts(cluster, runs(cluster, at)[0], at)):
             yielded.append(each)  # noqa: PERF402
     except Unmeasured as missing:
         return str(missing)
@@ -138,6 +138,7 @@ class TestGapsOfTheHost:
         one = only("launch_bound", run(seen, launches={"train_step": 50, "add_one": 50_000}))
         assert one.text.endswith("1,001 programs a step, and Python launches for 70% of the time")
         assert one.cost.ms_per_step == pytest.approx(140)
+        assert {each.name: each.value for each in one.evidence}["host gap"] is None, "no window measured it"
         assert found("launch_bound", run(seen, launches={"train_step": 50, "add_one": 500})) == []
 
     def test_who_reads_each_result_prepares_the_next_step_only_afterwards(self):
@@ -515,7 +516,9 @@ class TestMachines:
         assert one.severity is Severity.WARNING and one.subject.device_id == 1
         assert one.text.endswith("slower because of heat: device 1, 1,200 of 1,980 MHz, 89 °C")
         capped = wire.DeviceSample(slowed=(1, 1, 1, 1))
-        assert only("throttled", self.cluster(capped)).severity is Severity.INFO
+        note = only("throttled", self.cluster(capped))
+        assert note.severity is Severity.INFO
+        assert {each.name: each.value for each in note.evidence}["clock, of its maximum"] is None
         assert found("throttled", self.cluster(wire.DeviceSample(slowed=(0, 0, 0, 0)))) == []
         assert "no driver" in found("throttled", self.cluster())
 
@@ -527,6 +530,7 @@ class TestMachines:
             == 1
         )
         assert found("memory_errors", self.cluster(wire.DeviceSample(ecc_uncorrected=(0, 0, 0, 0)))) == []
+        assert "no driver" in found("memory_errors", self.cluster(wire.DeviceSample(ecc_uncorrected=(None,))))
 
 
 def collective(op, kind, size, groups, times=1, source=""):  # noqa: PLR0917 - as the message has them

@@ -38,7 +38,7 @@ def machine(census: wire.Arrays, platform: str = "gpu", source: str = "allocator
     sample = wire.DeviceSample(**{name: (value,) * 4 for name, value in figures.items()})
     return cluster_of(
         (10, "r1-0", link("up")),
-        (10, "r1-0", hello(0, devices=own, process_count=1)),
+        (10, "r1-0", hello(0, devices=own, platform=platform, process_count=1)),
         (10, "r1-0", census),
         (10, "r1-0", pulse(at_ms=1000, devices=sample, memory_source=source, launches={"step": 1})),
     )

@@ -25,7 +25,9 @@ class Found:
             self.cluster.feed(each)
 
     def have(self, at: float, *rules: str, severity: Severity = Severity.CRITICAL) -> Cluster:
-        found = [Finding(rule, severity, 1.0, "r1", f"{rule} is wrong; look", since=at) for rule in rules]
+        found = [
+            Finding(severity, 1.0, f"{rule} is wrong; look", rule=rule, run="r1", since=at) for rule in rules
+        ]
         self.cluster.findings.ongoing = {each.key: Ongoing(each, at, at, True, at) for each in found}
         self.cluster.findings.checked_at = at
         return self.cluster
@@ -86,7 +88,7 @@ def test_what_happens_within_ten_seconds_is_one_notification():
 def test_names_steer_no_terminal():
     notifier, found = Notifier(desktop="osc9"), Found()
     cluster = found.have(NOW)
-    hostile = Finding("bad_loss", Severity.CRITICAL, 1.0, "r1", "a\x1b]52;c;x\a" * 80, since=NOW)
+    hostile = Finding(Severity.CRITICAL, 1.0, "a\x1b]52;c;x\a" * 80, rule="bad_loss", run="r1", since=NOW)
     cluster.findings.ongoing[hostile.key] = Ongoing(hostile, NOW, NOW, True, NOW)
     (code,) = [notifier.due(cluster, NOW)]
     assert code.count("\x1b") == 1 and code.count("\a") == 1 and len(code) < 220

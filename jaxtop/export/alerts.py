@@ -23,7 +23,9 @@ LONGEST = 1900
 def sample_alert(at: float) -> Alert:
     """Return an alert that tries the way to a person."""
     text = "this is a test of jaxtop watch, nothing is wrong"
-    return Alert(STARTS, at, "test", Finding("stalled", Severity.CRITICAL, 1.0, "test", text, since=at))
+    return Alert(
+        STARTS, at, "test", Finding(Severity.CRITICAL, 1.0, text, rule="stalled", run="test", since=at)
+    )
 
 
 def to_plain(alert: Alert) -> dict[str, Any]:

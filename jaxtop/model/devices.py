@@ -93,7 +93,7 @@ def devices(cluster: ClusterState, now: float) -> list[DeviceView]:
 
 def launch_rate(cluster: ClusterState, host: Host) -> float | None:
     """Return a host's recent launches per second; None until they were counted twice."""
-    since = None if _is_blind(host) else host.launches_since
+    since = None if host.is_off("launches") else host.launches_since
     samples = cluster.history.get(host.agent, ())
     if since is None or not samples:
         return None
@@ -105,14 +105,19 @@ def launch_rate(cluster: ClusterState, host: Host) -> float | None:
     return (last.launches - first.launches) / (last.at - first.at) if last.at > first.at else None
 
 
-def _is_blind(host: Host) -> bool:
-    """Return whether launches are not counted: constant counters mean nothing then."""
-    return host.hello is not None and host.hello.sources.get("launches", "").startswith("off")
-
-
 def memory_history(cluster: ClusterState, agent: str, position: int) -> list[int | None]:
     """Return the bytes in use of one device, oldest first."""
     return [figure(sample.used_bytes, position) for sample in cluster.history.get(agent, ())]
+
+
+def free_bytes(pulse: wire.Pulse) -> list[int]:
+    """Return the bytes that the allocator of each device can still provide, for devices where it is known."""
+    sample, found = pulse.devices, []
+    for i, limit in enumerate(sample.limit_bytes or ()):
+        used = figure(sample.used_bytes, i)
+        if limit and used is not None:
+            found.append(max(0, limit - used - (figure(sample.reserved_bytes, i) or 0)))
+    return found
 
 
 def scaled(value: int | None, unit: int) -> float | None:
@@ -150,5 +155,5 @@ def _device_views(cluster: ClusterState, view: HostView) -> list[DeviceView]:
             pulse=pulse,
             last_pulse=last,
         )
-        for i, device in enumerate(host.hello.devices if host.hello else ())
+        for i, device in enumerate(host.devices)
     ]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from jaxtop.model.host import Host
 
 
 class Severity(StrEnum):
@@ -41,6 +44,11 @@ class Subject(NamedTuple):
     axis: str = ""
     source: str = ""  # a line of the script, as file:line
 
+    @classmethod
+    def of(cls, host: Host, **more: Any) -> Subject:
+        """Return a process, and what of it the finding is about."""
+        return cls(host.agent, host.process_index, **more)
+
 
 class Cost(NamedTuple):
     """What a finding costs, in units that can be compared; None where unknown or not meant."""
@@ -75,13 +83,12 @@ class Finding:
     """One thing that is wrong with a run.
 
     `about` tells findings of one rule and run apart; it must stay the same while the cause is the same.
-    `text` is one plain sentence with figures. `since` and `consequences` are set by the observer.
+    `text` is one plain sentence with figures. `rule` and `run` are set by `Rule.findings`, `since` and
+    `consequences` by the observer.
     """
 
-    rule: str
     severity: Severity
     confidence: float
-    run: str
     text: str
     subject: Subject = field(default_factory=Subject)
     about: str = ""
@@ -91,6 +98,8 @@ class Finding:
     # Replace the advice of the rule, and the rules that it explains.
     advice: str = ""
     explains: tuple[str, ...] | None = None
+    rule: str = ""
+    run: str = ""
     since: float = 0.0
     # The titles of the rules whose findings this one explains.
     consequences: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from jaxtop.wire import (
     Activity,
     Arrays,
     Bye,
+    Device,
     Hello,
     Inventory,
     Link,
@@ -146,6 +147,20 @@ class Host:
     @property
     def pid(self) -> int | None:
         return self.hello.pid if self.hello else (self.peer.pid if self.peer else None)
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """Its devices in the order of JAX; none until it says hello."""
+        return self.hello.devices if self.hello else ()
+
+    @property
+    def is_on_cpu(self) -> bool:
+        """Whether its devices are CPUs: these take turns on the same cores, in the memory of the process."""
+        return self.hello is not None and self.hello.platform == "cpu"
+
+    def is_off(self, source: str) -> bool:
+        """Return whether its agent reports that a source of figures is off."""
+        return self.hello is not None and self.hello.sources.get(source, "").startswith("off")
 
     @property
     def label(self) -> str:

@@ -161,6 +161,11 @@ def named(hosts: Sequence[Host]) -> str:
     return " and ".join([*parts, *others[:2], *([f"{len(others) - 2} more"] if len(others) > 2 else [])])
 
 
+def acting(hosts: Sequence[Host], one: str, many: str) -> str:
+    """Return hosts as the subject of a sentence, with its verb for one or for many: "host 7 has"."""
+    return f"{named(hosts)} {one if len(hosts) == 1 else many}"
+
+
 def ranges(numbers: Iterable[int]) -> str:
     """Return ascending numbers as "0–6, 9"; of many ranges the first, and a count of the other numbers."""
     found: list[list[int]] = []

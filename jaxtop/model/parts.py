@@ -145,7 +145,7 @@ def _parts_in(
 
 
 def _measured(host: Host, waited: Mapping[ProgramKey, Mapping[int, int]]) -> _Measured:
-    run, devices = run_of(host), [each.id for each in host.hello.devices] if host.hello else []
+    run, devices = run_of(host), [each.id for each in host.devices]
     launches: dict[tuple[str, str | None], _Launch] = {}
     by_name: dict[str, list[_Launch]] = {}
     for name, launched in host.launched.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import names
 from jaxtop.model.compiles import cause_of, lost_ms
-from jaxtop.model.host import figure
+from jaxtop.model.devices import free_bytes
 from jaxtop.model.hosts import host_views
 from jaxtop.model.loaded_programs import differing, identity, loaded, most, unlike
 from jaxtop.model.rates import program_of, rates
@@ -189,7 +189,7 @@ def _figures(listed: Sequence[wire.Program], members: list[HostView]) -> _Figure
         for name, count in view.host.programs.compiles.items():
             compiles[name] = max(count, compiles.get(name, 0))
         recompiling.update(view.now.programs.recompiling)
-        free += free_bytes(view.now)
+        free += free_bytes(view.now.pulse)
         for name, took in lost_ms(view.host.programs.lines).items():
             lost[name] = max(took, lost.get(name, 0))
         compilations = max(compilations, view.host.programs.compilations, key=_last_at)
@@ -214,17 +214,6 @@ def _last_at(compilations: tuple[wire.Compilation, ...]) -> int:
 def _latest(causes: Iterable[Cause | None]) -> Cause | None:
     known = (each for each in causes if each is not None)
     return max(known, key=lambda each: each.last.at_ms, default=None)
-
-
-def free_bytes(host: Host) -> list[int]:
-    """Return the bytes that the allocator of each device can still provide, for devices where it is known."""
-    sample = host.pulse.devices
-    found = []
-    for i in range(len(sample.limit_bytes or ())):
-        limit, used = figure(sample.limit_bytes, i), figure(sample.used_bytes, i)
-        if limit and used is not None:
-            found.append(max(0, limit - used - (figure(sample.reserved_bytes, i) or 0)))
-    return found
 
 
 def _sum(*values: int | None) -> int | None:

@@ -119,8 +119,7 @@ def _view(host: Host, device: DeviceView, sums: list[tuple[int, ...]], temporari
     temporaries = min(temporaries, beyond)
     free = max(0, (device.limit_bytes or 0) - device.used_bytes - reserved)
     parts = (*arrays, temporaries, beyond - temporaries, reserved, free)
-    has_census = host.hello is None or not host.hello.sources.get("arrays", "").startswith("off")
-    return MemoryView(device, parts, largest, has_census)
+    return MemoryView(device, parts, largest, is_counted=not host.is_off("arrays"))
 
 
 def _temporaries(host: Host) -> int:
@@ -149,7 +148,7 @@ def _summed(host: Host, plan: _Plan) -> list[tuple[int, ...]]:
     for group, count, slot in zip(census.groups, census.counts, plan.slots, strict=True):
         if count:
             slots[slot] += total(group.bytes_per_device, group, count)
-    held = [[0] * _ARRAYS for _ in range(len(host.hello.devices) if host.hello else 0)]
+    held = [[0] * _ARRAYS for _ in host.devices]
     for i, positions in enumerate(plan.positions):
         for position in positions:
             for part in range(_ARRAYS):
@@ -179,13 +178,11 @@ def _part(group: wire.ArrayGroup) -> int:
 
 def positions_of(host: Host, sharding: wire.Sharding) -> tuple[int, ...]:
     """Return the positions of the devices that hold such arrays; none if they are in host memory."""
-    devices = host.hello.devices if host.hello else ()
-    is_cpu = not devices or devices[0].platform == "cpu"
-    if is_in_host_memory(sharding.memory_kind, is_cpu=is_cpu):
+    if is_in_host_memory(sharding.memory_kind, is_cpu=host.is_on_cpu):
         return ()
     ids: Collection[int]
     if sharding.mesh is None:
         ids = frozenset(wire.unpack_ids(sharding.device_ids))
     else:  # a thousand hosts report the same few meshes
         ids = mesh_view(run_of(host), host.arrays.meshes[sharding.mesh]).positions
-    return tuple(i for i, device in enumerate(devices) if device.id in ids)
+    return tuple(i for i, device in enumerate(host.devices) if device.id in ids)

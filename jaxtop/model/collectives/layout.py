@@ -74,8 +74,7 @@ def _devices_of_runs(cluster: ClusterState) -> Counter[str]:
     """Return the number of devices of each run, as far as hosts have said hello."""
     found: Counter[str] = Counter()
     for host in cluster.hosts.values():
-        if host.hello is not None:
-            found[run_of(host)] += len(host.hello.devices)
+        found[run_of(host)] += len(host.devices)
     return found
 
 
@@ -130,7 +129,7 @@ def _layout(
     inventory = next((each for each in inventories if each.collectives), inventories[0])
     agents = tuple(host.agent for host in loaded_by)
     of_op = {each.op: each for each in inventory.collectives}
-    natural = tuple(device.id for host in loaded_by for device in (host.hello.devices if host.hello else ()))
+    natural = tuple(device.id for host in loaded_by for device in host.devices)
     local_ids = [ids for each in inventories if (ids := wire.unpack_ids(each.local_ids))]
     found = assignment(inventory.devices, local_ids, (*(mesh.device_ids for mesh, _ in meshes), natural))
     if found is None:
@@ -145,7 +144,7 @@ def _layout(
     owners = [-1] * len(found)
     places: dict[str, tuple[int | None, ...]] = {}
     for number, host in enumerate(of_run):
-        local = [device.id for device in host.hello.devices] if host.hello else []
+        local = [device.id for device in host.devices]
         if not members.isdisjoint(local):
             places[host.agent] = tuple(place_of.get(device) for device in local)
             for device in members.intersection(local):
@@ -168,7 +167,7 @@ def _layout(
         )
         for number, ids in by_number.items()
     }
-    is_cpu = any(host.hello.platform == "cpu" for host in loaded_by if host.hello)
+    is_cpu = any(host.is_on_cpu for host in loaded_by)
     firsts = {
         agent: own[0]
         for agent, own in places.items()

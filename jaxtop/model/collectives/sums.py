@@ -197,9 +197,7 @@ def waits(cluster: ClusterState, now: float) -> Mapping[tuple[str, int], int]:
 
 def _exited_devices(cluster: ClusterState, now: float) -> frozenset[tuple[str, int]]:
     exited = (view.host for view in host_views(cluster, now) if view.state.has_exited)
-    return frozenset(
-        (run_of(host), device.id) for host in exited if host.hello for device in host.hello.devices
-    )
+    return frozenset((run_of(host), device.id) for host in exited for device in host.devices)
 
 
 def program_waits(cluster: ClusterState, now: float) -> Mapping[ProgramKey, Mapping[int, int]]:

@@ -137,7 +137,7 @@ def straggler_of(
     host = cluster.hosts.get(late.unit.agent)
     device_id = late.unit.device_id
     if device_id is None:
-        own = {device.id for device in host.hello.devices} if host and host.hello else set()
+        own = {device.id for device in host.devices} if host else set()
         team = grouped.teams[late.team] if late.team < len(grouped.teams) else None
         members = [
             grouped.device_ids[number][place]

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Unmeasured
-from jaxtop.model.hosts import named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,63 +30,61 @@ def measured_gaps(facts: RunFacts) -> list[Gap]:
     return [each for each in found if each.compiling < MOST_COMPILING]
 
 
-def worst_of(found: Sequence[Gap], activity: int) -> tuple[Gap, tuple[ActiveLine, float]]:
+def worst_of(found: Sequence[Gap], activity: int) -> tuple[Gap, ActiveLine]:
+    """Return the largest gap with the line that has most samples of an activity."""
     worst = max(found, key=lambda each: each.share)
     line = worst.line(activity)
     assert line is not None
-    return worst, line
+    return worst, line[0]
+
+
+def source_of(line: ActiveLine | None) -> str:
+    """Return a line as file:line; empty if it is unknown."""
+    return "" if line is None else f"{line.place.file}:{line.place.line}"
 
 
 def place_of(line: ActiveLine) -> str:
-    return f"{line.place.file}:{line.place.line} {line.place.function}"
+    return f"{source_of(line)} {line.place.function}"
 
 
 def acting(facts: RunFacts, found: Sequence[Gap], one: str, many: str) -> str:
-    """Return the hosts as the subject of a sentence, with its verb in the form for one or for many."""
-    if len(found) == 1:
-        who = "the process" if len(facts.present) == 1 else named([found[0].host])
-        return f"{who} {one}"
-    return f"{facts.named([each.host for each in found])} {many}"
+    """Return the hosts as the subject of a sentence, with its verb for one or for many."""
+    who = "the process" if len(facts.present) == 1 else facts.named([each.host for each in found])
+    return f"{who} {one if len(found) == 1 else many}"
 
 
 def finding_of(
     facts: RunFacts,
     found: Sequence[Gap],
+    worst: Gap,
     line: ActiveLine | None,
     *,
-    rule: str,
     severity: Severity,
     text: str,
     cost: Cost | None = None,
     explains: tuple[str, ...] = EXPLAINS,
 ) -> Finding:
-    worst = max(found, key=lambda each: each.share)
-    agents, host = {each.host.agent for each in found}, worst.host
+    """Return the finding about these gaps; its figures are those of the worst of them."""
+    host, at = worst.host, worst.host.pulse_at
     # A process that is late because of its script is not late for another reason, and the others wait for it.
-    is_cause = facts.late <= agents
+    is_cause = facts.late <= {each.host.agent for each in found}
     has_waiting = is_cause and len(found) < len(facts.present)
-    measured_at = host.pulse_at
     parts = facts.parts.get(host.agent)
+    gap = None if worst.uncovered is None else worst.share
     return Finding(
-        rule,
         severity,
         0.9 if parts is not None else 0.7,
-        facts.run.id,
         text,
-        Subject(
-            agent=host.agent,
-            process_index=host.process_index,
-            source=f"{line.place.file}:{line.place.line}" if line is not None else "",
-        ),
+        Subject.of(host, source=source_of(line)),
         cost=cost or Cost(worst.ms, worst.share),
         evidence=(
-            Evidence("host gap", worst.share, "ratio", _WINDOWS, parts.at if parts else measured_at),
-            Evidence("median step", worst.p50_s, "seconds", _WINDOWS, measured_at),
-            Evidence("a step, pauses included", worst.step_ms / 1000, "seconds", _WINDOWS, measured_at),
-            Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, measured_at),
-            Evidence("main thread in launches", worst.launch, "ratio", _SAMPLES, measured_at),
-            Evidence("main thread in waits", worst.wait, "ratio", _SAMPLES, measured_at),
-            Evidence("processes", len(found), source=_SAMPLES, at=measured_at),
+            Evidence("host gap", gap, "ratio", _WINDOWS, parts.at if parts else at),
+            Evidence("median step", worst.p50_s, "seconds", _WINDOWS, at),
+            Evidence("a step, pauses included", worst.step_ms / 1000, "seconds", _WINDOWS, at),
+            Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, at),
+            Evidence("main thread in launches", worst.launch, "ratio", _SAMPLES, at),
+            Evidence("main thread in waits", worst.wait, "ratio", _SAMPLES, at),
+            Evidence("processes", len(found), source=_SAMPLES, at=at),
         ),
         proof=Proof("stacks", row=host.agent),
         explains=(

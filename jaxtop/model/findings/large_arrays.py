@@ -53,12 +53,11 @@ def has_large(views: Iterable[HostView]) -> bool:
 
 def large(host: Host) -> Iterator[tuple[wire.ArrayGroup, int, wire.Sharding]]:
     """Yield the large arrays in the memory of devices, with their counts and shardings."""
-    census, devices = host.arrays, host.hello.devices if host.hello else ()
-    is_cpu = bool(devices) and devices[0].platform == "cpu"
+    census = host.arrays
     for group, count in zip(census.groups, census.counts, strict=True):
         if count and group.bytes_per_device >= LARGE and group.groups == 1:
             sharding = census.shardings[group.sharding]
-            if not is_in_host_memory(sharding.memory_kind, is_cpu=is_cpu):
+            if not is_in_host_memory(sharding.memory_kind, is_cpu=host.is_on_cpu):
                 yield group, apart(group.name, count), sharding
 
 

@@ -145,7 +145,7 @@ def _checked(rule: Rule, facts: RunFacts, version: object, all_runs: Collection[
         found: list[Finding] = []
         why = ""
         try:
-            for finding in rule.check(facts):  # what was found before an error counts
+            for finding in rule.findings(facts):  # what was found before an error counts
                 found.append(finding)  # noqa: PERF402
         except Unmeasured as missing:
             why = str(missing)

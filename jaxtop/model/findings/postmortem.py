@@ -12,11 +12,12 @@ from jaxtop.model.arrays.groups import total
 from jaxtop.model.arrays.growth import growers_of, without_indices
 from jaxtop.model.arrays.memory import held_by_arrays
 from jaxtop.model.crashes import ended_at
+from jaxtop.model.devices import free_bytes
 from jaxtop.model.findings.words import line_of
 from jaxtop.model.host import figure
 from jaxtop.model.hosts import host_views
 from jaxtop.model.liveness import State
-from jaxtop.model.programs import adds_bytes, free_bytes, launched_lately
+from jaxtop.model.programs import adds_bytes, launched_lately
 from jaxtop.model.shortage import Shortage, Size, shortage
 from jaxtop.model.stalls.stacks import line_text
 
@@ -155,11 +156,10 @@ def _free(host: Host, says: Shortage | None) -> tuple[Size | None, str]:
     """Return the bytes that were free on the fullest device, and the source of this."""
     if says is not None and says.free is not None:
         return says.free, "exception"
-    if free := free_bytes(host):
+    if free := free_bytes(host.pulse):
         return Size(min(free)), "allocator"
     machine = host.pulse.host
-    is_cpu = host.hello is not None and host.hello.platform == "cpu"
-    if is_cpu and machine.memory_total_bytes is not None and machine.memory_used_bytes is not None:
+    if host.is_on_cpu and machine.memory_total_bytes is not None and machine.memory_used_bytes is not None:
         return Size(max(0, machine.memory_total_bytes - machine.memory_used_bytes)), "machine"
     return None, ""
 
@@ -175,7 +175,7 @@ def _memory(cluster: ClusterState, host: Host) -> tuple[DeviceMemory, ...]:
             figure(sample.limit_bytes, place),
             held[place] if place < len(held) else None,
         )
-        for place, device in enumerate(host.hello.devices if host.hello else ())
+        for place, device in enumerate(host.devices)
     )
 
 

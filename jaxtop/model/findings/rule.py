@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from jaxtop.model.arrays.groups import arrays
 from jaxtop.model.arrays.growth import growers
-from jaxtop.model.arrays.memory import memory
 from jaxtop.model.collectives.views import collectives
-from jaxtop.model.devices import devices
 from jaxtop.model.gaps import LATER_MS, gap_of, late_of
 from jaxtop.model.hosts import named
 from jaxtop.model.parts import parts
-from jaxtop.model.programs import programs
-from jaxtop.model.steps import step_in, step_of_run
+from jaxtop.model.steps import step_of_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from jaxtop.model.arrays.groups import ArrayView
     from jaxtop.model.arrays.growth import Grower
-    from jaxtop.model.arrays.memory import MemoryView
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.finding import Finding
     from jaxtop.model.gaps import Gap
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import HostView, Run
     from jaxtop.model.parts import Parts
-    from jaxtop.model.programs import ProgramView
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.steps import StepView
     from jaxtop.model.tuning import Number
 
 
@@ -78,6 +70,12 @@ class Rule:
     # What a user may change of its threshold.
     numbers: tuple[Number, ...] = ()
 
+    def findings(self, facts: RunFacts) -> Iterator[Finding]:
+        """Yield the findings of a run under the name of the rule."""
+        facts.rule = self.name
+        for finding in self.check(facts):
+            yield replace(finding, rule=self.name, run=facts.run.id)
+
 
 class RunFacts:
     """What the rules read of one run at one time; everything expensive comes from the memo of the cluster."""
@@ -86,6 +84,8 @@ class RunFacts:
         self.cluster, self.run, self._at = cluster, run, at
         # Whether `at` was read since this was last set to False.
         self.is_timed = False
+        # The rule that is being checked.
+        self.rule = ""
 
     @property
     def at(self) -> float:
@@ -103,10 +103,6 @@ class RunFacts:
         """The hosts whose figures are current."""
         return [view for view in self.run.hosts if not view.state.is_silent and view.now.pulse_at is not None]
 
-    def step_of(self, view: HostView) -> StepView | None:
-        """Return the step of a host, as it was when the host last reported."""
-        return step_in(self.cluster, view.host)
-
     @cached_property
     def parts(self) -> Mapping[str, Parts]:
         """Where the time of each host goes, by agent, as far as it is measured."""
@@ -121,17 +117,21 @@ class RunFacts:
     @cached_property
     def late_scripts(self) -> list[Gap]:
         """The gaps of the processes for whose scripts all others wait."""
-        return late_of(self.gaps, len(self.present), self.number("straggler", LATER_MS))
+        return late_of(self.gaps, len(self.present), self.cluster.tuning.value("straggler", LATER_MS))
 
     @cached_property
     def late(self) -> set[str]:
         """The agents that come last in a collective."""
         return {each.straggler.agent for each in self.collectives if each.straggler is not None}
 
+    def makes_late(self, agents: Collection[str]) -> bool:
+        """Return whether all late processes are among these, which are not all processes of the run."""
+        return bool(self.late) and self.late.issubset(agents) and len(agents) < len(self.present)
+
     @cached_property
     def is_on_cpu(self) -> bool:
         """Whether devices are CPUs: they share their cores, and communication is part of their work."""
-        return any(view.host.hello is not None and view.host.hello.platform == "cpu" for view in self.present)
+        return any(view.host.is_on_cpu for view in self.present)
 
     @cached_property
     def step_ms(self) -> float | None:
@@ -144,23 +144,8 @@ class RunFacts:
         return [each for each in collectives(self.cluster, self._at) if each.run == self.run.id]
 
     @cached_property
-    def memory(self) -> list[MemoryView]:
-        """The memory of the devices whose figures are current."""
-        agents = {view.host.agent for view in self.reporting}
-        of_run = [each for each in devices(self.cluster, self._at) if each.agent in agents]
-        return memory(self.cluster, of_run)
-
-    @cached_property
-    def arrays(self) -> list[ArrayView]:
-        return [each for each in arrays(self.cluster) if each.run == self.run.id]
-
-    @cached_property
     def growers(self) -> list[Grower]:
         return [each for each in growers(self.cluster) if each.run == self.run.id]
-
-    @cached_property
-    def programs(self) -> list[ProgramView]:
-        return [each for each in programs(self.cluster, self._at) if each.run == self.run.id]
 
     @cached_property
     def is_memory_scarce(self) -> bool:
@@ -172,9 +157,9 @@ class RunFacts:
                     return True
         return False
 
-    def number(self, rule: str, number: Number) -> float:
-        """Return a number of a rule, as the user set it."""
-        return self.cluster.tuning.value(rule, number)
+    def number(self, number: Number) -> float:
+        """Return a number of the rule that is being checked, as the user set it."""
+        return self.cluster.tuning.value(self.rule, number)
 
     def named(self, hosts: Sequence[Host]) -> str:
         """Return the numbers of hosts as text, or that these are all."""

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jaxtop.model.host import run_of
-from jaxtop.model.hosts import named, run_members
+from jaxtop.model.hosts import acting, named, run_members
 from jaxtop.model.stalls.case import LOST, Case
 from jaxtop.model.stalls.lulls import still_of
 from jaxtop.model.stalls.stacks import place_text
@@ -91,8 +91,7 @@ class _Diagnosed(Case):
         culprits = {host.agent for host in odd}
         waiting = [host for host in self.stalled if host.agent not in culprits]
         if is_behind:
-            said = f"{named(odd)} {'have' if len(odd) > 1 else 'has'} not launched it"
-            said += f": {places}" if places else ""
+            said = f"{acting(odd, 'has', 'have')} not launched it" + (f": {places}" if places else "")
         else:
             said = self._standing(odd)
         if is_behind or all(host.agent in self._waiters for host in waiting):
@@ -128,8 +127,7 @@ class _Diagnosed(Case):
         return f"nothing launched{who} for {self._seconds(first):.0f} s{usual}"
 
     def _standing(self, hosts: list[Host]) -> str:
-        many = len(hosts) > 1
-        return f"{named(hosts)} {'are' if many else 'is'} at {self._places(hosts)}"
+        return f"{acting(hosts, 'is', 'are')} at {self._places(hosts)}"
 
     def _everywhere(self) -> str:
         """Return where all hosts are, if none can be singled out."""
@@ -145,7 +143,7 @@ class _Diagnosed(Case):
     def _waiting_text(self, hosts: list[Host]) -> str:
         if not hosts:
             return self._since()
-        return f"{named(hosts)} {'wait' if len(hosts) > 1 else 'waits'} in {self._program(hosts[0])}"
+        return f"{acting(hosts, 'waits', 'wait')} in {self._program(hosts[0])}"
 
     def _program(self, host: Host) -> str:
         """Return the program that they wait in, with the collective if only one is possible."""
@@ -167,13 +165,12 @@ class _Diagnosed(Case):
         by_state: dict[State, list[Host]] = {}
         for host in hosts:
             by_state.setdefault(self.states[host.agent], []).append(host)
-        return ", ".join(f"{named(of)} {LOST[state][len(of) > 1]}" for state, of in by_state.items())
+        return ", ".join(acting(of, *LOST[state]) for state, of in by_state.items())
 
     def _compiling_text(self) -> str:
         first = max(self._compilers, key=self._compiles_for)
         what = shorten(min(first.pulse.compiling, key=lambda each: each.since_ms).function, LONGEST_NAME)
-        many = len(self._compilers) > 1
+        seconds = f"{self._compiles_for(first):.0f} s"
         return (
-            f"{named(self._compilers)} {'have' if many else 'has'} been compiling {what} "
-            f"for {self._compiles_for(first):.0f} s; the others wait"
+            f"{acting(self._compilers, 'has', 'have')} been compiling {what} for {seconds}; the others wait"
         )

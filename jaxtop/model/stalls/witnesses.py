@@ -141,8 +141,8 @@ def _named(ranks: Sequence[NcclRank], found: Sequence[Host]) -> tuple[str, str]:
         return f"NCCL rank {first.rank} (pid {first.pid} on {first.host}){more}", ""
     if len(ranks) > 1:
         return named(found), ""
-    devices = found[0].hello.devices if found[0].hello is not None else ()
-    known = [each.id for each in devices if each.local_id is not None and each.local_id == first.device]
+    own = [each for each in found[0].devices if each.local_id is not None]
+    known = [each.id for each in own if each.local_id == first.device]
     device = f", device {known[0]}" if len(known) == 1 else ""
     return named(found), f" (NCCL rank {first.rank}{device})"
 

@@ -23,7 +23,6 @@ from jaxtop.model.findings.rules import (
     starts,
     step_times,
     stragglers,
-    uneven,
 )
 
 RULES = (
@@ -34,7 +33,6 @@ RULES = (
     *correctness.RULES,
     *losses.RULES,
     *stragglers.RULES,
-    *uneven.RULES,
     *host_gaps.RULES,
     *pauses.RULES,
     *garbage.RULES,

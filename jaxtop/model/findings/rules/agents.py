@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import acting, named
 from jaxtop.names import shorten
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _parts_off(facts: RunFacts) -> Iterator[Finding]:
     for view in facts.present:
         sources = view.host.hello.sources if view.host.hello is not None else {}
         for part, state in sources.items():
-            if part == "stalls" and sources.get("launches", "").startswith("off"):
+            if part == "stalls" and view.host.is_off("launches"):
                 continue  # that is why
             if state.startswith("off") and part != _RECORDING:
                 why = state.partition(": ")[2] or "no reason given"
@@ -71,10 +71,8 @@ def _part_off(facts: RunFacts, why: str, parts: dict[str, list[Host]]) -> Findin
     where = "" if len(hosts) == len(facts.present) else f" on {named(hosts)}"
     lost = (_NEEDED | _USEFUL).get(names[0])
     return Finding(
-        "parts_off",
         Severity.WARNING if is_needed else Severity.INFO,
         1.0,
-        facts.run.id,
         f"{shown} {'are' if len(names) > 1 else 'is'} off{where}: {shorten(why, LONGEST_REASON)}"
         + (f"; no view of {lost}" if lost else ""),
         Subject(agent=hosts[0].agent, process_index=hosts[0].process_index if where else None),
@@ -94,12 +92,10 @@ def _black_box(facts: RunFacts) -> Iterator[Finding]:
         return
     (first, why), hosts = found[0], [host for host, _ in found]
     yield Finding(
-        "black_box",
         Severity.WARNING,
         1.0,
-        facts.run.id,
-        f"{named(hosts)} {why if len(hosts) == 1 else why.replace('writes', 'write', 1)}",
-        Subject(agent=first.agent, process_index=first.process_index),
+        acting(hosts, why, why.replace("writes", "write", 1)),
+        Subject.of(first),
         evidence=(Evidence("black box", why, source="agent"),),
         proof=Proof("hosts", row=first.agent),
     )
@@ -115,10 +111,8 @@ def _ignored(facts: RunFacts) -> Iterator[Finding]:
     for why, hosts in found.items():
         where = "" if len(hosts) == len(facts.present) else f" on {named(hosts)}"
         yield Finding(
-            "setting_ignored",
             Severity.INFO,
             1.0,
-            facts.run.id,
             f"{why}{where}",
             Subject(agent=hosts[0].agent, process_index=hosts[0].process_index if where else None),
             about=why,

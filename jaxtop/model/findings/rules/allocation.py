@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.amounts import in_bytes
+from jaxtop.model.devices import free_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.words import line_of
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from jaxtop import wire
     from jaxtop.model.findings.rule import RunFacts
-    from jaxtop.model.host import Host
     from jaxtop.model.hosts import HostView
     from jaxtop.model.loaded_programs import LoadedProgram
 
@@ -57,12 +57,12 @@ def _fragmentation(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _fragments(facts: RunFacts, view: HostView) -> Iterator[_Fragments]:
-    most, least = (facts.number("fragmentation", each) for each in (FRAGMENT_SHARE, FREE_SHARE))
-    sample, devices = view.now.pulse.devices, view.host.hello.devices if view.host.hello else ()
+    most, least = (facts.number(each) for each in (FRAGMENT_SHARE, FREE_SHARE))
+    sample = view.now.pulse.devices
     memory = zip(
         sample.largest_free_bytes or (), sample.limit_bytes or (), sample.used_bytes or (), strict=False
     )
-    for i, (device, (largest, limit, used)) in enumerate(zip(devices, memory, strict=False)):
+    for i, (device, (largest, limit, used)) in enumerate(zip(view.host.devices, memory, strict=False)):
         if largest is None or not limit or used is None:
             continue
         if largest >= most * (limit - used):
@@ -89,18 +89,11 @@ def _of_fragments(facts: RunFacts, found: _Fragments, too_large: wire.Program | 
         else f"; {function_of(too_large.name)} needs {in_bytes(too_large.temp_bytes or 0)}"
     )
     return Finding(
-        "fragmentation",
         Severity.INFO if too_large is None else Severity.WARNING,
         0.7,
-        facts.run.id,
         f"device {found.device_id} has {in_bytes(found.free)} free, but at most {in_bytes(found.largest)} in "
         f"one piece{what}",
-        Subject(
-            agent=host.agent,
-            process_index=host.process_index,
-            device_id=found.device_id,
-            program=too_large.name if too_large else "",
-        ),
+        Subject.of(host, device_id=found.device_id, program=too_large.name if too_large else ""),
         cost=Cost(bytes_per_device=found.free - found.largest),
         evidence=(
             Evidence("free", found.free, "bytes", "allocator", facts.at),
@@ -115,15 +108,11 @@ def _of_fragments(facts: RunFacts, found: _Fragments, too_large: wire.Program | 
 
 def _will_not_fit(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding for each program whose next launch needs more than the fullest device has free."""
-    free = {
-        view.host.agent: bytes_free
-        for view in facts.reporting
-        if (bytes_free := _free(view.now.pulse)) is not None
-    }
+    views = {view.host.agent: view for view in facts.reporting}
+    free = {agent: min(found) for agent, view in views.items() if (found := free_bytes(view.now.pulse))}
     if not free:
         raise Unmeasured("no device reports a limit of its memory")
-    views = {view.host.agent: view for view in facts.reporting}
-    if any(_is_off(view.host) for view in views.values()):
+    if any(view.host.is_off("launches") for view in views.values()):
         raise Unmeasured("launches are not counted, so it is unknown which programs ran")
     least = min(free.values())
     of_run = [each for each in loaded(facts.cluster).merged if each.run == facts.run.id]
@@ -138,26 +127,6 @@ def _will_not_fit(facts: RunFacts) -> Iterator[Finding]:
             finding = _checked(facts, each, views[agent], free[agent], most)
             if finding is not None:
                 yield finding
-
-
-def _free(pulse: wire.Pulse) -> int | None:
-    """Return what is free on the fullest device of a process; None where no limit is known."""
-    sample = pulse.devices
-    if not sample.limit_bytes or not sample.used_bytes:
-        return None
-    reserved = sample.reserved_bytes or (0,) * len(sample.limit_bytes)
-    return min(
-        (
-            limit - used - (held or 0)
-            for limit, used, held in zip(sample.limit_bytes, sample.used_bytes, reserved, strict=False)
-            if limit and used is not None
-        ),
-        default=None,
-    )
-
-
-def _is_off(host: Host) -> bool:
-    return host.hello is not None and host.hello.sources.get("launches", "").startswith("off")
 
 
 def _checked(facts: RunFacts, each: LoadedProgram, view: HostView, free: int, most: int) -> Finding | None:
@@ -178,7 +147,7 @@ def _checked(facts: RunFacts, each: LoadedProgram, view: HostView, free: int, mo
         default=0,
     )
     has_run = launches > 0 or not _is_above_peak(view.now.pulse, program)
-    least = facts.number("will_not_fit", WORK_SHARE) * most
+    least = facts.number(WORK_SHARE) * most
     if has_run and (launches < 2 or (program.flops or 0) < least):
         return None  # programs that set a run up are not launched again
     return _of_program(facts, each, view, free + temporaries, missing, has_run=has_run)
@@ -198,18 +167,11 @@ def _of_program(
     function = function_of(program.name)
     ran = ", which did fit before" if has_run else ""
     return Finding(
-        "will_not_fit",
         Severity.INFO if has_run else Severity.WARNING,
         0.5 if has_run else 0.8,
-        facts.run.id,
         f"a launch of {function} adds {in_bytes(adds_bytes(program) or 0)}{ran}, but "
-        f"{in_bytes(max(0, free))} are free on the fullest device",
-        Subject(
-            agent=host.agent,
-            process_index=host.process_index,
-            program=program.name,
-            source=line_of(program.created),
-        ),
+        f"{in_bytes(free)} are free on the fullest device",
+        Subject.of(host, program=program.name, source=line_of(program.created)),
         about=f"{program.name} {program.fingerprint or ''}",
         cost=Cost(bytes_per_device=missing),
         evidence=(

@@ -92,16 +92,14 @@ def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
     if mean is None:
         raise Unmeasured("no window was taken since the time of a step changed")
     step_ms, views = _step_ms(facts), [each for each in facts.collectives if _us_per_second(each)]
-    if mean.communication < facts.number("communication_bound", COMMUNICATION_SHARE) or not views:
+    if mean.communication < facts.number(COMMUNICATION_SHARE) or not views:
         return
     top = max(views, key=_us_per_second)
     ms = None if step_ms is None else mean.communication * step_ms
     over = f" over {_axes(top)}" if top.axes else ""
     yield Finding(
-        "communication_bound",
         Severity.INFO if facts.is_on_cpu else Severity.WARNING,
         0.8,
-        facts.run.id,
         f"{mean.communication:.0%} of the time is communication that nothing hides"
         + (f" ({ms:.1f} ms a step)" if ms is not None else "")
         + f": mostly {top.op}{over}",
@@ -128,7 +126,7 @@ class _Small(NamedTuple):
 def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
     if not facts.collectives:
         raise Unmeasured("no collectives were found")
-    most, many, least = (facts.number("small_collectives", each) for each in (MOST_BYTES, MANY, SMALL_SHARE))
+    most, many, least = (facts.number(each) for each in (MOST_BYTES, MANY, SMALL_SHARE))
     groups: dict[tuple[str, str | None, str], list[CollectiveView]] = defaultdict(list)
     rated = [_with_least_rate(facts, each) for each in facts.collectives]
     for view in rated:
@@ -151,10 +149,8 @@ def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
     ms = None if step_ms is None else share * step_ms
     bytes_each = max(each.bytes or 0 for each in worst.views)
     yield Finding(
-        "small_collectives",
         Severity.WARNING,
         0.8,
-        facts.run.id,
         f"each launch of {view.program} runs {worst.times} {view.kind}s of at most {_size(bytes_each)} from "
         f"{_place(view)}: {share:.0%} of the time",
         Subject(program=view.program, collective=view.op, axis=_axes(view), source=view.line),
@@ -187,7 +183,7 @@ def _axis_crosses_hosts(facts: RunFacts) -> Iterator[Finding]:
     within = [each for each in known if not each.crosses_hosts and not each.at_least]
     across = [each for each in known if each.crosses_hosts and each.us_per_second]
     sizes = dict(size for view in facts.collectives if view.mesh is not None for size in view.mesh.axes)
-    heavier, least = (facts.number("axis_crosses_hosts", each) for each in (HEAVIER, HEAVY_SHARE))
+    heavier, least = (facts.number(each) for each in (HEAVIER, HEAVY_SHARE))
     found = [
         (heavy, light)
         for heavy in across
@@ -204,12 +200,10 @@ def _axis_crosses_hosts(facts: RunFacts) -> Iterator[Finding]:
     share, step_ms = (heavy.us_per_second or 0) / 1e6, _step_ms(facts)
     times = (heavy.bytes_per_second or 0) / max(1.0, light.bytes_per_second or 0)
     more = f"{times:.0f} times the bytes of" if times < 1000 else "far more than"
-    is_warning = share >= facts.number("axis_crosses_hosts", WARNING_SHARE) and not facts.is_on_cpu
+    is_warning = share >= facts.number(WARNING_SHARE) and not facts.is_on_cpu
     yield Finding(
-        "axis_crosses_hosts",
         Severity.WARNING if is_warning else Severity.INFO,
         0.7,
-        facts.run.id,
         f"axis {_axes(heavy)} crosses hosts and moves {more} {_axes(light)}, which stays within hosts: "
         f"{min(1.0, share):.0%} of the time",
         Subject(axis=_axes(heavy)),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import acting, named
 from jaxtop.model.loaded_programs import differing, unlike
 from jaxtop.model.tuning import Number
 
@@ -39,14 +39,8 @@ def _groups(hosts: Sequence[Host], of: Callable[[Host], str | None]) -> list[tup
 
 def _who_has(groups: Sequence[tuple[str, list[Host]]]) -> str:
     """Return a text such as "hosts 0–2 have 0.8.0, host 3 has 0.7.2"."""
-    parts = [
-        f"{named(members)} {'have' if len(members) > 1 else 'has'} {text}" for text, members in groups[:3]
-    ]
+    parts = [f"{acting(members, 'has', 'have')} {text}" for text, members in groups[:3]]
     return ", ".join([*parts, *([f"{len(groups) - 3} more"] if len(groups) > 3 else [])])
-
-
-def _subject(host: Host) -> Subject:
-    return Subject(agent=host.agent, process_index=host.process_index)
 
 
 # Programs and versions
@@ -71,12 +65,10 @@ def _program_mismatch(facts: RunFacts) -> Iterator[Finding]:
     others = len(found) - 1
     more = f" ({others} more program{'s' if others > 1 else ''} too)" if others else ""
     yield Finding(
-        "program_mismatch",
         Severity.CRITICAL,
         0.9,
-        facts.run.id,
         f"{name} differs between hosts{more} in its {unlike(parts)}: {_who_has(groups)}",
-        _subject(groups[-1][1][0])._replace(program=name),
+        Subject.of(groups[-1][1][0], program=name),
         evidence=(
             Evidence("differs in", unlike(parts), source="compiled programs", at=facts.at),
             *(
@@ -120,12 +112,10 @@ def _versions_differ(facts: RunFacts) -> Iterator[Finding]:
     if name in _LIBRARIES and differ:
         text += "; their programs differ"
     yield Finding(
-        "versions_differ",
         (Severity.CRITICAL if differ else Severity.WARNING) if name in _LIBRARIES else Severity.INFO,
         1.0,
-        facts.run.id,
         text,
-        _subject(groups[-1][1][0]),
+        Subject.of(groups[-1][1][0]),
         evidence=tuple(
             Evidence(f"{other} on {named(members)}", value, source="agents", at=facts.at)
             for other, each in found
@@ -161,13 +151,11 @@ def _flags_differ(facts: RunFacts) -> Iterator[Finding]:
     more = f" ({len(found) - 1} more flag{'s' * (len(found) > 2)} too)" if len(found) > 1 else ""
     differ = any(parts[0].run == facts.run.id for parts in differing(facts.cluster))
     yield Finding(
-        "flags_differ",
         Severity.CRITICAL if differ else Severity.WARNING,
         1.0 if differ else 0.8,
-        facts.run.id,
         f"{name} is not the same on all hosts{more}: {_who_has(groups)}"
         + ("; their programs differ" * differ),
-        _subject(groups[-1][1][0]),
+        Subject.of(groups[-1][1][0]),
         evidence=tuple(
             Evidence(f"{other} on {named(members)}", value, source="agents")
             for other, each in found[:MOST_FLAGS]
@@ -194,20 +182,18 @@ def _clock_offset(facts: RunFacts) -> Iterator[Finding]:
         raise Unmeasured("the clocks of the hosts were not compared yet")
     # Of two clocks nobody knows which is wrong; of several, the one that differs from most.
     usual = median_low([seconds for seconds, _ in measured]) if len(measured) > 2 else 0.0
-    most = facts.number("clock_offset", CLOCK_SECONDS)
+    most = facts.number(CLOCK_SECONDS)
     off = [(usual - seconds, host) for seconds, host in measured if abs(usual - seconds) >= most]
     if not off:
         return
     seconds, worst = max(off, key=lambda each: abs(each[0]))
     hosts, many = [host for _, host in off], len(off) > 1
     yield Finding(
-        "clock_offset",
         Severity.WARNING,
         1.0,
-        facts.run.id,
         f"the clock{'s' * many} of {named(hosts)} {'are up to' if many else 'is'} {abs(seconds):,.1f} s "
         f"{'ahead of' if seconds > 0 else 'behind'} that of {'most' if len(measured) > 2 else 'host 0'}",
-        _subject(worst),
+        Subject.of(worst),
         evidence=(
             Evidence(f"clock of {named([worst])}", seconds, "seconds", "agents"),
             Evidence("hosts compared", len(measured), source="agents"),

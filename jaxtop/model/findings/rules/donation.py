@@ -48,7 +48,7 @@ def _undonated(facts: RunFacts) -> Iterator[Finding]:
     known = [each for each in sizes if each is not None]
     if not known:
         raise Unmeasured("the compiler reports no memory figures of the step's programs")
-    least = facts.number("undonated", SAVES_AT_LEAST)
+    least = facts.number(SAVES_AT_LEAST)
     if max(known) < least:
         doubt = "" if len(known) == len(candidates) else ", where their sizes are known"
         raise Unmeasured(f"the results of the step take less than {in_bytes(least)} on a device{doubt}")
@@ -70,7 +70,7 @@ def _held_twice(facts: RunFacts, host: Host, program: wire.Program) -> _Undonate
     output, alias, arguments = program.output_bytes, program.alias_bytes, program.argument_bytes
     if program.created is None or not output or alias is None or arguments is None:
         return None
-    least = facts.number("undonated", SAVES_AT_LEAST)
+    least = facts.number(SAVES_AT_LEAST)
     if output - alias < least:
         return None
     census = host.arrays
@@ -80,7 +80,7 @@ def _held_twice(facts: RunFacts, host: Host, program: wire.Program) -> _Undonate
         if count and group.created == program.created and group.role in ("parameters", "optimizer")
     )
     twice = min(state, output) - alias
-    share = facts.number("undonated", UNDONATED_SHARE)
+    share = facts.number(UNDONATED_SHARE)
     least = max(least, share * state, SAVES_SHARE * on_device(census))
     return None if twice < least or arguments < 0.9 * state else _Undonated(twice, state, program, host)
 
@@ -89,18 +89,11 @@ def _of_undonated(facts: RunFacts, each: _Undonated) -> Finding:
     program, line = each.program, line_of(each.program.created)
     function = function_of(program.name)
     return Finding(
-        "undonated",
         Severity.WARNING if facts.is_memory_scarce else Severity.INFO,
         0.8,
-        facts.run.id,
         f"{function} returns a new state without donation of the old one: {in_bytes(each.twice)} held twice "
         f"on each device",
-        Subject(
-            agent=each.host.agent,
-            process_index=each.host.process_index,
-            program=program.name,
-            source=line,
-        ),
+        Subject.of(each.host, program=program.name, source=line),
         about=program.name,
         cost=Cost(bytes_per_device=each.twice),
         evidence=(

@@ -11,7 +11,7 @@ from jaxtop.model.findings.postmortem_words import facts as facts_of
 from jaxtop.model.findings.rule import Rule, never
 from jaxtop.model.findings.rules.liveness import CONSEQUENCES, stall_of
 from jaxtop.model.findings.words import line_of
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import acting, named
 from jaxtop.model.liveness import State
 from jaxtop.model.stalls.stacks import line_text
 from jaxtop.model.tuning import Number
@@ -52,12 +52,10 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
     # A stall that began because a process had ended names nobody.
     is_cause = stall is None or set(stall.odd) <= agents
     yield Finding(
-        "crashed",
         Severity.CRITICAL,
         1.0,
-        facts.run.id,
         _crash_text(alike, others),
-        Subject(agent=first.agent, process_index=first.process_index, source=line_of(line)),
+        Subject.of(first, source=line_of(line)),
         evidence=(
             Evidence("exception", error.type, source="script", at=at),
             Evidence("message", error.message or None, source="script", at=at),
@@ -106,7 +104,7 @@ def _crash_text(alike: list[Host], others: list[Host]) -> str:
 
 def _ended_early(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding for processes whose scripts ended without an exception while others still run."""
-    latest = facts.at - facts.number("ended_early", ENDS_WITHIN)
+    latest = facts.at - facts.number(ENDS_WITHIN)
     ended = [
         view.host
         for view in facts.run.hosts
@@ -119,13 +117,10 @@ def _ended_early(facts: RunFacts) -> Iterator[Finding]:
     ended.sort(key=ended_at)
     first, stall = ended[0], stall_of(facts)
     yield Finding(
-        "ended_early",
         Severity.INFO if stall is None else Severity(stall.severity),
         0.8,
-        facts.run.id,
-        f"{named(ended)} {'have' if len(ended) > 1 else 'has'} ended, "
-        f"but {named(rest)} still {'run' if len(rest) > 1 else 'runs'}",
-        Subject(agent=first.agent, process_index=first.process_index),
+        f"{acting(ended, 'has', 'have')} ended, but {acting(rest, 'still runs', 'still run')}",
+        Subject.of(first),
         evidence=(
             Evidence("ended", first.heard_at, "timestamp", "agent", first.heard_at),
             Evidence("steps that it made", first.steps.last if first.steps else None, source="script"),

@@ -45,7 +45,7 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
     found = []
     mean = mean_of(facts.parts.values())
     for host, share in measured:
-        if share >= facts.number("gc_pauses", NOTE_SHARE):
+        if share >= facts.number(NOTE_SHARE):
             parts = facts.parts.get(host.agent) or mean
             found.append(_Collecting(host, share, min(share, _not_computing(host, parts))))
     if found:
@@ -75,14 +75,12 @@ def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:
     # Others wait in a collective for the host that collects: without marks of waits, that is communication.
     delays = mean is not None and worst.lost >= OF_GAP * mean.communication
     return Finding(
-        "gc_pauses",
-        Severity.WARNING if worst.lost >= facts.number("gc_pauses", WARNING_SHARE) else Severity.INFO,
+        Severity.WARNING if worst.lost >= facts.number(WARNING_SHARE) else Severity.INFO,
         0.9,
-        facts.run.id,
         f"Python collects garbage for {worst.share:.0%} of the time on {who}, "
         f"up to {activity.gc_longest_us / 1000:.0f} ms at once"
         + (": the others wait each time" if len(found) < len(facts.present) else ""),
-        Subject(agent=host.agent, process_index=host.process_index),
+        Subject.of(host),
         cost=Cost(ms, worst.lost),
         evidence=(
             Evidence("time in collections", worst.share, "ratio", "gc.callbacks", host.pulse_at),

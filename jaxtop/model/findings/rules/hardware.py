@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
@@ -21,96 +21,96 @@ _NOTES = frozenset({"power limit", "other devices", "clocks set by hand"})
 _DRIVER = "driver"
 
 
+class _Device(NamedTuple):
+    """A device of a host, by its position."""
+
+    host: Host
+    position: int
+
+    @property
+    def id(self) -> int | None:
+        devices = self.host.devices
+        return devices[self.position].id if self.position < len(devices) else None
+
+    @property
+    def clock_share(self) -> float | None:
+        """Its clock as a share of its maximum."""
+        now, most = self.figure("clock_mhz"), self.figure("clock_max_mhz")
+        return None if now is None or not most else now / most
+
+    def figure(self, name: str) -> int | None:
+        """Return a figure of its sample; None where unknown."""
+        return figure(getattr(self.host.pulse.devices, name), self.position)
+
+
 def _throttled(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for each reason, with the device that is slowest for it."""
-    is_known = False
-    found: dict[str, list[tuple[Host, int]]] = {}
-    for view in facts.reporting:
-        for position, bits in enumerate(view.now.pulse.devices.slowed or ()):
-            is_known |= bits is not None
-            if bits:
-                for i, reason in enumerate(SLOWED):
-                    if bits >> i & 1:
-                        found.setdefault(reason, []).append((view.now, position))
-    if not is_known:
+    known = [
+        (_Device(view.now, position), bits)
+        for view in facts.reporting
+        for position, bits in enumerate(view.now.pulse.devices.slowed or ())
+        if bits is not None
+    ]
+    if not known:
         raise Unmeasured("no driver reports why devices slow down")
-    for reason, places in found.items():
-        yield _slowed(facts, reason, places)
+    for i, reason in enumerate(SLOWED):
+        if devices := [device for device, bits in known if bits >> i & 1]:
+            yield _slowed(facts, reason, devices)
 
 
-def _slowed(facts: RunFacts, reason: str, places: list[tuple[Host, int]]) -> Finding:
-    def clock(place: tuple[Host, int]) -> float:
-        sample = place[0].pulse.devices
-        now, most = figure(sample.clock_mhz, place[1]), figure(sample.clock_max_mhz, place[1])
-        return 1.0 if now is None or not most else now / most
-
-    worst = min(places, key=clock)
-    host, position = worst
-    sample, device_id = host.pulse.devices, _device_id(host, position)
-    now, most = figure(sample.clock_mhz, position), figure(sample.clock_max_mhz, position)
-    heat, power = figure(sample.temperature_c, position), figure(sample.power_mw, position)
+def _slowed(facts: RunFacts, reason: str, devices: list[_Device]) -> Finding:
+    worst = min(devices, key=lambda each: 1.0 if each.clock_share is None else each.clock_share)
+    at, now, most = worst.host.pulse_at, worst.figure("clock_mhz"), worst.figure("clock_max_mhz")
+    heat, power = worst.figure("temperature_c"), worst.figure("power_mw")
     clocks = "" if now is None or most is None else f", {now:,} of {most:,} MHz"
     degrees = "" if heat is None else f", {heat} °C"
     # Clocks of idle devices fall, too.
-    agents = {each.agent for each, _ in places}
-    is_cause = bool(facts.late) and facts.late <= agents and len(agents) < len(facts.present)
-    is_note = reason in _NOTES and not is_cause
+    is_cause = facts.makes_late({each.host.agent for each in devices})
     return Finding(
-        "throttled",
-        Severity.INFO if is_note else Severity.WARNING,
+        Severity.INFO if reason in _NOTES and not is_cause else Severity.WARNING,
         0.9,
-        facts.run.id,
-        f"{_devices(places)} run{'s' if len(places) == 1 else ''} slower because of {reason}: device "
-        f"{device_id}"
-        f"{clocks}{degrees}",
-        Subject(agent=host.agent, process_index=host.process_index, device_id=device_id),
+        f"{_named(devices)} run{'s' if len(devices) == 1 else ''} slower because of {reason}: device "
+        f"{worst.id}{clocks}{degrees}",
+        Subject.of(worst.host, device_id=worst.id),
         about=reason,
         evidence=(
-            Evidence("devices", len(places), source=_DRIVER, at=host.pulse_at),
-            Evidence("clock, of its maximum", clock(worst), "ratio", _DRIVER, host.pulse_at),
-            Evidence("temperature", heat, "celsius", _DRIVER, host.pulse_at),
-            Evidence("power", None if power is None else power / 1000, "watts", _DRIVER, host.pulse_at),
+            Evidence("devices", len(devices), source=_DRIVER, at=at),
+            Evidence("clock, of its maximum", worst.clock_share, "ratio", _DRIVER, at),
+            Evidence("temperature", heat, "celsius", _DRIVER, at),
+            Evidence("power", None if power is None else power / 1000, "watts", _DRIVER, at),
         ),
-        proof=Proof("devices", row=host.agent, column="clock_hz"),
+        proof=Proof("devices", row=worst.host.agent, column="clock_hz"),
         explains=(*_EXPLAINS, "straggler", "uneven_work") if is_cause else _EXPLAINS,
     )
 
 
-def _device_id(host: Host, position: int) -> int | None:
-    devices = host.hello.devices if host.hello else ()
-    return devices[position].id if position < len(devices) else None
-
-
-def _devices(places: list[tuple[Host, int]]) -> str:
-    hosts = list({host.agent: host for host, _ in places}.values())
-    count = "1 device" if len(places) == 1 else f"{len(places)} devices"
+def _named(devices: list[_Device]) -> str:
+    hosts = list({each.host.agent: each.host for each in devices}.values())
+    count = "1 device" if len(devices) == 1 else f"{len(devices)} devices"
     return f"{count} of {named(hosts)}"
 
 
 def _memory_errors(facts: RunFacts) -> Iterator[Finding]:
-    columns = [(view.now, view.now.pulse.devices.ecc_uncorrected) for view in facts.reporting]
-    if not any(column for _, column in columns):
-        raise Unmeasured("no driver counts memory errors")
-    found = [
-        (count, host, position)
-        for host, column in columns
-        for position, count in enumerate(column or ())
-        if count
+    """Yield one finding for all devices with errors; its subject is the one with most."""
+    known = [
+        (count, _Device(view.now, position))
+        for view in facts.reporting
+        for position, count in enumerate(view.now.pulse.devices.ecc_uncorrected or ())
+        if count is not None
     ]
-    if not found:
+    if not known:
+        raise Unmeasured("no driver counts memory errors")
+    count, worst = max(known, key=lambda each: each[0])
+    if not count:
         return
-    count, host, position = max(found, key=lambda each: each[0])
-    device_id = _device_id(host, position)
-    places = [(host, position) for _, host, position in found]
+    who, at = _named([device for errors, device in known if errors]), worst.host.pulse_at
     yield Finding(
-        "memory_errors",
         Severity.WARNING,
         0.9,
-        facts.run.id,
-        f"{_devices(places)} had memory errors that were not corrected: {count:,} on device {device_id}",
-        Subject(agent=host.agent, process_index=host.process_index, device_id=device_id),
-        evidence=(Evidence("uncorrected memory errors", count, source=_DRIVER, at=host.pulse_at),),
-        proof=Proof("devices", row=host.agent),
+        f"{who} had memory errors that were not corrected: {count:,} on device {worst.id}",
+        Subject.of(worst.host, device_id=worst.id),
+        evidence=(Evidence("uncorrected memory errors", count, source=_DRIVER, at=at),),
+        proof=Proof("devices", row=worst.host.agent),
     )
 
 

@@ -47,7 +47,7 @@ def _is_of_script(gap: Gap) -> bool:
 
 
 def _input_bound(facts: RunFacts) -> Iterator[Finding]:
-    least = facts.number("input_bound", INPUT_SHARE)
+    least = facts.number(INPUT_SHARE)
     found = [
         each
         for each in measured_gaps(facts)
@@ -60,21 +60,21 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
     if 2 * len(found) <= len(facts.present) and not are_apart(facts.gaps):
         return
     if found:
-        worst, (line, _) = worst_of(found, SCRIPT)
+        worst, line = worst_of(found, SCRIPT)
         text = (
             f"{acting(facts, found, 'launches', 'launch')} nothing for {worst.ms:.0f} of "
             f"{worst.step_ms:.0f} ms a step "
             f"({worst.share:.0%}): {place_of(line)}"
         )
-        is_critical = worst.share >= facts.number("input_bound", INPUT_CRITICAL)
+        is_critical = worst.share >= facts.number(INPUT_CRITICAL)
         severity = Severity.CRITICAL if is_critical else Severity.WARNING
-        yield finding_of(facts, found, line, rule="input_bound", severity=severity, text=text)
+        yield finding_of(facts, found, worst, line, severity=severity, text=text)
 
 
 def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
     if not facts.gaps:
         raise Unmeasured("the main threads, or steps, were not measured for long enough")
-    least, many = facts.number("launch_bound", IDLE_SHARE), facts.number("launch_bound", MANY_LAUNCHES)
+    least, many = facts.number(IDLE_SHARE), facts.number(MANY_LAUNCHES)
     found = [each for each in facts.gaps if _lost_to_launches(each) >= least and _launches_of(each, many)]
     if found:
         worst = max(found, key=_lost_to_launches)
@@ -90,8 +90,8 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
         yield finding_of(
             facts,
             found,
+            worst,
             None if top is None else top[0],
-            rule="launch_bound",
             severity=severity,
             text=text,
             cost=Cost(lost * worst.step_ms, lost),
@@ -109,7 +109,7 @@ def _launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> float | None:
     if gap.launch < max(LAUNCHING, gap.wait):
         return None
     launches = sum(rates(gap.host).of_function.values())
-    if launches < MANY_A_SECOND and launches * gap.step_ms < many * 1000:
+    if not launches or (launches < MANY_A_SECOND and launches * gap.step_ms < many * 1000):
         return None
     # Without windows, a launch is at most as long as the main thread takes for it.
     busy = gap.launch if gap.uncovered is None else 1 - gap.uncovered
@@ -117,18 +117,18 @@ def _launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> float | None:
 
 
 def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
-    least = facts.number("blocking_reads", READ_SHARE)
+    least = facts.number(READ_SHARE)
     found = [each for each in measured_gaps(facts) if _is_read(each, least) and not _launches_of(each)]
     if found:
-        worst, (read, _) = worst_of(found, WAIT)
+        worst, read = worst_of(found, WAIT)
         text = (
             f"{acting(facts, found, 'waits', 'wait')} for a result in each step at {place_of(read)}; "
             "devices idle "
             f"{worst.ms:.1f} of {worst.step_ms:.0f} ms ({worst.share:.0%})"
         )
-        is_much = worst.share >= facts.number("blocking_reads", READ_WARNING)
+        is_much = worst.share >= facts.number(READ_WARNING)
         severity = Severity.WARNING if is_much else Severity.INFO
-        yield finding_of(facts, found, read, rule="blocking_reads", severity=severity, text=text)
+        yield finding_of(facts, found, worst, read, severity=severity, text=text)
 
 
 def _is_read(gap: Gap, least: float = READ_SHARE.default) -> bool:

@@ -107,7 +107,7 @@ def _gained(points: Sequence[tuple[float, float | None]]) -> float | None:
 
 
 def _is_growth(facts: RunFacts, rising: Trend) -> bool:
-    least = facts.number("host_memory_growth", HOST_GROWTH)
+    least = facts.number(HOST_GROWTH)
     gained = rising.per_minute * rising.seconds / 60
     share = GAINED_SHARE if rising.seconds >= LASTS else GAINED_EARLY
     return rising.per_minute >= max(least, HOST_GROWTH_SHARE * rising.top) and gained >= max(
@@ -117,11 +117,10 @@ def _is_growth(facts: RunFacts, rising: Trend) -> bool:
 
 def _is_of_arrays(facts: RunFacts, view: HostView, rising: Trend) -> bool:
     """Return whether arrays make up half of the growth: those of CPU devices are in the process's memory."""
-    devices = view.host.hello.devices if view.host.hello else ()
-    if not devices or devices[0].platform != "cpu":
+    if not view.host.is_on_cpu:
         return False
     per_device = sum(each.bytes_per_minute for each in facts.growers)
-    return per_device * len(devices) >= rising.per_minute / 2
+    return per_device * len(view.host.devices) >= rising.per_minute / 2
 
 
 def _compiled_at(view: HostView) -> float:
@@ -151,18 +150,16 @@ def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
     is_full = (sample.memory_used_bytes or 0) >= HOST_FULL * (sample.memory_total_bytes or 1)
     severity = Severity.INFO
     if minutes is not None and is_on_machine and rising.seconds >= LASTS:
-        if minutes < facts.number("host_memory_growth", SOON) and is_full:
+        if minutes < facts.number(SOON) and is_full:
             severity = Severity.CRITICAL
-        elif minutes < facts.number("host_memory_growth", HOST_LATER):
+        elif minutes < facts.number(HOST_LATER):
             severity = Severity.WARNING
     return Finding(
-        "host_memory_growth",
         severity,
         min(0.9, 0.4 + rising.seconds / 240),
-        facts.run.id,
         f"{who}: the process grows by {in_bytes(rising.per_minute)} a minute "
         f"(now {in_bytes(rising.top)}){until}",
-        Subject(agent=host.agent, process_index=host.process_index),
+        Subject.of(host),
         cost=Cost(minutes_until_full=None if minutes is None else round(minutes, 1)),
         evidence=(
             Evidence("growth a minute", rising.per_minute, "bytes", "kernel", facts.at),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.crashes import crashed, crashed_by_loss
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, never
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import acting, named
 from jaxtop.model.liveness import BY_SEVERITY, State
 from jaxtop.model.stalls.case import LOST, is_lost
 from jaxtop.model.stalls.diagnosis import evidence
@@ -61,12 +61,10 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
         has_crashed_others = any(crashed_by_loss(each, first.link_at) for each in crashes)
         is_grave = is_certain or has_crashed_others or stall_of(facts) is not None
         yield Finding(
-            "host_lost",
             Severity.CRITICAL if is_grave else Severity.WARNING,
             1.0 if is_certain else 0.7,
-            facts.run.id,
             _lost_text(state, lost),
-            Subject(agent=first.agent, process_index=first.process_index),
+            Subject.of(first),
             about=str(state),
             evidence=(
                 Evidence("processes lost", len(lost), source="connections", at=facts.at),
@@ -86,10 +84,10 @@ def _lost_text(state: State, lost: list[Host]) -> str:
     """Return which processes are lost; where others followed the first, that one is named first."""
     later = [host for host in lost if host.link_at - lost[0].link_at > TOGETHER]
     if state is not State.DIED or not later:
-        return f"{named(lost)} {LOST[state][len(lost) > 1]}"
+        return acting(lost, *LOST[state])
     first = lost[: len(lost) - len(later)]
     after = later[0].link_at - lost[0].link_at
-    return f"{named(first)} {LOST[state][len(first) > 1]} first, {named(later)} {after:.0f} s later"
+    return f"{acting(first, *LOST[state])} first, {named(later)} {after:.0f} s later"
 
 
 def _stalled(facts: RunFacts) -> Iterator[Finding]:
@@ -99,12 +97,10 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
     hosts = facts.cluster.hosts
     host = hosts.get(found.about)
     works = found.is_moving or any(hosts[agent].pulse.compiling for agent in found.odd if agent in hosts)
-    lasts = bool(found.odd) and facts.at - found.began >= facts.number("stalled", LASTS) and not works
+    lasts = bool(found.odd) and facts.at - found.began >= facts.number(LASTS) and not works
     yield Finding(
-        "stalled",
         Severity.CRITICAL if lasts else Severity(found.severity),
         min(1.0, 0.5 + 0.125 * found.certainty),
-        facts.run.id,
         found.text,
         Subject(agent=found.about, process_index=host.process_index if host else None),
         evidence=(

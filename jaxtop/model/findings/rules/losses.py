@@ -47,7 +47,7 @@ def _bad_loss(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding if a loss is not finite, or else if one is far above its own history."""
     bad: list[_Loss] = []
     suspects: list[_Loss] = []
-    is_reported, share = False, facts.number("bad_loss", SHARE)
+    is_reported, share = False, facts.number(SHARE)
     for host in _hosts(facts):
         step = host.pulse.step
         for loss in host.losses if step is not None else ():
@@ -78,14 +78,12 @@ def _not_finite(facts: RunFacts, bad: list[_Loss]) -> Finding:
     host, loss, value, _ = min(bad, key=lambda each: (each.loss.bad_step or 0, each.host.process_index or 0))
     last, since = loss.values[-1] if loss.values else None, loss.bad_step or 0
     in_a_row = max(each.loss.bad for each in bad)
-    what, lasting = "NaN" if isnan(value) else "infinite", facts.number("bad_loss", LASTING_REPORTS)
+    what, lasting = "NaN" if isnan(value) else "infinite", facts.number(LASTING_REPORTS)
     where = _where(facts, bad, loss.name, since)
     before = ", the first one" if last is None else f"; it was {last:.4g} before"
     return Finding(
-        "bad_loss",
         Severity.CRITICAL if in_a_row >= lasting else Severity.WARNING,
         1.0,
-        facts.run.id,
         f"{loss.name} is {what}{where} since about step {since:,}{before}",
         Subject(agent=host.agent, process_index=host.process_index if where else None),
         about="not finite",
@@ -107,10 +105,8 @@ def _spike(facts: RunFacts, high: list[_Loss], lasting: list[_Loss]) -> Finding:
     where = _where(facts, high, loss.name, loss.last_step or 0)
     times = f", {value / before.median:.1f} times its usual" if before.median > 0 else " from its usual"
     return Finding(
-        "bad_loss",
         Severity.WARNING,
         0.7,
-        facts.run.id,
         f"{loss.name} rose to {value:.4g}{where}{times} {before.median:.4g}, by step {loss.last_step:,}",
         Subject(agent=host.agent, process_index=host.process_index if where else None),
         about="high",
@@ -125,7 +121,7 @@ def _spike(facts: RunFacts, high: list[_Loss], lasting: list[_Loss]) -> Finding:
 
 def _with_usual(facts: RunFacts, each: _Loss) -> _Loss:
     cluster, host = facts.cluster, each.host
-    share, spreads = (facts.number("bad_loss", number) for number in (SHARE, SPREADS))
+    share, spreads = (facts.number(number) for number in (SHARE, SPREADS))
     found: dict[str, Usual | None] = cluster.derived.of(
         "usual losses",
         host.agent,

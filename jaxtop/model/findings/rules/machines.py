@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jaxtop.model.figures import FIGURES
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
@@ -13,8 +13,9 @@ from jaxtop.model.series import thinned
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from jaxtop.model.figure_type import Figure
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
     from jaxtop.wire import HostSample
@@ -33,104 +34,82 @@ OWN_TRAFFIC = 64 << 10
 _KERNEL = "the kernel's pressure and control group files"
 
 
-class _Kind(NamedTuple):
-    """A figure of hosts that stands out, and how a finding says it."""
-
-    rule: str
-    name: str
-    field: str
-    at_least: Number
-    what: str
-    severity: Callable[[float], Severity]
-
-
-def _measured(facts: RunFacts, kind: _Kind) -> list[tuple[float, Host]]:
+def _measured(facts: RunFacts, figure: Figure) -> list[tuple[float, Host]]:
+    """Return the hosts that report a figure, with its values."""
     values = [
-        (value / 1000, view.now)
-        for view in facts.reporting
-        if (value := getattr(view.now.pulse.host, kind.field)) is not None
+        (value, view.now) for view in facts.reporting if (value := figure.read(view.now.pulse, 0)) is not None
     ]
     if not values:
-        raise Unmeasured(f"the kernel of no host reports {FIGURES[kind.name].title}")
+        raise Unmeasured(f"the kernel of no host reports {figure.title}")
     return values
 
 
-def _found(facts: RunFacts, kind: _Kind) -> list[tuple[float, Host]]:
-    least = facts.number(kind.rule, kind.at_least)
-    return [each for each in _measured(facts, kind) if each[0] >= least]
+def _reaching(facts: RunFacts, figure: Figure, least: Number) -> list[tuple[float, Host]]:
+    return [each for each in _measured(facts, figure) if each[0] >= facts.number(least)]
 
 
-def _findings(
-    facts: RunFacts, kind: _Kind, found: Iterable[tuple[float, Host]], share: float | None = None
-) -> Iterator[Finding]:
-    """Yield one finding for these hosts, with the largest of their values; `share` is its part of a step."""
-    listed = list(found)
-    if not listed:
-        return
-    value = max(each for each, _ in listed)
-    hosts = [each for _, each in listed]
+def _finding(
+    facts: RunFacts,
+    figure: Figure,
+    found: list[tuple[float, Host]],
+    severity: Severity,
+    text: str,
+    *,
+    lost: float | None = None,
+) -> Finding:
+    """Return one finding for these hosts, with the largest of their values; `lost` is its part of a step."""
+    value = max(each for each, _ in found)
+    hosts = [each for _, each in found]
     # Hosts of one machine have about the same value: the subject is one that is late, or else the first.
     host = next((each for each in hosts if each.agent in facts.late), hosts[0])
-    # Where all hosts have it, it makes none of them late.
-    is_cause = facts.late <= {each.agent for each in hosts} and bool(facts.late)
-    is_cause &= len(hosts) < len(facts.present)
-    severity = kind.severity(value)
+    is_cause = facts.makes_late({each.agent for each in hosts})
     if is_cause and severity is Severity.INFO:
         severity = Severity.WARNING
     step_ms = facts.step_ms
-    yield Finding(
-        kind.rule,
+    return Finding(
         severity,
         0.8,
-        facts.run.id,
-        kind.what.format(who=named(hosts), share=f"{value:.0%}"),
-        Subject(agent=host.agent, process_index=host.process_index),
-        cost=Cost(None if share is None or step_ms is None else share * step_ms, share),
+        text.format(who=named(hosts), share=f"{value:.0%}"),
+        Subject.of(host),
+        cost=Cost(None if lost is None or step_ms is None else lost * step_ms, lost),
         evidence=(
-            Evidence(FIGURES[kind.name].title, value, "ratio", _KERNEL, host.pulse_at),
+            Evidence(figure.title, value, "ratio", _KERNEL, host.pulse_at),
             Evidence("hosts", len(hosts), source=_KERNEL, at=host.pulse_at),
         ),
-        proof=Proof("hosts", row=host.agent, column=kind.name),
+        proof=Proof("hosts", row=host.agent, column=figure.name),
         explains=(*_EXPLAINS, "straggler") if is_cause else _EXPLAINS,
     )
 
 
-def _always(severity: Severity) -> Callable[[float], Severity]:
-    return lambda _value: severity
-
-
 def _held_back(facts: RunFacts) -> Iterator[Finding]:
-    def severity(value: float) -> Severity:
+    figure = FIGURES["held_back"]
+    if found := _reaching(facts, figure, HELD_BACK):
         # Devices that are CPUs use up a container's share as a matter of course.
-        is_much = value >= facts.number("held_back", HELD_BACK_WARNING)
-        return Severity.WARNING if is_much and not facts.is_on_cpu else Severity.INFO
-
-    text = (
-        "the kernel keeps {who} from running for {share} of the time: its container has used its share of CPU"
-    )
-    kind = _Kind("held_back", "held_back", "held_back_permille", HELD_BACK, text, severity)
-    yield from _findings(facts, kind, _found(facts, kind))
+        is_much = max(value for value, _ in found) >= facts.number(HELD_BACK_WARNING)
+        severity = Severity.WARNING if is_much and not facts.is_on_cpu else Severity.INFO
+        text = "the kernel keeps {who} from running for {share} of the time: "
+        text += "its container has used its share of CPU"
+        yield _finding(facts, figure, found, severity, text)
 
 
 def _cpu_contention(facts: RunFacts) -> Iterator[Finding]:
-    text = "other processes use the CPU of {who}: something waits for a core for {share} of the time"
-    kind = _Kind(
-        "cpu_contention", "cpu_pressure", "cpu_pressure_permille", CPU_WAITS, text, _always(Severity.INFO)
-    )
+    figure, least = FIGURES["cpu_pressure"], facts.number(CPU_WAITS)
     machines: dict[tuple[str, ...], list[tuple[float, Host]]] = {}
-    for each in _measured(facts, kind):
+    for each in _measured(facts, figure):
         machines.setdefault(_machine(each[1]), []).append(each)
-    least = facts.number("cpu_contention", CPU_WAITS)
     busy = [each for each in machines.values() if fmean(value for value, _ in each) >= least]
     others = [(share, each) for each in busy if (share := _of_others([host for _, host in each])) is not None]
-    found = [host for _, hosts in others for host in hosts]
-    if found and facts.is_on_cpu:
+    if not others:
+        return
+    if facts.is_on_cpu:
         share, worst = max(others, key=lambda each: each[0])
         lost = _lost_cpu(facts, [host for _, host in worst])
-        cost = None if lost is None else min(lost, share)
+        lost = None if lost is None else min(lost, share)
     else:  # other devices wait only for the script
-        cost = max((gap.delayed for gap in facts.gaps), default=None)
-    yield from _findings(facts, kind, found, cost)
+        lost = max((gap.delayed for gap in facts.gaps), default=None)
+    found = [host for _, hosts in others for host in hosts]
+    text = "other processes use the CPU of {who}: something waits for a core for {share} of the time"
+    yield _finding(facts, figure, found, Severity.INFO, text, lost=lost)
 
 
 def _machine(host: Host) -> tuple[str, ...]:
@@ -180,25 +159,20 @@ def _lost_cpu(facts: RunFacts, hosts: Sequence[Host]) -> float | None:
 
 
 def _swapping(facts: RunFacts) -> Iterator[Finding]:
-    text = "something on {who} stands still for {share} of the time while the kernel looks for memory"
-    kind = _Kind(
-        "memory_pressure", "memory_pressure", "memory_pressure_permille", MEMORY_WAITS, text,
-        _always(Severity.WARNING),
-    )  # fmt: skip
-    yield from _findings(facts, kind, _found(facts, kind))
+    figure = FIGURES["memory_pressure"]
+    if found := _reaching(facts, figure, MEMORY_WAITS):
+        text = "something on {who} stands still for {share} of the time while the kernel looks for memory"
+        yield _finding(facts, figure, found, Severity.WARNING, text)
 
 
 def _disk_waits(facts: RunFacts) -> Iterator[Finding]:
-    text = "something on {who} waits for disks for {share} of the time"
-
-    def severity(_value: float) -> Severity:
+    figure = FIGURES["io_pressure"]
+    if found := _reaching(facts, figure, DISK_WAITS):
         # Reads ahead and asynchronous checkpoints may wait for disks without holding up a step.
         # What another process of the machine waits for holds up none.
         gaps = [gap for gap in facts.gaps if gap.share >= IDLE_SHARE and _uses_disks(gap.host.pulse.host)]
-        return Severity.WARNING if gaps else Severity.INFO
-
-    kind = _Kind("disk_waits", "io_pressure", "io_pressure_permille", DISK_WAITS, text, severity)
-    yield from _findings(facts, kind, _found(facts, kind))
+        text = "something on {who} waits for disks for {share} of the time"
+        yield _finding(facts, figure, found, Severity.WARNING if gaps else Severity.INFO, text)
 
 
 def _uses_disks(sample: HostSample) -> bool:

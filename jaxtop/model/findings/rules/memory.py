@@ -8,10 +8,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.amounts import in_bytes
+from jaxtop.model.devices import free_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import FEWEST_POINTS, least, makes_steps, trend
 from jaxtop.model.findings.words import containing, in_minutes, line_of
+from jaxtop.model.host import figure
 from jaxtop.model.hosts import named
 from jaxtop.model.steps import past_of
 from jaxtop.model.tuning import Number
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.findings.trends import Trend
     from jaxtop.model.hosts import HostView
-    from jaxtop.model.state import Sample
     from jaxtop.wire import Pulse
 
 LATER = Number("warning_minutes", 60.0, "a warning if a device is full in less than this")
@@ -66,12 +67,12 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
     limited = [view for view in facts.reporting if view.now.pulse.devices.limit_bytes]
     if not limited:
         raise Unmeasured("no device reports a limit of its memory")
-    later = facts.number("memory_full_soon", LATER)
+    later = facts.number(LATER)
     estimates = [each for view in limited for each in _estimates(facts, view, 1.5 * later)]
     rising = []
     for each in nsmallest(MOST_EXAMINED, estimates, key=itemgetter(0)):
         samples = facts.cluster.history[each.view.host.agent]
-        found = trend([(sample.at, _at(sample, each.position)) for sample in samples])
+        found = trend([(sample.at, figure(sample.used_bytes, each.position)) for sample in samples])
         if found is not None:
             free = _limit(each.view.now.pulse, each.position) - found.top
             rising.append(_Rising(max(0.0, free) / found.per_minute, found, each.view, each.position))
@@ -83,16 +84,10 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
         yield _of_device(facts, first, len(soon))
 
 
-def _at(sample: Sample, position: int) -> int | None:
-    used = sample.used_bytes
-    return used[position] if used is not None and position < len(used) else None
-
-
 def _limit(pulse: Pulse, position: int) -> int:
     """Return the bytes that the allocator can use on a device."""
-    limits, reserved = pulse.devices.limit_bytes or (), pulse.devices.reserved_bytes or ()
-    limit = (limits[position] if position < len(limits) else None) or 0
-    return limit - ((reserved[position] if position < len(reserved) else None) or 0)
+    sample = pulse.devices
+    return (figure(sample.limit_bytes, position) or 0) - (figure(sample.reserved_bytes, position) or 0)
 
 
 def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Filling]:
@@ -114,25 +109,19 @@ def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Fill
 
 def _of_device(facts: RunFacts, each: _Rising, count: int) -> Finding:
     pulse, host, rising, minutes = each.view.now.pulse, each.view.host, each.trend, each.minutes
-    device_id = host.hello.devices[each.position].id if host.hello else each.position
+    device_id = host.devices[each.position].id if host.devices else each.position
     grower = _reason(facts.growers, rising.per_minute)
     name = "" if grower is None else _name(grower)
     why = "" if grower is None else f", by {name}" + _made_at(grower)
     others = f" (and {count - 1} more)" if count > 1 else ""
-    severity = Severity.CRITICAL if minutes < facts.number("memory_full_soon", SOON) else Severity.WARNING
+    severity = Severity.CRITICAL if minutes < facts.number(SOON) else Severity.WARNING
     return Finding(
-        "memory_full_soon",
         severity if makes_steps(each.view) else Severity.INFO,
         0.9 if grower else 0.75,
-        facts.run.id,
         f"device {device_id}{others} is full in {in_minutes(minutes)}: "
         f"+{in_bytes(rising.per_minute)} a minute{why}",
-        Subject(
-            agent=host.agent,
-            process_index=host.process_index,
-            device_id=device_id,
-            array=name,
-            source="" if grower is None else line_of(grower.created),
+        Subject.of(
+            host, device_id=device_id, array=name, source="" if grower is None else line_of(grower.created)
         ),
         cost=Cost(minutes_until_full=round(minutes, 1)),
         evidence=(
@@ -176,7 +165,7 @@ def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
     minutes = _until_full(view.now.pulse, grower.bytes_per_minute)
     name = _name(grower)
     of_host = f" of {named([view.host])}" if len(facts.present) > 1 else ""
-    grows, limit = grower.bytes_per_minute, facts.number("array_growth", MUCH)
+    grows, limit = grower.bytes_per_minute, facts.number(MUCH)
     if minutes is not None:
         grows, limit = DAY, minutes
     # A loop that collects something for a while, such as an evaluation, makes no steps meanwhile.
@@ -189,10 +178,8 @@ def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
         else containing("created", line_of(grower.created))
     )
     return Finding(
-        "array_growth",
         Severity.WARNING if grows >= limit and is_lasting else Severity.INFO,
         min(0.95, 0.6 + grower.seconds / 300),
-        facts.run.id,
         f"{name} grows by {in_bytes(grower.bytes_per_minute)} a minute on a device{of_host}"
         f" (now {in_bytes(grower.bytes_per_device)}){_made_at(grower)}{until}",
         Subject(
@@ -215,11 +202,8 @@ def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
 
 def _until_full(pulse: Pulse, per_minute: float) -> float | None:
     """Return in how many minutes the fullest device of a process is full; None if no limit is known."""
-    used = pulse.devices.used_bytes or ()
-    free = [
-        _limit(pulse, i) - value for i, value in enumerate(used) if value is not None and _limit(pulse, i) > 0
-    ]
-    return max(0, min(free)) / per_minute if free else None
+    free = free_bytes(pulse)
+    return min(free) / per_minute if free else None
 
 
 RULES = (

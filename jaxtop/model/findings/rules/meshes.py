@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import acting, named
 from jaxtop.model.meshes import mesh_view
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _mesh_mismatch(facts: RunFacts) -> Iterator[Finding]:
         for i, one in enumerate(all_held[:MOST_MESHES]):
             for other in all_held[i + 1 : MOST_MESHES]:
                 if _contradict(one, other):
-                    yield _mesh_finding(facts, axes, *sorted((one, other), key=lambda each: -len(each.hosts)))
+                    yield _mesh_finding(axes, *sorted((one, other), key=lambda each: -len(each.hosts)))
                     return
 
 
@@ -59,22 +59,19 @@ def _lacks(one: _Held, other: _Held) -> bool:
     have = {host.agent for host in other.hosts}
     places = mesh_view("", other.mesh).positions
     return any(
-        host.agent not in have and host.hello and all(device.id in places for device in host.hello.devices)
+        host.agent not in have and host.hello and all(device.id in places for device in host.devices)
         for host in one.hosts
     )
 
 
-def _mesh_finding(facts: RunFacts, axes: tuple[str, ...], most: _Held, few: _Held) -> Finding:
+def _mesh_finding(axes: tuple[str, ...], most: _Held, few: _Held) -> Finding:
     sizes = [" × ".join(f"{name} {size}" for name, size in held.mesh.axes) for held in (most, few)]
     how = "another order of devices" if sizes[0] == sizes[1] else sizes[1]
     return Finding(
-        "mesh_mismatch",
         Severity.CRITICAL,
         0.8,
-        facts.run.id,
-        f"{named(few.hosts)} use{'s' * (len(few.hosts) == 1)} another mesh than {named(most.hosts)}: "
-        f"{sizes[0]} against {how}",
-        Subject(few.hosts[0].agent, few.hosts[0].process_index, axis=", ".join(axes)),
+        f"{acting(few.hosts, 'uses', 'use')} another mesh than {named(most.hosts)}: {sizes[0]} against {how}",
+        Subject.of(few.hosts[0], axis=", ".join(axes)),
         about=", ".join(axes),
         evidence=(
             Evidence(f"mesh of {named(most.hosts)}", sizes[0], source="live arrays"),

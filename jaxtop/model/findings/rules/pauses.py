@@ -43,7 +43,7 @@ _SAVING = re.compile(r"sav|checkpoint|ckpt|orbax|fsync|dump|pickle|serializ", re
 def _pausing(facts: RunFacts, *, saves: bool) -> list[Gap]:
     """Return the gaps of hosts that pause repeatedly at a line, with the share of the time in pauses."""
     found = []
-    least = facts.number("checkpoint_pauses" if saves else "pauses", PAUSE_SHARE)
+    least = facts.number(PAUSE_SHARE)
     for each in measured_gaps(facts):
         line, rhythm = each.line(SCRIPT), each.host.pulse.rhythm
         if line is None or line[1] < LINE_SHARE or _saves(line[0]) is not saves or rhythm is None:
@@ -64,12 +64,12 @@ def _saves(line: ActiveLine) -> bool:
 def _pauses(facts: RunFacts) -> Iterator[Finding]:
     found = _pausing(facts, saves=False)
     if found:
-        worst, (line, _) = worst_of(found, SCRIPT)
+        worst, line = worst_of(found, SCRIPT)
         text = (
             f"{acting(facts, found, 'pauses', 'pause')} {_how_often(worst)}, {worst.share:.0%} of the time: "
             f"{place_of(line)}"
         )
-        yield finding_of(facts, found, line, rule="pauses", severity=Severity.WARNING, text=text)
+        yield finding_of(facts, found, worst, line, severity=Severity.WARNING, text=text)
 
 
 def _lasts_and_comes_every(gap: Gap) -> tuple[float, float]:
@@ -89,12 +89,12 @@ def _how_often(gap: Gap) -> str:
 def _checkpoint_pauses(facts: RunFacts) -> Iterator[Finding]:
     found = _pausing(facts, saves=True)
     if found:
-        worst, (line, _) = worst_of(found, SCRIPT)
+        worst, line = worst_of(found, SCRIPT)
         share = f"{worst.share:.0%} of the time"
         text = f"{acting(facts, found, 'saves', 'save')} state for {share}: {place_of(line)}"
-        is_much = worst.share >= facts.number("checkpoint_pauses", LONG_PAUSE_SHARE)
+        is_much = worst.share >= facts.number(LONG_PAUSE_SHARE)
         severity = Severity.WARNING if is_much else Severity.INFO
-        yield finding_of(facts, found, line, rule="checkpoint_pauses", severity=severity, text=text)
+        yield finding_of(facts, found, worst, line, severity=severity, text=text)
 
 
 RULES = (

@@ -58,7 +58,7 @@ def _whole_on_one_device(facts: RunFacts) -> Iterator[Finding]:
         raise Unmeasured("no step was found yet, and arrays lie on one device while a run starts")
     if not has_large(stepping):
         raise Unmeasured(ALL_SMALL)
-    least = facts.number("whole_on_one_device", SAVES_AT_LEAST)
+    least = facts.number(SAVES_AT_LEAST)
     wholes = ((whole, view) for view in stepping for whole in _wholes(facts, view))
     found = [each for each in wholes if each[0].bytes >= least]
     if found:
@@ -78,7 +78,7 @@ def _found(host: Host) -> Iterator[_Whole]:
     mesh = _mesh_size(host.arrays)
     groups: dict[int, list[wire.ArrayGroup]] = defaultdict(list)
     held: Counter[int] = Counter()
-    own = {device.id for device in host.hello.devices} if host.hello else set()
+    own = {device.id for device in host.devices}
     if mesh:
         for group, count, sharding in large(host):
             device_id = sharding.device_ids[0][0] if is_single(sharding) else -1
@@ -111,19 +111,11 @@ def _of_whole(facts: RunFacts, whole: _Whole, view: HostView, devices: int) -> F
     others = f"; so do {devices - 1} other devices" if devices > 1 else ""
     asked = containing("name", largest.name) if largest.name else containing("created", line)
     return Finding(
-        "whole_on_one_device",
         Severity.WARNING if facts.is_memory_scarce else Severity.INFO,
         0.8,
-        facts.run.id,
         f"device {whole.device_id} alone holds {name} ({in_bytes(whole.bytes)}), beside a mesh of "
         f"{whole.mesh} devices{others}",
-        Subject(
-            agent=view.host.agent,
-            process_index=view.host.process_index,
-            device_id=whole.device_id,
-            array=largest.name or "",
-            source=line,
-        ),
+        Subject.of(view.host, device_id=whole.device_id, array=largest.name or "", source=line),
         cost=Cost(bytes_per_device=round(whole.bytes * (1 - 1 / whole.mesh))),
         evidence=(
             Evidence("bytes on the device", whole.bytes, "bytes", "arrays", facts.at),
@@ -142,13 +134,13 @@ def _uneven(facts: RunFacts) -> Iterator[Finding]:
     meshes = {id(mesh): mesh for view in facts.reporting for mesh in view.host.arrays.meshes}
     if not any(sum(count for _, count in mesh.device_ids) > 1 for mesh in meshes.values()):
         raise Unmeasured("no mesh of several devices is in use")
-    least_bytes, share = (facts.number("uneven_memory", each) for each in (SAVES_AT_LEAST, UNEVEN_SHARE))
+    least_bytes, share = (facts.number(each) for each in (SAVES_AT_LEAST, UNEVEN_SHARE))
     if max(every) - min(every) < max(least_bytes, share * min(every)):
         return
     held = {
         device.id: used
         for view, of_host in lately
-        for device, used in zip(view.host.hello.devices if view.host.hello else (), of_host, strict=False)
+        for device, used in zip(view.host.devices, of_host, strict=False)
         if used is not None
     }
     found = []
@@ -171,19 +163,17 @@ def _of_uneven(facts: RunFacts, device_id: int, held: int, beyond: float, count:
     view, position = next(
         (view, i)
         for view in facts.reporting
-        for i, device in enumerate(view.host.hello.devices if view.host.hello else ())
+        for i, device in enumerate(view.host.devices)
         if device.id == device_id
     )
     pulse, host = view.now.pulse, view.host
     limit, source = figure(pulse.devices.limit_bytes, position), pulse.memory_source or ""
     return Finding(
-        "uneven_memory",
         Severity.WARNING if limit and held >= SCARCE * limit else Severity.INFO,
         0.8,
-        facts.run.id,
         f"device {device_id} holds {in_bytes(held)}, {in_bytes(beyond)} more than the median of the "
         f"{count} devices of its mesh",
-        Subject(agent=host.agent, process_index=host.process_index, device_id=device_id),
+        Subject.of(host, device_id=device_id),
         cost=Cost(bytes_per_device=round(beyond)),
         evidence=(
             Evidence("held by the fullest device", held, "bytes", source, facts.at),

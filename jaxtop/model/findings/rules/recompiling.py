@@ -48,7 +48,7 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
     if not any(view.now.programs.at_ms for view in facts.reporting):
         raise Unmeasured("the loaded programs were not read yet")
     found: dict[str, list[Host]] = {}
-    least = facts.number("recompilation", COMPILING)
+    least = facts.number(COMPILING)
     for view in facts.reporting:
         for name in view.now.programs.recompiling or _many_lately(view.now, least):
             if view.now not in (hosts := found.setdefault(name, [])):
@@ -105,17 +105,10 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
     source = created.split(" ")[0] if cause is None else cause.last.source
     changed = _changed(variants) if cause is None else f": {cause.words}"
     return Finding(
-        "recompilation",
         Severity.WARNING,
         0.95,
-        facts.run.id,
         f"{names.function_of(name)} was compiled {count:,} times on {who}{changed}",
-        Subject(
-            agent=host.agent,
-            process_index=host.process_index,
-            program=name,
-            source=source,
-        ),
+        Subject.of(host, program=name, source=source),
         about=name,
         cost=Cost(None if share is None or not pace else share * 1000 / pace, share),
         evidence=(

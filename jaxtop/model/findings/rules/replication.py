@@ -71,7 +71,7 @@ def _replicated(facts: RunFacts) -> Iterator[Finding]:
             if copies is not None:
                 found[copies].append((group, count))
         share = SAVES_SHARE * on_device(host.arrays) if found else 0
-        least = max(facts.number("replicated", SAVES_AT_LEAST), share)
+        least = max(facts.number(SAVES_AT_LEAST), share)
         for copies, members in found.items():
             held = sum(group.bytes_per_device * count for group, count in members)
             if copies.saved(held) >= least and copies not in reported:
@@ -154,18 +154,10 @@ def _of_copies(
             f"role=optimizer & {asked}" if largest.name and name != "optimizer state" else "role=optimizer"
         )
     return Finding(
-        "replicated",
         Severity.WARNING if facts.is_memory_scarce else Severity.INFO,
         0.9,
-        facts.run.id,
         f"{what} is held ×{copies.copies}{over}: {in_bytes(saved)} less on each device if divided",
-        Subject(
-            agent=view.host.agent,
-            process_index=view.host.process_index,
-            array=name,
-            axis=axis,
-            source=line,
-        ),
+        Subject.of(view.host, array=name, axis=axis, source=line),
         about=f"{copies.role or copies.about}|{axis}",
         cost=Cost(bytes_per_device=round(saved)),
         evidence=(

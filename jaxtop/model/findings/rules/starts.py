@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule
-from jaxtop.model.hosts import named, ranges
+from jaxtop.model.hosts import acting, ranges
 from jaxtop.model.liveness import State, was_never_reached
 from jaxtop.model.stalls.lulls import has_stacks_of_now, still_of
 from jaxtop.model.stalls.stacks import main_frames
@@ -47,10 +47,10 @@ def _joining(facts: RunFacts) -> Iterator[Finding]:
         if still is not None and host.hello is not None and host.hello.platform is None and _joins(host):
             waits[host.agent] = host, (host.pulse.at_ms - still.since_ms) / 1000
     seconds = max((each for _, each in waits.values()), default=0.0)
-    if seconds < facts.number("never_started", JOINS_AFTER):
+    if seconds < facts.number(JOINS_AFTER):
         return
     hosts, missing = [host for host, _ in waits.values()], _unmet(facts)
-    is_late = seconds >= facts.number("never_started", JOINS_LATE)
+    is_late = seconds >= facts.number(JOINS_LATE)
     count = facts.run.process_count
     if missing:
         many = len(missing) > 1
@@ -60,12 +60,9 @@ def _joining(facts: RunFacts) -> Iterator[Finding]:
     else:
         why = "all are there, but do not find each other"
     yield Finding(
-        "never_started",
         Severity.WARNING if is_late else Severity.INFO,
         0.9,
-        facts.run.id,
-        f"{named(hosts)} {'have' if len(hosts) > 1 else 'has'} waited {seconds:.0f} s in "
-        f"jax.distributed.initialize: {why}",
+        f"{acting(hosts, 'has', 'have')} waited {seconds:.0f} s in jax.distributed.initialize: {why}",
         Subject(agent=hosts[0].agent, process_index=missing[0] if missing else None),
         about="joining",
         evidence=(
@@ -96,16 +93,14 @@ def _missing(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding for processes that take part in the run, but have no agent."""
     hellos = [view.host.hello for view in facts.reporting if view.host.hello is not None]
     started = [hello.started_ms / 1000 for hello in hellos if hello.platform is not None]
-    missing, within = _unmet(facts), facts.number("never_started", MEETS_WITHIN)
+    missing, within = _unmet(facts), facts.number(MEETS_WITHIN)
     if not missing or not started or facts.at - min(started) < within:
         return
     many, count = len(missing) > 1, facts.run.process_count
     is_stalled = facts.run.id in facts.cluster.stalls
     yield Finding(
-        "never_started",
         Severity.WARNING if is_stalled else Severity.INFO,
         0.8,
-        facts.run.id,
         f"process{'es' * many} {ranges(missing)} of {count} {'were' if many else 'was'} never met: "
         f"{'their' if many else 'its'} figures are unknown",
         Subject(process_index=missing[0]),
@@ -125,15 +120,12 @@ def _unreached(facts: RunFacts) -> Iterator[Finding]:
     hosts = [view.host for view in views if was_never_reached(view.host) or view.state is State.REFUSED]
     if not hosts:
         return
-    many = len(hosts) > 1
     yield Finding(
-        "never_started",
         Severity.INFO,
         1.0,
-        facts.run.id,
-        f"{named(hosts)} {'were' if many else 'was'} never reached from here: "
-        f"{'their' if many else 'its'} figures are unknown",
-        Subject(agent=hosts[0].agent, process_index=hosts[0].process_index),
+        f"{acting(hosts, 'was', 'were')} never reached from here: "
+        f"{'their' if len(hosts) > 1 else 'its'} figures are unknown",
+        Subject.of(hosts[0]),
         about="unreached",
         evidence=(Evidence("address", hosts[0].link.endpoint, source="roster", at=facts.at),),
         proof=Proof("hosts", row=hosts[0].agent),
@@ -146,7 +138,7 @@ def _idle(facts: RunFacts) -> Iterator[Finding]:
     if facts.run.id in facts.cluster.stalls:
         return  # the stall names the process that did not launch
     idle, counts = [], []
-    within = facts.number("never_started", MEETS_WITHIN)
+    within = facts.number(MEETS_WITHIN)
     for view in facts.reporting:
         hello, launches = view.host.hello, view.host.launches
         if hello is None or hello.sources.get("launches", "on") != "on" or hello.platform is None:
@@ -156,16 +148,13 @@ def _idle(facts: RunFacts) -> Iterator[Finding]:
         elif facts.at - hello.started_ms / 1000 >= within:
             idle.append(view.host)
     others = median_low(counts) if counts else 0
-    if not idle or others < facts.number("never_started", IDLE_LAUNCHES):
+    if not idle or others < facts.number(IDLE_LAUNCHES):
         return
     yield Finding(
-        "never_started",
         Severity.WARNING,
         0.9,
-        facts.run.id,
-        f"{named(idle)} {'have' if len(idle) > 1 else 'has'} launched nothing; "
-        f"the others made {others:,} launches",
-        Subject(agent=idle[0].agent, process_index=idle[0].process_index),
+        f"{acting(idle, 'has', 'have')} launched nothing; the others made {others:,} launches",
+        Subject.of(idle[0]),
         about="idle",
         evidence=(
             Evidence("launches", 0, source="launch counters", at=facts.at),
@@ -189,16 +178,14 @@ def _restarted(facts: RunFacts) -> Iterator[Finding]:
         return
     starts, ago, worst = max(found, key=lambda each: (each[0], -each[1]))
     hosts = [host for _, _, host in found]
-    most_starts, within = (facts.number("restarted", each) for each in (LOOP_STARTS, LOOP_WITHIN))
+    most_starts, within = (facts.number(each) for each in (LOOP_STARTS, LOOP_WITHIN))
     is_loop = starts >= most_starts and ago < within
     times = "again" if starts == 2 else f"{'up to ' if len(hosts) > 1 else ''}{starts} times"
     yield Finding(
-        "restarted",
         Severity.WARNING if is_loop else Severity.INFO,
         1.0,
-        facts.run.id,
-        f"{named(hosts)} {'were' if len(hosts) > 1 else 'was'} started {times}",
-        Subject(agent=worst.agent, process_index=worst.process_index),
+        f"{acting(hosts, 'was', 'were')} started {times}",
+        Subject.of(worst),
         evidence=(
             Evidence("starts", starts, source="agents", at=facts.at),
             Evidence("last start", facts.at - ago, "timestamp", "agents", facts.at - ago),

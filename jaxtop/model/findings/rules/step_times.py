@@ -21,8 +21,8 @@ _STEPS = "launches of the step"
 def _check(facts: RunFacts) -> Iterator[Finding]:
     found = []
     is_known = False
-    slower = 1 + facts.number("slower_than_before", SLOWER)
-    least_us = 1000 * facts.number("slower_than_before", AT_LEAST)
+    slower = 1 + facts.number(SLOWER)
+    least_us = 1000 * facts.number(AT_LEAST)
     for view in facts.reporting:
         host = view.now
         best, rhythm = host.best, host.pulse.rhythm
@@ -40,14 +40,12 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
     longer, best_us, now_us, host = max(found, key=lambda each: each[0])
     ms = longer / 1000
     yield Finding(
-        "slower_than_before",
         Severity.INFO if facts.is_on_cpu else Severity.WARNING,
         0.7,
-        facts.run.id,
         f"a step takes {now_us / 1000:.0f} ms, {now_us / best_us - 1:.0%} longer than in the best "
         "half minute "
         f"({best_us / 1000:.0f} ms)",
-        Subject(agent=host.agent, process_index=host.process_index),
+        Subject.of(host),
         cost=Cost(ms, ms * 1000 / now_us),
         evidence=(
             Evidence("step now", now_us / 1e6, "seconds", _STEPS, host.pulse_at),

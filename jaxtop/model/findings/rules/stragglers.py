@@ -1,14 +1,16 @@
-"""A process or device that the others wait for in every collective."""
+"""A process or device that the others wait for in every collective, and whether its own process does, too."""
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.gap_findings import place_of, source_of
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.gaps import LATER_MS
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import acting
 from jaxtop.model.tuning import Number
 from jaxtop.wire import SCRIPT
 
@@ -16,50 +18,52 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jaxtop.model.collectives.views import CollectiveView
+    from jaxtop.model.collectives.waits import Straggler
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.gaps import Gap
 
 CRITICAL_SHARE = Number("critical_share", 0.25, "lateness is critical from this share of a step on")
+OF_LATENESS = Number("share", 0.7, "reported if the others of its process wait this share of its lateness")
+FEW = "too few windows of the profiler yet"
+_WINDOWS = "profiler windows"
+NO_COLLECTIVES = "no collectives were found"
 
 
-def _check(facts: RunFacts) -> Iterator[Finding]:
+def _straggler(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for each late process: by its script, or by the collectives in which others wait."""
-    late_scripts = facts.late_scripts
+    late_scripts, views = facts.late_scripts, facts.collectives
     if late_scripts:
         yield _by_script(facts, late_scripts)
-    views = facts.collectives
-    if not views and not late_scripts:
-        raise Unmeasured("no collectives were found")
-    worst: dict[str, CollectiveView] = {}
+    elif not views:
+        raise Unmeasured(NO_COLLECTIVES)
+    by_script = {each.host.agent for each in late_scripts}
+    worst: dict[str, tuple[Straggler, CollectiveView]] = {}
     for view in views:
         late = view.straggler
-        if late is None or any(each.host.agent == late.agent for each in late_scripts):
+        if late is None or late.agent in by_script:
             continue
-        before = worst.get(late.agent)
-        if before is None or before.straggler is None or late.late_us > before.straggler.late_us:
-            worst[late.agent] = view
-    for agent, view in worst.items():
-        yield _finding(facts, agent, view)
+        if late.agent not in worst or late.late_us > worst[late.agent][0].late_us:
+            worst[late.agent] = late, view
+    for late, view in worst.values():
+        yield _by_collective(facts, late, view)
     if not late_scripts and not any(view.is_enough for view in views):
-        raise Unmeasured("too few windows of the profiler yet")
+        raise Unmeasured(FEW)
 
 
 def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
     """Return the finding of the processes whose main threads are in the script while all others wait."""
     worst = late[0]
-    host, line = worst.host, worst.line(SCRIPT)
-    place = "" if line is None else f"{line[0].place.file}:{line[0].place.line}"
-    where = "" if line is None else f": {place} {line[0].place.function}"
+    host, found = worst.host, worst.line(SCRIPT)
+    line = None if found is None else found[0]
+    where = "" if line is None else f": {place_of(line)}"
     at, many = host.pulse_at, len(late) > 1
     return Finding(
-        "straggler",
         _severity(facts, worst.share),
         0.9,
-        facts.run.id,
-        f"{named([each.host for each in late])} {'are' if many else 'is'} late: the others wait "
+        f"{acting([each.host for each in late], 'is', 'are')} late: the others wait "
         f"{worst.ms:.0f} ms of a {worst.step_ms:.0f} ms step ({worst.share:.0%}) for "
         f"{'their scripts' if many else 'its script'}{where}",
-        Subject(agent=host.agent, process_index=host.process_index, source=place),
+        Subject.of(host, source=source_of(line)),
         about=host.agent,
         cost=Cost(worst.ms, worst.share),
         evidence=(
@@ -80,43 +84,90 @@ def is_by_script(finding: Finding) -> bool:
 
 
 def _severity(facts: RunFacts, share: float | None) -> Severity:
-    is_critical = (share or 0.0) >= facts.number("straggler", CRITICAL_SHARE)
+    is_critical = (share or 0.0) >= facts.number(CRITICAL_SHARE)
     return Severity.CRITICAL if is_critical else Severity.WARNING
 
 
-def _finding(facts: RunFacts, agent: str, view: CollectiveView) -> Finding:
-    late = view.straggler
-    assert late is not None
-    host = facts.cluster.hosts.get(agent)
-    ms = late.late_us / 1000
+def _by_collective(facts: RunFacts, late: Straggler, view: CollectiveView) -> Finding:
+    host = facts.cluster.hosts.get(late.agent)
+    who, ms = host.label if host else late.agent, late.late_us / 1000
     share = facts.share_of_step(ms)
-    axis = ", ".join(view.axes or ())
-    who = host.label if host else agent
     of_step = "" if share is None else f" of a {facts.step_ms:.0f} ms step ({share:.0%})"
     return Finding(
-        "straggler",
         _severity(facts, share),
         late.share,
-        facts.run.id,
-        f"{who} is late: the others wait {ms:.0f} ms{of_step} for it in {view.op}"
-        + (f" over {axis}" if axis else ""),
-        Subject(
-            agent=agent,
-            process_index=late.process_index,
-            device_id=late.device_id,
-            program=view.program,
-            collective=view.op,
-            axis=axis,
-        ),
-        about=agent,
+        f"{who} is late: the others wait {ms:.0f} ms{of_step} for it in {_named(view)}",
+        _subject(late, view),
+        about=late.agent,
         cost=Cost(ms_per_step=ms, share_of_step=share),
-        evidence=(
-            Evidence("wait of the others", ms / 1000, "seconds", "profiler windows"),
-            Evidence("share of samples in which it came last", late.share, "ratio", "profiler windows"),
-            Evidence("samples", view.samples, source="profiler windows"),
-        ),
+        evidence=_evidence("wait of the others", ms, late, view),
         proof=Proof("collectives", row=view.op),
     )
+
+
+def _named(view: CollectiveView) -> str:
+    return view.op + (f" over {', '.join(view.axes)}" if view.axes else "")
+
+
+def _subject(late: Straggler, view: CollectiveView) -> Subject:
+    return Subject(
+        late.agent,
+        late.process_index,
+        late.device_id,
+        program=view.program,
+        collective=view.op,
+        axis=", ".join(view.axes or ()),
+    )
+
+
+def _evidence(name: str, ms: float, late: Straggler, view: CollectiveView) -> tuple[Evidence, ...]:
+    return (
+        Evidence(name, ms / 1000, "seconds", _WINDOWS),
+        Evidence("share of samples in which it came last", late.share, "ratio", _WINDOWS),
+        Evidence("samples", view.samples, source=_WINDOWS),
+    )
+
+
+# A device that is later than its siblings, though all of a process are launched together
+
+
+def _uneven_work(facts: RunFacts) -> Iterator[Finding]:
+    """Yield one finding for the device for which the other devices of its process wait longest."""
+    if not any(view.is_enough for view in facts.collectives):
+        raise Unmeasured(FEW if facts.collectives else NO_COLLECTIVES)
+    stragglers = [(view.straggler, view) for view in facts.collectives if view.straggler is not None]
+    found = [
+        (us, late, view) for late, view in stragglers if (us := _uneven_us(facts, late, view)) is not None
+    ]
+    if not found:
+        return
+    us, late, view = max(found, key=lambda each: each[0])
+    ms = us / 1000
+    share = facts.share_of_step(ms)
+    of_step = "" if share is None else f" of a {facts.step_ms:.0f} ms step"
+    yield Finding(
+        Severity.WARNING,
+        late.share * 0.8,
+        f"device {late.device_id} computes {ms:.0f} ms{of_step} longer than the other devices of its process "
+        f"before {_named(view)}",
+        _subject(late, view),
+        about=str(late.device_id),
+        cost=Cost(ms, share),
+        evidence=_evidence("wait of the other devices of its process", ms, late, view),
+        proof=Proof("collectives", row=view.op),
+        explains=("straggler",) if facts.late == {late.agent} else (),
+    )
+
+
+def _uneven_us(facts: RunFacts, late: Straggler, view: CollectiveView) -> float | None:
+    """Return how long the siblings of a late device wait for it; None if they are about as late as it is."""
+    host, waits = facts.cluster.hosts.get(late.agent), view.waits_us
+    own = {each.id for each in host.devices if each.id in waits} if host is not None else set()
+    siblings = [waits[each] for each in own - {late.device_id}]
+    if late.device_id not in waits or not siblings:
+        return None
+    longer = median(siblings) - waits[late.device_id]
+    return longer if longer >= facts.number(OF_LATENESS) * late.late_us else None
 
 
 RULES = (
@@ -131,9 +182,23 @@ RULES = (
         "main threads and times of steps",
         advice="Look at that host: CPU used by others, throttling, slow input. Its stacks (p) show what it "
         "does before the launch.",
-        check=_check,
+        check=_straggler,
         holds_for=0.0,
         numbers=(CRITICAL_SHARE, LATE_MS, LATE_MS_ON_CPU, LATER_MS),
         makes_event=is_by_script,  # one of a collective has events of its own
+    ),
+    Rule(
+        name="uneven_work",
+        title="Uneven work",
+        threshold="a straggler for which the other devices of its own process wait, too, for 70 % of its "
+        "lateness",
+        rationale="Devices of a process are launched together: one that is late has more to compute, or is "
+        "slower.",
+        source="durations of each collective on all devices, from windows of the profiler",
+        advice="Balance what depends on the device: tokens per expert, masked or padded batches, stages of "
+        "a pipeline. If its work is equal, look at its clock and temperature.",
+        check=_uneven_work,
+        holds_for=0.0,
+        numbers=(OF_LATENESS,),
     ),
 )
