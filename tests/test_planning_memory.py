@@ -308,10 +308,14 @@ class TestPlans:
         mesh = wire.Mesh((("batch", 8),), wire.pack_ids(tuple(range(8))))
         cluster = Cluster()
         whole = wire.Sharding("named", "P()", 0, (), "device", ())
-        for shape, sharding, why in (((8, 64), 0, "jax.pmap"), ((16, 64), 0, None), ((8, 64), 1, None)):
+        old = wire.Sharding("other", "PmapSharding(…)", None, wire.pack_ids(tuple(range(8))), "device")
+        cases = (((8, 64), 0, "jax.pmap"), ((8, 64), 2, "jax.pmap"), ((16, 64), 0, None), ((8, 64), 1, None))
+        for shape, sharding, why in cases:
             size = 4 * math.prod(shape)
             group = wire.ArrayGroup(shape, "float32", sharding, size, size, "params", "train")
-            census = wire.Arrays(int(builders.NOW * 1000), 1, 1, (mesh,), (mapped, whole), (group,), (1,))
+            census = wire.Arrays(
+                int(builders.NOW * 1000), 1, 1, (mesh,), (mapped, whole, old), (group,), (1,)
+            )
             frames = [each for each in builders.well() if each.kind != "arrays"]
             frames += [builders.frame(builders.agent_id(i), census) for i in range(2)]
             for frame in frames:

@@ -16,7 +16,7 @@ from jaxtop.model.programs import launched_lately
 from jaxtop.model.rates import program_of, rates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from jaxtop import wire
     from jaxtop.model.arrays.groups import Span
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # A step launches its program a whole number of times, if the measured number is so near to it.
 NEARLY_WHOLE = 0.15
+# How the shardings of `jax.pmap` begin where it makes no mesh.
+_OLD_PMAP = "PmapSharding"
 
 
 def today(cluster: ClusterState, now: float, run: str | None = None, probe: Probe | None = None) -> Today:
@@ -48,10 +50,7 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
     platform, kind = _device(members)
     tensors = tuple(_tensor(view, mesh, is_cpu=platform == "cpu") for view in views)
     if _is_mapped(tensors, mesh):
-        raise CannotPlan(
-            f"each array of {_name(found)} has a row for each device, as jax.pmap makes them: on another "
-            "mesh they would be other arrays; plan a run that uses jax.jit over a mesh"
-        )
+        raise CannotPlan(_why_mapped(found))
     step = _program(members, len(mesh.device_ids))
     timed = today_time(cluster, now, mesh, step.program, launches_per_step=step.launches, probe=probe)
     unknown = [*timed.unknown]
@@ -107,13 +106,22 @@ def _name(run: Run) -> str:
     return run.name or run.id
 
 
-def _mesh(run: Run, views: Iterable[ArrayView]) -> MeshView:
+def _why_mapped(run: Run) -> str:
+    return (
+        f"each array of {_name(run)} has a row for each device, as jax.pmap makes them: on another mesh they "
+        "would be other arrays; plan a run that uses jax.jit over a mesh"
+    )
+
+
+def _mesh(run: Run, views: Sequence[ArrayView]) -> MeshView:
     """Return the mesh that holds most bytes of named arrays."""
     held: Counter[MeshView] = Counter()
     for view in views:
         if view.mesh is not None and view.name is not None:
             held[view.mesh] += max(1, view.held_bytes)
     if not held:
+        if any(view.name is not None and view.sharding.startswith(_OLD_PMAP) for view in views):
+            raise CannotPlan(_why_mapped(run))
         raise CannotPlan(
             f"no named array of {_name(run)} lies on a mesh; place its state with a NamedSharding"
         )
