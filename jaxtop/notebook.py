@@ -94,10 +94,13 @@ class Live:
             return
         words = [sys.executable, "-m", "jaxtop.cli.cell", str(self._every), *([target] if target else [])]
         pipe = subprocess.PIPE
+        # In a session of its own: Jupyter interrupts all processes of the kernel's group.
         with subprocess.Popen(
-            words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+            words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, start_new_session=True
         ) as process:
             self._process = process
+            if self._why:  # it was stopped meanwhile
+                process.kill()
             assert process.stdout is not None
             for line in process.stdout:
                 update = json.loads(line)

@@ -216,7 +216,8 @@ def test_a_notebook_shows_its_run_and_variables_have_their_own_names(tmp_path):
         assert cells.until_shown("no cell ran for 0.5 s")["transient"]["display_id"] != first
         eventually(lambda: not followers(process))
         cells.run("shown = jaxtop.live(every=0.5)")
-        eventually(lambda: followers(process))
+        (follower,) = eventually(lambda: followers(process))
+        assert os.getpgid(follower.pid) != os.getpgid(process.pid), "Jupyter interrupts the kernel's group"
         asked = "import sys, threading; shown.stop(); agent.stop()\n"
         asked += "threads = [each.name for each in threading.enumerate() if 'jaxtop' in each.name]\n"
         asked += "print(threads, sorted({'textual', 'jaxtop.cli', 'jaxtop.model'} & {*sys.modules}), shown)"
