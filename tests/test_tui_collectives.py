@@ -12,8 +12,6 @@ from tests.builders import agent_id
 from tests.made_windows import Made
 from tests.stage import Stage, line, play, shown_after
 
-SIZES = [(60, 16), (80, 24), (120, 40), (200, 50)]
-
 KEYS = {" ": "space"}
 
 
@@ -202,10 +200,3 @@ class TestOnTheMesh:
             assert said == ["the devices of all-reduce.3 are unknown"]
 
         play(act, *staged.unread())
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("told", [[], builders.well(), staged.few(), staged.late(), staged.unread()])
-def test_it_fits_every_size(told, size):
-    shown = seen(*told, size=size)
-    assert len(shown.splitlines()) == size[1] and all(len(row) <= size[0] for row in shown.splitlines())

@@ -12,7 +12,7 @@ from jaxtop.tui.draw.stacked import LETTERS, bar, legend, lengths, stacked
 from tests import builders, staged
 from tests.builders import agent_id, frame
 from tests.stage import Stage, play
-from tests.test_tui_programs import SIZES, line, seen
+from tests.test_tui_programs import line, seen
 
 GIB = 1 << 30
 SIZES_OF_PARTS = (4, 2, 0, 0, 0, 0, 1, 0, 1, 8)
@@ -132,13 +132,6 @@ def test_a_device_that_is_gone_holds_nothing():
 def test_where_there_is_little_room_the_devices_have_it():
     assert "HEADROOM" not in seen(*staged.held(), keys=("5",), size=(60, 16))
     assert "HEADROOM" in seen(*staged.held(), keys=("5",), size=(80, 24))
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("told", [[], builders.well(), staged.counted(), staged.held()])
-def test_it_fits_every_size(told, size):
-    shown = seen(*told, keys=("5",), size=size)
-    assert len(shown.splitlines()) == size[1] and all(len(row) <= size[0] for row in shown.splitlines())
 
 
 @pytest.mark.parametrize(

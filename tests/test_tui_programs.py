@@ -11,8 +11,6 @@ from tests import builders, staged
 from tests.builders import frame
 from tests.stage import Stage, play
 
-SIZES = [(60, 16), (80, 24), (120, 40), (200, 50)]
-
 
 def seen(*frames, keys=("7",), size=(200, 50)) -> str:
     shown: list[str] = []
@@ -101,13 +99,6 @@ def test_it_says_why_there_are_none():
     assert "no host has compiled any" in seen(*builders.well())
     off = replace(builders.hello(0), sources={"programs": "off: Missing: no live_executables"})
     assert "no programs: off: Missing" in seen(frame(builders.agent_id(0), off))
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("told", [[], builders.well(), staged.compiled(), staged.at_odds()])
-def test_it_fits_every_size(told, size):
-    shown = seen(*told, size=size)
-    assert len(shown.splitlines()) == size[1] and all(len(row) <= size[0] for row in shown.splitlines())
 
 
 class TestAmounts:

@@ -14,7 +14,8 @@ from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.draw import table_lines as draw
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.widgets.table import Table
-from tests import builders, stage, staged, staged_collectives
+from tests import builders, stage, staged, staged_collectives, staged_hardware
+from tests.support import SOAK
 from tests.test_tui_table import COLUMNS, drive
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 # Too small to show anything, narrow, low, the smallest that is drawn, and the largest.
 SIZES = [(1, 1), (40, 10), (59, 20), (60, 16), (300, 90)]
-KEYS_A_SCREEN = 8
+# Of each screen in each terminal; many more in the long run.
+KEYS_A_SCREEN = 40 if SOAK else 4
 # They end the app, or wait for a text.
 NOT_PRESSED = {"q", "ctrl+c", "ctrl+q"}
 STUCK_AFTER_SECONDS = 120
@@ -85,25 +87,53 @@ def test_sorting_by_a_column_for_which_there_is_no_room_ends(monkeypatch, size):
     drive(steps, sort="id", size=size)
 
 
-@pytest.mark.parametrize("height", [16, 18, 24])
-def test_a_table_has_rows_before_a_pane_has_lines(height):
-    """With the filter open, too."""
-    frames = [
+def of_all_screens():
+    """Frames that give every screen something to show."""
+    more = (*staged.at_odds(), *staged.held(), *staged_collectives.standing())
+    kinds = ("programs", "arrays", "stacks")
+    return [
         *staged_collectives.late(),
-        *(f for f in (*staged.at_odds(), *staged.held()) if f.kind in ("programs", "arrays")),
+        *(each for each in more if each.kind in kinds),
         builders.trouble(1, "silent"),
     ]
-    room: dict[str, int] = {}
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [[], of_all_screens(), staged_hardware.working()],
+    ids=["nothing", "all", "gpus"],
+)
+def test_every_screen_has_something_to_say_at_any_size_and_a_way_out(frames):
+    async def act(stage: stage.Stage) -> None:
+        for screen in SCREENS:
+            await stage.press("escape", "escape", screen.key)
+            for size in [(60, 16), (80, 24), (200, 50)]:
+                await stage.pilot.resize_terminal(*size)
+                await stage.paint()
+                first, *body, last = stage.text.splitlines()
+                assert first.startswith("jaxtop") and "? Help" in last, (screen.title, size)
+                assert "".join(body).strip(), (screen.title, size)
+
+    stage.play(act, *frames, size=(60, 16))
+
+
+def test_a_table_has_rows_before_a_pane_has_lines():
+    """With the filter open, too."""
+    room: dict[tuple[str, int], int] = {}
 
     async def act(stage: stage.Stage) -> None:
         for screen in SCREENS[1:]:  # the overview has no filter, and as many rows as findings
             await stage.press("escape", "escape", screen.key, "slash")
-            for table in stage.view_shown.query(Table):
-                room[screen.title] = table.size.height - 1
+            for height in (16, 18, 24):
+                await stage.pilot.resize_terminal(60, height)
+                await stage.paint()
+                for table in stage.view_shown.query(Table):
+                    room[screen.title, height] = table.size.height - 1
 
-    stage.play(act, *frames, size=(60, height))
-    assert {"Collectives", "Events", "Hosts", "Memory", "Programs", "Stacks", "Arrays"} <= set(room)
-    assert {title: rows for title, rows in room.items() if rows < 3} == {}
+    stage.play(act, *of_all_screens(), size=(60, 16))
+    titles = {title for title, _ in room}
+    assert {"Collectives", "Events", "Hosts", "Memory", "Programs", "Stacks", "Arrays"} <= titles
+    assert {key: rows for key, rows in room.items() if rows < 3} == {}
 
 
 def test_narrow_events_show_what_happened_and_the_rest_below():

@@ -18,8 +18,6 @@ from tests.builders import agent_id, frame
 from tests.reels import Reel
 from tests.stage import Stage, line, play, shown_after
 
-SIZES = [(60, 16), (80, 24), (120, 40), (200, 50)]
-
 
 def seen(*frames, keys=("9",), size=(200, 50)) -> str:
     return shown_after(*frames, keys=keys, size=size)
@@ -89,13 +87,6 @@ class TestTheTree:
             assert "▾ hosts 0–2" in stage.text and "0s" in line("▾ hosts 0–2", stage.text)
 
         play(act, *staged.standing())
-
-    @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-    @pytest.mark.parametrize("told", [[], builders.well(), staged.standing()])
-    def test_it_fits_every_size(self, told, size):
-        shown = seen(*told, keys=("9", "asterisk"), size=size)
-        assert len(shown.splitlines()) == size[1]
-        assert all(len(row) <= size[0] for row in shown.splitlines())
 
 
 class Asked:
