@@ -28,6 +28,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import capture as exchanged
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.capture import BUSY, OVER, STOPS_WITHIN_S, UNHEARD_S, CaptureExchange, Progress
+from jaxtop_agent.machine import basics
 from jaxtop_agent.profiler.capture import EXCESS, GROWTH, Capturing, packed
 from jaxtop_agent.profiler.load import Steps
 from jaxtop_agent.profiler.schedule import Schedule
@@ -226,13 +227,13 @@ class TestTaking:
 
     def test_it_ends_when_the_process_has_grown(self, agent, monkeypatch):
         sizes = iter((0, GROWTH * (1 << 20) + 1))
-        monkeypatch.setattr("jaxtop_agent.profiler.capture._resident", lambda: next(sizes))
+        monkeypatch.setattr(basics, "process", lambda: basics.Process(next(sizes)))
         assert agent.take(Sessions()).text == "ended after 0.5 s: the process had grown by 6 MB"
 
     def test_it_ends_before_a_container_with_little_memory_left_is_full(self, agent, monkeypatch):
         sizes = iter((0, (1 << 19) + 1))
         monkeypatch.setattr("jaxtop_agent.profiler.capture.memory_left", lambda: 1 << 21)
-        monkeypatch.setattr("jaxtop_agent.profiler.capture._resident", lambda: next(sizes))
+        monkeypatch.setattr(basics, "process", lambda: basics.Process(next(sizes)))
         assert agent.take(Sessions()).text == "ended after 0.5 s: the process had grown by 1 MB"
 
     def test_a_trace_that_is_far_too_large_is_not_sent(self, agent):

@@ -100,6 +100,12 @@ def fact(thread: Any, name: str, otherwise: Any) -> Any:
     return found[:LONGEST_NAME] if type(found) is str else (found if type(found) is int else otherwise)
 
 
+def main_ident() -> int | None:
+    """Return the ident of the main thread."""
+    found: int | None = fact(getattr(sys.modules.get("threading"), "_main_thread", None), "_ident", None)
+    return found
+
+
 class Wake:
     """A signal from one thread to another: an eventfd, which ZeroMQ can also poll."""
 

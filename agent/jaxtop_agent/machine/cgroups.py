@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop_agent.machine import basics, files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    _Limit = Callable[[str, bool], float | None]
 
 DEEPEST = 32
 MOST_OF_MOUNTS = 256 * 1024
@@ -162,12 +164,6 @@ def memory_left(root: str = "") -> int | None:
     both = ((machine.total, machine.used), (limits.memory, limits.memory_used))
     left = (max(0, total - used) for total, used in both if total is not None and used is not None)
     return min(left, default=None)
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    _Limit = Callable[[str, bool], float | None]
 
 
 def _if_less(whole: int | None, limit: float | None, where: str | None) -> tuple[float | None, str | None]:

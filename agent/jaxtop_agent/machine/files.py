@@ -37,9 +37,9 @@ def number(content: str | None) -> int | None:
     return value if value < LARGEST else None
 
 
-def numbers(content: str | None, between: str | None = None) -> dict[str, int]:
+def numbers(content: str | None, between: str = " ") -> dict[str, int]:
     """Parse lines of a name and a number."""
-    pairs = (line.partition(between or " ") for line in (content or "").splitlines())
+    pairs = (line.partition(between) for line in (content or "").splitlines())
     found = ((name, number(value)) for name, _, value in pairs)
     return {name: value for name, value in found if value is not None}
 

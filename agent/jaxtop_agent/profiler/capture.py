@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop.names import reason
@@ -12,7 +11,7 @@ from jaxtop.wire.captures import FAILED, OPEN, PACKING, PART_BYTES, READY, STOPP
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.capture import NOTHING, Asked, Progress
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.machine.basics import PAGE
+from jaxtop_agent.machine import basics
 from jaxtop_agent.machine.cgroups import memory_left
 from jaxtop_agent.profiler.session import InUse
 
@@ -107,7 +106,7 @@ class Capturing:
         """Return a function that says whether to stop the capture now; it notes why, if that is early."""
         ask = asked.ask
         recorded, before, wanted = self._load.recorder(), self._steps(), ask.steps
-        size, grown_due, most_growth = _resident(), 0.0, _most_growth(ask.most_bytes)
+        size, grown_due, most_growth = basics.process().rss or 0, 0.0, _most_growth(ask.most_bytes)
 
         def is_over() -> bool:
             nonlocal before, grown_due
@@ -122,7 +121,7 @@ class Capturing:
                 self._text = "its trace has the largest size that was asked for"
             if time.monotonic() >= grown_due:
                 grown_due = time.monotonic() + GROWTH_EVERY_S
-                if (grown := _resident() - size) > most_growth:
+                if (grown := (basics.process().rss or 0) - size) > most_growth:
                     self._text = f"the process had grown by {grown / 1e6:.0f} MB"
             return bool(self._text)
 
@@ -154,11 +153,3 @@ def _most_growth(most_bytes: int) -> float:
     left = memory_left()
     growth = GROWTH * most_bytes
     return growth if left is None else min(growth, SHARE_OF_LEFT * left)
-
-
-def _resident() -> int:
-    """Return the memory of this process in bytes."""
-    try:
-        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE
-    except (OSError, ValueError, IndexError):
-        return 0

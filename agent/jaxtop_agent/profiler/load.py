@@ -71,8 +71,8 @@ class Load:
 
     def reducing(self) -> set[str]:
         """Return the programs with collectives that were launched so far."""
-        with_collectives = {name for (name, _), each in self._board.inventories.items() if each.collectives}
-        return with_collectives & {name for name, count in self._by_program().items() if count >= FEWEST}
+        launched = {name for name, count in self._by_program().items() if count >= FEWEST}
+        return launched & self._with_collectives()
 
     def _is_small(self, recorded: Mapping[str, int | None]) -> bool:
         """Return whether all programs that are launched often are known to make few events.
@@ -91,7 +91,7 @@ class Load:
         if self._before != before:
             self._moved_at = now
         launched = {name: count - before.get(name, 0) for name, count in self._before.items()}
-        with_collectives = {name for (name, _), each in self._board.inventories.items() if each.collectives}
+        with_collectives = self._with_collectives()
         known = {name: count for name, count in launched.items() if name in before}
         between = seconds_between(passed, known, with_collectives)
         sizes = recorded or {}
@@ -126,6 +126,9 @@ class Load:
         if not rhythm.launches_centi:
             return None
         return Steps(rhythm.functions, launches * 100 / rhythm.launches_centi)
+
+    def _with_collectives(self) -> set[str]:
+        return {name for (name, _), each in self._board.inventories.items() if each.collectives}
 
     def _by_program(self) -> dict[str, int]:
         found: dict[str, int] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +9,7 @@ from jaxtop.names import shorten
 from jaxtop.traces import Runs
 from jaxtop.traces.parts import length, merged
 from jaxtop.wire import Operation, Operations
-from jaxtop_agent.core.waiting import breathe
+from jaxtop_agent.profiler.rows import whole_launches
 from jaxtop_agent.programs.executed import COLLECTIVE, Executed
 from jaxtop_agent.programs.loaded import Loaded, which
 
@@ -75,24 +74,14 @@ def _rooms(wanted: Sequence[int]) -> list[int]:
 
 
 def _by_program(seen: Seen, loaded: Sequence[Loaded]) -> dict[Key, _Shown]:
-    spans: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
-    for span in seen.spans:
-        spans[span.module, span.run].append(span)
-    collectives: defaultdict[tuple[int, int], list[Op]] = defaultdict(list)
-    for op in seen.ops:
-        collectives[op.run, op.device].append(op)
     found: dict[Key, _Shown] = {}
-    for (module, run), ones in spans.items():
-        if (module, run) in seen.cut:
-            continue
-        ops = {op.name for each in ones for op in collectives.get((run, each.device), ())}
+    for module, _, ones, collectives in whole_launches(seen):
+        ops = {op.name for each in ones for op in collectives.get(each.device, ())}
         program = which(loaded, module, ones[0].number, ops)
         key = module, None if program is None else program.fingerprint
         for span in ones:
-            at = run, span.device
-            shown = _on_device(seen, span, collectives.get(at, []))
+            shown = _on_device(seen, span, collectives.get(span.device, []))
             found[key] = _added(found[key], shown) if key in found else shown
-        breathe()
     return found
 
 

@@ -12,7 +12,7 @@ from jaxtop_agent.core.waiting import Slices, breathe
 from jaxtop_agent.programs.loaded import Loaded, which
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from jaxtop.traces import Op, Seen, Span
 
@@ -103,21 +103,29 @@ def _note(seen: Seen, launched: list[_Launched]) -> str:
     return "no device events"
 
 
-def _launches(seen: Seen, devices: Sequence[int]) -> list[_Launched]:
-    """Return the launches that are whole on every local device they ran on, by start time."""
+def whole_launches(seen: Seen) -> Iterator[tuple[str, int, list[Span], Mapping[int, list[Op]]]]:
+    """Yield the launches that are whole on every local device they ran on, in small parts.
+
+    Each has its program, its run, its spans, and its collectives by device.
+    """
     spans: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
     for span in seen.spans:
         spans[span.module, span.run].append(span)
-    ops: defaultdict[tuple[int, int], list[Op]] = defaultdict(list)
+    ops: defaultdict[int, defaultdict[int, list[Op]]] = defaultdict(lambda: defaultdict(list))
     for op in breathing(seen.ops, Slices().pause):
-        ops[op.run, op.device].append(op)
-    found = []
+        ops[op.run][op.device].append(op)
     for (module, run), parts in spans.items():
-        if (module, run) in seen.cut:
-            continue
-        breathe()
+        if (module, run) not in seen.cut:
+            breathe()
+            yield module, run, parts, ops.get(run, {})
+
+
+def _launches(seen: Seen, devices: Sequence[int]) -> list[_Launched]:
+    """Return the whole launches by start time."""
+    found = []
+    for module, run, parts, ops in whole_launches(seen):
         longest = max(parts, key=lambda span: span.end - span.start)
-        own = ops.get((run, longest.device), [])
+        own = ops.get(longest.device, [])
         together = merged([(op.start, op.end) for op in own] + seen.flights.get((run, longest.device), []))
         work = merged(seen.busy.get((run, longest.device), []))
         total = length(together)
@@ -130,7 +138,7 @@ def _launches(seen: Seen, devices: Sequence[int]) -> list[_Launched]:
                 longest.end - longest.start,
                 total,
                 total - shared(together, work),
-                _rows([ops.get((run, device), []) for device in devices]),
+                _rows([ops.get(device, []) for device in devices]),
             )
         )
     return sorted(found, key=lambda each: each.start)

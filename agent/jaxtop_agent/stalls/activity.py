@@ -6,14 +6,12 @@ Two samples a second are enough to say which line of the script takes which shar
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import debuglog, wire
 from jaxtop.clock import now_ms
-from jaxtop.names import shorten
 from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
 from jaxtop_agent.arrays import origins, running
 from jaxtop_agent.core import threads
@@ -53,7 +51,7 @@ _COLLECTING = "_xla_gc_callback"
 
 class _Sample(NamedTuple):
     at: float
-    place: tuple[str, int, str]
+    place: wire.Place
     activity: int
     # What had passed by then: garbage collections, and waits of the main thread for a core when last read.
     garbage: GarbageRuns
@@ -131,7 +129,7 @@ class MainThread:
             now_ms(),
             round((now - first.at) * 1000),
             (by_activity[SCRIPT], by_activity[LAUNCH], by_activity[WAIT], by_activity[COMPILE]),
-            tuple(wire.ActiveLine(wire.Place(*place), activity, count) for (place, activity), count in lines),
+            tuple(wire.ActiveLine(place, activity, count) for (place, activity), count in lines),
             last.garbage.runs - first.garbage.runs,
             (last.garbage.total_ns - first.garbage.total_ns) // 1000,
             max(each.garbage.longest_ns for each in self._samples) // 1000,
@@ -145,11 +143,10 @@ def _delay_ms(first: _Sample, last: _Sample) -> int | None:
     return max(0, last.delayed_ns - first.delayed_ns) // 1_000_000
 
 
-def _read(hooks: Hooks) -> tuple[tuple[str, int, str], int] | None:
+def _read(hooks: Hooks) -> tuple[wire.Place, int] | None:
     """Return the line and the activity of the main thread; None while it runs no Python."""
-    main = threads.fact(getattr(sys.modules.get("threading"), "_main_thread", None), "_ident", None)
     frames = running.frames()
-    frame = frames.get(main) if main is not None else None
+    frame = frames.get(threads.main_ident() or 0)
     frames.clear()
     if frame is None:
         return None
@@ -161,14 +158,10 @@ def _read(hooks: Hooks) -> tuple[tuple[str, int, str], int] | None:
         stack.clear()  # a held frame keeps its variables alive
 
 
-def _placed(stack: list[FrameType]) -> tuple[str, int, str]:
+def _placed(stack: list[FrameType]) -> wire.Place:
     """Return the innermost line of the script's own code, or else the innermost line."""
     own = next((frame for frame in stack if not origins.is_library(frame.f_code.co_filename)), stack[0])
-    return (
-        stacks.short(own.f_code.co_filename),
-        own.f_lineno or 0,
-        shorten(own.f_code.co_name, stacks.LONGEST),
-    )
+    return stacks.place(own.f_code, own.f_lineno)
 
 
 def _activity(stack: list[FrameType], hooks: Hooks) -> int:

@@ -7,7 +7,6 @@ frame keeps its variables alive after its function has ended.
 from __future__ import annotations
 
 import os
-import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ OUTERMOST = 16
 DEEPEST = 5_000
 MOST_BYTES = 60_000
 LONGEST = 120
+NAMELESS = "without a name"
 
 
 def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thread, ...]:
@@ -36,8 +36,8 @@ def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thr
 
     If the main thread has called a compiled function, or one of `functions`, that call is the last frame.
     """
-    names, main = _names()
-    frames = running.frames()
+    names = {ident: threads.fact(each, "_name", NAMELESS) for ident, each in threads.listed().items()}
+    main, frames = threads.main_ident(), running.frames()
     there = sorted(frames.keys() - own, key=lambda ident: (ident != main, ident))
     frames.clear()
     order = there[:MOST_THREADS]
@@ -47,7 +47,7 @@ def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thr
         try:
             for ident in order[start : start + AT_ONCE]:
                 if ident in frames:  # it may have ended since
-                    thread = _thread(names.get(ident, "without a name"), ident == main, frames[ident])
+                    thread = _thread(names.get(ident, NAMELESS), ident == main, frames[ident])
                     launch = calls.launch(frames[ident], functions) if ident == main else None
                     found.append(_with_launch(thread, launch))
         finally:
@@ -78,13 +78,6 @@ def _place(frame: FrameType) -> wire.Place:
 def place(code: CodeType, line: int | None) -> wire.Place:
     # The line is None for instructions that the compiler assigned to no line.
     return wire.Place(short(code.co_filename), line or 0, shorten(code.co_name, LONGEST))
-
-
-def _names() -> tuple[dict[int, str], int | None]:
-    """Return the names of the threads by ident, and the ident of the main thread."""
-    names = {ident: threads.fact(each, "_name", "without a name") for ident, each in threads.listed().items()}
-    main = getattr(sys.modules.get("threading"), "_main_thread", None)
-    return names, threads.fact(main, "_ident", None)
 
 
 def _bounded(threads: list[wire.Thread]) -> tuple[wire.Thread, ...]:
