@@ -153,4 +153,4 @@ def test_a_long_session_is_not_kept_in_memory(form):
         tracemalloc.stop()
         return most
 
-    assert peak(300) < peak(30) + (1 << 20)
+    assert peak(100) < peak(10) + (1 << 18)
