@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from jaxtop import runfiles
-from jaxtop.cli.broadcast import request_to
 from jaxtop.model import programs, step_of
 from jaxtop.model.operations import Rates, program_time
 from tests.support import PYTHON, ROOT, environment, eventually, processes, viewer
@@ -51,8 +48,6 @@ def test_operations_are_those_counted_by_hand_and_those_of_the_same_program_unro
             )
             found, step = numbered(attached), step_of(attached.host(0))
             # A window may have come before the programs were read.
-            agent = attached.host(0).agent
-            attached.source.request(agent, request_to("capture", [agent], time.time()), lambda _: None)
             attached.until(
                 lambda: (
                     (seen := time_of(attached, "on_one")) is not None and seen.operations[0].kind != "unknown"

@@ -23,7 +23,7 @@ NOTHING_KNOWN = traces.Wanted({})
 
 
 def told(seen, loaded=(), executed=None):
-    return operations.messages(seen, loaded, executed or {}, 5)
+    return operations.Shown(seen, 5).news(loaded, executed or {})
 
 
 def times(message):
@@ -195,6 +195,20 @@ class TestWhatIsSent:
         loaded = [Loaded("jit_f", "old", 3, frozenset()), Loaded("jit_f", "new", 4, None)]
         (found,) = told(seen, loaded)
         assert (found.fingerprint, found.operations[0].kind) == ("new", "collective")
+
+    def test_programs_that_are_read_after_the_window_are_told_then(self):
+        """What was sent under a name alone is taken back; programs that are not told apart stay together."""
+        shown = operations.Shown(made(2, programs=2), 5)
+        first = shown.news((), {})
+        assert [(each.program, each.fingerprint) for each in first] == [("jit_0", None), ("jit_1", None)]
+        assert shown.news((), {}) == [] and not shown.is_final
+        copy = {"op.1": Executed("copy", "train.py:3")}
+        loaded = [Loaded(*each, None, None) for each in (("jit_0", "a"), ("jit_1", "b"), ("jit_1", "c"))]
+        gone, later = shown.news(loaded, {("jit_0", "a"): copy})
+        assert (gone.program, gone.fingerprint, gone.launches) == ("jit_0", None, 0)
+        assert (later.program, later.fingerprint, later.at_ms) == ("jit_0", "a", 5)
+        assert [(each.kind, each.source) for each in later.operations] == [("copy", "train.py:3"), ("", "")]
+        assert times(later) == times(first[0]) and shown.is_final and shown.news(loaded, {}) == []
 
     def test_launches_that_the_window_cuts_off_are_left_out(self):
         seen = made(3)

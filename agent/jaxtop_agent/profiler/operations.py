@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from jaxtop.traces import Op, Seen, Span
 
     Key = tuple[str, str | None]
+    # What a trace has of the program: its name, the compiler's number, and its collectives.
+    Traced = tuple[str, int | None, frozenset[str]]
 
 # The programs of a window that are sent, those that took most time; their operations, of one and of all.
 MOST_PROGRAMS, MOST_OPERATIONS, ALL_OPERATIONS = 8, 40, 120
@@ -30,7 +32,7 @@ MOST = 1 << 53
 UNKNOWN = Executed("")
 
 
-class _Shown(NamedTuple):
+class _Times(NamedTuple):
     """The operations of a program by name, its launches on each device, and the time between operations.
 
     `shows_runs` is false if an operation may have several events in one run.
@@ -47,14 +49,48 @@ class _Shown(NamedTuple):
         return self.idle_ns + sum(each.ns for each in self.named.values())
 
 
+class Shown:
+    """What a window showed of operations, until each of its programs has been read."""
+
+    def __init__(self, seen: Seen, at_ms: int) -> None:
+        self._at_ms = at_ms
+        self._launched = _by_launched(seen)
+        self._loaded: Sequence[Loaded] | None = None
+        self._sent: list[Operations] = []
+
+    @property
+    def is_final(self) -> bool:
+        """Whether programs that are loaded later change nothing: all were, or several are possible."""
+        names = {each.name for each in self._loaded or ()}
+        return bool(names) and all(
+            each.fingerprint is not None or each.program in names for each in self._sent
+        )
+
+    def news(
+        self, loaded: Sequence[Loaded], executed: Mapping[Key, Mapping[str, Executed]]
+    ) -> list[Operations]:
+        """Return the messages that what is loaded now adds or changes; empty ones take others back."""
+        if self._loaded is not None and (not loaded or loaded == self._loaded):
+            return []
+        self._loaded = loaded
+        before, self._sent = self._sent, messages(self._launched, loaded, executed, self._at_ms)
+        keys = {(each.program, each.fingerprint) for each in self._sent}
+        gone = [
+            Operations(self._at_ms, each.program, each.fingerprint)
+            for each in before
+            if (each.program, each.fingerprint) not in keys
+        ]
+        return [*gone, *(each for each in self._sent if each not in before)]
+
+
 def messages(
-    seen: Seen,
+    launched: Mapping[Traced, _Times],
     loaded: Sequence[Loaded],
     executed: Mapping[Key, Mapping[str, Executed]],
     at_ms: int,
 ) -> list[Operations]:
     """Return one message per program, those first whose launches took most time."""
-    shown = _by_program(seen, loaded)
+    shown = _by_program(launched, loaded)
     longest = nlargest(MOST_PROGRAMS, shown, key=lambda key: shown[key].ns)
     rooms = _rooms([len(shown[key].named) for key in longest])
     return [
@@ -73,19 +109,30 @@ def _rooms(wanted: Sequence[int]) -> list[int]:
     return rooms
 
 
-def _by_program(seen: Seen, loaded: Sequence[Loaded]) -> dict[Key, _Shown]:
-    found: dict[Key, _Shown] = {}
-    for module, _, ones, collectives in whole_launches(seen):
-        ops = {op.name for each in ones for op in collectives.get(each.device, ())}
-        program = which(loaded, module, ones[0].number, ops)
+def _by_program(launched: Mapping[Traced, _Times], loaded: Sequence[Loaded]) -> dict[Key, _Times]:
+    found: dict[Key, _Times] = {}
+    for (module, number, ops), shown in launched.items():
+        program = which(loaded, module, number, ops)
         key = module, None if program is None else program.fingerprint
+        if key in found:
+            found[key] = _added(_added(_Times({}, set(), 0, 0, shown.shows_runs), found[key]), shown)
+        else:
+            found[key] = shown
+    return found
+
+
+def _by_launched(seen: Seen) -> dict[Traced, _Times]:
+    found: dict[Traced, _Times] = {}
+    for module, _, ones, collectives in whole_launches(seen):
+        ops = frozenset(op.name for each in ones for op in collectives.get(each.device, ()))
+        key = module, ones[0].number, ops
         for span in ones:
             shown = _on_device(seen, span, collectives.get(span.device, []))
             found[key] = _added(found[key], shown) if key in found else shown
     return found
 
 
-def _on_device(seen: Seen, span: Span, collectives: Sequence[Op]) -> _Shown:
+def _on_device(seen: Seen, span: Span, collectives: Sequence[Op]) -> _Times:
     """Return the operations of a launch on a device."""
     at = span.run, span.device
     found = dict(seen.named.get(at, {}))
@@ -95,10 +142,11 @@ def _on_device(seen: Seen, span: Span, collectives: Sequence[Op]) -> _Shown:
         runs.ns += op.end - op.start
     together = length(merged([*seen.busy.get(at, ()), *((op.start, op.end) for op in collectives)]))
     idle = max(0, span.end - span.start - together)
-    return _Shown(found, {op.name for op in collectives}, 1, idle, seen.shows_runs)
+    return _Times(found, {op.name for op in collectives}, 1, idle, seen.shows_runs)
 
 
-def _added(one: _Shown, other: _Shown) -> _Shown:
+def _added(one: _Times, other: _Times) -> _Times:
+    """Return both together; the runs of the first are changed."""
     for name, runs in other.named.items():
         total = one.named.setdefault(name, Runs())
         total.count += runs.count
@@ -110,7 +158,7 @@ def _added(one: _Shown, other: _Shown) -> _Shown:
     )
 
 
-def _message(key: Key, shown: _Shown, executed: Mapping[str, Executed], limit: int, at_ms: int) -> Operations:
+def _message(key: Key, shown: _Times, executed: Mapping[str, Executed], limit: int, at_ms: int) -> Operations:
     by_time = sorted(shown.named, key=lambda name: (-shown.named[name].ns, name))
     rest: dict[str, int] = {}
     for name in by_time[limit:]:
@@ -128,7 +176,7 @@ def _message(key: Key, shown: _Shown, executed: Mapping[str, Executed], limit: i
     )
 
 
-def _operation(name: str, shown: _Shown, known: Executed) -> Operation:
+def _operation(name: str, shown: _Times, known: Executed) -> Operation:
     runs = shown.named[name]
     # The program knows better: on CPUs, too, a part of an operation may have an event of its own.
     count = runs.count if shown.shows_runs else None

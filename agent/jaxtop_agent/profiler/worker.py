@@ -28,9 +28,9 @@ from jaxtop_agent.profiler.schedule import (
 from jaxtop_agent.profiler.session import InUse, Sessions, Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from jaxtop.wire import Launch, Operations
+    from jaxtop.wire import Launch
     from jaxtop_agent.core.board import Board, Topology
     from jaxtop_agent.steps.progress import Progress
 
@@ -70,6 +70,7 @@ class Windows:
         self._named_at = -math.inf  # when a window last showed operations
         self._named: set[str] = set()  # the programs in such windows
         self._has_unnamed = False  # whether the last window held others
+        self._shown: operations.Shown | None = None  # the operations in the last window that showed some
         board.sources[SOURCE] = (
             "off: switched off (JAXTOP_COLLECTIVES, or collectives= of agent.start)"
             if chosen == OFF
@@ -108,6 +109,7 @@ class Windows:
     def _turn(self) -> None:
         """Wait for the next slot, request or viewer, and take a window if one is due."""
         board = self._board
+        self._send_operations()
         topology = board.topology
         sampled = topology is not None and self._is_sampled(topology)
         if board.is_watched and not self._was_watched:
@@ -139,6 +141,7 @@ class Windows:
         board = self._board
         while (left := at - time.time() - board.clock_offset) > 0:
             rang = wait(board.windows_bell, min(left, 2 * SLOT_S))
+            self._send_operations()
             if board.stopping or board.capture.has_changed:
                 return False
             if asked:
@@ -232,24 +235,32 @@ class Windows:
         board.windows = (*board.windows, window)[-WINDOWS_FOR_NEW_VIEWERS:]
         board.send(window)
         if has_names:
-            self._send_operations(operations.messages(seen, loaded, board.executed, taken.at_ms))
+            self._shown = operations.Shown(seen, taken.at_ms)
+            if self._send_operations():
+                self._named_at = time.monotonic()
         programs = {name for name, _ in window.programs}
         if has_names:
             self._named = (self._named & {each.name for each in loaded}) | programs
         self._has_unnamed = not programs <= self._named
 
-    def _send_operations(self, found: Sequence[Operations]) -> None:
+    def _send_operations(self) -> bool:
+        """Send what is new of the last window: later, too, of programs that had not been read by then."""
         board = self._board
+        if self._shown is None:
+            return False
+        found = self._shown.news(board.loaded, board.executed)
+        if self._shown.is_final:
+            self._shown = None
         if not found:
-            return
-        self._named_at = time.monotonic()
+            return False
         kept = {(each.program, each.fingerprint): each for each in (*board.operations, *found)}
         names = {each.name for each in board.loaded}
-        board.operations = tuple(each for each in kept.values() if each.program in names)[
+        board.operations = tuple(each for each in kept.values() if each.program in names and each.launches)[
             -operations.MOST_KEPT :
         ]
         for each in found:
             board.send(each)
+        return True
 
 
 def _wanted(board: Board) -> traces.Wanted:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
 
 class Loaded(NamedTuple):
@@ -18,7 +19,7 @@ class Loaded(NamedTuple):
     ops: frozenset[str] | None
 
 
-def which(loaded: Sequence[Loaded], name: str, number: int | None, ops: set[str]) -> Loaded | None:
+def which(loaded: Sequence[Loaded], name: str, number: int | None, ops: AbstractSet[str]) -> Loaded | None:
     """Return the program that was launched; None if several are possible, or none.
 
     `loaded` is in the order of compilation; `number` and `ops` are what the trace has of the launch.
