@@ -70,7 +70,7 @@ def between(path, samples):
 def test_the_step_of_the_demo_is_found_though_it_does_not_tell(tmp_path):
     coordinator = f"127.0.0.1:{free_port()}"
     written = [tmp_path / "times-0", tmp_path / "times-1"]
-    together = ["--processes", 2, "--coordinator", coordinator, "--devices", 4]
+    together = ["--processes", 2, "--coordinator", coordinator, "--devices", 1]
     commands = [
         [PYTHON, PROGRAMS / "clocked.py", 150, path, "jaxtop_agent.demo.train", "--process", i, *together]
         for i, path in enumerate(written)
