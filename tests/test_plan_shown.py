@@ -242,6 +242,7 @@ def test_the_text_says_what_was_assumed_and_what_is_worth_doing():
     assert "    state.params: 24 arrays are no longer divided by model" in text
     assert "    and 2 more changes: --json lists all" in text
     assert "The same formulas miss what was measured today: step by 8%" in text
+    assert "STEP is from the fullest overlap of computing and communication to none; no interval" in text
     assert "\n- the global batch stays the same\n" in text
     assert "\n- data 8 + state.opt_state:data: the links of data are as today\n" in text
     title = "1. Divide the optimizer state by data: 1.5 GiB less on each device, ~0.25 ms more a step"

@@ -140,6 +140,7 @@ class TestScreen:
             await stage.press("W", "enter")
             assert "Where the figures of data 2 × model 4 (today) come from" in stage.text
             assert "state 1.5 GiB" in stage.text and "Assumptions" in stage.text
+            assert "overlap of computing and communication to none; no interval of confidence" in stage.text
             await stage.press("G")
             assert "state.opt_state[0].mu['w']" in stage.text
             await stage.press("escape")

@@ -11,6 +11,7 @@ from jaxtop.model.amounts import in_bytes
 from jaxtop.model.planning import words
 from jaxtop.model.planning.asking import mesh_as_typed, rule_as_typed
 from jaxtop.model.planning.plan import Goal
+from jaxtop.model.planning.timing import OVERLAP
 from jaxtop.names import legible
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def to_text(plan: Plan, width: int, *, explained: bool = False) -> str:
     if plan.error_of_today:
         errors = ", ".join(f"{name} by {abs(error):.0%}" for name, error in plan.error_of_today.items())
         lines += ["", *_wrapped(f"The same formulas miss what was measured today: {errors}", width)]
+    if any(each.step_ms is not None for each in plan.candidates):
+        lines += ["", *_wrapped(f"STEP is {OVERLAP}", width)]
     lines += _section("Assumptions", _assumptions(plan), width)
     if plan.moves:
         lines += ["", "Moves worth making"]

@@ -21,6 +21,7 @@ NO_INVENTORY = "no step time: no process has reported the collectives of the ste
 BY_TURNS = (
     "devices take turns on shared cores: all but the cost of collectives is computing, so today's step is met"
 )
+OVERLAP = "from the fullest overlap of computing and communication to none; no interval of confidence"
 # The share by which communication that rests on assumptions may be shorter or longer.
 UNSURE = 0.5
 
@@ -89,6 +90,7 @@ def time_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compil
     if (bound := _roofline_ms(today, work.flops)) is not None:
         bases.append(Basis("roofline", f"≥ {bound:.3g} ms", "the program's operations at the device's rate"))
     interval = Interval(low + rest, high + rest)
+    bases.append(Basis("step", f"{interval.low:.3g} to {interval.high:.3g} ms", OVERLAP))
     energy, unit, source = _energy(today, axes, interval)
     bases.append(Basis("energy", f"{energy:.3g} {unit}", source))
     return Timed(interval, found.by_axes, energy, tuple(bases), tuple(dict.fromkeys(texts)))
