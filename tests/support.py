@@ -6,6 +6,7 @@ import ctypes
 import io
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -120,6 +121,17 @@ def eventually(check: Any, timeout: float = 60, every: float = 0.2) -> Any:
         if time.monotonic() > end:
             raise AssertionError(f"not within {timeout} s; the last answer was {answer!r}")
         time.sleep(every)
+
+
+@contextmanager
+def disk_with_room_for(most_bytes: int):
+    """Let no file of this process grow beyond a size."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def until_a_run_is_found() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import resource
 import stat
 from collections import Counter
 from contextlib import suppress
@@ -28,6 +27,7 @@ from jaxtop.export.captures.xspace import Trace
 from jaxtop.model import Cluster
 from jaxtop.protobuf import Malformed, bytes_field, number_field, text_field
 from tests import builders, made_runs, made_windows
+from tests.support import disk_with_room_for
 from tests.xspace import Event, plane, space
 
 TRACES = Path(__file__).parent / "data" / "traces"
@@ -379,12 +379,8 @@ class TestTheFolder:
         folder = CaptureFolder(tmp_path / "captures")
         with folder.draft(about.file_name(agent)) as file:
             file.write(path("0.10.2", 0).read_bytes())
-        before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-        try:
+        with disk_with_room_for(4096):
             result = finish(folder, about, [Taken(agent, True)], began_ms=5, progress=lambda _: None)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert result.why_not_merged == "it cannot be written: file too large"
         assert result.traces[0].exists() and folder.summary.exists() and not folder.perfetto.exists()
 

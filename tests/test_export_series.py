@@ -16,6 +16,7 @@ from jaxtop.names import legible
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.stories import hello, link, pulse
+from tests.support import disk_with_room_for
 from tests.test_export import HOSTILE, cluster, everything
 
 MADE = Made(hosts=3, devices=2, seconds=60, arrays=6)
@@ -137,6 +138,12 @@ def test_hostile_names_and_figures_parse(form):
 def test_nothing_is_an_empty_table(form):
     text = "".join(SERIES[form]([]))
     assert text == {"csv": ",".join(COLUMNS) + "\n", "json": "", "openmetrics": "# EOF\n"}[form]
+
+
+def test_a_full_disk_for_the_temporary_file_is_an_error_of_the_disk():
+    *_, (_, last) = moments()
+    with disk_with_room_for(0), pytest.raises(OSError, match="cannot be sorted in a temporary file"):
+        table("openmetrics", ((float(i), last) for i in range(1000)))
 
 
 @pytest.mark.parametrize("form", SERIES)

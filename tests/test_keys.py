@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import resource
 import stat
 import subprocess
 import tempfile
@@ -18,7 +17,7 @@ import pytest
 import zmq
 
 from jaxtop import keys
-from tests.support import PYTHON, run
+from tests.support import PYTHON, disk_with_room_for, run
 
 GARBAGE = ["x", "#" * 40, "0" * 39, "0" * 41, "0" * 20 + "\n" + "0" * 20, "0" * 39 + "'", " "]
 RACERS, ROUNDS = 6, 100
@@ -215,13 +214,8 @@ def test_a_folder_that_cannot_be_made_is_said_in_one_line(home, monkeypatch):
 
 
 def test_a_full_disk_leaves_no_half_of_a_key(home):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-    try:
-        with pytest.raises(keys.NoKey, match="no key could be made"):
-            keys.load()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with disk_with_room_for(0), pytest.raises(keys.NoKey, match="no key could be made"):
+        keys.load()
     assert not [*(home / ".config" / "jaxtop").iterdir()]
 
 

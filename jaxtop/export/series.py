@@ -90,6 +90,8 @@ def to_openmetrics_series(moments: Moments) -> Iterator[str]:
                     "select at, value from sample where series = ? order by rowid", (number,)
                 )
                 yield from (openmetrics.sample(name, labels, f"{value} {at}") for at, value in found)
+    except sqlite3.Error as error:
+        raise OSError(f"the samples cannot be sorted in a temporary file: {error}") from None
     finally:
         database.close()
     yield openmetrics.END
