@@ -11,6 +11,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop_agent.core.board import Topology
+from jaxtop_agent.core.waiting import IDLE_S
 from jaxtop_agent.hardware import stuck
 from tests import staged_hangs
 from tests.staged_hangs import SEEDS, asked, devices, fields_of, finding, named, stalled, watched
@@ -184,7 +185,7 @@ class TestNccl:
         for index, viewers, is_stuck in ((1, 1, True), (0, 0, True), (0, 1, False)):
             topology = Topology(index, 2, "cuda", devices(0, 1), None)
             with watched(topology, viewers=viewers, is_stuck=is_stuck) as (_, asking):
-                assert asking.turn("nvidia") == asking.turn("amd") == stuck.IDLE_S
+                assert asking.turn("nvidia") == asking.turn("amd") == IDLE_S
         assert job.asked == []
 
     def test_it_is_asked_twice_and_then_rarely(self, job, monkeypatch):

@@ -17,6 +17,7 @@ from jaxtop.model.collectives.folded import folded
 from jaxtop.model.collectives.inspected import inspected
 from jaxtop.wire import NcclTime
 from jaxtop_agent.core.board import Board
+from jaxtop_agent.core.waiting import IDLE_S
 from jaxtop_agent.hardware import inspector
 from jaxtop_agent.hardware.inspector import SOURCE, Following, Inspector, path
 from jaxtop_agent.hardware.reader import Off
@@ -170,7 +171,7 @@ class TestTheFile:
         append(file, line())
         board = Board(identify("test"))
         following = Following(board)
-        assert following.turn() == inspector.IDLE_S and SOURCE not in board.sources
+        assert following.turn() == IDLE_S and SOURCE not in board.sources
         board.viewers = 1
         following.turn()
         append(file, line())

@@ -168,7 +168,7 @@ class Table:
         if path is None:
             key = (None, None, None, kind.sharding)
         else:
-            variable = (path if path.alias is None else path.alias).variable
+            variable = (path.alias or path).variable
             key = (variable.name, variable.function, path.role, kind.sharding)
         found = self._sums.get(key)
         if found is None and len(self._sums) >= MOST_SUMS:
@@ -184,16 +184,19 @@ class Table:
 
 def _entry(group: Group) -> wire.ArrayGroup:
     kind, path = group.kind, group.path
-    shown = path if path is None or path.alias is None else path.alias
+    name = function = role = None
+    if path is not None:
+        shown = path.alias or path
+        name, function, role = shown.name, shown.function, shown.role or path.role
     return wire.ArrayGroup(
         kind.shape,
         kind.dtype,
         kind.sharding,
         kind.bytes_global,
         kind.bytes_per_device,
-        None if shown is None else shown.name,
-        None if shown is None else shown.function,
-        None if path is None or shown is None else shown.role or path.role,
+        name,
+        function,
+        role,
         group.created,
     )
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Not 0: this thread would take the GIL back before any other thread wakes up.
 BREATH_S = 1e-5
+# The wait of a thread that only its bell should wake.
+IDLE_S = 3600.0
 
 
 def wait(bell: Wake, seconds: float) -> bool:

@@ -31,9 +31,8 @@ class Buckets(NamedTuple):
         for place, reached in enumerate(accumulate(self.counts)):
             if total and reached >= wanted and self.counts[place]:
                 low = self.bounds[place - 1] if place else 0.0
-                high = (
-                    self.bounds[place] if place < len(self.bounds) else low
-                )  # the last bucket has no upper bound
+                # The last bucket has no upper bound.
+                high = self.bounds[place] if place < len(self.bounds) else low
                 return low + (high - low) * (wanted - reached + self.counts[place]) / self.counts[place]
         return None
 

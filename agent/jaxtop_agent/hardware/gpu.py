@@ -79,13 +79,6 @@ def _temperature_limit(nvml: Any, handle: Any) -> tuple[int, ...]:
         return (nvml.nvmlDeviceGetTemperatureThreshold(handle, nvml.NVML_TEMPERATURE_THRESHOLD_GPU_MAX),)
 
 
-def _errors(kind: str) -> _Read:
-    def read(nvml: Any, handle: Any) -> tuple[int, ...]:
-        return (nvml.nvmlDeviceGetTotalEccErrors(handle, getattr(nvml, kind), nvml.NVML_VOLATILE_ECC),)
-
-    return read
-
-
 def _one(function: str, *constants: str) -> _Read:
     def read(nvml: Any, handle: Any) -> tuple[int, ...]:
         return (getattr(nvml, function)(handle, *(getattr(nvml, each) for each in constants)),)
@@ -93,6 +86,7 @@ def _one(function: str, *constants: str) -> _Read:
     return read
 
 
+_ERRORS = "nvmlDeviceGetTotalEccErrors"
 FIGURES = (
     Figure(("utilization_permille", "memory_activity_permille"), _utilization),
     Figure(("driver_used_bytes", "driver_total_bytes"), _memory, Scope.OWN),
@@ -107,8 +101,8 @@ FIGURES = (
     ),
     Figure(("memory_clock_mhz",), _one("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"), Scope.WHOLE),
     Figure(("slowed",), _slowed, Scope.WHOLE),
-    Figure(("ecc_corrected",), _errors("NVML_MEMORY_ERROR_TYPE_CORRECTED")),
-    Figure(("ecc_uncorrected",), _errors("NVML_MEMORY_ERROR_TYPE_UNCORRECTED")),
+    Figure(("ecc_corrected",), _one(_ERRORS, "NVML_MEMORY_ERROR_TYPE_CORRECTED", "NVML_VOLATILE_ECC")),
+    Figure(("ecc_uncorrected",), _one(_ERRORS, "NVML_MEMORY_ERROR_TYPE_UNCORRECTED", "NVML_VOLATILE_ECC")),
 )
 
 

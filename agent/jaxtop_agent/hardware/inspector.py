@@ -20,13 +20,14 @@ from jaxtop import debuglog
 from jaxtop.clock import now_ms
 from jaxtop.wire import NcclTime, NcclTimes
 from jaxtop_agent.core.board import reason
+from jaxtop_agent.core.waiting import IDLE_S
 from jaxtop_agent.hardware.reader import Off
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
 
 SOURCE = "nccl inspector"
-EVERY, IDLE_S = 5.0, 3600.0
+EVERY = 5.0
 # The most bytes of one reading, and the most kinds of collectives in a message.
 MOST_BYTES, MOST_TIMES = 256 * 1024, 64
 # A line may list up to a hundred channels of a collective.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.hardware.worker import IDLE_S, maker
+from jaxtop_agent.core.waiting import IDLE_S, wait
+from jaxtop_agent.hardware.worker import maker
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board

@@ -100,13 +100,14 @@ def cards(nvml: Any) -> list[Card | None]:
     for index in range(nvml.nvmlDeviceGetCount()):
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            is_divided = _is_divided(nvml, handle)
             found.append(
                 Card(
                     _text(nvml.nvmlDeviceGetPciInfo(handle).busId),
                     _text(nvml.nvmlDeviceGetName(handle)),
                     place_of(nvml, handle),
-                    _is_divided(nvml, handle),
-                    tuple(_instances(nvml, handle)),
+                    is_divided,
+                    tuple(_instances(nvml, handle)) if is_divided else (),
                 )
             )
         except nvml.NVMLError:
@@ -122,8 +123,6 @@ def _is_divided(nvml: Any, handle: Any) -> bool:
 
 
 def _instances(nvml: Any, handle: Any) -> Iterator[DeviceHandle]:
-    if not _is_divided(nvml, handle):
-        return
     for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         with suppress(nvml.NVMLError):  # some indices have no instance
             yield place_of(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))

@@ -15,6 +15,7 @@ import msgspec
 from jaxtop import debuglog, wire
 from jaxtop.clock import now_ms
 from jaxtop_agent.core.board import reason
+from jaxtop_agent.core.waiting import IDLE_S
 from jaxtop_agent.hardware import ras, ras_answers
 from jaxtop_agent.hardware.reader import Off
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board, Topology
 
 NCCL, CORES = "nccl", "tpu cores"
-IDLE_S = 3600.0
 # Seconds from the first question to the second, which shows whether something still moves; then between two.
 SOON, LATER = 5.0, 30.0
 # Runs of one user on one machine share NCCL's port, and a connection reaches any of them.

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from jaxtop import protobuf
 from jaxtop.names import shorten
 from jaxtop.wire import TpuCore
@@ -94,16 +96,12 @@ def _own(cores: Sequence[_Core], devices: Sequence[Device]) -> tuple[TpuCore, ..
         has_pairs = len({each.chip for each in tensor}) < len(tensor)
         if has_pairs or not set(ids) <= set(numbers):
             return ()
-        return tuple(_with_device(each.state, each.state.core) for each in tensor if each.state.core in ids)
+        return tuple(replace(each.state, device=each.state.core) for each in tensor if each.state.core in ids)
     per_device = len(tensor) // len(ids) if ids and len(tensor) % len(ids) == 0 else 0
     place = {core: ids[i // per_device] for i, core in enumerate(numbers)} if per_device in {1, 2} else {}
-    return tuple(_with_device(each.state, place.get(each.state.core)) for each in cores)
+    return tuple(replace(each.state, device=place.get(each.state.core)) for each in cores)
 
 
 def _has_all_chips() -> bool:
     """Return whether the process uses all chips of its machine."""
     return not any(os.environ.get(name) for name in _PARTS)
-
-
-def _with_device(core: TpuCore, device: int | None) -> TpuCore:
-    return TpuCore(core.core, device, *(getattr(core, name) for name in TpuCore.__struct_fields__[2:]))

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from jaxtop import debuglog
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import NOTHING, Board, Readings, Topology, reason
-from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.core.waiting import IDLE_S, wait
 from jaxtop_agent.hardware.reader import Off, Reader, columns
 
 if TYPE_CHECKING:
     from jaxtop_agent.hardware.reader import Report
 
 SOURCE = "hardware"
-IDLE_S = 3600.0
 # A service may start later, and a driver may be loaded later.
 RETRY_S = 60.0
 # Readings stay current for this many intervals.

@@ -12,7 +12,7 @@ from jaxtop import traces
 from jaxtop.clock import now_ms
 from jaxtop.wire import Window
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.waiting import Slices, wait
+from jaxtop_agent.core.waiting import IDLE_S, Slices, wait
 from jaxtop_agent.profiler import operations, rows
 from jaxtop_agent.profiler.capture import Capturing
 from jaxtop_agent.profiler.load import NOT_READ, Expected, Load, Steps
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from jaxtop_agent.steps.progress import Progress
 
 SOURCE = "collectives"
-IDLE_S = 3600.0
 # Names of operations make a window more expensive, so only some windows have them: one a minute, and sooner
 # if the last window held a program whose operations were never read.
 OPERATIONS_EVERY_S, NEW_OPERATIONS_EVERY_S = 60.0, 8.0

@@ -26,8 +26,8 @@ stochastic-convert xor all-reduce all-reduce-start
 """
 # Opcodes that do more than one operation for each element; as in XLA, they count none.
 _TRANSCENDENTAL_OPCODES = """
-atan2 cbrt cosine erf exponential exponential-minus-one log log-plus-one logistic power remainder rsqrt sine
-sqrt tan tanh
+atan2 cbrt cosine erf exponential exponential-minus-one log log-plus-one logistic power rsqrt sine sqrt tan
+tanh
 """
 # Opcodes that apply a computation of the program to their elements.
 APPLIES = frozenset({"map", "reduce", "reduce-window", "scatter", "select-and-scatter"})

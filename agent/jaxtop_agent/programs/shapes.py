@@ -27,9 +27,7 @@ class Array(NamedTuple):
     @property
     def dimensions(self) -> tuple[int, ...]:
         """The size of each dimension; 1 for a dimension whose size the text does not state."""
-        inside = self.text[self.text.index("[") + 1 : -1]
-        sizes = [_DIMENSION.fullmatch(each) for each in inside.split(",")] if inside else []
-        return tuple(int(size[1][:18]) if size else 1 for size in sizes)
+        return tuple(1 if size is None else size for size in _sizes(self.text[self.text.index("[") + 1 : -1]))
 
 
 Shape = Array | tuple["Shape", ...]
@@ -69,12 +67,18 @@ def _bytes(dtype: str, dimensions: str, layout: str) -> int | None:
     bits = element_bits(dtype)
     if packed := _ELEMENT_BITS.search(layout):
         bits = int(packed[1][:3])
-    sizes = [_DIMENSION.fullmatch(each) for each in dimensions.split(",")] if dimensions else []
-    stated = [int(size[1][:18]) for size in sizes if size]
+    sizes = _sizes(dimensions)
+    stated = [size for size in sizes if size is not None]
     if bits is None or len(stated) < len(sizes):
         return None
     total = -(-prod(stated) * bits // 8)
     return total if total < 1 << 63 else None
+
+
+def _sizes(dimensions: str) -> list[int | None]:
+    """Return the size of each dimension; None where the text does not state it."""
+    found = [_DIMENSION.fullmatch(each) for each in dimensions.split(",")] if dimensions else []
+    return [int(size[1][:18]) if size else None for size in found]
 
 
 def element_bits(dtype: str) -> int | None:

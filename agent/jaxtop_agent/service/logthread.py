@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 from jaxtop import debuglog
 from jaxtop.debuglog import LOG
 from jaxtop_agent.core.threads import Wake, Worker
-from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.core.waiting import IDLE_S, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-IDLE_S = 3600.0
 
 
 class LogThread:
