@@ -158,6 +158,20 @@ def test_a_run_that_ends_and_an_agent_that_is_stopped_are_no_finding():
     assert findings(run.cluster) == []
 
 
+def test_a_run_that_launches_nothing_before_its_end_is_stalled_no_more_once_it_has_finished():
+    """A last evaluation or checkpoint takes longer than a step; only an interrupt leaves the stall in place."""
+    for status in (None, wire.INTERRUPTED):
+        run = Staged(2)
+        run.train(20)
+        stalls(run, 12)
+        assert run.the("stalled")
+        for index in range(2):
+            run.tell(index, wire.Bye(int(run.at * 1000), "ended", status=status))
+        run.at += 5
+        run.tell(None, wire.Link("connecting", "elsewhere:1"))
+        assert len(run.found("stalled")) == (status is not None)
+
+
 # Never started
 
 

@@ -31,7 +31,6 @@ DIFFERS_AFTER_MS = 10_000
 class Difference:
     """Processes of one run that must run the same program but loaded different ones of that name."""
 
-    run: str
     name: str
     # One entry for each program, the one that most agents have first.
     agents: tuple[tuple[str, ...], ...]
@@ -47,11 +46,12 @@ class Group(NamedTuple):
 
 @dataclass
 class LoadedProgram:
-    """A program with all processes that loaded it."""
+    """A program with all processes that loaded it, and its place in the list of each group of them."""
 
     run: str
     program: wire.Program
     groups: list[Group] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
     held_by: int = 0  # devices
     compile_ms: int | None = None
 
@@ -74,11 +74,7 @@ class LoadedPrograms(NamedTuple):
 def differences(cluster: ClusterState) -> list[Difference]:
     """Return where processes of a run differ in a program that must be the same on all of them."""
     return [
-        Difference(
-            parts[0].run,
-            parts[0].program.name,
-            tuple(tuple(host.agent for host in each.members) for each in parts),
-        )
+        Difference(parts[0].program.name, tuple(each.agents for each in parts))
         for parts in differing(cluster)
     ]
 
@@ -99,6 +95,7 @@ def _merge(members: Sequence[Host]) -> LoadedPrograms:
                 each = merged[key] = LoadedProgram(group.run, program)
             if not each.groups or each.groups[-1] is not group:  # a process may have loaded it twice
                 each.groups.append(group)
+                each.places.append(i)
                 each.held_by += (program.local_devices or 0) * len(group.members)
             took = (figure(host.programs.compile_ms, i) for host in group.members)
             each.compile_ms = most((each.compile_ms, *took))
@@ -132,7 +129,8 @@ def _suspects(members: Sequence[Host], merged: list[LoadedProgram]) -> list[list
     for each in merged:
         devices = each.program.devices or 0
         spans = (each.program.local_devices or 0) < devices
-        if spans and each.program.fingerprint and each.held_by + _unknown_devices(members, each) < devices:
+        is_incomplete = spans and each.held_by < devices and bool(each.program.fingerprint)
+        if is_incomplete and each.held_by + _unknown_devices(members, each) < devices:
             by_name[each.run, each.program.name, devices].append(each)
     found = [parts for parts in by_name.values() if len(parts) > 1]
     return [sorted(parts, key=lambda each: -len(each.members)) for parts in found]
@@ -151,7 +149,11 @@ def _unknown_devices(members: Sequence[Host], each: LoadedProgram) -> int:
 
 def differing(cluster: ClusterState) -> list[list[LoadedProgram]]:
     """Return programs of one name that have differed for long enough, the most common first."""
-    return [parts for parts in loaded(cluster).suspects if _lasts(cluster, parts)]
+    return cluster.derived.get(
+        "differing programs",
+        (cluster.changes,),
+        lambda: [parts for parts in loaded(cluster).suspects if _lasts(cluster, parts)],
+    )
 
 
 def unlike(parts: Sequence[LoadedProgram]) -> str:
@@ -183,21 +185,16 @@ _INSIDE = "code (all its figures are equal)"
 def _lasts(cluster: ClusterState, parts: list[LoadedProgram]) -> bool:
     """Return whether the difference is old enough on each process's clock, and none compiles the function."""
     for each in parts:
-        for member in each.members:
-            host = cluster.hosts.get(member.agent, member)
-            seen = _seen_ms(host, each.program)
-            if seen is None or host.pulse.at_ms - seen < DIFFERS_AFTER_MS:
-                return False
-            if any(program_of(running.function) == each.program.name for running in host.pulse.compiling):
-                return False
+        for group, place in zip(each.groups, each.places, strict=True):
+            for member in group.members:
+                host = cluster.hosts.get(member.agent, member)
+                seen = figure(host.programs.seen_ms, place)
+                if seen is None or host.pulse.at_ms - seen < DIFFERS_AFTER_MS:
+                    return False
+                compiling = (program_of(running.function) for running in host.pulse.compiling)
+                if each.program.name in compiling:
+                    return False
     return True
-
-
-def _seen_ms(host: Host, program: wire.Program) -> int | None:
-    for i, each in enumerate(host.programs.programs):
-        if identity(each) == identity(program):
-            return figure(host.programs.seen_ms, i)
-    return None
 
 
 def most(values: Iterable[Figure | None]) -> Figure | None:

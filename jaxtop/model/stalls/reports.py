@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop import wire
 from jaxtop.model.host import run_of
+from jaxtop.model.hosts import hosts
+from jaxtop.model.liveness import has_exited
 from jaxtop.model.stalls.diagnosis import diagnose, has_resumed
 from jaxtop.model.stalls.lulls import still_of
 from jaxtop.model.state import Certainty, LoggedEvent, RunStall
 
 if TYPE_CHECKING:
-    from jaxtop import wire
     from jaxtop.model.state import ClusterState, Diagnosis
 
 # A run is checked at most once in this many seconds, however many hosts report.
@@ -21,7 +23,7 @@ SETTLES_WITHIN = dict(zip(Certainty, (5.0, 5.0, 4.0, 2.0, 2.0), strict=True))
 AGAIN_AFTER = 10.0
 
 
-def observe(state: ClusterState, agent: str, _message: wire.Message, at: float) -> list[LoggedEvent]:
+def observe(state: ClusterState, agent: str, message: wire.Message, at: float) -> list[LoggedEvent]:
     """Return events when the agent's run stalls, when more is known of the cause, and when it resumes."""
     host = state.hosts.get(agent)
     if host is None:
@@ -29,6 +31,9 @@ def observe(state: ClusterState, agent: str, _message: wire.Message, at: float) 
     run = run_of(host)
     stall = state.stalls.get(run)
     if stall is None and still_of(host) is None:
+        return []
+    if stall is not None and isinstance(message, wire.Bye) and _has_finished(state, run):
+        del state.stalls[run]
         return []
     checked_at = stall.checked_at if stall is not None else state.stall_checks.get(run, at - CHECK_EVERY)
     if 0 <= at - checked_at < CHECK_EVERY:
@@ -47,6 +52,14 @@ def observe(state: ClusterState, agent: str, _message: wire.Message, at: float) 
             text = f"launches resumed after {at - stall.reported.began:.0f} s without a launch"
             return [LoggedEvent(at, "info", "goes on", agent, text)]
     return []
+
+
+def _has_finished(state: ClusterState, run: str) -> bool:
+    """Return whether all scripts of a run came to their end: what looked like a stall was none, or is over."""
+    if not all(has_exited(host) for host in state.hosts.values() if run_of(host) == run):
+        return False  # this check is cheap: many processes may end at once
+    byes = [host.bye for host in hosts(state) if run_of(host) == run]
+    return all(bye is not None and bye.error is None and bye.status != wire.INTERRUPTED for bye in byes)
 
 
 def _is_news(stall: RunStall, found: Diagnosis, at: float) -> bool:
