@@ -347,6 +347,22 @@ def test_sound_bytes_that_say_the_impossible_are_damage(tmp_path, what):
     assert peak < 100 << 20 and taken < 20  # of CPU: it comes to an end
 
 
+@pytest.mark.parametrize("at", ["Infinity", "NaN", "1e300", "-5"])
+def test_impossible_times_of_what_happened_are_left_out(tmp_path, at):
+    frames = made_sessions.frames(Made(seconds=5, arrays=2))
+    written(tmp_path / "a.mcap", frames).abandon()
+    with Recording(tmp_path / "a.mcap") as recording:
+        end = recording.index.scanned
+    happened = f'{{"bins": [[1, {at}, 1, 1, null, 0]], "events": [[{at}, "info", "kind", "", "text"]]}}'
+    told = {"at": str(NOW_NS), "windows": "[]", "happened": happened}
+    keyframe = metadata_of(layout.KEYFRAME, told) + metadata_of(layout.KEYFRAME_END, {"at": str(NOW_NS)})
+    path = tmp_path / "b.mcap"
+    path.write_bytes((tmp_path / "a.mcap").read_bytes()[:end] + keyframe)
+    with session_of(path) as session:
+        assert session.at(frames[-1].at).hosts and session.overview.bins
+        assert all(each.kind != "kind" for each in session.overview.events)
+
+
 @pytest.mark.parametrize("header", [b"", b"ja", struct.pack("<I", 1 << 31) + b"jaxtop"])
 def test_a_header_that_is_too_short_is_damage(tmp_path, header):
     written(tmp_path / "a.mcap", frames := made_sessions.frames(Made(seconds=5))).abandon()
@@ -387,6 +403,7 @@ def test_a_pause_of_decades_is_not_exported_second_by_second(tmp_path):
 def test_what_is_no_recording_is_refused_in_one_line(tmp_path):
     (tmp_path / "text.mcap").write_text("step 1 loss 2.5\n" * 100)
     (tmp_path / "folder.mcap").mkdir()
+    os.mkfifo(tmp_path / "pipe.mcap")  # which nobody writes to
     with (tmp_path / "robot.mcap").open("wb") as file:
         robot = McapWriter(file)
         robot.start("ros2")
@@ -396,6 +413,7 @@ def test_what_is_no_recording_is_refused_in_one_line(tmp_path):
         "text.mcap": "does not start like an MCAP file",
         "folder.mcap": "directory",
         "missing.mcap": "No such file",
+        "pipe.mcap": "cannot be read",
         "robot.mcap": "not a jaxtop recording",
     }.items():
         with pytest.raises(NotARecording) as caught:

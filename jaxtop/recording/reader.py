@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
@@ -40,7 +41,7 @@ class Recording:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file: IO[bytes] = path.open("rb")
+            self._file: IO[bytes] = open(path, "rb", opener=_opened)  # noqa: PTH123 - a Path takes no opener
         except OSError as error:
             raise NotARecording(f"{path} cannot be read: {error.strerror}") from None
         self._cache: OrderedDict[int, list[tuple[int, Channel, wire.Frame]]] = OrderedDict()
@@ -259,6 +260,11 @@ class Recording:
                 return self.index.channels[number]
         self._unknown_channels.add(number)
         return None
+
+
+def _opened(path: str, flags: int) -> int:
+    """Open a file; what is a FIFO would otherwise wait for its writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _channel(raw: bytes) -> tuple[int, Channel | None]:

@@ -10,8 +10,9 @@ import msgspec
 
 from jaxtop.model import LoggedEvent  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.model.session.summary import Bin, SessionSummary, SummarySampler
+from jaxtop.recording.layout import LATEST_NS
 from jaxtop.sources.starts import begun, frames_between
-from jaxtop.wire.bounds import to_ns
+from jaxtop.wire.bounds import to_ns, to_seconds
 
 if TYPE_CHECKING:
     from jaxtop.sources.streams import WriterStream
@@ -52,6 +53,10 @@ class Glance:
         return self._summary
 
 
+# JSON may have times that no clock shows, such as infinity and NaN.
+_LATEST = to_seconds(LATEST_NS)
+
+
 class _Happened(msgspec.Struct):
     """A keyframe's summary of the time since the previous one."""
 
@@ -66,8 +71,8 @@ def _joined(happened: list[dict[str, Any]]) -> SessionSummary:
     for each in happened:
         with suppress(msgspec.ValidationError):
             summary = msgspec.convert(each, _Happened)
-            bins += summary.bins
-            events += summary.events
+            bins += [one for one in summary.bins if 0 <= one.at <= one.until <= _LATEST]
+            events += [one for one in summary.events if 0 <= one.at <= _LATEST]
     last: dict[tuple[str, ...], float] = {}
     distinct = []
     for event in sorted(events, key=lambda each: each.at):
