@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from jaxtop import hostnames, processes, runfiles
 from jaxtop.sources import Seed
 from jaxtop.sources.mapping import NO_MAP, AddressMap, Forward
-from jaxtop.transport import FIRST_PORT
+from jaxtop.transport import FIRST_PORT, PORTS_TRIED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from jaxtop.runfiles import Ending
     from jaxtop.wire import Hello
 
-# Agents take the first free ports from here on, and each knows all other agents of its run. With more than
-# four agents on a host, an agent of another run may have a later port: attach to it with its port.
-PORTS_TRIED = range(FIRST_PORT, FIRST_PORT + 8)
 ANSWERS_WITHIN_S = 0.3
 
 

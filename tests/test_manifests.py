@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from jaxtop.cli import ways
-from jaxtop.discovery import PORTS_TRIED
+from jaxtop.transport import PORTS_TRIED
 
 PAGE = Path(__file__).parent.parent / "docs" / "clusters.md"
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from jaxtop import keys, runfiles
 from jaxtop.cli import processes, terminal
-from jaxtop.cli.attach import watch
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import number
 from jaxtop.sources import LiveSource, Seed
@@ -164,7 +163,9 @@ def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
             raise UserError(f"the demo did not start: process {index} {how}")
         return source_of(hosts)
 
-    watch(open_source)
+    from jaxtop.cli import live_app  # heavy: errors must be fast
+
+    live_app.show(open_source)
     print("".join(faults_begun), end="")
     return 0
 

@@ -6,20 +6,17 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from jaxtop import discovery, hostnames, keys
+from jaxtop import hostnames, keys
 from jaxtop.cli import ways
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
-from jaxtop.sources import LiveSource
-from jaxtop.sources.descriptors import raise_limit
-from jaxtop.sources.relay import NoRelay, RelaySource
-from jaxtop.sources.relay.stream import Open
+from jaxtop.transport import PORTS_TRIED
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from jaxtop.sources import Source
+    from jaxtop.sources import LiveSource, Source
 
 
 def add_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
@@ -36,17 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
 
 def add_own_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
     """Add the arguments for what this machine reaches by itself."""
-    ports = discovery.PORTS_TRIED
+    tried = f"tries ports {PORTS_TRIED[0]} to {PORTS_TRIED[-1]}"
     parser.add_argument(
         "target",
         nargs="*",
         metavar="TARGET",
-        help=", ".join(
-            (
-                f"run name, run id, host (tries ports {ports[0]} to {ports[-1]}), host:port or run file",
-                *others,
-            )
-        ),
+        help=", ".join((f"run name, run id, host ({tried}), host:port or run file", *others)),
     )
     parser.add_argument("--hostfile", metavar="FILE", help="a file with one host or host:port per line")
     parser.add_argument(
@@ -74,6 +66,9 @@ def open_source(arguments: argparse.Namespace, note: Callable[[str], None] = not
     way = ways.find(arguments.via, arguments.target)
     if way is None:
         return open_here(arguments, note=note)
+    from jaxtop.sources.relay import NoRelay, RelaySource  # imports the model: errors and --help must be fast
+    from jaxtop.sources.relay.stream import Open
+
     if arguments.map:
         raise UserError("--map is for what this machine dials: with --via and shorthands leave it out")
     try:
@@ -98,6 +93,10 @@ def open_here(
     stays_in_job: bool = False,
 ) -> LiveSource:
     """Return a source that dials the agents from this machine; `own_id` is that of the relay that asks."""
+    from jaxtop import discovery  # as above
+    from jaxtop.sources import LiveSource
+    from jaxtop.sources.descriptors import raise_limit
+
     try:
         address_map = discovery.forwards(arguments.map)
         seeds = discovery.seeds(
