@@ -41,7 +41,7 @@ class Recording:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file: IO[bytes] = open(path, "rb", opener=_opened)  # noqa: PTH123 - a Path takes no opener
+            self._file: IO[bytes] = open(path, "rb", opener=_opened)  # noqa: SIM115 - see `close`
         except OSError as error:
             raise NotARecording(f"{path} cannot be read: {error.strerror}") from None
         self._cache: OrderedDict[int, list[tuple[int, Channel, wire.Frame]]] = OrderedDict()
