@@ -54,11 +54,7 @@ class Wish(NamedTuple):
 class Capture:
     """A capture under way. The thread that polls the source calls `advance`; any thread may read its state.
 
-    Args:
-        agents: The processes.
-        wish: What is asked of them.
-        open_sink: Opens the file for the trace of a process.
-        at: The moment at which it begins, in seconds since the epoch.
+    `open_sink` opens the file for the trace of a process. `at` is the time now, in seconds since the epoch.
     """
 
     def __init__(

@@ -46,14 +46,7 @@ class Peer:
 
 
 class Peers:
-    """Follow agents over one subscription, and report the state of each connection.
-
-    Args:
-        telemetry: The subscription.
-        descriptors: The file descriptors that connections and probes may use.
-        emit: Reports the link to an agent, and what it left.
-        address_map: What to dial in place of the addresses of agents.
-    """
+    """Follow agents over one subscription; `emit` reports the link to each, and what it left at its end."""
 
     def __init__(
         self,

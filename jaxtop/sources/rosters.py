@@ -24,12 +24,7 @@ class _Run:
 
 
 class Rosters:
-    """The runs of the agents that are followed.
-
-    Args:
-        peers: The agents.
-        ask: Asks the agent at an address for its roster.
-    """
+    """The runs of the agents that are followed; `ask` asks the agent at an address for its roster."""
 
     def __init__(self, peers: Peers, ask: Callable[[str, float], None]) -> None:
         self._peers, self._ask = peers, ask

@@ -52,12 +52,8 @@ class Seeking:
     ) -> None:
         """Begin with no targets.
 
-        Args:
-            descriptors: The file descriptors that probes may use.
-            questions: Sends the requests.
-            emit: Passes on a link message.
-            found: Takes a target, an address and the answer from it; returns the id of the agent or relay
-                that answered, if any.
+        `emit` passes on a link message. `found` takes a target, an address and the answer from it; it returns
+        the id of the agent or relay that answered, if any.
         """
         self._descriptors, self._questions, self._emit, self._found = descriptors, questions, emit, found
         self._targets: dict[str, list[_Address]] = {}

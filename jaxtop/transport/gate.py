@@ -22,11 +22,7 @@ def router(
 ) -> zmq.Socket[bytes]:
     """Return a listening socket behind the gate of its context.
 
-    Args:
-        context: The context, which has a gate.
-        keys: The keys to serve with.
-        queue: The most messages that wait for one viewer.
-        max_message: The most bytes of a message that a viewer may send.
+    At most `queue` messages wait for one viewer, which may send messages of at most `max_message` bytes.
     """
     opened = context.socket(zmq.ROUTER)
     opened.linger = 0

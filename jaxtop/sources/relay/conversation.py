@@ -34,12 +34,7 @@ class _Asked(NamedTuple):
 
 
 class Conversation:
-    """One connection to a relay.
-
-    Args:
-        name: How errors name the way to the relay.
-        send: Sends a message.
-    """
+    """One connection to a relay; `name` is how errors call the way to it."""
 
     def __init__(self, name: str, send: Callable[[stream.Message], None], now: float) -> None:
         self.name, self._send = name, send

@@ -63,13 +63,7 @@ class _Dialled:
 class Relays:
     """The relays that were found, by their ids.
 
-    Args:
-        context: The context of the sockets.
-        keys: The keys of the viewer.
-        server: The public key of the relays.
-        descriptors: The file descriptors that connections may use.
-        seek: Looks for a lost relay at its address again.
-        own_id: The id of this relay itself.
+    `seek` looks for a lost relay at its address again; `own_id` is the id of this process if it is a relay.
     """
 
     def __init__(

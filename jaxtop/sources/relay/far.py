@@ -32,11 +32,8 @@ MOST_WAITING = 1 << 18
 class FarHalf:
     """Speaks with the near half over two descriptors, on the thread that calls `run`.
 
-    Args:
-        reading: The descriptor from which requests come; its end ends the far half.
-        writing: The descriptor to which frames go.
-        open_source: Opens a source for what the near half wants to follow.
-        refuse: The exceptions of `open_source` whose text the near half shows.
+    The end of what comes from `reading` ends the far half. The near half shows the text of exceptions of type
+    `refuse` that `open_source` raises.
     """
 
     def __init__(

@@ -60,9 +60,7 @@ def _packed(frames: Sequence[wire.Frame], at: float) -> Batch:
 class Feed:
     """The frames, answers and states for one viewer.
 
-    Args:
-        latest: The last values of all agents.
-        send: Sends a message without waiting; returns False if there is no room for it.
+    `send` sends a message without waiting; it returns False if there is no room for it.
     """
 
     def __init__(self, latest: Latest, send: Callable[[bytes], bool]) -> None:

@@ -36,13 +36,7 @@ class _Viewer:
 
 
 class ListeningRelay:
-    """Serves the agents of a source to viewers; used by one thread.
-
-    Args:
-        source: The agents.
-        hub: The listening socket.
-        own_id: The id of this relay.
-    """
+    """Serves the agents of a source to the viewers of a listening socket; used by one thread."""
 
     def __init__(self, source: Source, hub: Hub, own_id: str) -> None:
         self._hub, self._own_id = hub, own_id
