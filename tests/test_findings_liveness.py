@@ -159,7 +159,7 @@ def test_a_run_that_ends_and_an_agent_that_is_stopped_are_no_finding():
 
 
 def test_a_run_that_launches_nothing_before_its_end_is_stalled_no_more_once_it_has_finished():
-    """A last evaluation or checkpoint takes longer than a step; only an interrupt leaves the stall in place."""
+    """A last evaluation or checkpoint takes longer than a step; only an interrupt leaves the stall."""
     for status in (None, wire.INTERRUPTED):
         run = Staged(2)
         run.train(20)

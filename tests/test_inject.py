@@ -8,8 +8,8 @@ from subprocess import PIPE
 
 import pytest
 
-from jaxtop.injection import debugger, target
-from tests.support import PYTHON, ROOT, SOAK, eventually, free_port, jaxtop, processes, run, snapshot
+from jaxtop.injection import target, tracer
+from tests.support import PYTHON, ROOT, SOAK, eventually, free_port, jaxtop, processes, snapshot
 from tests.unharmed import some
 
 PROGRAM = ROOT / "tests" / "programs" / "injected.py"
@@ -18,18 +18,16 @@ REPEATS = range(7 if SOAK else 1)
 AFTER = ["go", "left", "mark", "names", "result", "rounds", "work", "wrong"]
 
 
-def why_no_gdb() -> str:
-    """Why gdb cannot enter a process of this user here; an empty text if it can."""
-    if why := debugger.why_not():
+def why_no_trace() -> str:
+    """Why no process of this user can be traced here; an empty text if they can."""
+    if why := tracer.why_not():
         return why
-    if run("gdb", "-nx", "-batch", "-ex", "python print(6 * 7)").stdout != "42\n":
-        return "this gdb has no Python"
     scope = target.YAMA.read_text().strip() if target.YAMA.exists() else "0"
     return "" if scope == "0" or (scope in "12" and os.geteuid() == 0) else f"ptrace_scope is {scope} here"
 
 
-WHY_NOT = why_no_gdb()
-needs_gdb = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+WHY_NOT = why_no_trace()
+needs_trace = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
 
 def inject(*words):
@@ -60,7 +58,7 @@ def as_without(situation) -> str:
 
 @pytest.mark.jax
 @pytest.mark.newest
-@needs_gdb
+@needs_trace
 @pytest.mark.parametrize("_repeat", REPEATS)
 @pytest.mark.parametrize("situation", ALONE if SOAK else ALONE[:2])
 def test_a_process_gets_the_agent_and_ends_as_without_it(tmp_path, situation, _repeat):
@@ -79,7 +77,7 @@ def test_a_process_gets_the_agent_and_ends_as_without_it(tmp_path, situation, _r
 
 @pytest.mark.jax
 @pytest.mark.newest
-@needs_gdb
+@needs_trace
 @pytest.mark.parametrize("_repeat", REPEATS)
 def test_a_process_that_hangs_in_a_collective_gets_the_agent(tmp_path, _repeat):
     """Its main thread waits in C for a peer that was stopped; both go on when the peer does."""
@@ -114,7 +112,7 @@ print(sys.modules.get("jaxtop_agent"))
 
 @pytest.mark.jax
 @pytest.mark.newest
-@needs_gdb
+@needs_trace
 def test_a_request_that_nobody_takes_is_withdrawn(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with processes([PYTHON, "-c", HOLDING], cwd=tmp_path, stdout=PIPE, stderr=PIPE) as (process,):
@@ -139,7 +137,7 @@ ANSWERS = (
 
 @pytest.mark.jax
 @pytest.mark.newest
-@needs_gdb
+@needs_trace
 @pytest.mark.parametrize(("without", "why"), some(ANSWERS, 2))
 def test_what_only_the_process_can_know_is_its_answer(tmp_path, without, why):
     text = f"""

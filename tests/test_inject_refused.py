@@ -116,7 +116,7 @@ def test_a_seccomp_filter_is_named():
     with python() as process:
         done = jaxtop("inject", "--yes", process.pid, preexec_fn=without_ptrace)
         assert done.returncode == 1 and done.stderr.count("\n") == 1
-        assert "gdb cannot attach" in done.stderr and "seccomp filter, as in a container" in done.stderr
+        assert "cannot be traced" in done.stderr and "seccomp filter, as in a container" in done.stderr
         assert process.poll() is None
 
 
@@ -163,30 +163,21 @@ def test_without_a_terminal_and_consent_nothing_is_done(monkeypatch):
         if not WHY_NOT:
             done = jaxtop("inject", process.pid)
             assert done.returncode == 2 and "nothing was done" in done.stderr and "--yes" in done.stderr
-            assert f"pid {process.pid} runs `" in done.stdout and "gdb stops it" in done.stdout
-        monkeypatch.setattr(shutil, "which", lambda _: None)
+            assert f"pid {process.pid} runs `" in done.stdout and "starts another one" in done.stdout
+        monkeypatch.setattr(platform, "machine", lambda: "aarch64")
         assert cli.main(["inject", str(process.pid)]) == 2
         assert cli.main(["inject", "--way", "python", str(process.pid)]) == 2
 
 
 @needs_trace
-@pytest.mark.parametrize(
-    ("machine", "debuggers", "why"),
-    [
-        ("aarch64", {"gdb", "lldb"}, "the way through gdb is for x86-64, and this is aarch64"),
-        ("x86_64", {"lldb"}, "gdb is not installed (apt-get install gdb); lldb cannot take its place"),
-        ("x86_64", set(), "gdb is not installed (apt-get install gdb)"),
-    ],
-)
-def test_without_a_way_each_missing_one_is_named_in_one_line(monkeypatch, capsys, machine, debuggers, why):
-    """A stand-in for other machines: what Python says of this one, and which programs it finds."""
-    monkeypatch.setattr(platform, "machine", lambda: machine)
-    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name in debuggers else None)
+def test_without_a_way_each_missing_one_is_named_in_one_line(monkeypatch, capsys):
+    """A stand-in for another machine: what Python says of this one."""
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     monkeypatch.setattr(remote, "why_not", lambda _: "its Python is older than 3.14")
     with python() as process:
         assert cli.main(["inject", "--yes", str(process.pid)]) == 2
-    said = f"jaxtop: there is no way into pid {process.pid}: its Python is older than 3.14; {why}\n"
-    assert capsys.readouterr().err == said
+    whys = "its Python is older than 3.14; the way through ptrace is for x86-64, and this is aarch64"
+    assert capsys.readouterr().err == f"jaxtop: there is no way into pid {process.pid}: {whys}\n"
 
 
 @pytest.mark.parametrize(

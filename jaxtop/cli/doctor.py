@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtop import __version__, keys, runfiles
 from jaxtop.cli import costs, drivers
 from jaxtop.cli.words import legible, size
-from jaxtop.injection import debugger, target
+from jaxtop.injection import target, tracer
 from jaxtop.recording.thread import LEAST_FREE
 from jaxtop.transport import FIRST_PORT
 
@@ -176,8 +176,8 @@ def _port() -> Iterator[Finding]:
 
 def _injection() -> Iterator[Finding]:
     """Check what `jaxtop inject` needs, for processes with a Python older than 3.14."""
-    why_not = debugger.why_not() or (target.scope() if os.geteuid() != 0 else None)
-    yield Finding("inject", NOTE if why_not else OK, why_not or "through gdb, into processes of this user")
+    why_not = tracer.why_not() or (target.scope() if os.geteuid() != 0 else None)
+    yield Finding("inject", NOTE if why_not else OK, why_not or "through ptrace, into processes of this user")
 
 
 def _jax() -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from jaxtop import __version__, runfiles
 from jaxtop.cli import run
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible, number
-from jaxtop.injection import debugger, remote, target
+from jaxtop.injection import remote, target, tracer
 from jaxtop.injection.request import Request
 from jaxtop.injection.target import Refused
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # What each way does to the process, in the order in which they are tried.
 DOES = {
     "python": "Python runs one line between two lines of the script",
-    "gdb": "gdb stops it for about a second, starts one thread in it, and leaves",
+    "ptrace": "one of its threads is stopped for some milliseconds, and starts another one",
 }
 FAILED = 1
 # From the answer of the process to its first run file.
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--way",
         choices=tuple(DOES),
-        help="python: sys.remote_exec of Python 3.14; gdb (default: python, and gdb where that fails)",
+        help="python: sys.remote_exec of Python 3.14; ptrace (default: python, ptrace where that fails)",
     )
     parser.add_argument(
         "--timeout",
@@ -72,7 +72,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _ways(process: Target, wanted: str | None) -> list[str]:
     """Return the ways into this process, in the order in which they are tried."""
-    why_not = {"python": remote.why_not(process), "gdb": debugger.why_not()}
+    why_not = {"python": remote.why_not(process), "ptrace": tracer.why_not()}
     ways = [name for name in DOES if why_not[name] is None and wanted in (None, name)]
     if not ways:
         whys = "; ".join(why for name, why in why_not.items() if why and wanted in (None, name))
@@ -113,14 +113,14 @@ def _begun(ways: list[str], process: Target, request: Request) -> bool:
     """Try the ways in turn, and print why one failed; return whether the process has the request."""
     for name, following in zip(ways, [*ways[1:], None], strict=True):
         try:
-            held = {"python": remote.start, "gdb": debugger.start}[name](process, request)
+            held = {"python": remote.start, "ptrace": tracer.start}[name](process, request)
         except Refused as error:
             if request.is_taken:
                 return True
             _failed(f"{error}; trying {following}" if following else str(error))
         else:
             if held is not None:
-                print(f"  {name} held it for {held:.2f} s")
+                print(f"  a thread of it was held for {held * 1000:.1f} ms")
             return True
     return False
 

@@ -1,7 +1,7 @@
-"""What a debugger puts into a process: a function that runs a line of Python on a thread of its own.
+"""What is put into a process: a function that runs a line of Python on a thread of its own.
 
-A debugger's call must be short, because it borrows a thread that is in the middle of something else. So that
-thread only creates another one; the new thread waits for the GIL as long as it must, after the debugger left.
+The calls of a borrowed thread must be short, because it is in the middle of something else. So it only
+creates another one; the new thread waits for the GIL as long as it must, after the borrowed one was left.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ CALLED = (
     "PyRun_SimpleString",
     "PyGILState_Release",
 )
-# What the borrowed thread calls.
-BORROWED = ("mmap", "mprotect", "pthread_create", "__errno_location")
+# What the borrowed thread calls, and where the C library makes a system call.
+BORROWED = ("getpid", "pthread_create", "__errno_location")
 
 # void *run(struct { void *called[6]; char text[]; } *it), for x86-64 and the calling convention of Linux.
 CODE = bytes.fromhex(

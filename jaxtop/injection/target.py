@@ -216,7 +216,7 @@ def _command(pid: int) -> str:
 
 
 def check_threads(pid: int) -> None:
-    """Raise `Refused` if a thread sleeps in the kernel where nothing wakes it: gdb would wait for it."""
+    """Raise `Refused` if a thread sleeps in the kernel where nothing wakes it: it cannot be stopped."""
     end = time.monotonic() + ASLEEP_IN_KERNEL_S
     stuck = _uninterruptible(pid)
     while stuck and time.monotonic() < end:  # waits for a disk or for memory are short
@@ -225,7 +225,7 @@ def check_threads(pid: int) -> None:
     if stuck:
         raise Refused(
             f"thread {min(stuck)} of pid {pid} sleeps in the kernel (state D), as on a lost disk: "
-            "a debugger could not attach"
+            "it could not be stopped"
         )
 
 

@@ -46,16 +46,22 @@ def observe(state: ClusterState, agent: str, message: wire.Message, at: float) -
         reported, reported_at = (found, at) if is_news else (stall.reported, stall.reported_at)
         state.stalls[run] = RunStall(stall.since, at, reported, reported_at)
         return [LoggedEvent(at, found.severity, "stalled", found.about, found.text)] if is_news else []
-    if stall is not None and has_resumed(state, run, at):
-        del state.stalls[run]
-        if stall.reported is not None:
-            text = f"launches resumed after {at - stall.reported.began:.0f} s without a launch"
-            return [LoggedEvent(at, "info", "goes on", agent, text)]
-    return []
+    return [] if stall is None else _resumed(state, run, agent, at)
+
+
+def _resumed(state: ClusterState, run: str, agent: str, at: float) -> list[LoggedEvent]:
+    """End the stall of a run if it launches again; return that as an event if the stall was reported."""
+    if not has_resumed(state, run, at):
+        return []
+    reported = state.stalls.pop(run).reported
+    if reported is None:
+        return []
+    text = f"launches resumed after {at - reported.began:.0f} s without a launch"
+    return [LoggedEvent(at, "info", "goes on", agent, text)]
 
 
 def _has_finished(state: ClusterState, run: str) -> bool:
-    """Return whether all scripts of a run came to their end: what looked like a stall was none, or is over."""
+    """Return whether all scripts of a run came to their end: what looked like a stall was none or is over."""
     if not all(has_exited(host) for host in state.hosts.values() if run_of(host) == run):
         return False  # this check is cheap: many processes may end at once
     byes = [host.bye for host in hosts(state) if run_of(host) == run]
