@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import traces, wire
-from jaxtop_agent.core.threads import Wake
+from jaxtop_agent.core.threads import Bell
 from jaxtop_agent.profiler import rows, schedule
 from jaxtop_agent.profiler.load import NO_COLLECTIVES, NOT_READ, Load
 from jaxtop_agent.profiler.schedule import DENSEST_PER_S, MOST_EVENTS, Result, Schedule
@@ -128,7 +128,7 @@ def test_a_window_ends_once_enough_was_launched():
     profiler = SimpleNamespace(
         state=SimpleNamespace(lock=threading.Lock()), in_use=lambda: None, start=list, stop=list
     )
-    bell = Wake()
+    bell = Bell()
     Sessions(profiler, bell).take(3600.0, is_over)
     bell.close()
     assert looks == [5000, 10_000, 15_000, 20_000, 25_000]

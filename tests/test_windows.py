@@ -15,10 +15,10 @@ from jaxtop import traces
 from jaxtop.traces.parts import Op, Seen, Span
 from jaxtop.wire import MAX_TELEMETRY, Window, encode
 from jaxtop_agent.core import budget
-from jaxtop_agent.core.threads import Wake
+from jaxtop_agent.core.threads import Bell
 from jaxtop_agent.profiler import rows
 from jaxtop_agent.profiler.load import seconds_between
-from jaxtop_agent.profiler.lock import HeldDoor
+from jaxtop_agent.profiler.lock import HeldLock
 from jaxtop_agent.profiler.schedule import (
     FIRST_LAUNCHES,
     FIRST_TRIES,
@@ -304,7 +304,7 @@ class TestWhichProgram:
         assert window_of(seen_of([("jit_f", 1, 2016)]), [0], loaded).programs == (("jit_f", "a"),)
 
 
-class TestTheDoor:
+class TestTheLock:
     def test_who_wants_the_lock_rings_and_has_it_when_the_window_closes(self):
         real = threading.Lock()
         owner, rang, entered = SimpleNamespace(lock=real), threading.Event(), threading.Event()
@@ -313,18 +313,18 @@ class TestTheDoor:
             with owner.lock:
                 entered.set()
 
-        with HeldDoor(owner, rang.set) as door:
+        with HeldLock(owner, rang.set) as lock:
             user = threading.Thread(target=users)
             user.start()
-            assert rang.wait(10) and door.is_wanted and not entered.is_set()
+            assert rang.wait(10) and lock.is_wanted and not entered.is_set()
         user.join(10)
         assert entered.is_set() and owner.lock is real and not real.locked()
 
     def test_a_lock_that_is_taken_is_left_alone(self):
         real = threading.Lock()
         owner = SimpleNamespace(lock=real)
-        with real, HeldDoor(owner, lambda: None) as door:
-            assert door is None and owner.lock is real
+        with real, HeldLock(owner, lambda: None) as lock:
+            assert lock is None and owner.lock is real
         assert not real.locked()
 
     @pytest.mark.parametrize("moment", ["acquire", "stop", "release"])
@@ -353,7 +353,7 @@ class TestTheDoor:
                 go_on.wait(60)
             return True
 
-        state, bell = SimpleNamespace(lock=Lock()), Wake()
+        state, bell = SimpleNamespace(lock=Lock()), Bell()
         profiler = SimpleNamespace(state=state, in_use=lambda: None, start=list, stop=lambda _: at("stop"))
         sessions = Sessions(profiler, bell)
         thread = threading.Thread(target=sessions.take, args=(0, lambda: True))

@@ -85,7 +85,7 @@ def cost(collectives: int, windows: int) -> list[dict[str, float]]:
 def _window(launch: Callable[[], None]) -> dict[str, float]:
     from jaxtop import traces
     from jaxtop_agent import jaxprivate
-    from jaxtop_agent.core.threads import Wake
+    from jaxtop_agent.core.threads import Bell
     from jaxtop_agent.profiler.session import Sessions
 
     def is_over() -> bool:
@@ -99,7 +99,7 @@ def _window(launch: Callable[[], None]) -> dict[str, float]:
     started = time.perf_counter()
     launch()
     without = time.perf_counter() - started
-    bell = Wake()
+    bell = Bell()
     cpu = time.thread_time()
     taken = Sessions(jaxprivate.Profiler(), bell).take(0.0, is_over)
     stopping = time.thread_time() - cpu

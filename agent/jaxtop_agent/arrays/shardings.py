@@ -12,7 +12,7 @@ from jaxtop_agent.arrays.specs import entries, spec_text
 # A program may create shardings without end, but the census must not grow without end.
 MOST = 1000
 # `device_put` creates a sharding for each array. This many are found by identity, the others by content.
-MOST_MET = 2000
+MOST_OBJECTS = 2000
 
 
 class Shardings:
@@ -21,7 +21,7 @@ class Shardings:
     def __init__(self, local_ids: frozenset[int]) -> None:
         self._local_ids = local_ids
         # Found by identity while we hold them. Equal shardings of different arrays get one number by value.
-        self._met: dict[int, Any] = {}
+        self._objects: dict[int, Any] = {}
         self.by_id: dict[int, int] = {}
         self._mesh_by_id: dict[int, int] = {}
         # Numbers for arrays on one device, by the device's id and the kind of memory.
@@ -46,8 +46,8 @@ class Shardings:
                 number = self._number(sharding)
                 if device is not None:
                     self._by_device[device] = number
-            if len(self.by_id) < MOST_MET:
-                self._met[id(sharding)] = sharding
+            if len(self.by_id) < MOST_OBJECTS:
+                self._objects[id(sharding)] = sharding
                 self.by_id[id(sharding)] = number
         return number
 
@@ -64,7 +64,7 @@ class Shardings:
 
     def forget_objects(self) -> None:
         """Drop all shardings of JAX; their ids are no longer valid keys."""
-        self._met.clear()
+        self._objects.clear()
         self.by_id.clear()
         self._mesh_by_id.clear()
 
@@ -87,7 +87,7 @@ class Shardings:
             if described not in self.meshes:
                 self.meshes.append(described)
             index = self._mesh_by_id[id(mesh)] = self.meshes.index(described)
-            self._met[id(mesh)] = mesh
+            self._objects[id(mesh)] = mesh
         return index
 
 

@@ -62,7 +62,7 @@ class Table:
             return self._whole(present)
         return self._change(present, newly)
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Send the full table next time, because the names in the current one have changed."""
         self._serial = 0
 

@@ -56,7 +56,7 @@ class Walk:
         self._made = 0
         self._census = 0
         # For the current walk: the place at which each container was found, by id.
-        self._met: dict[int, Path] = {}
+        self._visited: dict[int, Path] = {}
         self._named: dict[int, Path] = {}
         self._most = math.inf
         # Arrays found in generators while these ran, by id. A loop holds its generator on the stack of its
@@ -130,7 +130,7 @@ class Walk:
             for path in generators:
                 self._walk(path)
             self._is_remembering = False
-            self._named, self._met = {}, {}
+            self._named, self._visited = {}, {}
 
     def _note(self, array: Any, place: Path) -> None:
         if len(self._remembered) < MOST_REMEMBERED:
@@ -161,7 +161,7 @@ class Walk:
     def _end(self) -> None:
         """End the walk: of the script's objects, keep only the ids of the arrays."""
         self._values.end()
-        self._met = {}
+        self._visited = {}
 
     def _walk(self, variable: Path) -> int:
         """Walk everything below one variable; return the number of objects visited."""
@@ -259,10 +259,10 @@ class Walk:
 
     def _is_new(self, path: Path, value: Any) -> bool:
         """Whether this container was not visited before; a known id may now belong to another object."""
-        before = self._met.setdefault(id(value), path)
+        before = self._visited.setdefault(id(value), path)
         if before is path:
             return True
         if self._values.at(before) is value:
             return False
-        self._met[id(value)] = path
+        self._visited[id(value)] = path
         return True

@@ -15,7 +15,7 @@ from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import frames
 from jaxtop_agent.arrays.census import Census, Group
-from jaxtop_agent.arrays.crowd import Crowd
+from jaxtop_agent.arrays.listing import ListingLimit
 from jaxtop_agent.arrays.shardings import Shardings
 from jaxtop_agent.arrays.table import Table
 from jaxtop_agent.arrays.walk import Walk
@@ -54,7 +54,7 @@ class ArrayCensus:
         self._client: Callable[[], Any] | None = None
         self._registered = 0
         self._slices = Slices()
-        self._crowd = Crowd()
+        self._listing = ListingLimit()
         self._local_ids: tuple[int, ...] = ()
 
     def collect(self, board: Board, client: Any) -> None:
@@ -68,10 +68,10 @@ class ArrayCensus:
         self._slices = Slices(lambda: board.stopping)
         present = self._count()
         if present is None:
-            if board.counted_ms is not None or board.sources.get(self.name) != self._crowd.why_not:
+            if board.counted_ms is not None or board.sources.get(self.name) != self._listing.why_not:
                 self.forget(board)
                 board.send(wire.Arrays(now_ms(), now_ms(), 0))
-            board.sources[self.name] = self._crowd.why_not
+            board.sources[self.name] = self._listing.why_not
             return
         board.sources[self.name] = "on"
         if board.memory_source != "allocator":
@@ -82,7 +82,7 @@ class ArrayCensus:
             board.memory_source = "arrays"
         if self._watched.changes != self._registered:
             self._registered = self._watched.changes
-            self._table.begin_anew()
+            self._table.restart()
         message = self._table.take(present, self._slices.pause)
         if message is not None:
             if isinstance(message, wire.Arrays):
@@ -126,13 +126,13 @@ class ArrayCensus:
 
     def _named_and_counted(self) -> list[Group] | None:
         """Find the script's names for its arrays, then count each once; None if there are too many."""
-        census, crowd = self._census, self._crowd
+        census, listing = self._census, self._listing
         for _ in range(2):
             census.begin()
             self._slices.rest(briefly=True)
             self._wait_for_a_generator()
-            places = self._walk.places(self._watched.callables.items(), crowd.limit)
-            if not crowd.may_be_listed(len(places)):
+            places = self._walk.places(self._watched.callables.items(), listing.limit)
+            if not listing.may_be_listed(len(places)):
                 return None
             self._watched.rename(places)
             counted, is_all = 0, False
@@ -140,7 +140,7 @@ class ArrayCensus:
                 counted, is_all = self._count_some(places, counted)
                 if is_all:
                     break
-                if crowd.is_too_large:
+                if listing.is_too_large:
                     return None
             if not census.must_repeat:
                 break
@@ -162,8 +162,8 @@ class ArrayCensus:
         drop_at, cpu = time.monotonic() + HOLD_S, time.thread_time()
         arrays = jaxprivate.live_arrays()
         took = time.thread_time() - cpu
-        self._crowd.listed(len(arrays), took)
-        if self._crowd.is_too_large:
+        self._listing.listed(len(arrays), took)
+        if self._listing.is_too_large:
             return counted, False
         drop_at = max(drop_at, time.monotonic() + max(LEAST_HOLD_S, LISTINGS_HELD * took))
         slices.expire()  # that call was one long hold of the GIL

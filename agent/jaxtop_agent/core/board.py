@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from jaxtop import names, wire
 from jaxtop.clock import now_ms
 from jaxtop_agent.core.capture import CaptureExchange
-from jaxtop_agent.core.threads import Wake
+from jaxtop_agent.core.threads import Bell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,13 +141,13 @@ class Board:
 
     capture: CaptureExchange = field(default_factory=CaptureExchange)
     outbox: Outbox = field(default_factory=Outbox)
-    publisher_bell: Wake = field(default_factory=Wake)
-    sampler_bell: Wake = field(default_factory=Wake)
-    registrar_bell: Wake = field(default_factory=Wake)
-    windows_bell: Wake = field(default_factory=Wake)
-    hardware_bell: Wake = field(default_factory=Wake)
-    libraries_bell: Wake = field(default_factory=Wake)
-    activity_bell: Wake = field(default_factory=Wake)
+    publisher_bell: Bell = field(default_factory=Bell)
+    sampler_bell: Bell = field(default_factory=Bell)
+    registrar_bell: Bell = field(default_factory=Bell)
+    windows_bell: Bell = field(default_factory=Bell)
+    hardware_bell: Bell = field(default_factory=Bell)
+    libraries_bell: Bell = field(default_factory=Bell)
+    activity_bell: Bell = field(default_factory=Bell)
     stopping: bool = False
 
     @property
@@ -188,7 +188,7 @@ class Board:
         for bell in self.bells():
             bell.ring()
 
-    def bells(self) -> list[Wake]:
+    def bells(self) -> list[Bell]:
         return [value for name, value in vars(self).items() if name.endswith("_bell")]
 
 

@@ -106,7 +106,7 @@ def main_ident() -> int | None:
     return found
 
 
-class Wake:
+class Bell:
     """A signal from one thread to another: an eventfd, which ZeroMQ can also poll."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.core.threads import Wake
+    from jaxtop_agent.core.threads import Bell
 
 # Not 0: this thread would take the GIL back before any other thread wakes up.
 BREATH_S = 1e-5
@@ -17,7 +17,7 @@ BREATH_S = 1e-5
 IDLE_S = 3600.0
 
 
-def wait(bell: Wake, seconds: float) -> bool:
+def wait(bell: Bell, seconds: float) -> bool:
     """Wait for the bell, at most this many seconds; return whether it rang."""
     poller = select.poll()  # select() fails in programs with more than 1,024 open files
     poller.register(bell.fd, select.POLLIN)

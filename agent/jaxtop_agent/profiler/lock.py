@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class DoorLock:
+class RingingLock:
     """A replacement for a real lock: a thread that acquires it first rings the bell, then waits for the lock.
 
     So the script's `start_trace`, which takes this lock, waits only until the window is closed.
@@ -40,38 +40,38 @@ class DoorLock:
         self.release()
 
 
-class HeldDoor:
-    """The script's lock, taken for a window and restored after it: `with HeldDoor(...) as door`.
+class HeldLock:
+    """The script's lock, taken for a window and restored after it: `with HeldLock(...) as ringing`.
 
-    `door` is None if the lock was already taken; no window may open then. While we hold the real lock, the
-    door replaces it. So the presence of the door alone shows a forked child that it has to restore the lock.
+    `ringing` is None if the lock was already taken; no window may open then. While we hold the real lock, the
+    ringing one replaces it. So its presence alone shows a forked child that it has to restore the lock.
     """
 
     def __init__(self, owner: Any, ring: Callable[[], None]) -> None:
         self._owner = owner
-        self._door = DoorLock(owner.lock, ring)
+        self._ringing = RingingLock(owner.lock, ring)
         self._is_ours = False
 
-    def __enter__(self) -> DoorLock | None:
-        self._owner.lock = self._door
-        self._is_ours = self._door.real.acquire(blocking=False)
+    def __enter__(self) -> RingingLock | None:
+        self._owner.lock = self._ringing
+        self._is_ours = self._ringing.real.acquire(blocking=False)
         if not self._is_ours:
             self._put_back()
-        return self._door if self._is_ours else None
+        return self._ringing if self._is_ours else None
 
     def __exit__(self, *_: object) -> None:
         if self._is_ours:
-            self._door.real.release()
+            self._ringing.real.release()
             self._put_back()
 
     def _put_back(self) -> None:
-        if self._owner.lock is self._door:
-            self._owner.lock = self._door.real
+        if self._owner.lock is self._ringing:
+            self._owner.lock = self._ringing.real
 
     def forsake(self) -> None:
-        """Replace the door with a new lock in a forked child, where no thread can release the real one.
+        """Replace the lock with a new one in a forked child, where no thread can release the real one.
 
         It must not wait, because that thread may have been anywhere in this class when the process forked.
         """
-        if self._owner.lock is self._door:
+        if self._owner.lock is self._ringing:
             self._owner.lock = threading.Lock()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.clock import now_ms
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.profiler.lock import HeldDoor
+from jaxtop_agent.profiler.lock import HeldLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.core.threads import Wake
+    from jaxtop_agent.core.threads import Bell
     from jaxtop_agent.jaxprivate import Profiler
 
 # Seconds between two checks whether to end an open window early.
@@ -44,10 +44,10 @@ class Sessions:
     A window ends early if the script wants its lock, which rings the bell, or if `is_over` returns true.
     """
 
-    def __init__(self, profiler: Profiler, bell: Wake) -> None:
+    def __init__(self, profiler: Profiler, bell: Bell) -> None:
         self._profiler = profiler
         self._bell = bell
-        self._held: HeldDoor | None = None
+        self._held: HeldLock | None = None
 
     def take(self, seconds: float, is_over: Callable[[], bool]) -> Taken:
         """Keep a window open for this time or until `is_over`; raise `InUse` if the profiler is in use."""
@@ -69,20 +69,20 @@ class Sessions:
         start: Callable[[], Any],
         stop: Callable[[Any], Any],
     ) -> Taken:
-        held = self._held = HeldDoor(self._profiler.state, self._bell.ring)
+        held = self._held = HeldLock(self._profiler.state, self._bell.ring)
         try:
-            with held as door:
-                if door is None:
+            with held as lock:
+                if lock is None:
                     raise InUse("the script is starting or stopping a profile")
                 if (who := self._profiler.in_use()) is not None:
                     raise InUse(who)
                 cpu = time.thread_time()
                 at_ms, began = now_ms(), time.monotonic()
                 session = self._started(start)
-                self._wait_until(began + seconds, lambda: door.is_wanted or is_over())
+                self._wait_until(began + seconds, lambda: lock.is_wanted or is_over())
                 lasted = time.monotonic() - began
                 trace = stop(session)
-                is_cut_off = door.is_wanted and lasted < seconds
+                is_cut_off = lock.is_wanted and lasted < seconds
                 return Taken(at_ms, lasted, time.thread_time() - cpu, trace, is_cut_off)
         finally:
             self._held = None

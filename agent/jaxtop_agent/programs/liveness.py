@@ -1,7 +1,7 @@
 """When the buffers of a program are alive: from the instruction that defines one to the last that reads it.
 
 The compiler's assignment lists where each buffer is defined and where it lies, but on CPU not until when it
-is needed. The schedule tells: instructions run in its order, and a loop's body is taken once.
+is needed. The schedule shows it: instructions run in its order, and a loop's body is taken once.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import debuglog
 from jaxtop.debuglog import LOG
-from jaxtop_agent.core.threads import Wake, Worker
+from jaxtop_agent.core.threads import Bell, Worker
 from jaxtop_agent.core.waiting import IDLE_S, wait
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class LogThread:
     """
 
     def __init__(self) -> None:
-        self._bell: Wake | None = None
+        self._bell: Bell | None = None
         self._is_stopping = False
         # The thread that takes the only element starts the worker.
         self._start: list[Callable[[], None]] = [self._begin]
@@ -41,7 +41,7 @@ class LogThread:
             LOG.write()
 
     def _begin(self) -> None:
-        self._bell = Wake()
+        self._bell = Bell()
         worker = Worker("debug log", self._run, lambda _: None)
         worker.start()
         self.worker = worker

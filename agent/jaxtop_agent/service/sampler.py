@@ -41,11 +41,11 @@ class Sampler:
     """Runs on its own thread until `board.stopping`."""
 
     def __init__(
-        self, board: Board, asked: Iterable[collectors.Collector], *chores: Callable[[], None]
+        self, board: Board, sampled: Iterable[collectors.Collector], *chores: Callable[[], None]
     ) -> None:
         self._board = board
         self._chores = chores  # called at each tick, with or without viewers
-        self._turns = [_Turn(collector) for collector in asked]
+        self._turns = [_Turn(collector) for collector in sampled]
         for turn in self._turns:
             board.sources[turn.collector.name] = "on"
             board.costs[turn.collector.name] = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -65,7 +66,8 @@ class Caught:
         if error.type == TYPE:
             for raised in reversed(self._latest.copy()):
                 if first_line(raised.message) == error.message:
-                    self._latest.remove(raised)
+                    with suppress(ValueError):  # another thread goes on, and its exceptions replaced this one
+                        self._latest.remove(raised)
                     return replace(error, function=shorten(raised.function, stacks.LONGEST))
         return error
 

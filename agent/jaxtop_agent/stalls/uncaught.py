@@ -37,7 +37,7 @@ def uncaught() -> wire.Uncaught | None:
 
 
 def exit_status() -> int | None:
-    """Return the exit status of the script; None where Python tells no exit hook, as after `sys.exit(3)`."""
+    """Return the exit status of the script; None where exit hooks cannot see it, as after `sys.exit(3)`."""
     try:
         error, _ = _last()
         return wire.INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1 if error is not None else None

@@ -50,7 +50,7 @@ class Steps:
         # The candidate step of a script without functions of its own, and since when it repeats.
         self._eager: Pattern | None = None
         self._eager_since = 0
-        self._start_anew()
+        self._restart()
 
     def look(
         self,
@@ -64,7 +64,7 @@ class Steps:
         if calls:
             if not self._is_reported:
                 self._pattern, self._is_reported = None, True
-                self._start_anew()
+                self._restart()
         elif not self._is_reported:
             if self._is_due(launches, facts, now):
                 self._find_pattern(launches, facts)
@@ -132,9 +132,9 @@ class Steps:
     def _change(self, found: Pattern | None) -> None:
         if found != self._pattern:
             self._pattern = found
-            self._start_anew()
+            self._restart()
 
-    def _start_anew(self) -> None:
+    def _restart(self) -> None:
         self.serial += 1
         self.steps = 0
         self._gaps: deque[Gap] = deque(maxlen=REMEMBERED)

@@ -43,7 +43,8 @@ class Progress:
         for name, value in islice(metrics.items(), MOST_METRICS):
             self._note(name[:LONGEST_NAME], value)
         while len(self._values) > MOST_METRICS + 1:  # a script may use new names forever
-            self._values.pop(next(name for name in self._values if name is not INDEX), None)
+            # Of a copy: `gather` and other threads of the script may add a name meanwhile.
+            self._values.pop(next(name for name in list(self._values) if name is not INDEX), None)
 
     @property
     def last_at(self) -> float:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from jaxtop.model import arrays
-from jaxtop_agent.arrays import crowd
+from jaxtop_agent.arrays import listing
 from jaxtop_agent.arrays.walk import Walk
 from jaxtop_agent.core.waiting import SLICE_S, Slices
 from tests.support import PYTHON, eventually, processes, script, viewer
@@ -59,7 +59,7 @@ def test_arrays_that_no_variable_leads_to_are_listed_once(monkeypatch):
     """And again only when so many objects are gone that there can be few enough."""
     blocks = 1_000_000
     monkeypatch.setattr(sys, "getallocatedblocks", lambda: blocks)
-    looking = crowd.Crowd()
+    looking = listing.ListingLimit()
     assert looking.may_be_listed(0)
     looking.listed(100_000, 0.02)
     assert looking.is_too_large and not looking.may_be_listed(0)
@@ -75,7 +75,7 @@ def test_where_listing_takes_long_fewer_are_too_many(monkeypatch):
     """The fastest listing counts: others were disturbed."""
     blocks = 1_000_000
     monkeypatch.setattr(sys, "getallocatedblocks", lambda: blocks)
-    looking = crowd.Crowd()
+    looking = listing.ListingLimit()
     looking.listed(20_000, 0.03)
     assert looking.is_too_large and "10,000" in looking.why_not
     for seconds in (0.008, 0.02):
@@ -89,12 +89,12 @@ def test_where_listing_takes_long_fewer_are_too_many(monkeypatch):
 def test_a_listing_that_was_slow_is_tried_again(monkeypatch):
     """Once: the machine may have been busy. One of far too many arrays is not."""
     monkeypatch.setattr(sys, "getallocatedblocks", lambda: 1_000_000)
-    slow, large = crowd.Crowd(), crowd.Crowd()
+    slow, large = listing.ListingLimit(), listing.ListingLimit()
     for _ in range(4):
         slow.listed(20_000, 0.03)
     large.listed(100_000, 0.02)
-    answers = [(slow.may_be_listed(20_000), large.may_be_listed(0)) for _ in range(crowd.RETRY_AFTER)]
-    assert answers == [(False, False)] * (crowd.RETRY_AFTER - 1) + [(True, False)]
+    answers = [(slow.may_be_listed(20_000), large.may_be_listed(0)) for _ in range(listing.RETRY_AFTER)]
+    assert answers == [(False, False)] * (listing.RETRY_AFTER - 1) + [(True, False)]
     slow.listed(20_000, 0.001)
     assert not slow.is_too_large
 

@@ -16,7 +16,7 @@ RETRY_AFTER = 50
 LISTINGS = 4
 
 
-class Crowd:
+class ListingLimit:
     """Decides whether a script has too many arrays to list them.
 
     The walk over the script's variables, which runs in slices, is the first check. Arrays that it cannot
