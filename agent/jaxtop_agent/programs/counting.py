@@ -58,6 +58,10 @@ _NO_WORK = re.compile(
 )
 
 
+# The tuple that a loop carries may have thousands of arrays: few of these stay in memory.
+LONGEST_SHORT = 200
+
+
 class Extent(NamedTuple):
     """The dimensions and bytes of an array."""
 
@@ -91,10 +95,16 @@ class Cost(NamedTuple):
     is_known: bool = True
 
 
-@lru_cache(maxsize=4096)
 def extents(shape: str) -> tuple[Extent, ...]:
     """Return the dimensions and bytes of the arrays in a shape."""
+    return (_of_short if len(shape) <= LONGEST_SHORT else _of_long)(shape)
+
+
+def _extents(shape: str) -> tuple[Extent, ...]:
     return tuple(Extent(each.dimensions, each.bytes or 0) for each in shapes.inside(shape))
+
+
+_of_short, _of_long = lru_cache(maxsize=4096)(_extents), lru_cache(maxsize=8)(_extents)
 
 
 def cost(by: Instruction, operands: Sequence[Extent]) -> Cost:

@@ -63,8 +63,8 @@ def size(shape: str) -> int:
 
 def whole(shape: str) -> Extent:
     """Return the array of this shape; a tuple counts nothing, because its address is passed."""
-    listed = extents(shape)
-    return listed[0] if len(listed) == 1 and not shape.startswith("(") else NOTHING
+    listed = () if shape.startswith("(") else extents(shape)
+    return listed[0] if len(listed) == 1 else NOTHING
 
 
 def note(reads: Reads, by: Instruction, place: int, operands: list[Extent]) -> None:
