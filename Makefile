@@ -26,15 +26,17 @@ ON_EACH_PYTHON := tests/test_bytes.py tests/test_first_steps_live.py tests/test_
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check test-newest test-side-by-side test-quiet test-oldest test-lowest test-pythons test-node soak bench faults plans screenshots docs clean
+.PHONY: demo test check check-nicely test-newest test-side-by-side test-pairs test-alone test-oldest test-lowest test-pythons test-node soak bench faults plans screenshots docs clean
 
 demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine, with the app on it
 	$(BIN)/jaxtop demo
 
+# The quiet tests mostly wait, and what checks the text takes the time that they leave.
 test:                                ## everything CI runs
 	$(MAKE) --jobs 2 $(VENV)/.ready $(VENV)-oldest/.ready
-	$(MAKE) --jobs 2 check test-side-by-side
-	$(MAKE) test-quiet test-oldest
+	$(MAKE) test-side-by-side
+	$(MAKE) --jobs 2 test-pairs check-nicely
+	$(MAKE) test-alone test-oldest
 
 check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/ruff check .
@@ -43,13 +45,18 @@ check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_imports.py
 
-test-newest: test-side-by-side test-quiet        ## on the newest JAX
+check-nicely:
+	nice -n 19 $(MAKE) check
+
+test-newest: test-side-by-side test-pairs test-alone        ## on the newest JAX
 
 test-side-by-side: $(VENV)/.ready
 	$(BIN)/python -m pytest -m 'not quiet' $(SIDE_BY_SIDE) $(JOBS) $(ONCE_MORE)
 
-test-quiet: $(VENV)/.ready
+test-pairs: $(VENV)/.ready
 	$(BIN)/python -m pytest -m 'quiet' $(SIDE_BY_SIDE) 2 $(filter-out $(ALONE),$(QUIET)) $(ONCE_MORE)
+
+test-alone: $(VENV)/.ready
 	$(BIN)/python -m pytest -m 'quiet' $(ALONE) $(ONCE_MORE)
 
 test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again, on the oldest supported one
