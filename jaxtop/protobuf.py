@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-_UNSIGNED = (1 << 64) - 1
+UNSIGNED = (1 << 64) - 1
 # The places of the seven bits in each byte of a number, and the numbers that take one byte.
 _SHIFTS = range(0, 70, 7)
 _SHORT = [bytes((number,)) for number in range(0x80)]
@@ -117,7 +117,7 @@ def varint(raw: bytes, at: int) -> tuple[int, int]:
             byte = raw[at]
             at += 1
             if byte < 0x80:
-                return (value | byte << bits) & _UNSIGNED, at
+                return (value | byte << bits) & UNSIGNED, at
             value |= (byte & 0x7F) << bits
     except IndexError:
         raise Malformed("a number that does not end") from None
@@ -133,7 +133,7 @@ def encoded(number: int) -> bytes:
     """Return the bytes of an integer; negative ones take ten."""
     if 0 <= number <= 0x7F:
         return _SHORT[number]
-    number &= _UNSIGNED
+    number &= UNSIGNED
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -156,7 +156,7 @@ def text_field(field: int, text: str) -> bytes:
 
 def fixed_field(field: int, number: int) -> bytes:
     """Return a field with an unsigned integer of 64 bits that always takes eight bytes."""
-    return encoded(field << 3 | FIXED64) + struct.pack("<Q", number & _UNSIGNED)
+    return encoded(field << 3 | FIXED64) + struct.pack("<Q", number & UNSIGNED)
 
 
 def true_field(field: int) -> bytes:

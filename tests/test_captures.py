@@ -168,13 +168,14 @@ def agent(monkeypatch):
     schedule = Schedule()
     schedule.requested_at = lambda wanted, now: wanted or now
     capturing = Capturing(board, load, schedule, steps)
+    taken = []  # what is read for the tables
 
     def take(sessions, ask=ASK):
         board.capture.answer(request("profile", ask))
-        capturing.serve(sessions)
+        taken.append(capturing.serve(sessions))
         return board.capture.answer(request("profile_part", wire.CaptureAsk(ask.id, part=0)))[1]
 
-    return SimpleNamespace(board=board, counted=counted, take=take, capturing=capturing)
+    return SimpleNamespace(board=board, counted=counted, take=take, capturing=capturing, taken=taken)
 
 
 class TestTaking:
@@ -186,6 +187,7 @@ class TestTaking:
         assert (state.phase, state.text, state.size) == (READY, "", len(RAW))
         assert state.lasted_us == 500_000 and len(state.data) == PART_BYTES
         parts = agent.board.capture.progress.parts
+        assert agent.taken[0].trace == RAW
         assert zlib.decompress(b"".join(parts)) == RAW and max(map(len, parts)) <= PART_BYTES
         agent.board.capture.answer(request("profile_end"))
         agent.capturing.serve(sessions)
@@ -259,6 +261,7 @@ class TestTaking:
         sessions = Sessions()
         sessions.during = lambda: agent.board.capture.answer(request("profile_end"))
         assert agent.take(sessions) is None and not agent.board.capture.progress.parts
+        assert agent.taken == [None]
 
     def test_without_devices_there_is_nothing_to_capture(self, agent, monkeypatch):
         monkeypatch.setattr(jaxprivate, "default_client", lambda: None)

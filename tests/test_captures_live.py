@@ -8,12 +8,15 @@ import os
 import re
 import signal
 import time
+from collections import defaultdict
 from pathlib import Path
+from statistics import median
 from subprocess import PIPE
 
 import jax
 import pytest
 
+from jaxtop.model.operations import Rates, program_times
 from tests.support import (
     JAXTOP,
     PYTHON,
@@ -26,6 +29,7 @@ from tests.support import (
     processes,
     run,
     until_a_run_is_found,
+    viewer,
 )
 from tests.support import script as write
 from tests.test_captures_merged import Read
@@ -116,6 +120,38 @@ def test_the_summary_says_how_much_longer_things_look_than_in_a_short_window(cap
     assert step["window_us"] and step["times_as_long"] == round(step["capture_us"] / step["window_us"], 3)
     windows = r"windows   \S*step\S*: \S+ ms here, \S+ ms in short windows: \S+ times as long"
     assert re.search(windows, printed)
+
+
+def test_the_tables_of_collectives_and_operations_show_what_the_summary_says(pair, capture, monkeypatch):
+    """The agents read their own captures, whose launches are those of the summary."""
+    document = json.loads(next(capture[0].glob("*.json")).read_text())
+    monkeypatch.setenv("HOME", str(pair.home))
+    with viewer() as attached:
+        shown = {}
+
+        def is_shown():
+            for frame in attached.source.poll(0.1):  # one by one: a short window may follow
+                attached.cluster.feed(frame)
+                for host in attached.cluster.hosts.values():
+                    if host.window.is_capture:
+                        shown[host.agent] = host.window
+            return len(shown) == 2 and all(host.operations for host in attached.cluster.hosts.values())
+
+        eventually(is_shown)
+        times = program_times(attached.cluster, 0, lambda _: Rates())
+    took = defaultdict(list)
+    for window in shown.values():
+        for each in window.launches:
+            took[window.programs[each.program][0], None].append(each.duration_us)
+        for row in window.timed:
+            key = window.programs[window.launches[row.launch].program][0], window.ops[row.op]
+            took[key] += row.durations_us
+    for each in document["durations"]:
+        of_it = took[each["program"], each["op"]]
+        assert len(of_it) == each["count"]
+        assert median(of_it) == pytest.approx(each["capture_us"], abs=0.6)
+    (step,) = (each for each in times if "step" in each.program)
+    assert len(step.agents) == 2 and any(each.op for each in step.operations)
 
 
 @needs_xprof

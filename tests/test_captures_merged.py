@@ -23,9 +23,9 @@ from jaxtop.export.captures.finish import Known, Taken, clocks, finish, known
 from jaxtop.export.captures.folder import CaptureFolder, file_name, file_names
 from jaxtop.export.captures.merged import Durations, Merged, TracedHost, merge
 from jaxtop.export.captures.perfetto import MOST_LANES, Slice, lanes
-from jaxtop.export.captures.xspace import Trace
 from jaxtop.model import Cluster
 from jaxtop.protobuf import Malformed, bytes_field, number_field, text_field
+from jaxtop.traces.xspace import Trace
 from tests import builders, made_runs, made_windows
 from tests.support import disk_with_room_for
 from tests.xspace import Event, plane, space

@@ -11,7 +11,7 @@ from jaxtop import traces, wire
 from jaxtop_agent.core.threads import Bell
 from jaxtop_agent.profiler import rows, schedule
 from jaxtop_agent.profiler.load import NO_COLLECTIVES, NOT_READ, Load
-from jaxtop_agent.profiler.schedule import DENSEST_PER_S, MOST_EVENTS, Result, Schedule
+from jaxtop_agent.profiler.schedule import DENSEST_PER_S, USUAL_LIMITS, Result, Schedule
 from jaxtop_agent.profiler.session import Sessions
 from tests.support import PYTHON, Viewer, environment, eventually, processes, script
 
@@ -26,22 +26,22 @@ class TestBeforeItIsOpened:
     def test_events_are_expected_by_what_is_launched(self):
         counts = {"step": 10, "add": 100}
         load = Load(board({"jit_step": 500, "jit_add": 2}), lambda: counts)
-        load.look(0.0, MOST_EVENTS)
+        load.look(0.0, USUAL_LIMITS.sampled)
         counts = {"step": 30, "add": 200}
-        assert load.look(4.0, MOST_EVENTS) == ((20 * 500 + 100 * 2) / 4, 500, 0.2, 0.2)
+        assert load.look(4.0, USUAL_LIMITS.sampled) == ((20 * 500 + 100 * 2) / 4, 500, 0.2, 0.2)
 
     @pytest.mark.parametrize("recorded", [None, {"jit_step": None}, {"jit_step": 5, "jit_big": 10**6}])
     def test_nothing_is_expected_where_anything_loaded_may_be_too_large(self, recorded):
         counts = {"step": 10}
         load = Load(board(recorded), lambda: counts)
-        load.look(0.0, MOST_EVENTS)
+        load.look(0.0, USUAL_LIMITS.sampled)
         counts = {"step": 30}
-        assert load.look(4.0, MOST_EVENTS).per_second is None
+        assert load.look(4.0, USUAL_LIMITS.sampled).per_second is None
 
     def test_launches_that_nobody_sees_are_not_taken_for_none(self):
         load = Load(board({"jit_step": 500}), dict)
-        load.look(0.0, MOST_EVENTS)
-        assert load.look(4.0, MOST_EVENTS) == (None, 500, None, None)
+        load.look(0.0, USUAL_LIMITS.sampled)
+        assert load.look(4.0, USUAL_LIMITS.sampled) == (None, 500, None, None)
 
     def test_without_collectives_there_is_nothing_to_measure(self):
         assert Load(board({"jit_step": 5}), dict).why_closed is None
@@ -68,7 +68,7 @@ class TestBeforeItIsOpened:
         assert load.reducing() == {"jit_step"}
 
     def test_what_is_expected_bounds_the_window(self):
-        assert Schedule().length(0.1, 1e6) <= MOST_EVENTS / 1e6
+        assert Schedule().length(0.1, 1e6) <= USUAL_LIMITS.sampled / 1e6
         assert Schedule().length(0.1, 10.0) >= 0.2
 
     def test_where_nothing_is_known_windows_begin_short_and_grow(self):
@@ -76,15 +76,15 @@ class TestBeforeItIsOpened:
         for _ in range(5):
             lengths.append(planned.length(0.1))
             planned.learn(Result(lengths[-1], 0.001, 10, 0, None))
-        assert lengths[0] <= MOST_EVENTS / DENSEST_PER_S
+        assert lengths[0] <= USUAL_LIMITS.sampled / DENSEST_PER_S
         assert lengths == sorted(lengths) and lengths[-1] >= 0.2
         planned.learn(Result(0.2, 0.1, 200_000, 0, None))
-        assert planned.length(0.1) <= MOST_EVENTS / 1e6
+        assert planned.length(0.1) <= USUAL_LIMITS.sampled / 1e6
 
     def test_a_step_that_is_clearly_too_large_is_known_by_one_short_window(self):
         planned = Schedule()
         planned.see(0.1)
-        planned.learn(Result(0.004, 0.05, 4_000, 0, None))
+        planned.learn(Result(0.004, 0.05, 12_000, 0, None))
         assert planned.is_too_dense
         planned.see(0.5)
         assert planned.is_too_dense
@@ -94,7 +94,7 @@ class TestBeforeItIsOpened:
     def test_a_step_that_a_compilation_made_long_is_found_to_be_small_enough(self):
         planned = Schedule()
         planned.see(2.0)
-        planned.learn(Result(0.009, 0.002, 300, 0, None))
+        planned.learn(Result(0.009, 0.002, 1_200, 0, None))
         assert planned.is_too_dense
         planned.see(0.05)
         assert not planned.is_too_dense
@@ -109,7 +109,7 @@ class TestBeforeItIsOpened:
 
     def test_the_first_windows_follow_each_other_only_while_they_are_cheap(self):
         planned = Schedule()
-        for _ in range(2):
+        for _ in range(3):
             planned.learn(Result(0.02, 0.3, 10_000, 0, None))
         assert planned.level > 5
 

@@ -16,13 +16,14 @@ from jaxtop.traces.parts import Op, Seen, Span
 from jaxtop.wire import MAX_TELEMETRY, Window, encode
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.threads import Bell
-from jaxtop_agent.profiler import rows
+from jaxtop_agent.profiler import rows, trace
 from jaxtop_agent.profiler.load import seconds_between
 from jaxtop_agent.profiler.lock import HeldLock
 from jaxtop_agent.profiler.schedule import (
     FIRST_LAUNCHES,
     FIRST_TRIES,
     FIRST_WINDOWS,
+    LIMITS_UNDER_GIL,
     RENEWED_CPU_S,
     SLOT_S,
     TIME_SHARE,
@@ -94,6 +95,69 @@ class TestCapturedOnCpus:
         for window in captured:
             for each in window.launches:
                 assert 0 < each.exposed_us <= each.collective_us <= each.duration_us
+
+
+@pytest.mark.parametrize("version", ["0.10.2", "0.8.0"])
+@pytest.mark.parametrize("most", [1, 3_000, 1 << 20])
+def test_a_trace_in_pieces_has_what_it_has_in_one(version, most, monkeypatch):
+    """Whatever the size of a piece; it is never smaller than the names in it."""
+    import jax
+
+    monkeypatch.setattr(trace, "PIECE_BYTES", most)
+    raw = (FOLDER / f"cpu-jax-{version}-process-0.pb").read_bytes()
+    sizes = []
+
+    def parse(piece):
+        sizes.append(len(piece))
+        return jax.profiler.ProfileData.from_serialized_xspace(piece)
+
+    whole, pieces = ([*each.planes] for each in (profile(raw), trace.Trace(raw, parse, 1.0)))
+    assert [each.name for each in pieces] == [each.name for each in whole]
+    for plane_in_pieces, its_plane in zip(pieces, whole, strict=True):
+        for in_pieces, line in zip(plane_in_pieces.lines, its_plane.lines, strict=True):
+            assert in_pieces.name == line.name
+            for ours, theirs in zip(in_pieces.events, line.events, strict=True):
+                assert (ours.name, ours.start_ns, ours.duration_ns) == (
+                    theirs.name, theirs.start_ns, theirs.duration_ns
+                )  # fmt: skip
+                assert dict(ours.stats) == dict(theirs.stats)
+    lines = sum(len([*line.events]) > 0 for its_plane in whole for line in its_plane.lines)
+    assert len(sizes) == lines if most == 1 << 20 else max(sizes) < len(raw)
+
+
+def test_of_a_large_trace_the_beginning_is_read_as_if_it_had_been_stopped_earlier():
+    import jax
+
+    raw = (FOLDER / "cpu-jax-0.10.2-process-0.pb").read_bytes()
+    parse = jax.profiler.ProfileData.from_serialized_xspace
+    whole = traces.read("cpu", trace.Trace(raw, parse, 1.0), NOTHING_KNOWN, {}, has_names=True)
+    ends = sorted({span.run: span.end for span in whole.spans}.values())
+    cut = trace.Trace(raw, parse, 1.0)
+    cut.until_ns = (ends[-2] + ends[-1]) / 2
+    seen = traces.read("cpu", cut, NOTHING_KNOWN, {}, has_names=True)
+    last = max(whole.spans, key=lambda span: span.end)
+    assert {span.run for span in seen.spans} == {span.run for span in whole.spans} - {last.run}
+    assert set(seen.spans) <= set(whole.spans)
+    size = sum(line.size for each in cut.planes for line in each.lines)
+    assert trace.Trace(raw, parse, 2.0, size / 4).until_ns == pytest.approx(0.5e9)
+
+
+def test_a_launch_whose_number_is_negative_is_whole_although_its_beginning_has_it_unsigned():
+    """PJRT begins to count anywhere; in half of all processes the numbers are negative."""
+
+    def event(name, start, lasts, **said):
+        return SimpleNamespace(name=name, start_ns=start, duration_ns=lasts, stats=[*said.items()])
+
+    on = {"run_id": -5, "device_ordinal": 0}
+    events = [
+        event("CommonPjRtLoadedExecutable::ExecuteHelper", 0, 10, _ct=5, _c=(1 << 64) - 5),
+        event("dot.1", 20, 30, hlo_module="jit_step", **on),
+        event("ThunkExecutor::Execute (wait for completion)", 20, 40, **on),
+    ]
+    line = SimpleNamespace(name="python", events=events)
+    its_profile = SimpleNamespace(planes=[SimpleNamespace(name="/host:CPU", lines=[line])])
+    seen = traces.read("cpu", its_profile, NOTHING_KNOWN, {})
+    assert seen.spans == [Span("jit_step", -5, 0, 20, 60)] and not seen.cut
 
 
 # As versions of JAX put it: what the captured traces of CPUs have is the same for all of PJRT's clients.
@@ -377,6 +441,14 @@ def result(seconds=0.1, cpu=0.02, events=500, launches=2, step=0.02):
 
 
 class TestSchedule:
+    def test_where_little_memory_is_left_windows_are_small(self):
+        schedule = Schedule()
+        usual = schedule.most_events(requested=True)
+        schedule.bound(13_000_000)
+        assert schedule.most_events() == schedule.most_events(requested=True) == 1_000
+        schedule.bound(None)
+        assert schedule.most_events(requested=True) == usual
+
     def test_slots_of_a_dear_host_are_slots_of_all(self):
         cheap, dear = Schedule(), Schedule()
         for _ in range(FIRST_WINDOWS):
@@ -416,7 +488,7 @@ class TestSchedule:
         assert schedule.level > 0
         schedule = Schedule()
         while schedule.level == 0:
-            schedule.learn(result(cpu=0.1, launches=1))
+            schedule.learn(result(cpu=0.2, launches=1))
         assert schedule._windows < FIRST_WINDOWS
 
     def test_who_comes_again_and_again_is_no_reason_for_more_windows(self):
@@ -462,12 +534,12 @@ class TestSchedule:
         assert schedule.length(0.15, 100.0) < 1.25
 
     def test_a_dense_trace_makes_windows_short(self):
-        schedule = Schedule(most_events=2000)
+        schedule = Schedule(LIMITS_UNDER_GIL)
         schedule.learn(result(seconds=0.1, events=4000, step=0.03))
         assert schedule.length(None) <= 0.06
 
     def test_where_no_step_fits_windows_end_until_somebody_comes_anew(self):
-        schedule = Schedule(most_events=2000)
+        schedule = Schedule(LIMITS_UNDER_GIL)
         schedule.see(0.5)  # by the hook: no window ever held a step
         for _ in range(FIRST_TRIES):
             schedule.learn(result(seconds=0.1, events=4000, launches=0, step=None))

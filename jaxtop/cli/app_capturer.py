@@ -137,7 +137,12 @@ class AppCapturer:
             return
         failed = failures(about, job)
         many = f"captured {len(job.complete)} of {len(job.members)} processes to {result.folder.root}"
-        self._ended.append(("; ".join([many, *failed, *result.notes]), not failed))
+        merged = (
+            f"no merged trace: {result.why_not_merged}"
+            if result.why_not_merged
+            else f"{result.folder.perfetto.name} opens in ui.perfetto.dev, the folder in XProf"
+        )
+        self._ended.append(("; ".join([many, merged, *failed, *result.notes]), not failed))
 
     def _note_share(self, share: float) -> None:
         self._share = share

@@ -180,7 +180,7 @@ def _wait_for_windows(
     agents = [host.agent for host in hosts if host.hello and host.hello.platform in {"cpu", "tpu"}]
 
     def lacking() -> list[str]:
-        return [agent for agent in agents if not cluster.hosts[agent].window.launches]
+        return [agent for agent in agents if not cluster.hosts[agent].window.is_short]
 
     if without := lacking():
         progress.show("taking a short window, to compare with")

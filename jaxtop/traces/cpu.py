@@ -11,7 +11,18 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Any, NamedTuple
 
-from jaxtop.traces.parts import CONTAINER, Op, Seen, Span, Wanted, breathing, extent, reading, stats
+from jaxtop.traces.parts import (
+    CONTAINER,
+    Op,
+    Seen,
+    Span,
+    Wanted,
+    breathing,
+    extent,
+    reading,
+    run_of,
+    stats,
+)
 
 PLANE = "/host:CPU"
 # A launch on one device begins with BEGIN and ends with FINISH, on whichever threads its operations run.
@@ -39,14 +50,17 @@ class _On(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """An operation; it has its event until its end is found. `is_work` if it is certainly no collective."""
+    """An operation. `is_work` if it is certainly no collective.
+
+    One that continued on another thread has the context in which it `goes_on` there.
+    """
 
     on: _On
     name: str
     start: int
     end: int
-    event: Any
     is_work: bool
+    goes_on: tuple[int, int] | None = None
 
 
 def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:  # noqa: ARG001 - shared signature
@@ -65,8 +79,8 @@ class _Reader:
         self._seen = seen
         self._kinds: dict[str, str] = {}
         self._parts: list[_Part] = []
-        # The last operation of this thread, until its end is found.
-        self._open: _Part | None = None
+        # The last operation of this thread with its event, until its end is found.
+        self._open: tuple[_Part, Any] | None = None
         # When operations ended that continued on another thread, and the number of that thread.
         self._ends: dict[tuple[int, int], tuple[int, int]] = {}
         # With names: when operations began and in which launches, thread by thread, and where each thread
@@ -125,7 +139,10 @@ class _Reader:
         if "run_id" not in values or "hlo_module" not in values or "device_ordinal" not in values:
             return None
         return _On(
-            values["run_id"], values["device_ordinal"], str(values["hlo_module"]), values.get("program_id")
+            run_of(values["run_id"]),
+            values["device_ordinal"],
+            str(values["hlo_module"]),
+            values.get("program_id"),
         )
 
     def _operation(self, kind: str, on: _On, name: str, event: Any) -> None:
@@ -139,15 +156,18 @@ class _Reader:
             self._starts.append(start)
             self._launches.append(self._numbers.setdefault(on, len(self._numbers)))
         self._leave_open()
-        self._open = _Part(on, name, start, end, event, kind == "named")
+        self._open = _Part(on, name, start, end, kind == "named"), event
 
     def _leave_open(self) -> None:
         if self._open is not None:
-            self._parts.append(self._open)
+            part, event = self._open
+            values = stats(event)
+            goes_on = (values.get("_pt", 0), values["_p"]) if "_p" in values else None
+            self._parts.append(part._replace(goes_on=goes_on))
             self._open = None
 
     def _operation_ends(self, name: str, event: Any) -> None:
-        part = self._open
+        part = None if self._open is None else self._open[0]
         if part is None or part.name != name or abs(event.start_ns - part.end) >= AT_ONCE_NS:
             values = stats(event)
             key = values.get("_ct", 0), values.get("_c", 0)
@@ -157,25 +177,23 @@ class _Reader:
         if part.is_work:
             self._seen.work(part.on.run, part.on.device, part.start, part.end, name)
         else:
-            self._parts.append(part._replace(event=None))
+            self._parts.append(part)
 
     def _launch(self, kind: str, event: Any) -> None:
         values = stats(event)
         run = values.get("run_id", values.get("_c") if values.get("_ct") == PJRT_CONTEXT else None)
         if run is not None and kind == "begin":
-            self._begun[run] += 1
+            self._begun[run_of(run)] += 1
         elif run is not None and "device_ordinal" in values:
-            self._finished[run, values["device_ordinal"]] = extent(event)[1]
+            self._finished[run_of(run), values["device_ordinal"]] = extent(event)[1]
 
     def finish(self) -> None:
         """Combine the events of all threads."""
         seen = self._seen
         for part in breathing(self._parts, seen.pause):
             on, ended = part.on, (part.end, -1)
-            if part.event is not None:
-                values = stats(part.event)
-                if "_p" in values:
-                    ended = self._ends.get((values.get("_pt", 0), values["_p"]), NEVER)
+            if part.goes_on is not None:
+                ended = self._ends.get(part.goes_on, NEVER)
             op = None if part.is_work else self._wanted.op(on.module, part.name)
             if op is None:
                 end = self._end_of_work(part, *ended)

@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from typing import Any
 
-from jaxtop.traces.parts import Op, Seen, Span, Wanted, extent, reading, stats
+from jaxtop.traces.parts import Op, Seen, Span, Wanted, extent, reading, run_of, stats
 
 PLANE = re.compile(r"/device:GPU:(\d+)")
 HOST = "/host:CPU"
@@ -68,10 +68,10 @@ def _runs(line: Any, seen: Seen) -> dict[int, int]:
 def _run(said: dict[str, Any]) -> int | None:
     for name in ("run_id", "launch_id"):
         if name in said:
-            return int(said[name])
+            return run_of(said[name])
     for kind, context in (("_ct", "_c"), ("_pt", "_p")):
         if said.get(kind) == PJRT_CONTEXT and context in said:
-            return int(said[context])
+            return run_of(said[context])
     return None
 
 

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jaxtop.protobuf import UNSIGNED, signed
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 # The events between two pauses. An event is read in some microseconds.
 BETWEEN_BREATHS = 100
 
-# To read an event takes some microseconds, and to drop it with its trace 0.4 µs under the GIL.
-MOST_READ = 50_000
+# To read an event takes some microseconds.
+MOST_READ = 300_000
 
 # The names that compilers and JAX give collectives, for programs without an inventory.
 COLLECTIVE = re.compile(
@@ -157,6 +159,11 @@ def breathing(events: Iterable[Any], pause: Callable[[], object]) -> Iterator[An
 def stats(event: Any) -> dict[str, Any]:
     """Return the stats of an event; this is expensive, so use it only for relevant events."""
     return dict(event.stats)
+
+
+def run_of(number: int) -> int:
+    """Return the number of a launch: some events have it as an unsigned number, others as a signed one."""
+    return signed(int(number) & UNSIGNED)
 
 
 def extent(event: Any) -> tuple[int, int]:

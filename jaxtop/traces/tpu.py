@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from typing import Any
 
-from jaxtop.traces.parts import CONTAINER, Op, Seen, Span, Wanted, extent, reading, stats
+from jaxtop.traces.parts import CONTAINER, Op, Seen, Span, Wanted, extent, reading, run_of, stats
 
 PLANE = re.compile(r"/device:TPU:(\d+)")  # "/device:TPU:0 SparseCore 1" is not a separate core
 LAUNCHES, OPS, IN_FLIGHT = "XLA Modules", "XLA Ops", "Async XLA Ops"
@@ -40,7 +40,7 @@ def _launches(line: Any, device: int, seen: Seen) -> list[Span]:
         run = stats(event).get("run_id")
         module = MODULE.fullmatch(event.name)
         if run is not None and module is not None:
-            spans.append(Span(module[1], int(run), device, *extent(event)))
+            spans.append(Span(module[1], run_of(run), device, *extent(event)))
     return sorted(spans, key=lambda span: span.start)
 
 

@@ -42,7 +42,7 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
 
     `programs` are (name, fingerprint); the fingerprint is None if several programs of that name are loaded.
     `slot` is the common slot of the wall clock, None for a window on request. `unsent` counts what did not
-    fit; `note` is the reason if the window is empty.
+    fit; `note` is the reason if the window is empty. `is_capture`: it was read from a full profile.
     """
 
     at_ms: TimeMs
@@ -54,6 +54,12 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
     timed: tuple[Timed, ...] = ()
     unsent: int = 0
     note: str = ""
+    is_capture: bool = False
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is no capture, and shows launches."""
+        return bool(self.launches) and not self.is_capture
 
     def launched(self) -> dict[str, dict[str | None, int]]:
         """Return the number of launches of each program, by name and then by fingerprint."""

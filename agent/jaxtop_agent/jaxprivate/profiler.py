@@ -21,7 +21,7 @@ class Profiler:
         find(self.state, "lock")
         self._session = named(self.state, "session", "profile_session")  # None while there is none
         find(find(self._lib, "ProfilerSession"), "stop")
-        find(imported("jax.profiler"), "ProfileData")
+        self._parse = find(find(imported("jax.profiler"), "ProfileData"), "from_serialized_xspace")
         version = find(imported("jaxlib"), "__version__").split(".")
         self._version = (int(version[0]), int(version[1]))
 
@@ -67,12 +67,10 @@ class Profiler:
         options.raise_error_on_start_failure = True
         return self._lib.ProfilerSession(options)
 
-    def stop(self, session: Any) -> Any:
-        """End the session and return the trace."""
-        if self.frees_the_gil and hasattr(session, "stop_and_get_profile_data"):
-            return session.stop_and_get_profile_data()
-        return imported("jax.profiler").ProfileData.from_serialized_xspace(session.stop())
-
-    def stop_raw(self, session: Any) -> bytes:
-        """End the session and return the trace as bytes, in the profiler's own format."""
+    def stop(self, session: Any) -> bytes:
+        """End the session and return the trace in the profiler's own format."""
         return bytes(session.stop())
+
+    def parse(self, raw: bytes) -> Any:
+        """Return the content of a trace; this holds the GIL."""
+        return self._parse(raw)

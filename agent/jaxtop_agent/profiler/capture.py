@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.profiler.load import Load, Steps
     from jaxtop_agent.profiler.schedule import Schedule
-    from jaxtop_agent.profiler.session import Sessions
+    from jaxtop_agent.profiler.session import Sessions, Taken
 
 # What an operation takes in a finished trace: 37 bytes, and as much for what the runtime does around it.
 # Where operations are counted, a capture ends before its trace is larger than was asked for.
@@ -54,38 +54,39 @@ class Capturing:
         self._steps = steps
         self._text = ""
 
-    def serve(self, sessions: Sessions) -> None:
-        """Take the capture that was asked for, or drop the one that was given up."""
+    def serve(self, sessions: Sessions) -> Taken | None:
+        """Take the capture that was asked for and return it, or drop the one that was given up."""
         asked = self._exchange.asked
         self._exchange.progress = NOTHING
         if asked is None:
-            return
+            return None
         self._become(asked, WAITING)
         try:
-            self._take(asked, sessions)
+            return self._take(asked, sessions)
         except InUse as error:
             self._become(asked, FAILED, str(error))
+            return None
         except BaseException as error:
             self._become(asked, FAILED, reason(error))
             raise
 
-    def _take(self, asked: Asked, sessions: Sessions) -> None:
+    def _take(self, asked: Asked, sessions: Sessions) -> Taken | None:
         board, ask = self._board, asked.ask
         at = self._schedule.requested_at(asked.at, time.time() + board.clock_offset)
         while (left := at - time.time() - board.clock_offset) > 0 and self._is_wanted(asked):
             wait(board.windows_bell, min(left, LOOK_S))
         if not self._is_wanted(asked):
-            return
+            return None
         if jaxprivate.default_client() is None:
             self._become(asked, FAILED, "JAX has no devices")
-            return
+            return None
         self._become(asked, OPEN)
         seconds = ask.duration_ms / 1000
         self._text = ""
         taken = sessions.capture(
             seconds, self._end_of(asked), stopping=lambda: self._become(asked, STOPPING, self._text)
         )
-        raw, taken.trace = taken.trace, None
+        raw = taken.trace
         if taken.is_cut_off:
             self._text = "the script began its own profile"
         elif ask.steps is not None and not self._text and taken.seconds >= seconds:
@@ -94,13 +95,14 @@ class Capturing:
         if len(raw) > EXCESS * ask.most_bytes:
             many = f"the trace has {len(raw) / 1e6:.1f} MB, {ask.most_bytes / 1e6:.1f} were allowed"
             self._become(asked, FAILED, f"{many}: ask for less time, or for a larger size")
-            return
+            return None
         self._become(asked, PACKING, text)
         parts = tuple(packed(raw))
-        if self._is_wanted(asked):
-            lasted = round(taken.seconds * 1e6)
-            now = time.monotonic()
-            self._exchange.progress = Progress(ask.id, READY, now, text, len(raw), parts, lasted)
+        if not self._is_wanted(asked):
+            return None
+        lasted = round(taken.seconds * 1e6)
+        self._exchange.progress = Progress(ask.id, READY, time.monotonic(), text, len(raw), parts, lasted)
+        return taken
 
     def _end_of(self, asked: Asked) -> Callable[[], bool]:
         """Return a function that says whether to stop the capture now; it notes why, if that is early."""

@@ -88,6 +88,7 @@ def message(
         timed=tuple(timed),
         unsent=unsent,
         note=blank.note or _note(seen, launched),
+        is_capture=blank.is_capture,
     )
 
 

@@ -37,24 +37,33 @@ REQUESTED_S = 1.0
 # A request reaches hosts at different times, so it names the time at which its window begins. If that has
 # passed or is far off, because the viewer's clock differs, the window begins on the next beat.
 BEAT_S, AHEAD_S, LATEST_S = 0.5, 0.2, 10.0
-# An event takes 4 µs to collect and 4 µs to read. The GIL is held for 0.4 µs per event when the trace is
-# dropped, or for 3 µs per event where stopping holds the GIL too. So these limits hold it for about 5 ms. A
-# requested window may hold it for longer. If fewer events contain the steps, windows are shorter and more
-# frequent.
+# An event takes 4 µs to collect and 4 µs to read. If fewer events contain the steps, windows are shorter and
+# more frequent.
 ENOUGH_EVENTS = 6_000
-MOST_EVENTS, MOST_EVENTS_UNDER_GIL = 12_000, 2_000
-# An event takes 0.3 kB while the window is open, and 1 kB when the window stops.
-MOST_EVENTS_ASKED = 20_000
+
+
+class Limits(NamedTuple):
+    """The most events of a window that is taken now and then, and of one on request."""
+
+    sampled: int
+    asked: int
+
+
+# A step on eight devices may have 20,000 events. Where stopping holds the GIL, it does so for 3 µs per event.
+USUAL_LIMITS, LIMITS_UNDER_GIL = Limits(60_000, 60_000), Limits(2_000, 20_000)
+# An event takes 0.3 kB while the window is open, and 1 kB when the window stops. A window takes at most this
+# share of the memory that is left in the container or the machine.
+EVENT_BYTES, SHARE_OF_LEFT = 1_300, 0.1
 # If the expected number of events is unknown, the first window is short enough to stay within its limit even
-# if all cores run only small operations. Each later window may be longer by the factor LONGER, if the trace
-# permits it.
-DENSEST_PER_S, LONGER = 3e6, 4.0
+# if sixteen cores run only small operations. Each later window may be longer by the factor LONGER, if the
+# trace permits it.
+DENSEST_PER_S, LONGER = 15e6, 4.0
 LEAST_S = 0.002
 # A margin, because there may be more launches than expected.
 EXCESS = 1.5
 # The CPU seconds that the first windows may cost together. During these, a step is too large only if it
 # exceeds the event limit by the factor CLEARLY.
-FIRST_CPU_S, CLEARLY = 0.4, 4
+FIRST_CPU_S, CLEARLY = 0.8, 4
 # After a change of the step's rhythm the first windows are repeated, for less, and not again for a while.
 RENEWED_CPU_S, RENEW_EVERY_S = 0.3, 240.0
 
@@ -94,8 +103,9 @@ class Result(NamedTuple):
 class Schedule:
     """The schedule of windows. It learns from each window, and receives all times as arguments."""
 
-    def __init__(self, most_events: int = MOST_EVENTS) -> None:
-        self._most_events = most_events
+    def __init__(self, limits: Limits = USUAL_LIMITS) -> None:
+        self._limits = limits
+        self._room = math.inf  # the events that memory is left for
         self._cost = 0.0
         self._seconds = 0.0
         self._events_per_s = 0.0
@@ -169,7 +179,11 @@ class Schedule:
 
     def most_events(self, *, requested: bool = False) -> int:
         """Return how many events a window may hold."""
-        return MOST_EVENTS_ASKED if requested else self._most_events
+        return int(min(self._room, self._limits.asked if requested else self._limits.sampled))
+
+    def bound(self, memory_left: int | None) -> None:
+        """Bound windows by the memory that is left; None if that is unknown."""
+        self._room = math.inf if memory_left is None else SHARE_OF_LEFT * memory_left / EVENT_BYTES
 
     def see(self, fastest_s: float | None) -> None:
         """Learn the time between launches of the fastest function with collectives, if one was launched."""
@@ -212,7 +226,7 @@ class Schedule:
         if step is None:
             return False
         events = self._last_events_per_s * step
-        return events > self._most_events * (CLEARLY if self._is_beginning else 1)
+        return events > self.most_events() * (CLEARLY if self._is_beginning else 1)
 
     def learn(self, result: Result) -> None:
         """Learn from a window; the most expensive recent window counts, with a weight that decays."""

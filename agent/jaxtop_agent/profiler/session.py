@@ -34,7 +34,7 @@ class Taken:
     at_ms: int
     seconds: float
     cpu: float
-    trace: Any
+    trace: bytes
     is_cut_off: bool = False
 
 
@@ -51,23 +51,18 @@ class Sessions:
 
     def take(self, seconds: float, is_over: Callable[[], bool]) -> Taken:
         """Keep a window open for this time or until `is_over`; raise `InUse` if the profiler is in use."""
-        return self._hold(seconds, is_over, self._profiler.start, self._profiler.stop)
+        return self._hold(seconds, is_over, self._profiler.start, lambda: None)
 
     def capture(self, seconds: float, is_over: Callable[[], bool], stopping: Callable[[], None]) -> Taken:
-        """Take a full profile in the same way. Its trace is bytes; `stopping` is called before the stop."""
-
-        def stop(session: Any) -> Any:
-            stopping()
-            return self._profiler.stop_raw(session)
-
-        return self._hold(seconds, is_over, self._profiler.start_full, stop)
+        """Take a full profile in the same way; `stopping` is called before the stop."""
+        return self._hold(seconds, is_over, self._profiler.start_full, stopping)
 
     def _hold(
         self,
         seconds: float,
         is_over: Callable[[], bool],
         start: Callable[[], Any],
-        stop: Callable[[Any], Any],
+        stopping: Callable[[], None],
     ) -> Taken:
         held = self._held = HeldLock(self._profiler.state, self._bell.ring)
         try:
@@ -81,7 +76,8 @@ class Sessions:
                 session = self._started(start)
                 self._wait_until(began + seconds, lambda: lock.is_wanted or is_over())
                 lasted = time.monotonic() - began
-                trace = stop(session)
+                stopping()
+                trace = self._profiler.stop(session)
                 is_cut_off = lock.is_wanted and lasted < seconds
                 return Taken(at_ms, lasted, time.thread_time() - cpu, trace, is_cut_off)
         finally:

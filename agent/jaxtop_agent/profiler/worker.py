@@ -8,16 +8,16 @@ import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from jaxtop import traces
 from jaxtop.clock import now_ms
 from jaxtop.wire import Window
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import IDLE_S, Slices, wait
-from jaxtop_agent.profiler import operations, rows
+from jaxtop_agent.machine.cgroups import memory_left
 from jaxtop_agent.profiler.capture import Capturing
 from jaxtop_agent.profiler.load import NOT_READ, Expected, Load, Steps
+from jaxtop_agent.profiler.reading import Reader
 from jaxtop_agent.profiler.schedule import (
-    MOST_EVENTS_UNDER_GIL,
+    LIMITS_UNDER_GIL,
     OFF,
     ON_REQUEST,
     SLOT_S,
@@ -35,11 +35,10 @@ if TYPE_CHECKING:
     from jaxtop_agent.steps.progress import Progress
 
 SOURCE = "collectives"
-# Names of operations make a window more expensive, so only some windows have them: one a minute, and sooner
-# if the last window held a program whose operations were never read.
-OPERATIONS_EVERY_S, NEW_OPERATIONS_EVERY_S = 60.0, 8.0
-# The windows kept for new viewers: as many as a first verdict needs.
-WINDOWS_FOR_NEW_VIEWERS = 4
+
+
+class Unwanted(Exception):
+    """Something else is more urgent than the trace that is being read."""
 
 
 class Windows:
@@ -62,14 +61,11 @@ class Windows:
         self._progress = progress
         self._sessions: Sessions | None = None
         self._profiler: jaxprivate.Profiler | None = None
+        self._reader: Reader | None = None
         self._was_watched = False
         self._captured = 0  # the number of requests that have been served
         self._rhythm_since = 0
         self._reducing: set[str] = set()
-        self._named_at = -math.inf  # when a window last showed operations
-        self._named: set[str] = set()  # the programs in such windows
-        self._has_unnamed = False  # whether the last window held others
-        self._shown: operations.Shown | None = None  # the operations in the last window that showed some
         board.sources[SOURCE] = (
             "off: switched off (JAXTOP_COLLECTIVES, or collectives= of agent.start)"
             if chosen == OFF
@@ -89,13 +85,14 @@ class Windows:
         try:
             profiler = self._profiler = jaxprivate.Profiler()
             self._sessions = Sessions(profiler, board.windows_bell)
+            self._reader = Reader(board, profiler)
             if not profiler.frees_the_gil:
-                self._schedule = Schedule(MOST_EVENTS_UNDER_GIL)
+                self._schedule = Schedule(LIMITS_UNDER_GIL)
             sessions = self._sessions
             capturing = Capturing(board, self._load, self._schedule, self._steps)
             while not board.stopping:
                 if board.capture.has_changed:
-                    capturing.serve(sessions)
+                    self._show(capturing.serve(sessions))
                 else:
                     self._turn()
         except BaseException:  # no retry: an error in here may harm the script's process
@@ -107,13 +104,14 @@ class Windows:
 
     def _turn(self) -> None:
         """Wait for the next slot, request or viewer, and take a window if one is due."""
-        board = self._board
-        self._send_operations()
+        board, reader = self._board, self._reader
+        assert reader is not None
+        reader.send_operations()
         topology = board.topology
         sampled = topology is not None and self._is_sampled(topology)
         if board.is_watched and not self._was_watched:
             self._schedule.begin(time.time() + board.clock_offset)
-            self._named_at = -math.inf
+            reader.begin()
         self._was_watched = board.is_watched
         if self._has_new_rhythm():
             self._rhythm_since = 0 if board.rhythm is None else board.rhythm.since_ms
@@ -140,7 +138,8 @@ class Windows:
         board = self._board
         while (left := at - time.time() - board.clock_offset) > 0:
             rang = wait(board.windows_bell, min(left, 2 * SLOT_S))
-            self._send_operations()
+            if self._reader is not None:
+                self._reader.send_operations()
             if board.stopping or board.capture.has_changed:
                 return False
             if asked:
@@ -175,6 +174,7 @@ class Windows:
     def _look(self) -> None:
         """Note what to expect of a window."""
         self._looked = time.monotonic()
+        self._schedule.bound(memory_left())
         self._expected = self._load.look(self._looked, self._schedule.most_events())
         self._schedule.see(self._expected.fastest_s)
 
@@ -203,76 +203,36 @@ class Windows:
             self._read(topology, slot, taken)
 
     def _read(self, topology: Topology, slot: int | None, taken: Taken) -> None:
-        board = self._board
         cpu = time.thread_time()
-        loaded = board.loaded
-        devices = [device.id for device in topology.devices]
-        ordinals = {
-            place if device.local_id is None else device.local_id: device.id
-            for place, device in enumerate(topology.devices)
-        }
-        profile, taken.trace = taken.trace, None
-        every = NEW_OPERATIONS_EVERY_S if self._has_unnamed else OPERATIONS_EVERY_S
-        has_names = slot is None or time.monotonic() - self._named_at >= every
-        seen = traces.read(
-            topology.platform,
-            profile,
-            _wanted(board),
-            ordinals,
-            has_names=has_names,
-            pause=Slices().pause,
-        )
-        del profile
         launch, most = self._expected.launch or 0, self._schedule.most_events(requested=slot is None)
         note = "" if launch <= most else f"a launch makes about {launch:,} events, a window takes {most:,}"
         blank = Window(taken.at_ms, round(taken.seconds * 1e6), slot, note=note)
-        limit = rows.room(topology.process_count, len(devices))
-        window = rows.message(seen, devices, loaded, limit, blank)
-        cpu = taken.cpu + time.thread_time() - cpu
-        whole = _of_step(window)
-        self._schedule.learn(Result(taken.seconds, cpu, seen.events, len(whole), _step_s(whole)))
-        board.windows = (*board.windows, window)[-WINDOWS_FOR_NEW_VIEWERS:]
-        board.send(window)
-        if has_names:
-            self._shown = operations.Shown(seen, taken.at_ms)
-            if self._send_operations():
-                self._named_at = time.monotonic()
-        programs = {name for name, _ in window.programs}
-        if has_names:
-            self._named = (self._named & {each.name for each in loaded}) | programs
-        self._has_unnamed = not programs <= self._named
+        if (read := self._sent(topology, taken, blank)) is not None:
+            window, events = read
+            whole = _of_step(window)
+            cpu = taken.cpu + time.thread_time() - cpu
+            self._schedule.learn(Result(taken.seconds, cpu, events, len(whole), _step_s(whole)))
 
-    def _send_operations(self) -> bool:
-        """Send what is new of the last window: later, too, of programs that had not been read by then."""
-        board = self._board
-        if self._shown is None:
-            return False
-        found = self._shown.news(board.loaded, board.executed)
-        if self._shown.is_final:
-            self._shown = None
-        if not found:
-            return False
-        kept = {(each.program, each.fingerprint): each for each in (*board.operations, *found)}
-        names = {each.name for each in board.loaded}
-        board.operations = tuple(each for each in kept.values() if each.program in names and each.launches)[
-            -operations.MOST_KEPT :
-        ]
-        for each in found:
-            board.send(each)
-        return True
+    def _show(self, taken: Taken | None) -> None:
+        """Send what a capture contains, as a window."""
+        topology = self._board.topology
+        if taken is not None and topology is not None:
+            self._sent(topology, taken, Window(taken.at_ms, round(taken.seconds * 1e6), is_capture=True))
 
+    def _sent(self, topology: Topology, taken: Taken, blank: Window) -> tuple[Window, int] | None:
+        """Read a trace and send what it contains; None if something else became more urgent."""
+        assert self._reader is not None
+        board, slices = self._board, Slices()
 
-def _wanted(board: Board) -> traces.Wanted:
-    """Return the collectives by program name, for all programs of a name: a trace has only the name."""
-    names: dict[str, dict[str, str]] = {}
-    partial = set()
-    for key, inventory in board.inventories.items():
-        ops = names.setdefault(inventory.program, {})
-        ops.update((each.op, each.op) for each in inventory.collectives)
-        ops.update(board.ends.get(key, {}))
-        if inventory.rest or inventory.unread or inventory.why_not:
-            partial.add(inventory.program)
-    return traces.Wanted(names, frozenset(partial))
+        def pause() -> None:
+            if board.stopping or (board.capture.has_changed and board.capture.asked is not None):
+                raise Unwanted
+            slices.pause()
+
+        try:
+            return self._reader.read(topology, taken, blank, pause)
+        except Unwanted:
+            return None
 
 
 def _of_step(window: Window) -> list[Launch]:

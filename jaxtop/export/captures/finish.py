@@ -58,7 +58,8 @@ class Known:
 
     @property
     def windows(self) -> list[Window]:
-        return [host.window for host in self.hosts.values() if host.window.launches]
+        """The short windows to compare with."""
+        return [host.window for host in self.hosts.values() if host.window.is_short]
 
     def file_name(self, agent: str) -> str:
         return self._file_names[agent]

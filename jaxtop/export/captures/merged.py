@@ -13,16 +13,16 @@ from jaxtop import traces
 from jaxtop.export.captures import perfetto
 from jaxtop.export.captures.clocks import Aligned, Instance, Machine, aligned
 from jaxtop.export.captures.perfetto import Slice, lanes
-from jaxtop.export.captures.xspace import Trace
 from jaxtop.traces.parts import breathing, no_pause
+from jaxtop.traces.xspace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
-    from jaxtop.export.captures.xspace import Event, Line, Plane
     from jaxtop.traces import Seen, Wanted
+    from jaxtop.traces.xspace import Event, Line, Plane
 
     # Returns the groups of device ids of a collective of a program; None where they are unknown.
     GroupsOf = Callable[[str, str], Sequence[Sequence[int]] | None]
@@ -173,14 +173,17 @@ def _ends(instances: Mapping[tuple[int, int], _Place], began: int) -> dict[Insta
 
 
 def _note(found: Durations, seen: Seen) -> None:
+    """Note the launches that the trace has from beginning to end, as windows do."""
     launches: dict[tuple[str, int], int] = {}
     for span in seen.spans:
         key = span.module, span.run
-        launches[key] = max(launches.get(key, 0), span.end - span.start)
+        if key not in seen.cut:
+            launches[key] = max(launches.get(key, 0), span.end - span.start)
     for (module, _), lasted in launches.items():
         found.launches.setdefault(module, []).append(lasted)
     for op in seen.ops:
-        found.collectives.setdefault((op.module, op.name), []).append(op.end - op.start)
+        if (op.module, op.run) in launches:
+            found.collectives.setdefault((op.module, op.name), []).append(op.end - op.start)
 
 
 def flow_of(instance: Instance) -> int:

@@ -123,7 +123,8 @@ def untimed(moment: Moment) -> str:
     note = next((view.host.window.note for view in moment.hosts if view.host.window.note), "")
     reasons = moment.not_on("collectives")
     if reasons:
-        return f"no times: {reasons[0]}"
+        hint = "; press c for a window, C for a full profile" if reasons[0].startswith("on request") else ""
+        return f"no times: {reasons[0]}{hint}"
     return f"no times: {note}" if note else "waiting for the first window: press c to take one now"
 
 

@@ -11,9 +11,9 @@ import struct
 from jaxtop.protobuf import places, signed
 
 # XSpace, XPlane, XLine, XEvent, XStat and the metadata of events and stats, by field number.
-_PLANE = 1
-_PLANE_NAME, _LINE, _EVENT_NAME, _STAT_NAME, _PLANE_STAT = 2, 3, 4, 5, 6
-_LINE_ID, _LINE_NAME, _LINE_START_NS, _EVENT, _LINE_SHOWN = 1, 2, 3, 4, 11
+PLANE = 1
+PLANE_NAME, LINE, _EVENT_NAME, _STAT_NAME, _PLANE_STAT = 2, 3, 4, 5, 6
+_LINE_ID, LINE_NAME, _LINE_START_NS, EVENT, _LINE_SHOWN = 1, 2, 3, 4, 11
 _EVENT_OF, _OFFSET_PS, _DURATION_PS, _STAT = 1, 2, 3, 4
 _STAT_OF, _DOUBLE, _UNSIGNED, _SIGNED, _TEXT, _RAW, _NAME = 1, 2, 3, 4, 5, 6, 7
 _KEY, _VALUE = 1, 2
@@ -104,9 +104,9 @@ class Plane:
         for field, value, end in places(raw, first, last):
             if end is None:
                 continue
-            if field == _PLANE_NAME:
+            if field == PLANE_NAME:
                 self.name = _text(raw, value, end)
-            elif field == _LINE:
+            elif field == LINE:
                 self._lines.append((value, end))
             elif field == _EVENT_NAME:
                 number, name = _entry(raw, value, end)
@@ -162,9 +162,9 @@ class Plane:
             if end is None:
                 number = signed(value) if field == _LINE_ID else number
                 start_ns = signed(value) if field == _LINE_START_NS else start_ns
-            elif field == _EVENT:
+            elif field == EVENT:
                 events += (value, end)
-            elif field == _LINE_NAME:
+            elif field == LINE_NAME:
                 name = _text(self.raw, value, end)
             elif field == _LINE_SHOWN:
                 shown = _text(self.raw, value, end)
@@ -179,7 +179,7 @@ class Trace:
         # When the trace began by the clock of its machine, in nanoseconds since the epoch; 0 if unknown.
         self.started_ns = 0
         for field, value, end in places(raw, 0, len(raw)):
-            if field == _PLANE and end is not None:
+            if field == PLANE and end is not None:
                 self.planes.append(Plane(raw, value, end))
         for plane in self.planes:
             if plane.name == ENVIRONMENT:

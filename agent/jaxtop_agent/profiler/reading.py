@@ -1,0 +1,117 @@
+"""From a trace to messages: the launches and collectives in it, and the operations of its programs."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+from jaxtop import traces
+from jaxtop_agent.profiler import operations, rows
+from jaxtop_agent.profiler.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.wire import Window
+    from jaxtop_agent.core.board import Board, Topology
+    from jaxtop_agent.jaxprivate import Profiler
+    from jaxtop_agent.profiler.session import Taken
+
+# Of a larger trace, as of a long capture, the beginning is read. These are about 170,000 events of a CPU,
+# which take 0.8 s of CPU to read.
+MOST_BYTES = 8_000_000
+# Names of operations make a window more expensive, so only some windows have them: one a minute, and sooner
+# if the last window held a program whose operations were never read.
+OPERATIONS_EVERY_S, NEW_OPERATIONS_EVERY_S = 60.0, 8.0
+# The windows kept for new viewers: as many as a first verdict needs.
+WINDOWS_FOR_NEW_VIEWERS = 4
+
+
+class Reader:
+    """Reads the traces of windows and captures, and sends what they contain."""
+
+    def __init__(self, board: Board, profiler: Profiler) -> None:
+        self._board = board
+        self._profiler = profiler
+        self._named_at = -math.inf  # when a window last showed operations
+        self._named: set[str] = set()  # the programs in such windows
+        self._has_unnamed = False  # whether the last window held others
+        self._shown: operations.Shown | None = None  # the operations in the last trace that showed some
+
+    def begin(self) -> None:
+        """Have the next window show operations, for a new viewer."""
+        self._named_at = -math.inf
+
+    def read(
+        self, topology: Topology, taken: Taken, blank: Window, pause: Callable[[], object]
+    ) -> tuple[Window, int]:
+        """Send what a trace contains; return its window message and the number of its events.
+
+        `blank` has the fields of the message that are already known; `pause` is called between events.
+        """
+        board = self._board
+        loaded = board.loaded
+        devices = [device.id for device in topology.devices]
+        ordinals = {
+            place if device.local_id is None else device.local_id: device.id
+            for place, device in enumerate(topology.devices)
+        }
+        trace = Trace(taken.trace, self._profiler.parse, taken.seconds, MOST_BYTES)
+        taken.trace = b""
+        every = NEW_OPERATIONS_EVERY_S if self._has_unnamed else OPERATIONS_EVERY_S
+        has_names = blank.slot is None or time.monotonic() - self._named_at >= every
+        seen = traces.read(
+            topology.platform,
+            trace,
+            _wanted(board),
+            ordinals,
+            has_names=has_names,
+            pause=pause,
+        )
+        del trace
+        limit = rows.room(topology.process_count, len(devices))
+        window = rows.message(seen, devices, loaded, limit, blank)
+        board.windows = (*board.windows, window)[-WINDOWS_FOR_NEW_VIEWERS:]
+        board.send(window)
+        if has_names:
+            self._shown = operations.Shown(seen, taken.at_ms)
+            if self.send_operations():
+                self._named_at = time.monotonic()
+        programs = {name for name, _ in window.programs}
+        if has_names:
+            self._named = (self._named & {each.name for each in loaded}) | programs
+        self._has_unnamed = not programs <= self._named
+        return window, seen.events
+
+    def send_operations(self) -> bool:
+        """Send what is new of the last trace: later, too, of programs that had not been read by then."""
+        board = self._board
+        if self._shown is None:
+            return False
+        found = self._shown.news(board.loaded, board.executed)
+        if self._shown.is_final:
+            self._shown = None
+        if not found:
+            return False
+        kept = {(each.program, each.fingerprint): each for each in (*board.operations, *found)}
+        names = {each.name for each in board.loaded}
+        board.operations = tuple(each for each in kept.values() if each.program in names and each.launches)[
+            -operations.MOST_KEPT :
+        ]
+        for each in found:
+            board.send(each)
+        return True
+
+
+def _wanted(board: Board) -> traces.Wanted:
+    """Return the collectives by program name, for all programs of a name: a trace has only the name."""
+    names: dict[str, dict[str, str]] = {}
+    partial = set()
+    for key, inventory in board.inventories.items():
+        ops = names.setdefault(inventory.program, {})
+        ops.update((each.op, each.op) for each in inventory.collectives)
+        ops.update(board.ends.get(key, {}))
+        if inventory.rest or inventory.unread or inventory.why_not:
+            partial.add(inventory.program)
+    return traces.Wanted(names, frozenset(partial))
