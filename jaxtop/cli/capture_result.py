@@ -78,6 +78,7 @@ def summary(job: Capture, result: Result) -> list[str]:
     else:
         lines.append(f"  Perfetto  {result.folder.perfetto}  (open it in ui.perfetto.dev)")
         lines.append(f"  clocks    {result.clocks}")
+    lines.append("  jaxtop    Operations (O) and Collectives (6) show it until the next short window")
     lines += [f"  {line}" for line in _beside(result.compared)]
     lines += [f"  note      {note}" for note in result.notes]
     notes = Counter(each.text for each in complete if each.text)
