@@ -24,8 +24,8 @@ import msgspec
 import zmq
 
 from jaxtop import keys, processes, wire
-from jaxtop.transport.audience import Audience
-from jaxtop.transport.gate import DOMAIN, Gate
+from jaxtop.transport.authenticator import DOMAIN, Authenticator
+from jaxtop.transport.telemetry import TelemetrySocket
 from tests import builders, made_windows
 
 LISTED = 1000
@@ -39,7 +39,7 @@ WINDOW_EVERY = 5
 
 
 class Agents:
-    """Agents that share one context, and so one gate; each has its own two sockets, as real ones do."""
+    """Agents that share a context and an authenticator; each has its own two sockets, as real ones do."""
 
     def __init__(
         self, hosts: int, devices: int, arrays: int, figures: str = "", *, number: int = 0, every: float = 1.0
@@ -49,7 +49,7 @@ class Agents:
         self.context = zmq.Context(io_threads=1)
         self.context.max_sockets = 20_000
         self.pair = keys.load()
-        self.gate = Gate(self.context, self.pair, frozenset)
+        self.authenticator = Authenticator(self.context, self.pair, frozenset)
         self.devices = devices
         self.others = OTHERS if figures == "all" else ()
         self.every = every
@@ -60,7 +60,7 @@ class Agents:
         for index in range(hosts):
             telemetry, telemetry_at = self._open()
             requests, requests_at = self._open()
-            self.telemetry.append(Audience(telemetry))
+            self.telemetry.append(TelemetrySocket(telemetry))
             self.requests.append(requests)
             self.peers.append(_peer(index, telemetry_at, requests_at, number))
         self.sequence = [0] * hosts
@@ -86,15 +86,15 @@ class Agents:
     def serve(self, until: float) -> None:
         """Answer handshakes and roster questions, greet subscribers, send each agent's pulse in its slot."""
         poller = zmq.Poller()
-        poller.register(self.gate.socket, zmq.POLLIN)
+        poller.register(self.authenticator.socket, zmq.POLLIN)
         for each in self.requests[:1]:
             poller.register(each, zmq.POLLIN)
         hosts, index, due = len(self.telemetry), 0, time.monotonic()
         while time.time() < until:
             wait = max(0.0, due - time.monotonic())
             ready = dict(poller.poll(int(wait * 1000)))
-            while self.gate.socket in ready and self.gate.socket.poll(0):
-                self.gate.answer()
+            while self.authenticator.socket in ready and self.authenticator.socket.poll(0):
+                self.authenticator.answer()
             if self.requests[0] in ready:
                 self._answer()
             if time.monotonic() >= due:

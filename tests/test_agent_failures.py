@@ -243,7 +243,7 @@ def test_where_every_port_is_taken_the_script_goes_on(tmp_path):
             each.listen()
         broken = "\n    ".join(
             [
-                "import jaxtop.transport.door as m",
+                "import jaxtop.transport.listener as m",
                 f"m.range = lambda *_: {[one.getsockname()[1], two.getsockname()[1]]}",
             ]
         )

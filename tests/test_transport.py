@@ -13,7 +13,8 @@ import pytest
 import zmq
 
 from jaxtop import keys
-from jaxtop.transport import Question, Server, Subscriber, audience, client, probe
+from jaxtop.transport import Question, Server, Subscriber, client, probe
+from jaxtop.transport.telemetry import MAX_SENT
 from tests.sockets import Agent, Relay, local, noticed, outcome_of
 from tests.support import PYTHON, environment, eventually, free_port, processes
 
@@ -165,7 +166,7 @@ def test_a_strangers_question_is_not_even_read(agent, context, owner):
 
 
 def test_nobody_gets_in_while_nobody_keeps_the_gate(owner, viewers):
-    """Where the authenticator does not answer, the door stays shut."""
+    """Where the authenticator does not answer, nobody gets in."""
     agent = Agent(owner)
     viewer = viewers(agent)
     end = time.monotonic() + 2.5
@@ -400,7 +401,7 @@ def test_ipv6_works_as_well(owner, viewers):
     agent.server.close()
 
 
-@pytest.mark.parametrize(("size", "stays"), [(audience.MAX_SENT // 2, True), (audience.MAX_SENT + 1, False)])
+@pytest.mark.parametrize(("size", "stays"), [(MAX_SENT // 2, True), (MAX_SENT + 1, False)])
 def test_a_viewer_that_sends_too_much_at_once_is_disconnected(agent, owner, context, size, stays):
     other = context.socket(zmq.DEALER)
     other.linger, other.reconnect_ivl = 0, -1

@@ -2,7 +2,7 @@
 
 Agents open a `Server`, viewers a `Subscriber` and short-lived `Question`s; a `ReachabilityCheck` finds out
 why an address does not answer. Relays open a `hub.Hub`, their viewers a `Dialogue`. Every socket uses CURVE;
-no socket is made without a key, or without its gate.
+no socket is made without a key, or without its authenticator.
 """
 
 from jaxtop.transport.client import Dialogue, Question, Subscriber

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import zmq
 
-from jaxtop.transport.door import PORTS, Door
-from jaxtop.transport.gate import Gate, router
+from jaxtop.transport.authenticator import Authenticator, router
+from jaxtop.transport.listener import PORTS, Listener
 from jaxtop.transport.server import FAREWELL_MS, KERNEL_BUFFER, MAX_REQUEST, take_asked
 
 if TYPE_CHECKING:
@@ -23,28 +23,28 @@ AT_ONCE = 256
 
 
 class Hub:
-    """A socket behind the gate; created, used and closed by one thread."""
+    """A socket behind the authenticator; created, used and closed by one thread."""
 
     def __init__(self, keys: KeyPair, guests: Callable[[], frozenset[bytes]]) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._gate = Gate(self._context, keys, guests)
+        self._authenticator = Authenticator(self._context, keys, guests)
         self._socket = router(self._context, keys, QUEUE, MAX_REQUEST)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a viewer that left is then an error
-        self._door = Door((self._socket,), KERNEL_BUFFER)
+        self._listener = Listener((self._socket,), KERNEL_BUFFER)
         self._poller = zmq.Poller()
-        for each in (self._gate.socket, self._socket, *self._door.monitors):
+        for each in (self._authenticator.socket, self._socket, *self._listener.monitors):
             self._poller.register(each, zmq.POLLIN)
 
     def bind(self, host: str, first: int, ports: int = PORTS) -> int:
         """Take the first free of these ports of an address, and return it."""
-        return self._door.bind(self._socket, host, first, ports)
+        return self._listener.bind(self._socket, host, first, ports)
 
     def take(self) -> list[Asked]:
         """Return what has arrived, without waiting; answer handshakes."""
         ready = dict(self._poller.poll(0))
-        self._door.guard(time.monotonic())
-        while self._gate.socket.poll(0):
-            self._gate.answer()
+        self._listener.guard(time.monotonic())
+        while self._authenticator.socket.poll(0):
+            self._authenticator.answer()
         return take_asked(self._socket, AT_ONCE) if self._socket in ready else []
 
     def send(self, to: bytes, raw: bytes) -> bool:
@@ -59,5 +59,5 @@ class Hub:
 
     def close(self) -> None:
         """Close; allow the last messages a moment to leave."""
-        self._door.close()
+        self._listener.close()
         self._context.destroy(linger=FAREWELL_MS)

@@ -14,9 +14,9 @@ import zmq
 
 from jaxtop import room
 from jaxtop.transport.accepting import numbers
-from jaxtop.transport.audience import MAX_SENT, Audience
-from jaxtop.transport.door import Door
-from jaxtop.transport.gate import Gate, is_from_owner, router
+from jaxtop.transport.authenticator import Authenticator, is_from_owner, router
+from jaxtop.transport.listener import Listener
+from jaxtop.transport.telemetry import MAX_SENT, TelemetrySocket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
 
 
 def take_asked(requests: zmq.Socket[bytes], most: int) -> list[Asked]:
-    """Return the requests that have arrived at a socket behind the gate."""
+    """Return the requests that have arrived at a socket behind the authenticator."""
     taken: list[Asked] = []
     with suppress(zmq.Again):
         while len(taken) < most:
@@ -56,31 +56,31 @@ def take_asked(requests: zmq.Socket[bytes], most: int) -> list[Asked]:
 
 
 class Server:
-    """Telemetry and answers behind one gate; created, used and closed by one thread."""
+    """Telemetry and answers behind one authenticator; created, used and closed by one thread."""
 
     def __init__(self, keys: KeyPair, guests: Callable[[], frozenset[bytes]]) -> None:
         room.require_descriptors(DESCRIPTORS)
         room.require_threads(THREADS)
         before = frozenset(numbers("/proc/self/task"))
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._gate = Gate(self._context, keys, guests)
-        self._audience = Audience(router(self._context, keys, QUEUE, MAX_SENT))
+        self._authenticator = Authenticator(self._context, keys, guests)
+        self._telemetry = TelemetrySocket(router(self._context, keys, QUEUE, MAX_SENT))
         self._requests = router(self._context, keys, QUEUE, MAX_REQUEST)
         self.own_threads = frozenset(numbers("/proc/self/task")) - before
         self._answers_from = 0.0
-        self._door = Door((self._audience.socket, self._requests), KERNEL_BUFFER)
+        self._listener = Listener((self._telemetry.socket, self._requests), KERNEL_BUFFER)
         self._poller = zmq.Poller()
-        for each in (self._gate.socket, *self._door.monitors):
+        for each in (self._authenticator.socket, *self._listener.monitors):
             self._poller.register(each, zmq.POLLIN)
 
     @property
     def viewers(self) -> int:
-        return self._audience.count
+        return self._telemetry.count
 
     @property
     def missed(self) -> int:
         """The number of messages that did not fit into a viewer's queue."""
-        return self._audience.missed
+        return self._telemetry.missed
 
     def watch_file(self, fd: int) -> None:
         """Let this descriptor wake `poll`, too."""
@@ -89,26 +89,26 @@ class Server:
     def bind(self, host: str, first: int = FIRST_PORT) -> tuple[int, int]:
         """Take the first two free ports of this address; return those of requests and of telemetry."""
         room.require_descriptors(DESCRIPTORS_TO_BIND)
-        requests = self._door.bind(self._requests, host, first)
-        telemetry = self._door.bind(self._audience.socket, host, requests + 1)
+        requests = self._listener.bind(self._requests, host, first)
+        telemetry = self._listener.bind(self._telemetry.socket, host, requests + 1)
         return requests, telemetry
 
     def poll(self, timeout_ms: int) -> tuple[bool, list[Asked]]:
         """Wait; return whether a viewer came, and the requests. Handshakes are answered meanwhile."""
         now = time.monotonic()
-        self._audience.check(now)
-        reads = {self._audience.socket: self._audience.rests_until, self._requests: self._answers_from}
+        self._telemetry.check(now)
+        reads = {self._telemetry.socket: self._telemetry.rests_until, self._requests: self._answers_from}
         for each, rests_until in reads.items():
             self._poller.register(each, zmq.POLLIN if now >= rests_until else 0)
             if now < rests_until:
                 timeout_ms = min(timeout_ms, math.ceil((rests_until - now) * 1000))
-        if (shut_for := self._door.wakes_in(now)) is not None:
+        if (shut_for := self._listener.wakes_in(now)) is not None:
             timeout_ms = min(timeout_ms, math.ceil(shut_for * 1000))
         ready = dict(self._poller.poll(timeout_ms))
-        self._door.guard(time.monotonic())
-        if self._gate.socket in ready:
-            self._gate.answer()
-        came = self._audience.socket in ready and self._audience.take()
+        self._listener.guard(time.monotonic())
+        if self._authenticator.socket in ready:
+            self._authenticator.answer()
+        came = self._telemetry.socket in ready and self._telemetry.take()
         return came, take_asked(self._requests, QUEUE) if self._requests in ready else []
 
     def rest(self, seconds: float) -> None:
@@ -117,7 +117,7 @@ class Server:
 
     def publish(self, parts: list[bytes]) -> None:
         """Send to every viewer; one whose queue is full misses the message, and detects the gap."""
-        self._audience.send(parts)
+        self._telemetry.send(parts)
 
     def reply(self, to: bytes, parts: list[bytes]) -> None:
         """Answer one request; a sender that left, or does not read, misses the answer."""
@@ -126,7 +126,7 @@ class Server:
 
     def close(self) -> None:
         """Close; if there are viewers, allow the last messages a moment to leave."""
-        self._door.close()
+        self._listener.close()
         self._context.destroy(linger=FAREWELL_MS if self.viewers else 0)
 
     def forsake(self) -> None:
@@ -135,7 +135,7 @@ class Server:
         The descriptors stay taken (as /dev/null), so that no other file gets their numbers while the copy of
         ZeroMQ's state in this process still refers to them.
         """
-        null, ports = os.open(os.devnull, os.O_RDWR), self._door.ports()
+        null, ports = os.open(os.devnull, os.O_RDWR), self._listener.ports()
         for fd in numbers("/proc/self/fd"):
             if fd != null and _local_port(fd) in ports:
                 os.dup2(null, fd)

@@ -9,7 +9,7 @@ from jaxtop import __version__, debuglog, wire
 from jaxtop.clock import now_ms, steady
 from jaxtop.sources.relay import stream
 from jaxtop.sources.relay.outlet import Outlet
-from jaxtop.transport.audience import MOST_VIEWERS
+from jaxtop.transport.telemetry import MOST_VIEWERS
 
 if TYPE_CHECKING:
     from jaxtop.sources.relay.feed import Feed

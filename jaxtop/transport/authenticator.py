@@ -20,7 +20,7 @@ DOMAIN = b"jaxtop"
 def router(
     context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, queue: int, max_message: int
 ) -> zmq.Socket[bytes]:
-    """Return a listening socket behind the gate of its context.
+    """Return a listening socket behind the authenticator of its context.
 
     At most `queue` messages wait for one viewer, which may send messages of at most `max_message` bytes.
     """
@@ -38,17 +38,17 @@ def router(
 
 
 def is_from_owner(message: zmq.Frame) -> bool:
-    """Return whether the gate admitted the sender of this message as the owner."""
+    """Return whether the authenticator admitted the sender of this message as the owner."""
     try:
         return message.get("User-Id") == OWNER.decode()
     except zmq.ZMQError:
         return False
 
 
-class Gate:
+class Authenticator:
     """Admits the owner's key, and colleagues as guests; polled by the thread that owns the sockets.
 
-    pyzmq's own authenticator needs a thread and an event loop (7 MB in the training process). A gate that is
+    pyzmq's own authenticator needs a thread and an event loop (7 MB in the training process). One that is
     polled together with the sockets behind it cannot be missing while they are open.
     """
 

@@ -20,7 +20,7 @@ REST_S = 0.05
 CHECK_S = 1.0
 
 
-class Audience:
+class TelemetrySocket:
     """A ROUTER socket whose peers announce themselves.
 
     XPUB would store every subscription that a viewer sends, without limit. Here a viewer is only a routing

@@ -53,7 +53,7 @@ _BYTES_RECEIVED_AT = 128  # in the kernel's struct tcp_info
 _ATTACH_FILTER, _DETACH_FILTER = 26, 27  # SO_ATTACH_FILTER, SO_DETACH_FILTER
 
 
-class Door:
+class Listener:
     """Listens for the sockets it is given; used only by the thread that owns them."""
 
     def __init__(self, guarded: Iterable[zmq.Socket[bytes]], send_buffer: int) -> None:
