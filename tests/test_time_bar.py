@@ -360,8 +360,14 @@ class TestLive:
         async def act(stage: Stage) -> None:
             assert not stage.app.query_one("#time").display
 
+        async def low(stage: Stage) -> None:
+            await act(stage)
+            assert "[ Rewind" in stage.line("keys")
+            await press(stage, "space")  # from now on the bar has the key
+            assert "Rewind" not in stage.line("keys")
+
         play(act, *TOLD)
-        play(act, *TOLD, history=Reel(*TOLD, is_growing=True), size=(80, 13))
+        play(low, *TOLD, history=Reel(*TOLD, is_growing=True), size=(80, 13))
 
     @pytest.mark.parametrize("size", [(40, 10), (60, 16), (120, 40)])
     def test_at_most_one_message_is_shown_and_never_over_the_header(self, size):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.cli.capture import SIZE, begun, default_folder, wish_of
 from jaxtop.cli.capture_result import bar, failures, finished
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import legible
+from jaxtop.cli.words import note
 from jaxtop.clock import steady
 from jaxtop.export.captures.finish import known
 from jaxtop.model.host import run_of
@@ -122,8 +121,7 @@ class AppCapturer:
             return
         self._finishing.join(QUIET_S)
         if self._finishing.is_alive():
-            root = legible(str(self._taking.folder.root))
-            print(f"jaxtop: merging the capture in {root}, this may take minutes", file=sys.stderr)
+            note(f"merging the capture in {self._taking.folder.root}, this may take minutes")
             self._finishing.join()
 
     def _finish(self, job: Capture, folder: CaptureFolder, about: Known) -> None:

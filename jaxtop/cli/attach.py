@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.cli import ls, targets, terminal, ways, web
+from jaxtop.cli.words import note
 
 if TYPE_CHECKING:
     import argparse
@@ -37,11 +38,11 @@ def main(arguments: argparse.Namespace) -> int:
         arguments.target = [chosen]
     notes: list[str] = []
 
-    def note(line: str) -> None:
-        targets.note(line)
+    def remember(line: str) -> None:
+        note(line)
         notes.append(line)  # the app covers what was printed
 
-    source = targets.open_source(arguments, note)  # opened here, so that a wrong target is an error
+    source = targets.open_source(arguments, remember)  # opened here, so that a wrong target is an error
     terminal.need("for text use `jaxtop snapshot`")
     from jaxtop.cli import live_app  # as above
 

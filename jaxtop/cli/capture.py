@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from jaxtop.cli.capture_result import NOTHING, bar, failures, finished, summary
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.output import ProgressLine
 from jaxtop.cli.processes import end_with_sigterm
-from jaxtop.cli.words import amount, legible, number, size
+from jaxtop.cli.words import amount, legible, note, number, size
 from jaxtop.clock import steady
 from jaxtop.names import as_file_name
 from jaxtop.wire.captures import LONGEST_MS
@@ -224,5 +223,5 @@ def _report(job: Capture, about: Known, result: Result) -> int:
         print(legible(line))
     failed = failures(about, job)
     for line in failed:
-        print(f"jaxtop: {legible(line)}", file=sys.stderr)
+        note(line)
     return SOME_FAILED if failed else 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jaxtop.cli import replay, settings, targets
 from jaxtop.cli.formats import add_formats
 from jaxtop.cli.snapshot import measured
-from jaxtop.cli.words import legible, number
+from jaxtop.cli.words import note, number
 from jaxtop.clock import steady
 from jaxtop.model import Severity, findings, host_views
 from jaxtop.model.findings.observer import CHECK_EVERY, MUTED
@@ -73,7 +73,7 @@ def _check_live(arguments: argparse.Namespace) -> int:
     checkup = Checkup.of(cluster, now)
     _print(checkup, arguments)
     for line in notes:
-        print(f"jaxtop: {legible(line)}", file=sys.stderr)
+        note(line)
     return checkup.status
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
@@ -18,7 +17,8 @@ from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExp
 
 from jaxtop import debuglog
 from jaxtop.cli.errors import UserError
-from jaxtop.names import legible, reason
+from jaxtop.cli.words import note
+from jaxtop.names import reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +127,7 @@ class Signal:
         return self._way.is_refused
 
     def _report(self, what: str) -> None:
-        print(legible(f"jaxtop: the collector at {self._address} {what}"), file=sys.stderr, flush=True)
+        note(f"the collector at {self._address} {what}")
 
     def close(self) -> None:
         self._way.close()

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from jaxtop.cli import settings
-from jaxtop.cli.words import aligned, legible
+from jaxtop.cli.words import aligned, legible, note
 
 if TYPE_CHECKING:
     import argparse
@@ -52,7 +52,7 @@ def _print_ignored() -> None:
 
     sys.stdout.flush()
     for each in of_agent.read().ignored:
-        print(f"jaxtop: {each}", file=sys.stderr)
+        note(each)
 
 
 def _rows(loaded: settings.Settings) -> Iterator[tuple[str, str, str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from jaxtop.cli.http_server import Page, Request, Server
 from jaxtop.cli.listening import Protection, add_tls_arguments, address, is_port
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.watched import Watched
-from jaxtop.cli.words import number
+from jaxtop.cli.words import note, number
 from jaxtop.devbench import saved
 from jaxtop.export.boards import BOARDS
 from jaxtop.export.findings import as_value
@@ -94,7 +93,7 @@ def main(arguments: argparse.Namespace) -> int:
         server = Server(host, port, pages(watched, arguments.detail), protection)
         end_with_sigterm()
         terminal.collect_rarely()
-        print(f"jaxtop: serves {server.url}/metrics", file=sys.stderr, flush=True)
+        note(f"serves {server.url}/metrics")
         with ExitStack() as running:
             running.enter_context(server)
             if push is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jaxtop import __version__, runfiles
 from jaxtop.cli import run
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import legible, number
+from jaxtop.cli.words import legible, note, number
 from jaxtop.injection import remote, target, tracer
 from jaxtop.injection.request import Request
 from jaxtop.injection.target import Refused
@@ -167,5 +167,5 @@ def _shown(process: Target, answer: dict[str, Any]) -> int:
 
 
 def _failed(text: str) -> int:
-    print(f"jaxtop: {legible(text)}", file=sys.stderr, flush=True)
+    note(text)
     return FAILED

@@ -53,9 +53,9 @@ class ProgressLine:
     """One line on standard error that is replaced again and again; nothing where that is no terminal."""
 
     def __init__(self) -> None:
-        self._is_terminal = sys.stderr.isatty()
+        self.is_terminal = sys.stderr.isatty()
 
     def show(self, text: str) -> None:
         """Replace the line; an empty text clears it."""
-        if self._is_terminal:
+        if self.is_terminal:
             print(f"\r\x1b[K{legible(text)}", end="", file=sys.stderr, flush=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import socket
-import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.cli import drivers, targets
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import aligned, legible, length, size
+from jaxtop.cli.words import aligned, legible, length, note, size
 from jaxtop.devbench import placement, saved
 from jaxtop.devbench.figures import FIGURES
 from jaxtop.devbench.placement import FLOPS_PER_JOULE, FREE, IDLE, WATTS, Reason, Standing
@@ -75,8 +74,8 @@ def main(arguments: argparse.Namespace) -> int:
         print(json.dumps(_document(standings, found, arguments.prefer, notes), indent=2))
     else:
         print("\n".join(_lines(standings, found)))
-        for note in notes:
-            print(f"jaxtop: {legible(note)}", file=sys.stderr)
+        for line in notes:
+            note(line)
     return 0
 
 

@@ -12,7 +12,7 @@ from jaxtop.cli import plan_compile, replay, settings, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import JSON, add_formats
 from jaxtop.cli.snapshot import measured
-from jaxtop.cli.words import legible, number
+from jaxtop.cli.words import legible, note, number
 from jaxtop.clock import steady
 from jaxtop.devbench import saved
 from jaxtop.model.planning.asking import parse_bytes, parse_count, parse_mesh, parse_rule
@@ -152,7 +152,7 @@ def _plan_live(asked: Asked, arguments: argparse.Namespace) -> int:
         _note_choice(cluster, now)
     finally:  # they may also be why nothing can be planned
         for line in notes:
-            print(f"jaxtop: {legible(line)}", file=sys.stderr)
+            note(line)
     return status
 
 
@@ -164,7 +164,7 @@ def _note_choice(cluster: Cluster, now: float) -> None:
     if others:
         more = f" and {len(others) - 3} more" * (len(others) > 3)
         listed = f"{', '.join(others[:3])}{more}"
-        targets.note(f"planned {newest}, the newest of {len(others) + 1} runs; name another: {listed}")
+        note(f"planned {newest}, the newest of {len(others) + 1} runs; name another: {listed}")
 
 
 def _today(cluster: Cluster, now: float) -> Today:

@@ -16,7 +16,8 @@ import msgspec
 from jaxtop import __version__, runfiles
 from jaxtop.cli import probe_processes, processes
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import amount, duration, legible
+from jaxtop.cli.output import ProgressLine
+from jaxtop.cli.words import amount, duration, legible, note
 from jaxtop.devbench import saved
 from jaxtop.processes import Namespace, here
 from jaxtop.wire.probing import BENCHES, COLLECTIVES, Asked, Stage
@@ -85,7 +86,7 @@ def main(arguments: argparse.Namespace) -> int:
     finally:
         progress.end()
     if heard.plan is None or not heard.reports:
-        print("jaxtop: measured; process 0 has the result", file=sys.stderr)
+        note("measured; process 0 has the result")
         return NONE_SLOW
     from jaxtop.cli.probe_table import lines  # heavy: errors above must be fast
     from jaxtop.devbench.verdict import result
@@ -163,20 +164,17 @@ class Progress:
     """The progress on standard error: one updated line on a terminal, otherwise one line per stage."""
 
     def __init__(self) -> None:
-        self._rewrites = sys.stderr.isatty()
+        self._line = ProgressLine()
         self._last = ""
 
     def show(self, stage: Stage) -> None:
-        if self._rewrites:
-            far = f" {stage.done} of {stage.total}" if stage.total else ""
-            print(f"\r\x1b[Kprobing: {stage.name}{far}", end="", file=sys.stderr, flush=True)
-        elif stage.name != self._last:
+        self._line.show(f"probing: {stage.name}" + (f" {stage.done} of {stage.total}" if stage.total else ""))
+        if stage.name != self._last and not self._line.is_terminal:
             print(f"probing: {stage.name}", file=sys.stderr, flush=True)
         self._last = stage.name
 
     def end(self) -> None:
-        if self._rewrites and self._last:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        self._line.show("")
 
 
 def _address(text: str) -> str:

@@ -10,7 +10,7 @@ from jaxtop.cli import targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.listening import address
 from jaxtop.cli.processes import end_with_sigterm
-from jaxtop.cli.words import legible
+from jaxtop.cli.words import legible, note
 from jaxtop.clock import steady
 from jaxtop.model.host import Unmet
 from jaxtop.sources.relay import FarHalf, ListeningRelay
@@ -88,12 +88,12 @@ def _listen(arguments: argparse.Namespace) -> int:
         end_with_sigterm()
         at = _bind(hub, arguments.listen)
         source = targets.open_here(arguments, own_id)
-        _say(f"listens on {at}: `jaxtop attach {at}` shows what it serves")
+        note(f"listens on {at}: `jaxtop attach {at}` shows what it serves")
         relay, served = ListeningRelay(source, hub, own_id), Served(steady())
         while True:
             relay.turn(POLL_S)
             for line in served.changes(relay.outlet.latest, steady(), is_settled=source.is_settled):
-                _say(line)
+                note(line)
     except KeyboardInterrupt:
         return 0
     finally:
@@ -140,7 +140,3 @@ class Served:
         self._unmet = unmet
         more = [f"and {len(new) - MOST_UNMET_SAID} more targets do not answer"]
         return lines + new[:MOST_UNMET_SAID] + (more if len(new) > MOST_UNMET_SAID else [])
-
-
-def _say(line: str) -> None:
-    print(legible(f"jaxtop: {line}"), file=sys.stderr, flush=True)

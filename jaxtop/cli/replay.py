@@ -13,7 +13,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import FORMATS, add_formats, written
 from jaxtop.cli.look import look_of
 from jaxtop.cli.output import ProgressLine, new_file
-from jaxtop.cli.words import legible, number, size
+from jaxtop.cli.words import note, number, size
 from jaxtop.model.hosts import interval
 from jaxtop.model.state import HISTORY
 from jaxtop.recording import NotARecording
@@ -186,10 +186,9 @@ def _write_json(session: Session, start: float | None, step: float | None, out: 
             line.show("")
     print(f"wrote {done.messages} messages on {done.topics} topics, {size(out.stat().st_size)} to {out}")
     if done.unreadable:
-        print(f"jaxtop: {done.unreadable} unreadable messages were left out", file=sys.stderr)
+        note(f"{done.unreadable} unreadable messages were left out")
     if done.topics_left_out:
-        left_out = f"{done.topics_left_out} topics were left out: a file can have {done.topics}"
-        print(f"jaxtop: {left_out}", file=sys.stderr)
+        note(f"{done.topics_left_out} topics were left out: a file can have {done.topics}")
     print_notes(session)
 
 
@@ -213,8 +212,8 @@ def _moments(session: Session, start: float | None, step: float | None) -> Itera
 def print_notes(session: Session) -> None:
     """Print what the user should know of the files."""
     sys.stdout.flush()
-    for note in session.notes:
-        print(f"jaxtop: {legible(note)}", file=sys.stderr)
+    for line in session.notes:
+        note(line)
 
 
 def show(session: Session, start: float | None, **how: Any) -> None:

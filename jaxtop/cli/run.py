@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import keys, private
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import number
+from jaxtop.cli.words import note, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ def main(arguments: argparse.Namespace) -> int:
         # The environment starts the agent. Python would ignore it and leave its variables to the script.
         raise UserError("with -E or -I Python reads no environment; run it without, or call agent.start()")
     for warning in (*take_settings(arguments), *_warnings(arguments)):
-        print(f"jaxtop: {warning}; the script runs all the same", file=sys.stderr)
+        note(f"{warning}; the script runs all the same")
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(  # noqa: S606 - the same process, so that signals and exit status are the script's

@@ -6,7 +6,6 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -19,7 +18,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from jaxtop import __version__, debuglog
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import legible
+from jaxtop.cli.words import note
 from jaxtop.export.alerts import body
 from jaxtop.names import reason
 
@@ -117,7 +116,7 @@ class Sender:
                 return
 
     def _report(self, what: str) -> None:
-        print(legible(f"jaxtop: {self.name}: {what}"), file=sys.stderr, flush=True)
+        note(f"{self.name}: {what}")
 
 
 class _NoRedirect(HTTPRedirectHandler):

@@ -11,7 +11,7 @@ from jaxtop import wire
 from jaxtop.cli import settings, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import FORMATS, add_formats, written
-from jaxtop.cli.words import legible, number
+from jaxtop.cli.words import note, number
 from jaxtop.clock import steady
 from jaxtop.devbench import saved
 from jaxtop.model import Cluster, State, host_views, hosts, runs
@@ -70,7 +70,7 @@ def main(arguments: argparse.Namespace) -> int:
     sys.stdout.write(written(arguments.format, cluster, now, saved.last()))
     sys.stdout.flush()
     for line in complaints(cluster, source, now):
-        print(f"jaxtop: {legible(line)}", file=sys.stderr)
+        note(line)
     return status(cluster, now)
 
 
@@ -82,7 +82,7 @@ def _ask_for_peaks(source: Source, cluster: Cluster) -> None:
     def done(agent: str, reply: wire.Reply | None) -> None:
         if reply is None or reply.error:
             refused.append(agent)
-            print(f"jaxtop: no peaks: {legible(reply.error if reply else 'no answer')}", file=sys.stderr)
+            note(f"no peaks: {reply.error if reply else 'no answer'}")
 
     for run in runs(cluster, steady()):
         live = [view.host for view in run.hosts if view.state is State.LIVE and view.host.programs.programs]
@@ -147,7 +147,7 @@ def measured(
         left = wait - (steady() - begun)
         since = steady()
         if is_reached and left > 0 and not is_enough(cluster, since):
-            print(f"jaxtop: measuring for up to {left:.0f} s", file=sys.stderr)
+            note(f"measuring for up to {left:.0f} s")
             watch(source, cluster, left, lambda: is_enough(cluster, since))
         if with_peaks:
             _ask_for_peaks(source, cluster)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jaxtop import hostnames, keys
 from jaxtop.cli import ways
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import legible
+from jaxtop.cli.words import legible, note
 from jaxtop.transport import PORTS_TRIED
 
 if TYPE_CHECKING:
@@ -54,11 +54,6 @@ def add_own_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
         metavar="KEY",
         help="public key of the run's owner, if that is not you (jaxtop doctor shows it)",
     )
-
-
-def note(line: str) -> None:
-    """Print which run was chosen, or where runs are looked for."""
-    _show(f"jaxtop: {line}")
 
 
 def open_source(arguments: argparse.Namespace, note: Callable[[str], None] = note) -> Source:

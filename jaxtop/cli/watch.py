@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.record import has_ended
 from jaxtop.cli.snapshot import complaints
-from jaxtop.cli.words import legible
+from jaxtop.cli.words import legible, note
 from jaxtop.clock import steady
 from jaxtop.model import Cluster, Severity, hosts, runs
 
@@ -112,10 +111,10 @@ def follow(
             if not is_reached and any(host.hello for host in hosts(cluster)):
                 is_reached = True
                 names = ", ".join(run.name or run.id for run in runs(cluster, now))
-                print(legible(f"jaxtop: watching {names}"), file=sys.stderr, flush=True)
+                note(f"watching {names}")
             if not is_reached and now - begun >= REACHED_WITHIN:
                 why = "; ".join(map(legible, complaints(cluster, source, now)))
                 raise UserError(why or "no process was found", NOTHING_REACHED)
     except KeyboardInterrupt:
         return
-    print("jaxtop: the run has ended", file=sys.stderr)
+    note("the run has ended")

@@ -1,9 +1,10 @@
-"""Make text of others safe for a terminal; format and parse sizes and times."""
+"""Make text of others safe for a terminal and print notes; format and parse sizes and times."""
 
 from __future__ import annotations
 
 import argparse
 import re
+import sys
 from typing import TYPE_CHECKING
 
 from jaxtop.names import legible
@@ -11,10 +12,15 @@ from jaxtop.names import legible
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["aligned", "amount", "duration", "legible", "length", "number", "size"]
+__all__ = ["aligned", "amount", "duration", "legible", "length", "note", "number", "size"]
 
 # The smallest size of a file that the user may set.
 LEAST = 100_000
+
+
+def note(line: str) -> None:
+    """Print a note for the user on standard error, apart from the output."""
+    print(legible(f"jaxtop: {line}"), file=sys.stderr, flush=True)
 
 
 def size(count: int) -> str:

@@ -17,7 +17,7 @@ from jaxtop.tui.core import text
 from jaxtop.tui.draw.finding_pane import figure_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
@@ -77,7 +77,6 @@ def facts(
     """
     line = Text(no_wrap=True)
     refused = (*rejected.items(), *moment.cluster.rejected.items())
-    findings = [each for each in moment.findings if each.key not in muted and each.key != proven]
     proofs = [each for each in moment.findings if each.key == proven]
     figures = [
         *_troubles(moment, palette),
@@ -86,11 +85,20 @@ def facts(
         *_black_boxes(moment, palette),
         *_latecomers(moment, palette),
     ]
+    # Of the others, those that figures do not report sooner than a rule.
+    findings = [
+        each
+        for each in moment.findings
+        if each.key not in muted
+        and each not in proofs
+        and each.severity is not Severity.INFO
+        and not any(part.says(each) for part in figures)
+    ]
     found = [
-        *(_proof(each, palette) for each in proofs),
+        *(_finding(each, palette, _figures(each)) for each in proofs),
         *(Part("?", words, palette.accent) for words in asking),
         *(each for each in figures if not any(map(each.says, proofs))),
-        *(_finding(each, palette) for each in findings if not _is_shown(each, figures)),
+        *(_finding(each, palette, each.text) for each in findings),
         *(Part("#", f"{count} messages skipped: {what}", palette.warning) for what, count in refused),
         *(Part("#", note, palette.warning) for note in notes),
         *_compiling(moment, palette),
@@ -109,11 +117,6 @@ def facts(
         line.append(part, style)
     line.truncate(width, overflow="ellipsis")
     return line
-
-
-def _is_shown(finding: Finding, figures: Iterable[Part]) -> bool:
-    """Return whether a finding needs no part of its own: figures say the same, and sooner than a rule."""
-    return finding.severity is Severity.INFO or any(part.says(finding) for part in figures)
 
 
 def _troubles(moment: Moment, palette: Palette) -> Iterator[Part]:
@@ -173,15 +176,14 @@ def _latecomers(moment: Moment, palette: Palette) -> Iterator[Part]:
             yield Part("!", words, palette.warning, "straggler", late.agent)
 
 
-def _proof(finding: Finding, palette: Palette) -> Part:
+def _figures(finding: Finding) -> str:
     """Return the figures that a finding rests on, which the screen with its proof may not all have."""
-    figures = ", ".join(f"{each.name} {figure_of(each)}" for each in finding.evidence)
-    return _finding(finding, palette, figures)
+    return ", ".join(f"{each.name} {figure_of(each)}" for each in finding.evidence) or finding.text
 
 
-def _finding(finding: Finding, palette: Palette, words: str = "") -> Part:
+def _finding(finding: Finding, palette: Palette, words: str) -> Part:
     title = RULES_BY_NAME[finding.rule].title
-    return Part("▲", f"{title}: {words or finding.text}", palette.of_severity(finding.severity.rank))
+    return Part("▲", f"{title}: {words}", palette.of_severity(finding.severity.rank))
 
 
 def _programs(moment: Moment, palette: Palette) -> Iterator[Part]:

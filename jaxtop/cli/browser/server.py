@@ -6,7 +6,6 @@ import asyncio
 import html
 import signal
 import socket
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from jaxtop.cli import listening
 from jaxtop.cli.browser.admission import COOKIE, Admission, Refused, Strangers
 from jaxtop.cli.browser.tab import CLEARED, Tab
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.words import note
 
 if TYPE_CHECKING:
     import ssl
@@ -100,7 +100,7 @@ class BrowserServer:
             ssl_handshake_timeout=None if self._context is None else listening.REQUEST_S,
         )
         try:
-            print(f"jaxtop: open {self.url}", file=sys.stderr, flush=True)
+            note(f"open {self.url}")
             await ended.wait()
         finally:
             server.close()
@@ -141,7 +141,7 @@ class BrowserServer:
             samesite="Lax",
             secure=self._context is not None,
         )
-        print(f"jaxtop: opened; for another browser: {self.url}", file=sys.stderr, flush=True)
+        note(f"opened; for another browser: {self.url}")
         return response
 
     def _file(self, name: str) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, DeviceView, Figure, Host, Scope, series
 from jaxtop.model.host import run_of
+from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.draw.plot import LETTERS, Line
 
 if TYPE_CHECKING:
@@ -93,13 +94,10 @@ def _device(figure: Figure, device: DeviceView) -> Peer:
 
 
 def _host(figure: Figure, host: Host) -> Peer:
-    name = host.hostname or host.agent
-    if host.process_index is not None:
-        name = f"{host.process_index} {name}"
     positions = tuple(range(len(host.hello.devices))) if is_of_device(figure) and host.hello else (0,)
     values = (figure.read(host.pulse, position) for position in positions)
     known = [value for value in values if value is not None]
-    return Peer(name, host.agent, None, positions, fmean(known) if known else None)
+    return Peer(name_of(host), host.agent, None, positions, fmean(known) if known else None)
 
 
 def _mean(columns: Sequence[Points]) -> list[tuple[float, float | None]]:

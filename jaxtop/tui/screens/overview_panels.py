@@ -24,6 +24,7 @@ from jaxtop.names import shorten
 from jaxtop.tui.columns.events import COMPILE, ONGOING, ongoing_events
 from jaxtop.tui.core import text
 from jaxtop.tui.core.metrics import METRICS, wait_metric
+from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.draw import overview as draw
 from jaxtop.tui.draw.collective_pane import axes_in_words, straggler_in_words
 from jaxtop.tui.draw.mesh_panel import MeshMap
@@ -160,10 +161,9 @@ def _host(view: HostView, finding: Finding | None, moment: Moment) -> draw.HostL
     if finding is not None:
         note = RULES_BY_NAME[finding.rule].title.lower()
         note += f" · {finding.subject.source}" if finding.subject.source else ""
-    index = view.host.process_index
     return draw.HostLine(
         view.state,
-        f"{'' if index is None else f'{index} '}{view.host.hostname or view.host.agent}",
+        name_of(view.host),
         None if rhythm is None or rhythm.p50_us is None else rhythm.p50_us / 1e6,
         recent(moment.cluster, view.host.agent, STEP_TIME, 0, PAST),
         _CPU.read(pulse, 0),

@@ -110,7 +110,7 @@ class KeyBar(Static):
         screens: list[Item] = []
         keys: list[Item] = []
         self._actions = {}
-        is_low = self.app.size.height < LIVE_LINE_FROM
+        is_low = self.app.size.height < LIVE_LINE_FROM and not self.screen.query("TimeBar.on")
         for active in self.screen.active_bindings.values():
             binding = active.binding
             is_shown = binding.show or (is_low and binding.action == BACK)
