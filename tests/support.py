@@ -38,12 +38,13 @@ JAXTOP = [PYTHON, "-m", "jaxtop"]
 ROOT = Path(__file__).parent.parent
 
 
-def environment(devices: int = 4, **more: str) -> dict[str, str]:
-    """Return the environment of a JAX process with this many CPU devices; HOME is the test's own.
+# XLA leaves out what LLVM would optimize: for a real model that takes longer than all its steps in a test.
+UNOPTIMIZED = "--xla_backend_optimization_level=0"
 
-    XLA leaves out what LLVM would optimize: for a real model that takes longer than all its steps in a test.
-    """
-    flags = f"--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0"
+
+def environment(devices: int = 4, **more: str) -> dict[str, str]:
+    """Return the environment of a JAX process with this many CPU devices; HOME is the test's own."""
+    flags = f"--xla_force_host_platform_device_count={devices} {UNOPTIMIZED}"
     return {
         **os.environ,
         "JAX_PLATFORMS": "cpu",

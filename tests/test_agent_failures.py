@@ -286,7 +286,7 @@ def test_a_script_out_of_file_descriptors_goes_on(tmp_path, left):
 
 
 OPENING = """
-    import os, resource
+    import os, resource, time
     limit = int(os.environ.get("FILES", 256))
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     {start}
@@ -298,6 +298,7 @@ OPENING = """
         x = step(x)
         for each in [open(os.devnull) for _ in range(4)]:
             each.close()
+        time.sleep(0.001)
     print(float(x.sum()))
 """
 

@@ -15,6 +15,7 @@ from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME, VARIANTS, network
 from tests.faults import follow, table
 from tests.faults.follower import Follower
 from tests.faults.outcome import Outcome, findings_about, is_about
+from tests.support import UNOPTIMIZED
 
 
 def finding(rule, **subject):
@@ -122,7 +123,9 @@ def test_what_was_so_before_the_fault_is_not_about_it_however_late_it_is_reporte
 @pytest.mark.jax
 @pytest.mark.newest
 @pytest.mark.timeout(300)
-def test_a_killed_host_is_found_in_a_real_run():
+def test_a_killed_host_is_found_in_a_real_run(monkeypatch):
+    monkeypatch.setattr(follow, "SETTLES_IN", 1.0)  # the loss of a host has no cost to wait for
+    monkeypatch.setenv("XLA_FLAGS", UNOPTIMIZED)
     outcome = follow.run(FAULTS_BY_NAME["killed"], "plain", after=2, limit=60)
     assert (outcome.rule, outcome.wrong) == ("host_lost", [])
     assert outcome.after_begin >= 0

@@ -57,7 +57,7 @@ LATE = """
         jax.numpy.ones(4).block_until_ready()
         time.sleep(1)
         clear_backends()
-    time.sleep((10 if moment == "late" else 4) * index)
+    time.sleep(4 * index)
     jax.distributed.initialize(address, 2, index)
     named, spec = jax.sharding.NamedSharding, jax.sharding.PartitionSpec
     mesh = jax.sharding.Mesh(np.array(jax.devices()), "x")

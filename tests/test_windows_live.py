@@ -165,6 +165,7 @@ ENDING = """
 print("ready", flush=True)
 while not is_open():
     x = step(x).block_until_ready()
+    time.sleep(0.005)
 time.sleep(float(sys.argv[2]))
 match sys.argv[1]:
     case "exception": raise ValueError("the script's own")
@@ -208,6 +209,7 @@ profiler.ProfilerSession = Broken
 print("ready", flush=True)
 while not os.path.exists("go"):
     x = step(x).block_until_ready()
+    time.sleep(0.005)
 print("done")
 """
 
@@ -235,6 +237,7 @@ end = time.monotonic() + 2
 while time.monotonic() < end:
     x = step(x).block_until_ready()
     opened += is_open()
+    time.sleep(0.005)
 print(opened)
 """
 

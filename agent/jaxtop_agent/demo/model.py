@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # small model with pauses, which leaves them most of the CPU.
 VOCABULARY = 256
 CONTEXT = 64
-WIDTH, PAUSE = (64, 0.02) if os.environ.get("JAXTOP_DEMO_SIZE") == "small" else (288, 0.0)
+WIDTH, PAUSE = (64, 0.1) if os.environ.get("JAXTOP_DEMO_SIZE") == "small" else (288, 0.0)
 LAYERS = 2
 HEADS = 4
 HIDDEN = 4 * WIDTH

@@ -20,6 +20,9 @@ from jaxtop import agent
 
 # Given by the bench to make models wider: runs of other sizes than those that the formulas were tried on.
 WIDER = "--wider"
+# Given where nobody asks how long a step takes: pauses leave the CPU to others.
+PAUSED = "--paused"
+PAUSE_S = 0.2
 # The first steps compile, and meet cold caches.
 SKIPPED_STEPS = 5
 BLOCK_S = 0.5
@@ -30,6 +33,7 @@ def main(build):
     parser = argparse.ArgumentParser()
     parser.add_argument("--mesh", required=True, metavar="AXES", help="mesh, such as data=4,model=2")
     parser.add_argument(WIDER, action="store_true", help="make the model half as wide again")
+    parser.add_argument(PAUSED, action="store_true", help="pause between steps")
     axes = dict(each.split("=") for each in parser.parse_args().mesh.split(","))
     sizes = [int(size) for size in axes.values()]
     mesh = Mesh(np.array(jax.devices()[: np.prod(sizes)]).reshape(sizes), tuple(axes))
@@ -51,6 +55,7 @@ def train(state, batch, step, stops):
         state, loss = step(state, batch)
         loss.block_until_ready()
         durations.append(time.perf_counter() - began)
+        time.sleep(PAUSE_S if PAUSED in sys.argv else 0)
     named = (state, batch, loss)
     truth = {
         "state_bytes": max(bytes_by_device(named).values()),

@@ -26,7 +26,7 @@ class Trainer:
     def fit(self):
         dice = np.random.default_rng(1)
         while True:
-            time.sleep(0.01)  # loading data
+            time.sleep(0.05)  # loading data
             x = jnp.asarray(dice.normal(size=(32, 64)), jnp.float32)
             y = jnp.asarray(dice.normal(size=(32, 8)), jnp.float32)
             self.model, self.opt_state, loss = make_step(self.model, self.opt_state, x, y)

@@ -28,7 +28,7 @@ params = net.init(jax.random.key(0), jnp.ones((1, 64)))
 opt_state = tx.init(params)
 dice = np.random.default_rng(1)
 while True:
-    time.sleep(0.01)  # loading data
+    time.sleep(0.05)  # loading data
     batch = tuple(jnp.asarray(dice.normal(size=(32, n)), jnp.float32) for n in (64, 8))
     params, opt_state, loss = update(params, opt_state, batch)
     if not np.isfinite(float(loss)):

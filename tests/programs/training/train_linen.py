@@ -37,7 +37,7 @@ def main():
     )
     dice = np.random.default_rng(1)
     while True:
-        time.sleep(0.01)  # loading data
+        time.sleep(0.05)  # loading data
         batch = {
             "image": jnp.asarray(dice.normal(size=(32, 64)), jnp.float32),
             "label": jnp.asarray(dice.normal(size=(32, 8)), jnp.float32),

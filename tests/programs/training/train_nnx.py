@@ -32,7 +32,7 @@ def main():
     optimizer = nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param)
     dice = np.random.default_rng(1)
     while True:
-        time.sleep(0.01)  # loading data
+        time.sleep(0.05)  # loading data
         x = jax.device_put(dice.normal(size=(32, 64)).astype(np.float32))
         y = jax.device_put(dice.normal(size=(32, 8)).astype(np.float32))
         loss = train_step(model, optimizer, x, y)

@@ -49,7 +49,7 @@ def train():
     momentum = jax.tree.map(jnp.zeros_like, params)
     dice = np.random.default_rng(1)
     while True:
-        time.sleep(0.01)  # loading data
+        time.sleep(0.05)  # loading data
         x = place(dice.normal(size=(32, 64)).astype(np.float32), "data")
         y = place(dice.normal(size=(32, 8)).astype(np.float32), "data")
         params, momentum, loss = step(params, momentum, x, y)
