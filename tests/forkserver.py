@@ -183,12 +183,12 @@ def serve(asked: socket.socket) -> tuple[dict[str, object], list[int]]:
                 os.close(end)
             continue
         between = os.getpid()
-        if pid := os.fork():
-            asked.send(str(pid).encode())
+        if os.fork():
             os._exit(0)
         while os.getppid() == between:
             os.sched_yield()
         ctypes.CDLL(None).prctl(PARENT_DIES, signal.SIGKILL)
+        asked.send(str(os.getpid()).encode())  # now it is the test's child: only then its status can be read
         asked.close()
         return json.loads(raw), ends
 
@@ -214,11 +214,11 @@ def become(request: dict[str, Any], ends: list[int]) -> types.CodeType:
     else:
         sys.argv = words
         sys.path[0] = str(Path(words[0]).resolve().parent)
-    path = Path(sys.argv[0])
+    path = Path(sys.argv[0]).absolute()
     sys.modules["__main__"] = main = types.ModuleType("__main__")
-    main.__file__ = sys.argv[0]
+    main.__file__ = str(path)
     del sys.modules["tests"]
-    code = compile(path.read_bytes(), sys.argv[0], "exec")
+    code = compile(path.read_bytes(), str(path), "exec")
 
     def show(kind, error, trace):
         own = trace

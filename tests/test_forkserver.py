@@ -8,7 +8,7 @@ from subprocess import PIPE
 import pytest
 
 from tests.forkserver import Forked
-from tests.support import PYTHON, environment, processes, script
+from tests.support import PYTHON, environment, eventually, processes, script
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest]
 
@@ -45,3 +45,10 @@ def test_a_script_that_sees_other_variables_of_jax_has_an_interpreter_of_its_own
     with processes([PYTHON, path], stdout=PIPE, env=environment(JAX_DEBUG_NANS="1")) as (process,):
         assert not isinstance(process, Forked)
         assert process.communicate(timeout=60)[0] == "True\n"
+
+
+def test_the_status_of_a_script_is_its_own_however_early_it_is_asked_for(tmp_path):
+    path = script(tmp_path, "import sys, time; time.sleep(0.1); sys.exit(3)")
+    with processes([PYTHON, path]) as (process,):
+        eventually(lambda: process.poll() is not None, every=0)
+    assert process.returncode == 3
