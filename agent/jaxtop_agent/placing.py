@@ -90,7 +90,8 @@ def _agreed(
             f"best_devices: the processes cannot compare their devices ({error}); all count as equally good",
             stacklevel=4,
         )
-        return decide([Offer(here.wanted, _all_alike())])
+        alike = (KnownDevice(device.id, device.process_index) for device in devices())
+        return decide([Offer(here.wanted, tuple(alike))])
     own = f"figures/{_asked}/{process}"
     store.put(own, here)
     choice: Choice | None = None
@@ -153,10 +154,6 @@ def _power_limit(gpu: mapping.DeviceHandle) -> float | None:
 
             return float(pynvml.nvmlDeviceGetEnforcedPowerLimit(gpu.handle)) / 1000
     return None
-
-
-def _all_alike() -> tuple[KnownDevice, ...]:
-    return tuple(KnownDevice(device.id, device.process_index) for device in devices())
 
 
 def in_mesh_order(chosen: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:

@@ -48,7 +48,8 @@ def rewrite(program: Program, wanted: Wanted, today: Axes) -> tuple[str, ...]:
         )
     with program.module.context:
         if not is_same:
-            _resize(program, _with_all(wanted.axes, program.axes))
+            lacking = _names(program.axes) - _names(wanted.axes)
+            _resize(program, (*wanted.axes, *((name, 1) for name, _ in program.axes if name in lacking)))
         return tuple(_reshard(program, wanted.arrays, dict(wanted.axes)))
 
 
@@ -63,11 +64,6 @@ def _used(axes: Axes) -> Axes:
 
 def _names(axes: Axes) -> set[str]:
     return {name for name, _ in axes}
-
-
-def _with_all(axes: Axes, named: Axes) -> Axes:
-    """Add the axes that the text names and a mesh lacks, with size one."""
-    return (*axes, *((name, 1) for name, _ in named if name not in _names(axes)))
 
 
 def _resize(program: Program, axes: Axes) -> None:

@@ -80,15 +80,12 @@ class Stuck:
         return wire.TpuCores(at_ms, self._same_ms(at_ms, places), cores)
 
     def _nccl(self, topology: Topology) -> wire.Nccl:
-        found = self._of_this_run(topology)
-        return msgspec.structs.replace(found, same_ms=self._same_ms(found.at_ms, found.differing))
-
-    def _of_this_run(self, topology: Topology) -> wire.Nccl:
         for _ in range(TRIES):
             read = ras_answers.read(ras.ask(lambda: self._board.stopping), now_ms())
             if read.pids is not None and os.getpid() not in read.pids:
                 continue
             if read.processes is not None and read.processes != topology.process_count:
                 continue
-            return read.nccl
+            found = read.nccl
+            return msgspec.structs.replace(found, same_ms=self._same_ms(found.at_ms, found.differing))
         raise Off("NCCL's RAS service there belongs to another job; give each its own NCCL_RAS_ADDR")

@@ -91,7 +91,7 @@ def _own(cores: Sequence[_Core], devices: Sequence[Device]) -> tuple[TpuCore, ..
     ids = sorted(device.id for device in devices)
     tensor = [each for each in cores if each.state.is_tensor_core]
     numbers = [each.state.core for each in tensor]
-    if not _has_all_chips():
+    if any(os.environ.get(name) for name in _PARTS):
         # Devices of a part of the machine have the numbers of their cores, unless a chip has two cores.
         has_pairs = len({each.chip for each in tensor}) < len(tensor)
         if has_pairs or not set(ids) <= set(numbers):
@@ -100,8 +100,3 @@ def _own(cores: Sequence[_Core], devices: Sequence[Device]) -> tuple[TpuCore, ..
     per_device = len(tensor) // len(ids) if ids and len(tensor) % len(ids) == 0 else 0
     place = {core: ids[i // per_device] for i, core in enumerate(numbers)} if per_device in {1, 2} else {}
     return tuple(replace(each.state, device=place.get(each.state.core)) for each in cores)
-
-
-def _has_all_chips() -> bool:
-    """Return whether the process uses all chips of its machine."""
-    return not any(os.environ.get(name) for name in _PARTS)

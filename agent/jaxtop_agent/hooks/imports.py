@@ -20,14 +20,10 @@ def when_imported(name: str, then: Callable[[], None]) -> Callable[[], None]:
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
         then()
-        return _nothing
+        return lambda: None
     finder = _Finder(name, then)
     sys.meta_path.insert(0, finder)
     return finder.remove
-
-
-def _nothing() -> None:
-    pass
 
 
 class _Finder(MetaPathFinder):

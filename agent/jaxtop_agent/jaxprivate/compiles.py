@@ -75,20 +75,18 @@ def _with_arguments(found: Compiles, computation: Any, folder: str) -> Compiles:
     names = tuple(
         str(name or f"constant {i}") for i, name in enumerate(("",) * (len(avals) - len(names)) + names)
     )
+    if len(names) != len(avals) or len(set(names)) < len(names):
+        names = tuple(f"argument {i}" for i in range(len(avals)))
     in_avals, out_avals = facts.get("global_in_avals", ()), facts.get("global_out_avals", ())
     return found._replace(
         of_jax=place.startswith(folder) if is_known else None,
         initializes=_elements(out_avals) > MUCH_MORE * _elements(in_avals),
         defined=source,
-        names=names if len(names) == len(avals) and len(set(names)) == len(names) else _numbered(avals),
+        names=names,
         avals=avals,
         shardings=_shardings(facts, len(avals)),
         settings=_settings(),
     )
-
-
-def _numbered(avals: tuple[Any, ...]) -> tuple[str, ...]:
-    return tuple(f"argument {i}" for i in range(len(avals)))
 
 
 def _shardings(facts: dict[str, Any], count: int) -> tuple[Any, ...]:

@@ -70,10 +70,10 @@ RENEWED_CPU_S, RENEW_EVERY_S = 0.3, 240.0
 
 def why_not_sampled(policy: str, platform: str, profiler: Profiler) -> str | None:
     """Return why windows are taken only on request, as the source's state; None if they are automatic."""
-    if policy != ON_REQUEST:
-        reason = _reason(policy, platform, profiler)
-        return None if reason is None else f"{ON_REQUEST}: {reason}"
-    return ON_REQUEST
+    if policy == ON_REQUEST:
+        return ON_REQUEST
+    reason = _reason(policy, platform, profiler)
+    return None if reason is None else f"{ON_REQUEST}: {reason}"
 
 
 def _reason(policy: str, platform: str, profiler: Profiler) -> str | None:

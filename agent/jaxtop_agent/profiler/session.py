@@ -74,7 +74,8 @@ class Sessions:
                 cpu = time.thread_time()
                 at_ms, began = now_ms(), time.monotonic()
                 session = self._started(start)
-                self._wait_until(began + seconds, lambda: lock.is_wanted or is_over())
+                while not (lock.is_wanted or is_over()) and (left := began + seconds - time.monotonic()) > 0:
+                    wait(self._bell, min(left, LOOK_EVERY_S))
                 lasted = time.monotonic() - began
                 stopping()
                 trace = self._profiler.stop(session)
@@ -90,10 +91,6 @@ class Sessions:
             if self._profiler.ALREADY in str(error):
                 raise InUse("another profiler is running") from None
             raise
-
-    def _wait_until(self, end: float, is_over: Callable[[], bool]) -> None:
-        while not is_over() and (left := end - time.monotonic()) > 0:
-            wait(self._bell, min(left, LOOK_EVERY_S))
 
     def forsake(self) -> None:
         """Restore the script's lock in a forked child, as if no window had been open."""

@@ -76,16 +76,13 @@ def _inside(name: str, value: Any, kind: type) -> list[tuple[str, Any]] | None:
     if kind is dict:
         listed = islice(dict.items(value), MOST_PARTS)
         return [(f"{name}[{_key(key, i)}]", item) for i, (key, item) in enumerate(listed)]
-    fields = next((vars(each)["__dataclass_fields__"] for each in kind.__mro__ if _has_fields(each)), None)
+    key = "__dataclass_fields__"
+    fields = next((vars(each)[key] for each in kind.__mro__ if key in vars(each)), None)
     if type(fields) is dict:
         from jaxtop_agent.arrays.containers import attribute  # most runs have no such argument
 
         return [(f"{name}.{field}", attribute(value, field)) for field in list(fields)[:MOST_PARTS]]
     return None
-
-
-def _has_fields(kind: type) -> bool:
-    return "__dataclass_fields__" in vars(kind)
 
 
 def _key(key: Any, place: int) -> str:

@@ -47,7 +47,8 @@ class Caught:
 
     def _text(self, raised: Raise) -> str:
         """Return what to report; empty for most of those that repeat."""
-        message, place = first_line(raised.message), _place(raised)
+        message = first_line(raised.message)
+        place = None if raised.code is None else stacks.place(raised.code, raised.line)
         key = message.partition(":")[0], place
         if key not in self._counts and len(self._counts) >= MOST_LINES:
             return ""
@@ -70,7 +71,3 @@ class Caught:
                         self._latest.remove(raised)
                     return replace(error, function=shorten(raised.function, stacks.LONGEST))
         return error
-
-
-def _place(raised: Raise) -> wire.Place | None:
-    return None if raised.code is None else stacks.place(raised.code, raised.line)

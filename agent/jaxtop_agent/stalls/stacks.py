@@ -68,11 +68,8 @@ def _thread(name: str, is_main: bool, frame: FrameType) -> wire.Thread:
     count = len(stack)
     if count > MOST_FRAMES:
         stack = stack[: MOST_FRAMES - OUTERMOST] + stack[-OUTERMOST:]
-    return wire.Thread(name, is_main, tuple(map(_place, reversed(stack))), count - len(stack))
-
-
-def _place(frame: FrameType) -> wire.Place:
-    return place(frame.f_code, frame.f_lineno)
+    places = tuple(place(each.f_code, each.f_lineno) for each in reversed(stack))
+    return wire.Thread(name, is_main, places, count - len(stack))
 
 
 def place(code: CodeType, line: int | None) -> wire.Place:
