@@ -37,7 +37,7 @@ agent.stop()
 
 
 def measure(setting: Setting) -> Iterator[Figure]:
-    rounds = [_round() for _ in range(setting.pick(15, 3))]
+    rounds = [_round() for _ in range(setting.pick(15, 2))]
     for place, what in enumerate(("agent.start(), wall time", "agent.start(), CPU time of its thread")):
         started = median([each["start"][place] for each in rounds])
         control = median([each["control"][place] for each in rounds])
