@@ -31,20 +31,17 @@ def as_value(view: CollectiveView) -> dict[str, Any]:
     }
 
 
+_ORIGIN = {"added": "added", "operand": "operand", "operand_has": "has", "operand_wants": "wants"}
+
+
 def _origin(listed: wire.Collective | None) -> dict[str, Any]:
     """Return the line of the script, or the operation's name, and why the partitioner added a collective."""
+    if listed is None:
+        return dict.fromkeys(("source", "name_stack", *_ORIGIN))
     return {
-        "source": None if listed is None else listed.line or listed.source or None,
-        **{
-            name: None if listed is None else getattr(listed, field) or None
-            for name, field in {
-                "name_stack": "name_stack",
-                "added": "added",
-                "operand": "operand",
-                "operand_has": "has",
-                "operand_wants": "wants",
-            }.items()
-        },
+        "source": listed.line or listed.source or None,
+        "name_stack": listed.name_stack or None,
+        **{name: getattr(listed, field) or None for name, field in _ORIGIN.items()},
     }
 
 

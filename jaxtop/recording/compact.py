@@ -42,8 +42,8 @@ def _copy(old: Recording, new: Path, progress: Callable[[float], object]) -> Non
             progress((number + 1) / total)
         for _, frame in old.frames(after):
             writer.write(frame)
-        if old.clock is not None:
-            writer.note_clock(*old.clock)
+        if old.index.clock is not None:
+            writer.note_clock(*old.index.clock)
         writer.flush()
         with Recording(new) as written:  # the offsets of its chunks are known only once it is written
             index = written.index.stored()

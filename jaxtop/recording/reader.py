@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jaxtop.recording.index import Index
-    from jaxtop.recording.layout import ChunkAt, Clock, KeyframeAt
+    from jaxtop.recording.layout import ChunkAt, KeyframeAt
 
 # Limits of the cache of unpacked chunks. Playing back and forth reads the same chunks again.
 MOST_CHUNKS, MOST_MESSAGES = 8, 200_000
@@ -75,11 +75,6 @@ class Recording:
     @property
     def about(self) -> dict[str, str]:
         return self.index.about
-
-    @property
-    def clock(self) -> Clock | None:
-        """The offset of its times from those of process 0."""
-        return self.index.clock
 
     @property
     def span(self) -> tuple[float, float] | None:

@@ -35,7 +35,8 @@ class WriterStream:
     def __init__(self, recordings: Sequence[Recording]) -> None:
         self.recordings = sorted(recordings, key=lambda each: each.span or NOT_YET)
         self.about = self.recordings[0].about
-        self.clock = next((each.clock for each in reversed(self.recordings) if each.clock is not None), None)
+        clocks = [each.index.clock for each in self.recordings if each.index.clock is not None]
+        self.clock = clocks[-1] if clocks else None
         self._ahead = round(self.clock.offset_s * NANOSECONDS) if self.clock is not None else 0
 
     @property

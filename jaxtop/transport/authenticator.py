@@ -57,7 +57,6 @@ class Authenticator:
     ) -> None:
         self._owner = owner.public
         self._guests = guests
-        self.refused = 0
         self.socket = context.socket(zmq.REP)
         self.socket.linger = 0
         self.socket.bind("inproc://zeromq.zap.01")
@@ -66,11 +65,8 @@ class Authenticator:
         parts = self.socket.recv_multipart()
         request_id = parts[1] if len(parts) > 1 else b""
         role = self._role(parts)
-        if role is None:
-            self.refused += 1
-            self.socket.send_multipart([b"1.0", request_id, b"400", b"this key is not admitted", b"", b""])
-        else:
-            self.socket.send_multipart([b"1.0", request_id, b"200", b"OK", role, b""])
+        verdict = (b"400", b"this key is not admitted", b"") if role is None else (b"200", b"OK", role)
+        self.socket.send_multipart([b"1.0", request_id, *verdict, b""])
 
     def _role(self, parts: list[bytes]) -> bytes | None:
         if len(parts) != 7 or parts[0] != b"1.0" or parts[2] != DOMAIN or parts[5] != b"CURVE":

@@ -69,7 +69,7 @@ class Latest:
 
     def __init__(self) -> None:
         self._agents: dict[str, _Agent] = {}
-        self._size = 0
+        self.size = 0  # the number of bytes stored
         self._left_out: set[str] = set()
         # Agents whose state is not complete: it must be requested.
         self.broken: dict[str, None] = {}
@@ -106,11 +106,6 @@ class Latest:
         return [link for link in found if link is not None and link.state != "merged"]
 
     @property
-    def size(self) -> int:
-        """The number of bytes stored."""
-        return self._size
-
-    @property
     def notes(self) -> list[str]:
         count = len(self._left_out)
         what = f"the relay does not hold all of {count} processes: they are too many or too large"
@@ -132,7 +127,7 @@ class Latest:
         except (msgspec.DecodeError, wire.Unreadable, RecursionError):
             return False
         finally:
-            self._size += held.size - before
+            self.size += held.size - before
         return True
 
     def frames(self, agent: str, kinds: Iterable[str], now: float) -> list[wire.Frame]:
@@ -161,7 +156,7 @@ class Latest:
         many = len(away) - MOST_AWAY
         gone = [agent for i, (at, agent) in enumerate(away) if i < many or now - at > AWAY_S]
         for agent in gone:
-            self._size -= self._agents.pop(agent).size
+            self.size -= self._agents.pop(agent).size
             self.broken.pop(agent, None)
         return gone
 
@@ -171,7 +166,7 @@ class Latest:
 
     def _store(self, held: _Agent, frame: wire.Frame) -> None:
         kind = frame.kind
-        if kind in BULKY and (held.size > MOST_BYTES_EACH or self._size > MOST_BYTES):
+        if kind in BULKY and (held.size > MOST_BYTES_EACH or self.size > MOST_BYTES):
             self._leave_out(frame.agent)
             held.drop_bulk()  # what cannot be renewed would soon be wrong
         elif kind in self._stores:
