@@ -186,6 +186,13 @@ class TestScreen:
 
         replay(act, seconds=first)
 
+    def test_counts_for_which_there_is_no_room_end_in_an_ellipsis(self):
+        async def act(stage: Stage) -> None:
+            await press(stage, "v", "right_curly_bracket", "v")
+            assert stage.text.splitlines()[1].rstrip().endswith("…")
+
+        replay(act, size=(24, 10))
+
     def test_enter_twice_is_as_good_as_once(self):
         async def act(stage: Stage) -> None:
             await press(stage, "v", "right_curly_bracket", "v")

@@ -106,6 +106,9 @@ class TestThePane:
         assert "6 collectives, 4 across hosts · 26% of jit_train_step in collectives" in shown
         assert "windows: 5, last 6s ago" in shown
 
+    def test_its_summary_leaves_out_a_part_that_a_narrow_terminal_has_no_room_for(self):
+        assert line("6 collectives", seen(*staged.late(), size=(60, 16))).strip().endswith("exposed")
+
     def test_each_member_of_a_group_has_its_wait_and_the_group_that_waits_most_comes_first(self):
         shown = seen(*staged.late(), size=(120, 40))
         assert "waits in 4 groups of 4, by device" in shown

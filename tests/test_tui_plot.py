@@ -15,7 +15,8 @@ from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.plot import LETTERS, Frame, Line, extent, plot, summary, ticks
-from jaxtop.tui.draw.plotted import Peer, few
+from jaxtop.tui.draw.plot_page import Page, page
+from jaxtop.tui.draw.plotted import Beside, Peer, few
 from jaxtop.tui.playback import Start
 from tests import builders, staged_hardware
 from tests.builders import NOW, agent_id, frame
@@ -50,6 +51,11 @@ class TestLines:
         first, last = min(places, key=lambda place: place[1]), max(places, key=lambda place: place[1])
         assert first[0] > 8 and last[0] < 2
         assert len(dotted(rows)) > 45
+
+    def test_a_name_that_is_too_long_for_the_table_ends_in_an_ellipsis_or_has_one_within(self):
+        lines = (Line("0 trainer-0017.research.example", points(1.0, 2.0), is_chosen=True),)
+        shown = Page(FIGURES["power_w"], (0, 1), Beside.HOSTS, lines, 1, None)
+        assert "…" in page(shown, INK, 80, 20).text.plain.splitlines()[-1]
 
     def test_where_nobody_knew_there_is_nothing(self):
         rows = drawn(Line("device 0", points(*[5.0] * 20, *[None] * 20, *[6.0] * 20)))

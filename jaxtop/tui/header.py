@@ -60,17 +60,15 @@ def _without_host(moment: Moment) -> str:
 
 
 def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Style]]:
+    if not moment.hosts:
+        return []
     names = list(moment.run_names.values())
     live = sum(state is State.LIVE for state in moment.states.values())
     expected = sum(max(run.process_count or 0, len(run.hosts)) for run in moment.runs)
-    if not moment.hosts:
-        return []
     parts: list[tuple[str, str | Style]] = [
-        (names[0] if len(names) == 1 else f"{len(names)} runs", Style(bold=True, meta={"press": "runs"}))
+        (names[0] if len(names) == 1 else f"{len(names)} runs", Style(bold=True, meta={"press": "runs"})),
+        (f"{live}/{expected} hosts live", palette.good if live == expected else palette.bad),
     ]
-    parts.append(
-        (f"{live}/{expected} hosts live", palette.good if live == expected and live else palette.bad)
-    )
     intervals = {
         view.host.hello.interval_ms for view in moment.hosts if view.host.hello and not view.state.is_silent
     }

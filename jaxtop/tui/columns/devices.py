@@ -11,6 +11,7 @@ from jaxtop.tui.core import text
 from jaxtop.tui.draw.table import Column
 
 if TYPE_CHECKING:
+    from jaxtop.tui.columns.host_row import HostRow
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 
@@ -38,6 +39,10 @@ class DeviceRow:
         return self.device.run, self.device.id
 
     @property
+    def state(self) -> State:
+        return self.device.state
+
+    @property
     def run(self) -> str:
         return self.scene.moment.run_name(self.device.run)
 
@@ -54,13 +59,12 @@ def id_column() -> Column[AnyRow]:
     """Return the column of ids, with the sign of a state other than live if there is room, as on the mesh."""
 
     def write(row: AnyRow) -> str:
-        state, shown = row.device.state, str(row.device.id)
+        state, shown = row.state, str(row.device.id)
         is_marked = state is not State.LIVE and len(shown) < WIDEST_ID
         return f"{shown}{text.STATE_SIGNS[state]}" if is_marked else shown
 
     def style(row: AnyRow, palette: Palette) -> str | None:
-        state = row.device.state
-        return None if state is State.LIVE else palette.of_state(state)
+        return None if row.state is State.LIVE else palette.of_state(row.state)
 
     return Column("id", "id", WIDEST_ID, "right", lambda row: row.place, write, style)
 
@@ -71,6 +75,6 @@ def empty(moment: Moment) -> str:
     return "no devices yet: JAX is not initialized on any host"
 
 
-def tone(row: DeviceRow, palette: Palette) -> str | None:
-    """Return the muted colour for devices whose figures are not current."""
-    return palette.muted if row.device.state.is_silent else None
+def tone(row: DeviceRow | HostRow, palette: Palette) -> str | None:
+    """Return the muted colour for devices and hosts whose figures are not current."""
+    return palette.muted if row.state.is_silent else None

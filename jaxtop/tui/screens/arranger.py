@@ -77,7 +77,8 @@ class Arranger:
         self._index = {device.key: i for i, device in enumerate(moment.devices)}
         self._in_run = {(device.run, device.id): i for i, device in enumerate(moment.devices)}
         self._mesh_grid = None
-        self._silent = tuple(view.host.agent for view in moment.hosts if not _has_devices(view.host))
+        hellos = ((view.host.agent, view.host.hello) for view in moment.hosts)
+        self._silent = tuple(agent for agent, hello in hellos if hello is None or not hello.devices)
         self.id_width = max((len(str(device.id)) for device in moment.devices), default=1)
         grids = {run.id: physical(moment.devices, run.id) for run in moment.runs}
         self._physical = {run: grid for run, grid in grids.items() if grid is not None}
@@ -254,10 +255,6 @@ def _host_names(host: Host, run: str) -> tuple[str, ...]:
     if index is None:
         return f"{run}{where}", where, where[:8]
     return f"{run}process {index} on {where}", f"{run}process {index}", f"{index} {where}", f"{index}"
-
-
-def _has_devices(host: Host) -> bool:
-    return host.hello is not None and bool(host.hello.devices)
 
 
 def _names(grid: Grid) -> tuple[str, ...]:

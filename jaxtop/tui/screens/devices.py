@@ -95,7 +95,7 @@ def _coords(row: Row) -> str:
 
 
 def _gauge_colour(row: Row, palette: Palette) -> str | None:
-    if row.fill is None or row.device.state.is_silent:
+    if row.fill is None or row.state.is_silent:
         return None
     reached = _MEMORY.reached(row.device.pulse, row.device.position)
     if reached is None:
@@ -121,7 +121,7 @@ def _history(of: Figure) -> Column[Row]:
         lambda row: row.device.read(of),
         lambda row: (row.scene.moment.cluster, row.device.agent, row.device.position),
         lambda row: of.full(row.device.pulse, row.device.position),
-        lambda row: row.device.state.is_silent,
+        lambda row: row.state.is_silent,
     )
 
 
@@ -202,7 +202,7 @@ def columns_for(
         ordinal("process", "proc", 4, lambda row: row.device.process_index),
         # Hardware figures come before the axes, so that they are visible on narrow terminals too.
         *((*memory, *first, *axes) if first else (*axes, *memory)),
-        state_column(lambda row: row.device.state),
+        state_column(lambda row: row.state),
         _history(FOLLOWED.get(followed, usual)),
         *((_slowed(),) if "slowed" in reported else ()),
         *_figures(reported, _LATER),

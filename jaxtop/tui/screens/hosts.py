@@ -9,6 +9,7 @@ from rich.text import Text
 from jaxtop.model import STEP_TIME, recent
 from jaxtop.model.findings.postmortem import has_failed, postmortem
 from jaxtop.model.neighbours import seen_by
+from jaxtop.tui.columns.devices import tone
 from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.columns.host_row import HostRow
 from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, columns_for, reported_steps
@@ -26,15 +27,8 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from jaxtop.tui.core.palette import Palette
-
 # With fewer lines than this the pane is hidden, because the table needs them all.
 ROOM_BELOW = 18
-
-
-def tone(row: HostRow, palette: Palette) -> str | None:
-    """Return the muted colour for hosts whose figures are not current."""
-    return palette.muted if row.state.is_silent else None
 
 
 def empty(moment: Moment) -> str:

@@ -132,7 +132,7 @@ def columns_for(scene: Scene, width: int) -> tuple[Column[Row], ...]:
         *(limits if scene.has_limits else ()),
         _history(),
         *map(_part, parts),
-        state_column(lambda row: row.device.state),
+        state_column(lambda row: row.state),
     )
 
 

@@ -34,7 +34,7 @@ from jaxtop.tui.draw.reading import Scale, read
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-    from jaxtop.model import DeviceView, HostView, LoggedEvent, ProgramView
+    from jaxtop.model import HostView, LoggedEvent, ProgramView
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 
@@ -59,9 +59,8 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
         if found
         else []
     )
-    fullest = max(
-        (each for each in moment.devices if each.used_bytes is not None), key=_fullness, default=None
-    )
+    holders = [each for each in moment.devices if each.used_bytes is not None]
+    fullest = max(holders, key=lambda each: (each.used_share or 0.0, each.used_bytes), default=None)
     held = memory(moment.cluster, [fullest]) if fullest else []
     grows = next(iter(growers(moment.cluster)), None)
     return draw.Overview(
@@ -102,7 +101,7 @@ def _collectives(moment: Moment) -> Sequence[Sequence[str]]:
     """Return the collectives that devices wait in longest, one for each kind and axes, with their titles."""
     longest = sorted(moment.collectives, key=lambda view: -(view.wait_us or 0))
     views = _first_of_each(longest, lambda view: (view.kind, axes_in_words(view)))
-    return [("", "axes", "p50", "wait", "straggler")] * bool(views) + [
+    rows = [
         (
             view.kind,
             axes_in_words(view),
@@ -112,13 +111,14 @@ def _collectives(moment: Moment) -> Sequence[Sequence[str]]:
         )
         for view in views
     ]
+    return [("", "axes", "p50", "wait", "straggler"), *rows] if rows else []
 
 
 def _programs(moment: Moment) -> Sequence[Sequence[str]]:
     """Return the programs that are launched most often, one for each function, with their titles."""
     often = sorted(moment.programs, key=lambda view: (-_rate(view), -(view.needs_bytes or 0)))
     views = _first_of_each(often, lambda view: view.function)
-    return [("", "launch/s", "needs", "headroom")] * bool(views) + [
+    rows = [
         (
             shorten(view.function, 16),
             text.number(_rate(view), 1),
@@ -127,6 +127,7 @@ def _programs(moment: Moment) -> Sequence[Sequence[str]]:
         )
         for view in views
     ]
+    return [("", "launch/s", "needs", "headroom"), *rows] if rows else []
 
 
 def _first_of_each(views: Iterable[_View], key: Callable[[_View], Hashable]) -> list[_View]:
@@ -136,22 +137,12 @@ def _first_of_each(views: Iterable[_View], key: Callable[[_View], Hashable]) -> 
     return list(found.values())[:MOST_LISTED]
 
 
-def _fullness(device: DeviceView) -> tuple[float, int]:
-    return device.used_share or 0.0, device.used_bytes or 0
-
-
 def _hosts(moment: Moment) -> list[draw.HostLine]:
     """Return the hosts, those with findings and in the worst states first."""
     about = {each.subject.agent: each for each in reversed(moment.findings) if each.subject.agent}
-    order = sorted(
-        moment.hosts,
-        key=lambda view: (-view.state.severity, -_rank(about.get(view.host.agent))),
-    )
+    ranks = {agent: each.severity.rank for agent, each in about.items()}
+    order = sorted(moment.hosts, key=lambda view: (-view.state.severity, -ranks.get(view.host.agent, -1)))
     return [_host(view, about.get(view.host.agent), moment) for view in order[:MOST_HOSTS]]
-
-
-def _rank(finding: Finding | None) -> int:
-    return -1 if finding is None else finding.severity.rank
 
 
 def _host(view: HostView, finding: Finding | None, moment: Moment) -> draw.HostLine:
