@@ -87,6 +87,7 @@ def _window(launch: Callable[[], None]) -> dict[str, float]:
     from jaxtop_agent import jaxprivate
     from jaxtop_agent.core.threads import Bell
     from jaxtop_agent.profiler.session import Sessions
+    from jaxtop_agent.profiler.trace import Trace
 
     def is_over() -> bool:
         """Make the launch if it was not made yet, then return true."""
@@ -101,12 +102,13 @@ def _window(launch: Callable[[], None]) -> dict[str, float]:
     without = time.perf_counter() - started
     bell = Bell()
     cpu = time.thread_time()
-    taken = Sessions(jaxprivate.Profiler(), bell).take(0.0, is_over)
+    profiler = jaxprivate.Profiler()
+    taken = Sessions(profiler, bell).take(0.0, is_over)
     stopping = time.thread_time() - cpu
     bell.close()
-    profile, taken.trace = taken.trace, None
     cpu = time.thread_time()
-    seen = traces.read("cpu", profile, traces.Wanted({}), {device.id: device.id for device in jax.devices()})
+    trace = Trace(taken.trace, profiler.parse, taken.seconds)
+    seen = traces.read("cpu", trace, traces.Wanted({}), {device.id: device.id for device in jax.devices()})
     return {
         "without": without,
         "within": taken.seconds,
