@@ -7,6 +7,7 @@ one piece at a time, the script waits for less than a millisecond, however large
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.protobuf import bytes_field, encoded, places
@@ -48,7 +49,8 @@ class Plane:
         self.trace = trace
         self.lines: list[Line] = []
         self._parse = parse
-        names = bytearray()
+        self._raw = raw
+        self._others: list[tuple[int, int, int]] = []  # what is no line: field, start and end
         for field, start, end in places(raw, first, last):
             if end is None:
                 continue
@@ -57,8 +59,12 @@ class Plane:
                 continue
             if field == PLANE_NAME:
                 self.name = raw[start:end].decode(errors="replace")
-            names += bytes_field(field, raw[start:end])
-        self._names = bytes(names)
+            self._others.append((field, start, end))
+
+    @cached_property
+    def _names(self) -> bytes:
+        # Only of planes with events: another plane has the programs, which may be large.
+        return b"".join(bytes_field(field, self._raw[start:end]) for field, start, end in self._others)
 
     @property
     def piece_bytes(self) -> int:
