@@ -82,20 +82,14 @@ def test_the_demo_trains_while_another_shell_looks_on_until_ctrl_c(home, _):
         assert_ended_quietly(process, home, 130)
 
 
-def test_a_demo_ends_when_its_time_is_up_and_has_learned(home):
-    with demo(home, "--hosts", 2, "--mesh", "data=2", "--duration", DURATION) as process:
+def test_a_demo_of_one_process_with_one_device_ends_when_its_time_is_up_and_has_learned(home):
+    """Whatever the shell's own flags say of devices."""
+    with demo(home, "--hosts", 1, "--devices", 1, "--duration", DURATION, devices=4) as process:
+        with watched(1) as attached:
+            assert len(attached.cluster.hosts) == len(attached.host(0).hello.devices) == 1
         assert_ended_quietly(process, home, 0)
     first, last = losses((home / "out").read_text())
     assert last < (0.8 * first if SOAK else first)
-
-
-def test_a_demo_of_one_process_with_one_device_works(home):
-    """Whatever the shell's own flags say of devices."""
-    with demo(home, "--hosts", 1, "--devices", 1, devices=4) as process:
-        with watched(1) as attached:
-            assert len(attached.cluster.hosts) == len(attached.host(0).hello.devices) == 1
-        os.killpg(process.pid, signal.SIGINT)
-        assert_ended_quietly(process, home, 130)
 
 
 @pytest.mark.parametrize("_", REPEATS)
@@ -120,7 +114,7 @@ def test_a_demo_whose_shell_was_killed_does_not_train_on(home):
 
 def test_a_planted_fault_is_announced_and_found_and_the_loss_of_a_process_is_reported(home):
     """By the demo itself, and to viewers: to who was there, and to who comes later."""
-    with demo(home, "--hosts", 2, "--devices", 1, "--fault", "stopped", "--fault-after", 3) as process:
+    with demo(home, "--hosts", 2, "--mesh", "data=2", "--fault", "stopped", "--fault-after", 3) as process:
         with watched(2) as attached:
             assert not [each for each in findings(attached.cluster) if each.severity == "critical"]
             attached.until(lambda: "host_lost" in {each.rule for each in findings(attached.cluster)})
