@@ -105,7 +105,7 @@ def test_who_waits_is_told_from_durations_alone():
     assert psum.us_per_second == 1800
     assert waits(cluster, 0) == {("r1", 0): 1000, ("r1", 1): 750, ("r1", 2): 0, ("r1", 3): 0}
     late, early = lateness_of_hosts(cluster)
-    assert (late.process_index, late.last, late.instances, late.late_us) == (1, 1, 1, 750)
+    assert (late.agent[-1], late.last, late.instances, late.late_us) == ("1", 1, 1, 750)
     assert (early.last, early.instances, early.late_us) == (0, 1, None)
 
 

@@ -31,6 +31,7 @@ from jaxtop.model import (
     step_of,
 )
 from jaxtop.model.rates import rates
+from jaxtop.model.script import collecting
 from jaxtop.tui.columns import hosts as host_columns
 from jaxtop.tui.columns.host_row import HostRow
 from jaxtop.tui.core.metrics import METRICS
@@ -321,6 +322,16 @@ def test_a_step_that_no_longer_ends_is_not_exported_as_current():
     tell(cluster, (AT, "r1-0", pulse(at_ms=int(AT) * 1000, rhythm=RHYTHM, stall=stall)))
     for shown in (in_series(cluster, AT), in_openmetrics(cluster, AT)):
         assert not [place for place in shown if re.search("step_(p50|mean|rate|flops)", place)]
+
+
+def test_samples_of_the_main_thread_are_current_for_some_seconds():
+    """Agents sample while a viewer asks for it: what they found long before the last pulse is outdated."""
+    seen = wire.Activity(int(AT * 1000), 20_000, (1, 2, 3, 4), gc_us=2_000_000)
+    for later, share in ((15, 0.1), (16, None)):
+        cluster = cluster_of(*running(0), (AT, "r1-0", seen))
+        tell(cluster, (AT + later, "r1-0", pulse(at_ms=int((AT + later) * 1000))))
+        (view,) = runs(cluster, AT + later)[0].hosts
+        assert collecting(view.now) == share and view.host.activity == seen
 
 
 def test_programs_of_exited_processes_are_not_recompiled():

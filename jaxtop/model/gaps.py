@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from jaxtop.model.parts import Parts
     from jaxtop.wire import ActiveLine
 
-# With fewer samples, or only older ones, a gap is unknown.
-FEWEST_SAMPLES, OLDEST_MS = 25, 15_000
+# With fewer samples a gap is unknown.
+FEWEST_SAMPLES = 25
 # A gap is part of each step if the median step, times the steps a second, fills this share of the time, and
 # what it leaves is at most this part of the gap, or this share of the time.
 IN_EACH_STEP, OF_GAP_LEFT, LEFT = 0.7, 0.8, 0.1
@@ -91,7 +91,7 @@ def gap_of(host: Host, parts: Parts | None) -> Gap | None:
     if rhythm is None or rhythm.p50_us is None or not is_sampled(host, FEWEST_SAMPLES):
         return None
     pace = pace_of(host)
-    if not pace or host.pulse.at_ms - activity.at_ms > OLDEST_MS:
+    if not pace:
         return None
     uncovered = _uncovered(host, parts, pace)
     share = 0.0 if uncovered is None else confirmed(uncovered, not_launching(host) or 0.0)

@@ -21,6 +21,8 @@ QUIET_AT_LEAST = 2.0
 # After this time the process is assumed to be blocked: its connection is up, but Python does not report.
 BLOCKED_INTERVALS = 5.0
 BLOCKED_AT_LEAST = 5.0
+# Samples of the main thread, and what NCCL Inspector timed, describe the present for so long.
+ACTIVITY_LASTS_MS, NCCL_TIMES_LAST_MS = 15_000, 60_000
 
 
 class State(StrEnum):
@@ -112,7 +114,12 @@ def current(host: Host, state: State) -> Host:
             past_launches=(),
             steps=None,
         )
-    return host
+    at_ms, outdated = host.pulse.at_ms, dict[str, object]()
+    if host.activity is not NO_ACTIVITY and at_ms - host.activity.at_ms > ACTIVITY_LASTS_MS:
+        outdated["activity"] = NO_ACTIVITY
+    if host.nccl_times is not NO_NCCL_TIMES and at_ms - host.nccl_times.at_ms > NCCL_TIMES_LAST_MS:
+        outdated["nccl_times"] = NO_NCCL_TIMES
+    return host.but(**outdated) if outdated else host
 
 
 def _held(pulse: Pulse) -> Pulse:

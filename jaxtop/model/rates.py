@@ -40,9 +40,6 @@ class Rates(NamedTuple):
         return self.of_program.get((name, fingerprint))
 
 
-NO_RATES = Rates({}, {}, {})
-
-
 @lru_cache(maxsize=4096)
 def program_of(function: str) -> str:
     """Return `names.program_of` of the function, from a cache."""

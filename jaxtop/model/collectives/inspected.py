@@ -9,7 +9,7 @@ from collections import defaultdict
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.host import NO_NCCL_TIMES, run_of
+from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
     from jaxtop.wire import NcclTime, NcclTimes
 
-# Older times do not describe the present.
-OLDEST_MS = 60_000
 NAME = "NCCL Inspector"
 
 
@@ -41,13 +39,9 @@ class Inspected(NamedTuple):
 
 
 def inspected(cluster: ClusterState, now: float) -> Mapping[Alike, Inspected]:
-    """Return the current times of the processes, none of them older than a minute."""
-    reports = [
-        (run_of(view.host), view.now.nccl_times)
-        for view in host_views(cluster, now)
-        if view.now.nccl_times is not NO_NCCL_TIMES
-        and view.now.pulse.at_ms - view.now.nccl_times.at_ms <= OLDEST_MS
-    ]
+    """Return the current times of the processes."""
+    views = host_views(cluster, now)
+    reports = [(run_of(view.host), view.now.nccl_times) for view in views if view.now.nccl_times.times]
     return cluster.derived.get(NAME, tuple(chain.from_iterable(reports)), lambda: _longest(reports))
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 class Layout:
     """A program, merged from what its processes report. Without an assignment its groups are unknown."""
 
-    key: ProgramKey
     agents: tuple[str, ...]
     inventory: wire.Inventory | None
     assignment: tuple[int, ...] | None = None
@@ -133,7 +132,7 @@ def _layout(
     local_ids = [ids for each in inventories if (ids := wire.unpack_ids(each.local_ids))]
     found = assignment(inventory.devices, local_ids, (*(mesh.device_ids for mesh, _ in meshes), natural))
     if found is None:
-        return Layout(key, agents, inventory, of_op=of_op)
+        return Layout(agents, inventory, of_op=of_op)
     members = frozenset(found)
     candidates = [
         mesh
@@ -174,7 +173,7 @@ def _layout(
         if own[0] is not None and own == tuple(range(own[0], own[0] + len(own)))
     }
     is_met = -1 not in owners
-    return Layout(key, tuple(places), inventory, found, mesh, places, grouped, of_op, is_cpu, firsts, is_met)
+    return Layout(tuple(places), inventory, found, mesh, places, grouped, of_op, is_cpu, firsts, is_met)
 
 
 @lru_cache(maxsize=256)

@@ -57,7 +57,6 @@ class Lateness:
 
     run: str
     agent: str
-    process_index: int | None
     last: int
     instances: int
     late_us: int | None
@@ -167,9 +166,8 @@ def lateness_of_hosts(cluster: ClusterState) -> list[Lateness]:
                     last[run, team.units[last_of(each.waits)].agent].append(lateness(each.waits))
     found = []
     for (run, agent), count in instances.items():
-        host, late = cluster.hosts.get(agent), last.get((run, agent), [])
-        index = host.process_index if host else None
-        found.append(Lateness(run, agent, index, len(late), count, round(median(late)) if late else None))
+        late = last.get((run, agent), [])
+        found.append(Lateness(run, agent, len(late), count, round(median(late)) if late else None))
     return sorted(found, key=lambda each: (-each.last, each.run, each.agent))
 
 

@@ -13,8 +13,8 @@ from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.timing import arrivals_of
 from jaxtop.model.collectives.verdict import is_enough
 from jaxtop.model.collectives.waits import Straggler, Waits, longest_wait, straggler_of
-from jaxtop.model.liveness import current, state_of
-from jaxtop.model.rates import NO_RATES, Rates, Unsplit, rates
+from jaxtop.model.hosts import host_views
+from jaxtop.model.rates import Rates, Unsplit, rates
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.model.collectives.inspected import Inspected
     from jaxtop.model.collectives.layout import Layout
+    from jaxtop.model.hosts import HostView
     from jaxtop.model.meshes import MeshView
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey, ProgramWindows, Timing
@@ -110,8 +111,9 @@ def collectives(cluster: ClusterState, now: float) -> list[CollectiveView]:
         for key in windows.programs
         if key not in of_programs and not (key[:2] in names and _is_settled(cluster, key))
     ]
+    views = {view.host.agent: view for view in host_views(cluster, now)}
     of_agents: dict[str, Rates] = {}
-    launched = {key: _rate_of(cluster, key, now, of_agents) for key in keys}
+    launched = {key: _rate_of(cluster, key, views, of_agents) for key in keys}
     same, times = cluster.derived.same, inspected(cluster, now)
     rates_and_times = same("launch rates", launched), same("inspected collectives", times)
     inputs = windows.changes, cluster.layout_changes, *rates_and_times
@@ -177,7 +179,9 @@ def _facts(layout: Layout, op: str) -> object:
     return listed.kind, listed.bytes, listed.times, grouped and (grouped.device_ids, grouped.axes)
 
 
-def _rate_of(cluster: ClusterState, key: ProgramKey, now: float, of_agents: dict[str, Rates]) -> _Rate:
+def _rate_of(
+    cluster: ClusterState, key: ProgramKey, views: Mapping[str, HostView], of_agents: dict[str, Rates]
+) -> _Rate:
     """Return how often a program is launched, from a sample of the processes that run it."""
     layout, windows = layouts(cluster).get(key), cluster.windows.programs.get(key)
     agents = layout.agents if layout else tuple(windows.reported) if windows else ()
@@ -185,9 +189,10 @@ def _rate_of(cluster: ClusterState, key: ProgramKey, now: float, of_agents: dict
     unsplit: list[Unsplit] = []
     _, name, fingerprint = key
     for agent in agents[:: max(1, len(agents) // MOST_SAMPLED)]:
+        if agent not in views:
+            continue  # another process has taken its place
         if agent not in of_agents:
-            host = cluster.hosts.get(agent)
-            of_agents[agent] = NO_RATES if host is None else rates(current(host, state_of(host, now)))
+            of_agents[agent] = rates(views[agent].now)
         found = of_agents[agent]
         if (rate := found.of(name, fingerprint)) is not None:
             own.append(rate)

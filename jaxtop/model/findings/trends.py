@@ -16,11 +16,10 @@ FEWEST_POINTS, SHORTEST_TREND, BLOCKS = 12, 30.0, 6
 
 
 class Trend(NamedTuple):
-    """A figure that keeps rising: by how much a minute, its last value and peak, and since when."""
+    """A figure that keeps rising: by how much a minute, its most lately, and for how long at least."""
 
     per_minute: float
     top: float
-    since: float
     seconds: float
 
 
@@ -49,7 +48,7 @@ def trend(points: Sequence[tuple[float, float | None]], shortest: float = SHORTE
     if min(rises) < -gained / 10 or lows[-1] - lows[3] < (lows[2] - lows[0]) / 2:
         return None
     per_minute = gained / (span * (BLOCKS - 1) / BLOCKS) * 60
-    return Trend(per_minute, max(blocks[-1]), first, span)
+    return Trend(per_minute, max(blocks[-1]), span)
 
 
 def least(samples: Iterable[Sample]) -> list[int | None]:

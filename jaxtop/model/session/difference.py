@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop.model.arrays.groups import arrays
+from jaxtop.model.arrays.growth import without_indices
 from jaxtop.model.arrays.memory import PARTS, Part, memory
 from jaxtop.model.devices import devices
 from jaxtop.model.host import run_of
@@ -27,7 +27,6 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 UNKNOWN_BEFORE, UNKNOWN_AFTER = "unknown before", "unknown after"
-_INDEX = re.compile(r"\[\d+\]")
 
 
 class Kind(StrEnum):
@@ -249,7 +248,7 @@ def _of_arrays(before: Then, after: Then) -> Iterator[Change]:
 def _held(cluster: ClusterState) -> dict[tuple[str, ...], _Held]:
     found: dict[tuple[Any, ...], _Held] = {}
     for view in arrays(cluster):
-        name = view.name and _INDEX.sub("[*]", view.name)
+        name = view.name and without_indices(view.name)
         shape = "" if view.groups > 1 else f"{view.dtype}[{','.join(map(str, view.shape))}]"
         key = view.run, name, shape, view.sharding, view.memory_kind, None if name else view.created
         held = found.get(key, _NONE)

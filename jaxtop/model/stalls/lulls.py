@@ -21,11 +21,10 @@ COMPUTES, WAITS = 500, 200
 
 
 class Still(NamedTuple):
-    """A host without progress: the function it launched last, since when, and its usual interval."""
+    """A host without progress: the function it launched last, and since when."""
 
     function: str
     since_ms: int
-    usual_ms: int | None = None
 
 
 class Running(NamedTuple):
@@ -39,7 +38,7 @@ def still_of(host: Host) -> Still | None:
     """Return since when a host makes no progress; None if it does."""
     stall, lull = host.pulse.stall, host.pulse.lull
     if stall is not None:
-        return Still(stall.function, stall.since_ms, stall.usual_ms)
+        return Still(stall.function, stall.since_ms)
     return None if lull is None else Still(lull.function, lull.since_ms)
 
 

@@ -67,11 +67,6 @@ class StackNode:
         thread = self.thread or next(iter(self.hosts[0].stacks.threads), None)
         return thread.frames[-1] if thread is not None and thread.frames else None
 
-    @property
-    def at_ms(self) -> int:
-        """The time of the oldest stacks, by the agents' clocks."""
-        return min(host.stacks.at_ms for host in self.hosts)
-
     @cached_property
     def children(self) -> Sequence[StackNode]:
         if self.frame is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
-    from jaxtop.wire import Place, Stacks, Thread
+    from jaxtop.wire import Place, Stacks
 
 # JAX waits in these files of its own: for a result, for room to launch, for the other processes.
 _WAITING = {
@@ -35,20 +35,17 @@ _SPOKEN = ("<string>", "<stdin>", "<ipython")
 
 @dataclass(frozen=True, slots=True)
 class StackGroup:
-    """Hosts whose main threads are at the same place, with the threads of the first of them.
+    """Hosts whose main threads are at the same place.
 
     `place` is the innermost line of the script's own code. `is_waiting` states that JAX waits there; a wait
-    without a Python frame cannot be detected. `is_making` states that JAX compiles a program. `at_ms` is the
-    oldest of the hosts' own times.
+    without a Python frame cannot be detected. `is_making` states that JAX compiles a program.
     """
 
     run: str
     agents: tuple[str, ...]
-    threads: tuple[Thread, ...]
     place: Place | None
     is_waiting: bool
-    at_ms: int
-    is_making: bool = False
+    is_making: bool
 
     @property
     def text(self) -> str:
@@ -111,10 +108,8 @@ def _group(hosts: list[Host]) -> StackGroup:
     return StackGroup(
         run=run_of(first),
         agents=tuple(host.agent for host in hosts),
-        threads=first.stacks.threads,
         place=_place(frames),
         is_waiting=is_waiting(first.stacks),
-        at_ms=min(host.stacks.at_ms for host in hosts),
         is_making=_is_making(frames),
     )
 

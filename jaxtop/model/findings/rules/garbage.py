@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.gaps import OLDEST_MS, is_close, longer_than_before
+from jaxtop.model.gaps import is_close, longer_than_before
 from jaxtop.model.parts import mean_of
 from jaxtop.model.script import collecting
 from jaxtop.model.steps import pace_of
@@ -34,12 +34,7 @@ class _Collecting(NamedTuple):
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
-    measured = [
-        (view.now, share)
-        for view in facts.reporting
-        if (share := collecting(view.now)) is not None
-        and view.now.pulse.at_ms - view.now.activity.at_ms <= OLDEST_MS
-    ]
+    measured = [(view.now, share) for view in facts.reporting if (share := collecting(view.now)) is not None]
     if not measured:
         raise Unmeasured("collections were not timed for long enough")
     found = []
