@@ -209,9 +209,10 @@ def _at_address(target: str, address_map: AddressMap = NO_MAP) -> list[Seed]:
     try:
         address = resolved(host)
     except NoTarget:
-        raise NoTarget(
-            f"{target!r} is neither a live run (`jaxtop ls`) nor a host whose name can be resolved"
-        ) from None
+        why = f"{target!r} is neither a live run (`jaxtop ls`) nor a host whose name can be resolved"
+        if target.endswith(".mcap"):
+            why = f"{target!r} is no live run; `jaxtop replay {target} --at T` prints a moment of a recording"
+        raise NoTarget(why) from None
     return [Seed(target, tuple(endpoint(address, each) for each in ports))]
 
 

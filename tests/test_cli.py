@@ -165,6 +165,7 @@ def test_the_installed_command_and_the_module_are_the_same():
         (["attach"], "jaxtop run SCRIPT"),
         ([], "jaxtop run SCRIPT"),
         (["snapshot", "a..b"], "neither a live run"),
+        (["snapshot", "a.mcap"], "`jaxtop replay a.mcap --at T`"),
         (["snapshot", "./nowhere.json"], "is not a run file of yours"),
         (["snapshot", "127.0.0.1:0"], "a port between 1 and 65535"),
         (["snapshot", "127.0.0.1:port"], "a port between 1 and 65535"),
@@ -210,10 +211,11 @@ def test_without_a_terminal_the_app_names_the_command_for_text():
     assert is_one_line(done.stderr) and "`jaxtop snapshot`" in done.stderr
 
 
-def test_without_anywhere_to_write_nothing_is_said():
+@pytest.mark.parametrize(("command", "closed"), [("ls", ">&-"), ("config", "<&- >&- 2>&-")])
+def test_without_anywhere_to_write_nothing_is_said(command, closed):
     """As in `jaxtop ls >&-`, which cron jobs do."""
-    done = run("sh", "-c", '"$0" -m jaxtop ls >&-', PYTHON)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run("sh", "-c", f'"$0" -m jaxtop {command} {closed}', PYTHON)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_a_key_that_is_none_is_said_in_one_line_that_does_not_show_it(home):

@@ -62,3 +62,10 @@ def test_a_process_that_cannot_be_dialled_is_shown_as_its_neighbours_see_it():
     assert line == f"{seen}10.0.0.1:7411 and goes on"
     (line,) = complaints(known_by_its_roster(lull=wire.Lull("f", 1)), source, NOW)
     assert line == f"{seen}10.0.0.1:7411, but launches nothing"
+
+
+def test_a_process_that_refuses_the_key_is_shown_with_what_to_do():
+    cluster = known_by_its_roster()
+    cluster.feed(frame(agent_id(1), wire.Link("refused", "10.0.0.1:7411"), NOW, 0))
+    (line,) = complaints(cluster, Frames(), NOW)
+    assert line.startswith("process 1 on node01 does not accept your key; copy the run's")

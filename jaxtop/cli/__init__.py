@@ -47,6 +47,7 @@ _FAILED = {"check": 3, "plan": 2}
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command and return its exit status."""
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names may have any characters, and the terminal's encoding may lack them.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -103,6 +104,15 @@ def _run(words: list[str]) -> int:
 def _name_in(words: list[str]) -> str | None:
     """Return the name of the command."""
     return next((word for word in words if not word.startswith("-")), None)
+
+
+def _open_closed_streams() -> None:
+    """Connect to nothing what the shell has closed (`>&-`): a file or socket would get its number."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(null, True)
+            setattr(sys, name, os.fdopen(null, "r" if name == "stdin" else "w"))
 
 
 def _drop_output() -> None:

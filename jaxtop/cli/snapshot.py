@@ -15,7 +15,7 @@ from jaxtop.cli.words import note, number
 from jaxtop.clock import steady
 from jaxtop.devbench import saved
 from jaxtop.model import Cluster, State, host_views, hosts, runs
-from jaxtop.model.host import NO_ARRAYS
+from jaxtop.model.host import NO_ARRAYS, REFUSES_KEY
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.neighbours import seen_by
 from jaxtop.model.tuning import AS_DECLARED
@@ -107,6 +107,7 @@ def _ask_for_peaks(source: Source, cluster: Cluster) -> None:
 _IS = {
     State.DIED: "has died",
     State.ENDED: "has ended",
+    State.REFUSED: REFUSES_KEY,
     State.UNREACHABLE: "is not reachable from here",
 }
 

@@ -192,12 +192,15 @@ _FACTS = (
 EMPTY_HOST = Host(agent="")
 
 
+REFUSES_KEY = (
+    "does not accept your key; copy the run's ~/.config/jaxtop/key, "
+    "or have your public key (`jaxtop doctor`) added to its authorized_keys"
+)
 _WHY_UNMET = {
     "closed": "nothing listens there; `jaxtop ls` on that host lists its runs",
     "unreachable": "no answer from that address; check the name, the network and the firewall",
     "silent": "something accepts the connection but does not answer; the process may be stopped",
-    "refused": "the agent there does not accept your key; copy the run's ~/.config/jaxtop/key, "
-    "or have your public key (`jaxtop doctor`) added to its authorized_keys",
+    "refused": f"the agent there {REFUSES_KEY}",
     "deaf": "the process there runs, but its Python does not answer",
     "connecting": "no answer in time; try a longer --wait",
 }
