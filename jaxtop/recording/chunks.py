@@ -32,7 +32,6 @@ class Message(NamedTuple):
     channel: int
     sequence: int
     logged: int
-    published: int
     raw: bytes
 
 
@@ -139,13 +138,13 @@ def records(content: bytes, only: Container[int] | None = None) -> Iterator[Mess
     for code, start, end in _places(content):
         if code == MESSAGE_CODE:
             count += 1
-            channel, sequence, logged, published = _MESSAGE.unpack_from(view, start)
+            channel, sequence, logged, _published = _MESSAGE.unpack_from(view, start)
             if logged > LATEST_NS or count > MOST_MESSAGES:
                 raise ValueError("a chunk with a time or a number of messages that is none of ours")
             if only is not None and channel not in only:
                 continue
             raw = bytes(view[start + _MESSAGE.size : end])
-            yield Message(channel, sequence, logged, published, raw)
+            yield Message(channel, sequence, logged, raw)
         elif code == CHANNEL_CODE:
             yield bytes(view[start:end])
         elif code != SCHEMA_CODE:

@@ -12,7 +12,7 @@ from jaxtop import wire
 from jaxtop.model import Cluster, State, state_of
 from jaxtop.model.tuning import AS_DECLARED
 from jaxtop.recording import NotARecording, Recording
-from jaxtop.sources.glance import Glance
+from jaxtop.sources.overview import Overview
 from jaxtop.sources.starts import Starts, begun, frames_between
 from jaxtop.sources.streams import clock_notes, tracks
 from jaxtop.wire.bounds import NANOSECONDS, to_ns, to_seconds
@@ -106,12 +106,12 @@ class Session:
         return (*self._skipped, *notes, *clock_notes(self._tracks))
 
     @cached_property
-    def _glance(self) -> Glance:
-        return Glance(self._tracks)
+    def _overview(self) -> Overview:
+        return Overview(self._tracks)
 
     @property
     def overview(self) -> SessionSummary:
-        return self._glance.overview
+        return self._overview.summary
 
     def at(self, when: float) -> Cluster:
         """Return the cluster at this time. A later time continues the cluster of the previous call."""

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 # Field numbers: of the trace; of a packet; of a description of a track; of an event; of interned names.
 _PACKET = 1
-_CLOCKS, _AT, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _CLOCK_OF, _DEFAULTS, _TRACK = (
-    6, 8, 10, 11, 12, 13, 58, 59, 60,
-)  # fmt: skip
+_CLOCKS, _AT, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _DEFAULTS, _TRACK = 6, 8, 10, 11, 12, 13, 59, 60
 _UUID, _NAME, _PROCESS, _PARENT, _RANK = 1, 2, 3, 5, 12
 _PID, _PROCESS_NAME = 1, 6
 _ANNOTATION, _TYPE, _NAME_IID, _ON, _FLOW = 4, 9, 10, 11, 47

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SAME_WITHIN = 2.0
 
 
-class Glance:
+class Overview:
     """The summary of a session, which follows a growing one."""
 
     def __init__(self, found: list[WriterStream]) -> None:
@@ -42,7 +42,7 @@ class Glance:
             self._sampler.take(self._cluster)
 
     @property
-    def overview(self) -> SessionSummary:
+    def summary(self) -> SessionSummary:
         cluster, sampler, moved = self._cluster, self._sampler, False
         for at, frame in frames_between(self._tracks, self._starts, self._at, None):
             cluster.feed(frame)
