@@ -188,9 +188,8 @@ def _finding(finding: Finding, palette: Palette, words: str) -> Part:
 
 def _programs(moment: Moment, palette: Palette) -> Iterator[Part]:
     for difference in moment.differences:
-        others = [agent for agents in difference.agents[1:] for agent in agents]
-        host = moment.host(others[0])
-        who = moment.label(host) if host and len(others) == 1 else f"{len(others)} hosts"
+        others = [moment.host(agent) for agents in difference.agents[1:] for agent in agents]
+        who = _who(moment, list(filter(None, others)))
         words = f"{difference.name}: {who} compiled a different program"
         yield Part("≠", words, palette.bad, "program_mismatch")
     storms = {name for view in moment.hosts for name in view.now.programs.recompiling}

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 class LookApp(RunApp):
     """An app with the look that the user chose; it can save what was changed."""
 
+    # The name of the open screen.
+    _open: str
+
     def __init__(
         self, feed: Feed | None, clock: Callable[[], float], *, look: Look = AS_DECLARED, **parts: Any
     ) -> None:
@@ -77,15 +80,14 @@ class LookApp(RunApp):
     def _look_commands(self) -> Iterable[SystemCommand]:
         """Yield what the palette offers: to choose columns, and to save the look."""
         view = self._view
-        if isinstance(view, TableView) and view.id and view.id.removeprefix("screen-") in SCREENS:
+        if isinstance(view, TableView) and self._open in SCREENS:
             yield SystemCommand("Columns of this screen", "choose which are shown", self._choose_columns)
         if self._look.save is not None:
             yield SystemCommand("Save theme and columns", "for the next time", self._save_look)
 
     def _choose_columns(self) -> None:
-        view = self._view
+        name, view = self._open, self._view
         assert isinstance(view, TableView)
-        name = (view.id or "").removeprefix("screen-")
 
         def chose(keys: tuple[str, ...] | None) -> None:
             self._columns[name] = keys or ()

@@ -44,7 +44,6 @@ class NavigationApp(LookApp):
         self._notice = Static()
         # The screens that were opened, by name.
         self._views: dict[str, View] = {}
-        # The name of the open screen.
         self._open = SCREENS[0].name
         self._visited: list[str] = []
 

@@ -195,9 +195,7 @@ class OverviewView(TableView):
 
     def _draw(self) -> None:
         sentence, kind = verdict(self.moment, self.muted)
-        style = {"good": self.palette.good, "warning": self.palette.warning, "bad": self.palette.bad}.get(
-            kind, self.palette.muted
-        )
+        style: str = getattr(self.palette, kind)
         row, now = self._pointed, self.moment.now
         sign = {"good": "●", "muted": "…"}.get(kind, "▲")
         if row is not None and self.has_class("low"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from jaxtop.model import Host, diagnose
+from jaxtop.model import Host, Severity, diagnose
 from jaxtop.model.stalls.stack_tree import StackNode, search_text, stack_nodes
 from jaxtop.model.stalls.stacks import place_text
 from jaxtop.tui.core import text
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.palette import Palette
 
 ASK = "no stacks yet: press p to ask all processes"
-_COLOURS = {"info": "muted", "warning": "warning", "critical": "bad"}
 
 # JAX neither waits nor compiles here. The script may compute, load data or sleep; the stack does not show.
 ELSEWHERE = "own code"
@@ -177,7 +176,7 @@ class StacksView(TableView):
             found = diagnose(moment.cluster, run.id, moment.now)
             if found is not None:
                 name = f"{run.name or run.id}: " if len(moment.runs) > 1 else ""
-                colour = getattr(palette, _COLOURS.get(found.severity, "warning"))
+                colour = palette.of_severity(Severity(found.severity).rank)
                 lines.append(Text(text.printable(f"! {name}{found.text}"), colour))
         present = [view for view in moment.hosts if not view.state.is_silent]
         reported = [view for view in moment.hosts if view.host.stacks.threads]

@@ -21,6 +21,8 @@ def differs(text: Text, shown: Text) -> bool:
 class Words(Static):
     """A text whose height may change."""
 
+    changes_height = True
+
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
         self._text = Text()
@@ -28,11 +30,13 @@ class Words(Static):
     def read(self, text: Text) -> None:
         if differs(text, self._text):
             self._text = text
-            self.update(text, layout=not isinstance(self, Line))
+            self.update(text, layout=self.changes_height)
 
 
 class Line(Words):
     """A text of one line."""
+
+    changes_height = False
 
 
 class Detail(Widget):
