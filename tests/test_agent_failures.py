@@ -62,20 +62,20 @@ def ends_well(process, folder):
 
 SOURCES = {"devices", "memory", "arrays", "host", "launches", "compiles", "roster"}
 COLLECTORS = {
-    "devices": "topology.TopologyOfProcess.collect",
-    "memory": "memory.AllocatorMemory.collect",
-    "arrays": "arrays.ArrayCensus.collect",
-    "host": "host.HostFigures.collect",
-    "launches": "launches.Launches.install",
-    "compiles": "compiles.Compiles.install",
+    "devices": "collectors.topology.TopologyOfProcess.collect",
+    "memory": "collectors.memory.AllocatorMemory.collect",
+    "arrays": "collectors.arrays.ArrayCensus.collect",
+    "host": "collectors.host.HostFigures.collect",
+    "launches": "hooks.launches.Launches.install",
+    "compiles": "hooks.compiles.Compiles.install",
 }
 
 
 @pytest.mark.newest
 @pytest.mark.parametrize("name", COLLECTORS)
 def test_a_collector_that_fails_is_shown_as_off_and_the_others_go_on(tmp_path, name):
-    module, owner, method = COLLECTORS[name].split(".")
-    broken = f"import jaxtop_agent.collectors.{module} as m; m.{owner}.{method} = boom"
+    folder, module, owner, method = COLLECTORS[name].split(".")
+    broken = f"import jaxtop_agent.{folder}.{module} as m; m.{owner}.{method} = boom"
     with training(tmp_path, BOOM + broken) as (process,):
         assert process.stdout.readline() == "ready\n"
 
@@ -356,8 +356,8 @@ def test_a_flood_of_greetings_takes_no_descriptors_of_the_script(tmp_path, files
 
 
 HOOKS = {
-    "launches": "import jaxtop_agent.collectors.launches as m; m.weakref = None",
-    "compiles": "import jaxtop_agent.collectors.compiles as m; m._function = m.now_ms = boom",
+    "launches": "import jaxtop_agent.hooks.launches as m; m.weakref = None",
+    "compiles": "import jaxtop_agent.hooks.compiles as m; m._function = m.now_ms = boom",
     "sent": "import jaxtop_agent.core.board as m; m.Board.send = boom",
     "steps": "import jaxtop_agent.steps.progress as m; m.float = m.isinstance = boom",
 }

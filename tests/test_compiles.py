@@ -75,7 +75,7 @@ SET_BACK = """
     import jax
     from jax._src import monitoring
     from jaxtop import wire
-    from jaxtop_agent.collectors.compiles import EVENT, STAGES, Compiles
+    from jaxtop_agent.hooks.compiles import EVENT, STAGES, Compiles
 
     compiles = Compiles()
     compiles.install()

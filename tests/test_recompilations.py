@@ -14,7 +14,7 @@ CASES = """
     os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
     import jax, jax.numpy as jnp, numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
-    from jaxtop_agent.collectors.compiles import Compiles
+    from jaxtop_agent.hooks.compiles import Compiles
     from jaxtop.wire import Compilation
 
     compiles = Compiles()
@@ -172,7 +172,7 @@ CACHE = """
     jax.config.update("jax_compilation_cache_dir", sys.argv[1])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
-    from jaxtop_agent.collectors.compiles import Compiles
+    from jaxtop_agent.hooks.compiles import Compiles
     compiles = Compiles()
     compiles.install()
     x = jax.device_put(1.0)
@@ -196,7 +196,7 @@ def test_hits_and_misses_of_the_persistent_cache(tmp_path):
 TIMES = """
     import json, time
     import jax, jax.numpy as jnp
-    from jaxtop_agent.collectors.compiles import Compiles
+    from jaxtop_agent.hooks.compiles import Compiles
     compiles = Compiles()
     compiles.install()
     x = jnp.ones(4)
@@ -232,7 +232,7 @@ def test_the_seconds_are_those_of_all_stages_and_count_once(tmp_path):
 ALIVE = """
     import gc, sys, weakref
     import jax, jax.numpy as jnp
-    from jaxtop_agent.collectors.compiles import Compiles
+    from jaxtop_agent.hooks.compiles import Compiles
     compiles = Compiles()
     if "alone" not in sys.argv:
         compiles.install()

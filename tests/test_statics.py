@@ -202,7 +202,7 @@ STATICS = """
     os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
     import jax, jax.numpy as jnp, ml_dtypes, numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
-    from jaxtop_agent.collectors.compiles import Compiles
+    from jaxtop_agent.hooks.compiles import Compiles
     from jaxtop_agent.programs import statics
 
     class Loud:

@@ -306,7 +306,7 @@ def _install(hook: str) -> Any:
     if hook == "none":
         return lambda: None
     if hook == "ours":
-        from jaxtop_agent.collectors.launches import Launches
+        from jaxtop_agent.hooks.launches import Launches
 
         launches = Launches()
         launches.install()

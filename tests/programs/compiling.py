@@ -12,8 +12,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from jaxtop_agent.collectors.compiles import Compiles
-from jaxtop_agent.collectors.launches import Launches
+from jaxtop_agent.hooks.compiles import Compiles
+from jaxtop_agent.hooks.launches import Launches
 
 board = SimpleNamespace(compiled={}, send=lambda _: None)
 compiles = Compiles()

@@ -1,8 +1,7 @@
 """Collectors: each reads one part of JAX or the machine, independently of the others.
 
 The sampler's thread runs the collectors of `sampled()` in order. A new collector is a file here and a line
-there. Launches and compilations are hooks that JAX calls on the user's threads; the publisher reads their
-counts.
+there. What is counted on the user's threads is in `hooks/`.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from jaxtop_agent.arrays.watched import Watched
-    from jaxtop_agent.collectors.launches import Launches
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.core.budget import CpuShare
+    from jaxtop_agent.hooks.launches import Launches
     from jaxtop_agent.steps.progress import Progress
 
 
@@ -42,7 +41,7 @@ def sampled(
     own_threads: Callable[[], Collection[int]],
 ) -> tuple[Collector, ...]:
     """Return the sampler's collectors, in the order in which they run."""
-    # Imported here: the hooks in this package load on the user's thread, and must not load these modules too.
+    # Imported here: `loading` imports them one by one, so that a fork waits for one at a time.
     from jaxtop_agent.collectors.arrays import ArrayCensus
     from jaxtop_agent.collectors.host import HostFigures
     from jaxtop_agent.collectors.memory import AllocatorMemory

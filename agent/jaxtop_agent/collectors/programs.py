@@ -21,7 +21,7 @@ from jaxtop_agent.programs.inventories import Inventories, PerLaunch
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from jaxtop_agent.collectors.launches import Launches
+    from jaxtop_agent.hooks.launches import Launches
     from jaxtop_agent.programs.compilations import Compiled
     from jaxtop_agent.programs.described import Key
     from jaxtop_agent.programs.recompilations import Recompilations

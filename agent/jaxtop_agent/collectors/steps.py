@@ -11,9 +11,9 @@ from jaxtop.clock import now_ms
 from jaxtop.names import program_of
 from jaxtop.wire import Programs, Rhythm, Window
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.collectors.launches import REMEMBERED, THE_REST, Launches
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import READING, Board
+from jaxtop_agent.hooks.launches import REMEMBERED, THE_REST, Launches
 from jaxtop_agent.steps import work
 from jaxtop_agent.steps.figures import Facts, StepFigures
 from jaxtop_agent.steps.finder import Steps

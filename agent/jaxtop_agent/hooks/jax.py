@@ -9,9 +9,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from jaxtop_agent.collectors.compiles import Compiles
-from jaxtop_agent.collectors.launches import Launches
+from jaxtop_agent.hooks.compiles import Compiles
 from jaxtop_agent.hooks.garbage import GarbageClock
+from jaxtop_agent.hooks.launches import Launches
 from jaxtop_agent.hooks.raised import Raised
 
 if TYPE_CHECKING:
