@@ -36,9 +36,7 @@ class _Asked:
     request: wire.Request
     answered: list[Answered]
     noticed: Callable[[LinkChange], object]
-    # Set when the request is sent.
-    socket: Question | None = None
-    until: float = 0.0
+    until: float = 0.0  # set when the request is sent
 
 
 class RequestPool:
@@ -57,7 +55,7 @@ class RequestPool:
         self._server = server
         self._rejected = rejected
         self._descriptors = descriptors
-        self._open: list[_Asked] = []
+        self._open: dict[Question, _Asked] = {}
         self._waiting: deque[_Asked] = deque()
 
     def ask(
@@ -69,7 +67,7 @@ class RequestPool:
         noticed: Callable[[LinkChange], object] = lambda _: None,
     ) -> None:
         """Send a request. An equal request to the same agent under way is shared, and both get the reply."""
-        for each in (*self._open, *self._waiting):
+        for each in (*self._open.values(), *self._waiting):
             if each.endpoint == endpoint and each.request == request:
                 each.answered.append(answered)
                 return
@@ -78,29 +76,25 @@ class RequestPool:
 
     def wait_with(self, poller: zmq.Poller) -> None:
         """Let replies wake this poller."""
-        for each in self._open:
-            if each.socket is not None:
-                poller.register(each.socket.socket, zmq.POLLIN)
-                poller.register(each.socket.monitor, zmq.POLLIN)
+        for question in self._open:
+            poller.register(question.socket, zmq.POLLIN)
+            poller.register(question.monitor, zmq.POLLIN)
 
     def take(self, now: float) -> None:
         """Pass on replies, give up overdue requests, and send requests from the queue."""
-        for each in list(self._open):
-            if each.socket is None:
-                continue
-            for change in each.socket.changes():
-                each.noticed(change)
-            parts = each.socket.answer()
-            if parts is not None or now >= each.until:
-                self._open.remove(each)
-                each.socket.close()
-                self._hand_over(each, parts or [], now)
+        for question, asked in list(self._open.items()):
+            for change in question.changes():
+                asked.noticed(change)
+            parts = question.answer()
+            if parts is not None or now >= asked.until:
+                del self._open[question]
+                question.close()
+                self._hand_over(asked, parts or [], now)
         self._begin(now)
 
     def close(self) -> None:
-        for each in self._open:
-            if each.socket is not None:
-                each.socket.close()
+        for question in self._open:
+            question.close()
         self._open.clear()
         self._waiting.clear()
 
@@ -109,14 +103,14 @@ class RequestPool:
             asked = self._waiting.popleft()
             raw = wire.encode(asked.request)
             try:
-                asked.socket = Question(self._context, self._keys, self._server, asked.endpoint, raw)
+                question = Question(self._context, self._keys, self._server, asked.endpoint, raw)
             except zmq.ZMQError as error:  # not a valid address, or no descriptors are left
                 reply = wire.Reply(asked.request.what, error=f"has no valid address: {error}")
                 for each in asked.answered:
                     each(reply, [])
                 continue
             asked.until = now + ANSWER_WITHIN
-            self._open.append(asked)
+            self._open[question] = asked
 
     def _hand_over(self, asked: _Asked, parts: list[bytes], now: float) -> None:
         reply, frames = self._read(parts, now)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 # The relay itself bounds what is on the way to a viewer; this many messages never fill a queue before that.
 QUEUE = 256
-AT_ONCE = 256
 
 
 class Hub:
@@ -31,9 +30,6 @@ class Hub:
         self._socket = router(self._context, keys, QUEUE, MAX_REQUEST)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a viewer that left is then an error
         self._listener = Listener((self._socket,), KERNEL_BUFFER)
-        self._poller = zmq.Poller()
-        for each in (self._authenticator.socket, self._socket, *self._listener.monitors):
-            self._poller.register(each, zmq.POLLIN)
 
     def bind(self, host: str, first: int, ports: int = PORTS) -> int:
         """Take the first free of these ports of an address, and return it."""
@@ -41,11 +37,10 @@ class Hub:
 
     def take(self) -> list[Asked]:
         """Return what has arrived, without waiting; answer handshakes."""
-        ready = dict(self._poller.poll(0))
         self._listener.guard(time.monotonic())
         while self._authenticator.socket.poll(0):
             self._authenticator.answer()
-        return take_asked(self._socket, AT_ONCE) if self._socket in ready else []
+        return take_asked(self._socket, QUEUE)
 
     def send(self, to: bytes, raw: bytes) -> bool:
         """Send without waiting; return False if the queue is full. `ConnectionError`: nobody is there."""
