@@ -6,8 +6,9 @@ import gc
 
 import pytest
 
-from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
-from jaxtop_agent.hooks.garbage import GarbageClock
+from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT, Place
+from jaxtop_agent.hooks.garbage import GarbageClock, GarbageRuns
+from jaxtop_agent.stalls.activity import _Sample, _thinned
 from tests.support import JAXTOP, processes, script, viewer
 
 # Each line takes so long that its share is known beforehand.
@@ -104,3 +105,15 @@ def test_a_collection_that_began_before_the_clock_counts_for_nothing():
     clock = GarbageClock()
     clock._note("stop", {})
     assert clock.read() == (0, 0, 0)
+
+
+def test_samples_that_are_thinned_keep_their_start_and_their_longest_collection():
+    """What the first one says of collections lies before the time of the samples."""
+    longest = [900, 0, 50, 0, 0, 70, 0]
+    samples = [
+        _Sample(float(i), Place("train.py", 1, "step"), SCRIPT, GarbageRuns(i, 100 * i, each), None)
+        for i, each in enumerate(longest)
+    ]
+    kept = _thinned(samples, 5)
+    assert [each.at for each in kept] == [0.0, 5.0, 6.0]
+    assert [each.garbage.longest_ns for each in kept] == [900, 70, 0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter, deque
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import debuglog, wire
@@ -109,7 +110,7 @@ class MainThread:
         self._sent_at, self._new_until = now, 0.0
         self._board.send(self._message(now))
         if is_new:  # samples that come later must not weigh less than these
-            self._samples = deque(list(samples)[:: round(EVERY_S / SOON_EVERY_S)])
+            self._samples = _thinned(list(samples), round(EVERY_S / SOON_EVERY_S))
 
     def _changed_at(self, now: float) -> float:
         """Return when the rhythm of the steps last changed: earlier samples say nothing of the present."""
@@ -132,9 +133,19 @@ class MainThread:
             tuple(wire.ActiveLine(place, activity, count) for (place, activity), count in lines),
             last.garbage.runs - first.garbage.runs,
             (last.garbage.total_ns - first.garbage.total_ns) // 1000,
-            max(each.garbage.longest_ns for each in self._samples) // 1000,
+            max((each.garbage.longest_ns for each in islice(self._samples, 1, None)), default=0) // 1000,
             _delay_ms(first, last),
         )
+
+
+def _thinned(samples: list[_Sample], stride: int) -> deque[_Sample]:
+    """Return the first sample, and the last of each few later ones with the longest collection of them."""
+    kept = deque(samples[:1])
+    for start in range(1, len(samples), stride):
+        group = samples[start : start + stride]
+        longest = max(each.garbage.longest_ns for each in group)
+        kept.append(group[-1]._replace(garbage=group[-1].garbage._replace(longest_ns=longest)))
+    return kept
 
 
 def _delay_ms(first: _Sample, last: _Sample) -> int | None:
