@@ -8,8 +8,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.model.host import changed_ms
-from jaxtop.model.parts import is_sampled, not_launching
 from jaxtop.model.rates import rates
+from jaxtop.model.script import is_sampled, not_launching
 from jaxtop.model.steps import pace_of
 from jaxtop.model.tuning import Number
 from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT

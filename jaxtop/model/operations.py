@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.programs import programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from collections.abc import Set as AbstractSet
 
     from jaxtop import wire
     from jaxtop.model.host import Host
@@ -27,29 +25,8 @@ IDLE, UNKNOWN = "idle", "unknown"
 COLLECTIVE = "collective"
 # Kinds that only move bytes. Others without flops may compute what XLA does not count, such as a tanh.
 MOVING = frozenset({"copy", "gather or scatter"})
-
-
 # Programs that no window showed for longer than this before the last one come last.
 LATELY_MS = 100_000
-# The programs of a process whose operations, or peaks, are stored.
-MOST_PROGRAMS = 64
-
-Key = tuple[str, str | None]
-OfProgram = TypeVar("OfProgram", bound="wire.Operations | wire.Peak")
-
-
-def with_latest(stored: Mapping[Key, OfProgram], message: OfProgram) -> Mapping[Key, OfProgram]:
-    """Return what is stored of a process with that of one program; of very many, the latest remain."""
-    key = message.program, message.fingerprint
-    others = [(each, shown) for each, shown in stored.items() if each != key]
-    return MappingProxyType(dict([*others, (key, message)][-MOST_PROGRAMS:]))
-
-
-def of_loaded(stored: Mapping[Key, OfProgram], loaded: AbstractSet[Key]) -> Mapping[Key, OfProgram]:
-    """Return what is stored of the programs that are still loaded."""
-    names = {name for name, _ in loaded}
-    left = {key for key in stored if key in loaded or (key[1] is None and key[0] in names)}
-    return stored if len(left) == len(stored) else MappingProxyType({key: stored[key] for key in left})
 
 
 class Rates(NamedTuple):

@@ -10,29 +10,24 @@ those of older windows until a new one comes: a step that waits longer has not m
 
 from __future__ import annotations
 
+from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.sums import program_waits
-from jaxtop.model.host import changed_ms, run_of
 from jaxtop.model.hosts import host_views
+from jaxtop.model.launch_times import measured_in
 from jaxtop.model.rates import program_of, rates
-from jaxtop.model.steps import idle_share, past_of
-from jaxtop.wire import COMPILE, SCRIPT
+from jaxtop.model.script import not_launching
+from jaxtop.model.steps import past_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from jaxtop.model.host import Host
+    from jaxtop.model.launch_times import Measured
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey
-
-# A window with as many launches may lack some, which would look like gaps.
-MOST_LAUNCHES = 256
-# Fewer samples of the main thread say nothing about shares.
-FEWEST_SAMPLES = 10
-# Samples may begin so much before a change of the step's rhythm.
-MIXED_MS = 500
 
 
 class Parts(NamedTuple):
@@ -62,41 +57,6 @@ class Parts(NamedTuple):
 
 
 NAMES = ("compute", "communication", "waiting", "host_gap", "unknown")
-
-
-def has_current_windows(host: Host) -> bool:
-    """Return whether a window has shown launches since the rhythm of the steps last changed.
-
-    Until then the parts of a host rest on launches of the earlier steps.
-    """
-    return _timed_ms(host) >= changed_ms(host.pulse)
-
-
-def _timed_ms(host: Host) -> int:
-    """Return when the last window began whose launches were timed."""
-    return max((each.at_ms for each in host.launched.values() if each.times), default=0)
-
-
-class _Launch(NamedTuple):
-    """The mean times of a launch of one program on one host, in seconds; the exposed time may be unknown."""
-
-    seconds: float
-    exposed: float | None
-    waiting: float
-    weight: float
-
-
-class _Measured(NamedTuple):
-    """What windows show of the programs of a host.
-
-    `overlap` is the time in which any program runs, as a share of the sum over the launches.
-    """
-
-    launches: Mapping[tuple[str, str | None], _Launch]
-    by_name: Mapping[str, tuple[_Launch, ...]]
-    overlap: float
-    idle: float | None
-    at_ms: int
 
 
 def parts(cluster: ClusterState, now: float) -> Mapping[str, Parts]:
@@ -132,67 +92,24 @@ def mean_of(found: Iterable[Parts]) -> Parts | None:
 def _parts_in(
     cluster: ClusterState, host: Host, waited: Mapping[ProgramKey, Mapping[int, int]]
 ) -> Parts | None:
-    measured = cluster.derived.of(
-        "launch times",
-        host.agent,
-        cluster.hosts,
-        (host.launched, host.window, host.hello, waited, changed_ms(host.pulse)),
-        lambda: _measured(host, waited),
-    )
+    measured = measured_in(cluster, host, waited)
     return cluster.derived.of(
         "parts", host.agent, cluster.hosts, (host, measured), lambda: _parts(host, measured)
     )
 
 
-def _measured(host: Host, waited: Mapping[ProgramKey, Mapping[int, int]]) -> _Measured:
-    run, devices = run_of(host), [each.id for each in host.devices]
-    launches: dict[tuple[str, str | None], _Launch] = {}
-    by_name: dict[str, list[_Launch]] = {}
-    for name, launched in host.launched.items():
-        for fingerprint, (count, duration, exposed) in launched.times.items():
-            if count <= 0:
-                continue
-            waits = waited.get((run, name, fingerprint), {})
-            own = [waits[each] for each in devices if each in waits]
-            exposed_s = None if exposed is None else min(exposed, duration) / count / 1e6
-            waiting = min(fmean(own) / 1e6 if own else 0.0, exposed_s or 0.0)
-            found = _Launch(duration / count / 1e6, exposed_s, waiting, count)
-            launches[name, fingerprint] = found
-            by_name.setdefault(name, []).append(found)
-    spans = [(each.start_us, each.start_us + each.duration_us) for each in host.window.launches]
-    total = sum(end - start for start, end in spans)
-    return _Measured(
-        launches,
-        {name: tuple(each) for name, each in by_name.items()},
-        _covered(spans) / total if total else 1.0,
-        idle_share(host.window.launches)
-        if len(spans) < MOST_LAUNCHES and host.window.at_ms >= changed_ms(host.pulse)
-        else None,
-        _timed_ms(host),
-    )
-
-
-def _covered(spans: list[tuple[int, int]]) -> int:
-    covered = until = 0
-    for start, end in sorted(spans):
-        covered += max(0, end - max(start, until))
-        until = max(until, end)
-    return covered
-
-
-def _parts(host: Host, measured: _Measured) -> Parts | None:
+def _parts(host: Host, measured: Measured) -> Parts | None:
     """Return the parts of a host; None if the launches of its step are not measured, or its steps stopped."""
     found = rates(host)
     if not _is_running(host, found.of_function):
         return None
     compute = exposed = waiting = unsplit = 0.0
     is_whole = True
-    for key, rate in _programs(
-        found.of_program, {name: each.per_second for name, each in found.unsplit.items()}
-    ):
+    unsplit_rates = (((name, None), each.per_second) for name, each in found.unsplit.items())
+    for key, rate in chain(found.of_program.items(), unsplit_rates):
         if not rate:
             continue
-        one = _launch_of(measured, key)
+        one = measured.of(key)
         if one is None:
             if _is_of_step(host, key[0], rate):
                 return None
@@ -222,7 +139,7 @@ def _parts(host: Host, measured: _Measured) -> Parts | None:
     )
 
 
-def _witnessed(host: Host, measured: _Measured, busy: float) -> float:
+def _witnessed(host: Host, measured: Measured, busy: float) -> float:
     """Return the share of wall time in which devices are idle, though launches seem to fill it.
 
     Two witnesses must agree: the devices in the last window, and the main thread, which is in the script. A
@@ -257,47 +174,3 @@ def _is_of_step(host: Host, name: str, rate: float) -> bool:
     if rhythm.functions:
         return name in map(program_of, rhythm.functions)
     return rhythm.milli_per_s is None or rate * 2000 >= rhythm.milli_per_s
-
-
-def _programs(
-    of_program: Mapping[tuple[str, str | None], float], unsplit: Mapping[str, float]
-) -> Iterable[tuple[tuple[str, str | None], float]]:
-    yield from of_program.items()
-    for name, rate in unsplit.items():
-        yield (name, None), rate
-
-
-def _launch_of(measured: _Measured, key: tuple[str, str | None]) -> _Launch | None:
-    """Return the times of a program, or else the mean of all programs of its name."""
-    own = measured.launches.get(key)
-    if own is not None:
-        return own
-    alike = measured.by_name.get(key[0])
-    if not alike:
-        return None
-    total = sum(each.weight for each in alike)
-    exposed = [each.exposed for each in alike if each.exposed is not None]
-    return _Launch(
-        sum(each.seconds * each.weight for each in alike) / total,
-        sum((each.exposed or 0.0) * each.weight for each in alike) / total
-        if len(exposed) == len(alike)
-        else None,
-        sum(each.waiting * each.weight for each in alike) / total,
-        total,
-    )
-
-
-def not_launching(host: Host) -> float | None:
-    """Return the share of samples in which the main thread runs the script or compiles; None if unknown."""
-    if not is_sampled(host, FEWEST_SAMPLES):
-        return None
-    samples = host.activity.samples
-    return (samples[SCRIPT] + samples[COMPILE]) / sum(samples)
-
-
-def is_sampled(host: Host, fewest: int) -> bool:
-    """Return whether there are as many samples of the main thread, all in the present rhythm of the step."""
-    activity = host.activity
-    return sum(activity.samples) >= fewest and (
-        activity.at_ms - activity.span_ms >= changed_ms(host.pulse) - MIXED_MS
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop import names
 from jaxtop.model.compiles import cause_of, lost_ms
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from jaxtop.model.hosts import HostView
     from jaxtop.model.loaded_programs import LoadedProgram
     from jaxtop.model.state import ClusterState
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,20 +182,14 @@ def _figures(listed: Sequence[wire.Program], members: list[HostView]) -> _Figure
     lost: dict[str, int] = {}
     compilations: tuple[wire.Compilation, ...] = ()
     for view in members:
-        for function, count in view.host.launches.items():
-            name = program_of(function)
-            launches[name] = max(count, launches.get(name, 0))
+        _raise(launches, ((program_of(function), count) for function, count in view.host.launches.items()))
         measured = rates(view.now)
-        for name, rate in measured.of_function.items():
-            of_names[name] = max(rate, of_names.get(name, 0.0))
-        for key, rate in measured.of_program.items():
-            of_programs[key] = max(rate, of_programs.get(key, 0.0))
-        for name, count in view.host.programs.compiles.items():
-            compiles[name] = max(count, compiles.get(name, 0))
+        _raise(of_names, measured.of_function.items())
+        _raise(of_programs, measured.of_program.items())
+        _raise(compiles, view.host.programs.compiles.items())
         recompiling.update(view.now.programs.recompiling)
         free += free_bytes(view.now.pulse)
-        for name, took in lost_ms(view.host.programs.lines).items():
-            lost[name] = max(took, lost.get(name, 0))
+        _raise(lost, lost_ms(view.host.programs.lines).items())
         compilations = max(compilations, view.host.programs.compilations, key=_last_at)
     often = Counter(each.name for each in {identity(each): each for each in listed}.values())
     return _Figures(
@@ -205,6 +203,12 @@ def _figures(listed: Sequence[wire.Program], members: list[HostView]) -> _Figure
         lost,
         compilations,
     )
+
+
+def _raise(highest: dict[Key, Value], values: Iterable[tuple[Key, Value]]) -> None:
+    """Raise the highest values by key to these."""
+    for key, value in values:
+        highest[key] = max(value, highest.get(key, value))
 
 
 def _last_at(compilations: tuple[wire.Compilation, ...]) -> int:

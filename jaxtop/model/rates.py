@@ -52,11 +52,11 @@ def rates(host: Host) -> Rates:
     `HostView.now` has no rates if the process has exited or is silent.
     """
     of_function: dict[str, float] = {}
+    before, seconds = _period(host)
     for function, count in host.launches.items():
-        rate = _rate(host, function, count)
-        if rate is not None:
+        if function in before:  # a function's first reported count covers launches of an unknown time
             name = program_of(function)
-            of_function[name] = max(rate, of_function.get(name, 0.0))
+            of_function[name] = max((count - before[function]) / seconds, of_function.get(name, 0.0))
     variants = _variants(host)
     of_program: dict[tuple[str, str | None], float] = {}
     unsplit: dict[str, Unsplit] = {}
@@ -75,15 +75,20 @@ def rates(host: Host) -> Rates:
 
 def least_rate(host: Host, name: str) -> float:
     """Return the launches a second of a program that had not been launched when the rates began."""
-    before = host.past_launches[0] if host.past_launches else None
-    if before is None or not before.launches or host.pulse.at_ms - before.at_ms < SHORTEST_RATE_MS:
-        return 0.0
-    new = (
-        count
-        for each, count in host.launches.items()
-        if each not in before.launches and program_of(each) == name
-    )
-    return sum(new) * 1000 / (host.pulse.at_ms - before.at_ms)
+    before, seconds = _period(host)
+    new = (count for each, count in host.launches.items() if each not in before and program_of(each) == name)
+    return sum(new) / seconds if before else 0.0
+
+
+def _period(host: Host) -> tuple[Mapping[str, int], float]:
+    """Return the counts at the start of the time over which rates are measured, and its seconds.
+
+    There are no counts while that time is too short.
+    """
+    start = host.past_launches[0] if host.past_launches else None
+    if start is None or host.pulse.at_ms - start.at_ms < SHORTEST_RATE_MS:
+        return {}, 0.0
+    return start.launches, (host.pulse.at_ms - start.at_ms) / 1000
 
 
 def _variants(host: Host) -> dict[str, dict[str | None, int]]:
@@ -107,12 +112,3 @@ def _counted(host: Host, name: str, loaded: Mapping[str | None, int]) -> Mapping
     return (
         launched.counts if launched is not None and launched.at_ms >= max(loaded.values(), default=0) else {}
     )
-
-
-def _rate(host: Host, function: str, count: int) -> float | None:
-    before = host.past_launches[0] if host.past_launches else None
-    if before is None or host.pulse.at_ms - before.at_ms < SHORTEST_RATE_MS:
-        return None
-    if function not in before.launches:
-        return None  # a function's first reported count covers launches of an unknown time
-    return (count - before.launches[function]) * 1000 / (host.pulse.at_ms - before.at_ms)

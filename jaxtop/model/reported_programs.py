@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from jaxtop import wire
-from jaxtop.model.operations import of_loaded, with_latest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
+
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
+
+# The programs of a process whose operations, or peaks, are stored.
+MOST_PROGRAMS = 64
+
+Key = tuple[str, str | None]
+OfProgram = TypeVar("OfProgram", bound="wire.Operations | wire.Peak")
 
 
 def about_programs(
@@ -27,19 +35,19 @@ def about_programs(
         case wire.Inventory():
             return _inventory(state, host, message)
         case wire.Operations():
-            return host.but(operations=with_latest(host.operations, message))
-    return host.but(peaks=with_latest(host.peaks, message))
+            return host.but(operations=_with_latest(host.operations, message))
+    return host.but(peaks=_with_latest(host.peaks, message))
 
 
 def _programs(state: ClusterState, host: Host, programs: wire.Programs) -> Host:
+    if programs.rest:  # which others are loaded is unknown
+        return host.but(programs=programs)
     loaded = {(each.name, each.fingerprint) for each in programs.programs}
     inventories = host.inventories
-    if not programs.rest and not loaded.issuperset(inventories):
+    if not loaded.issuperset(inventories):
         inventories = MappingProxyType({key: inventories[key] for key in inventories if key in loaded})
         state.layout_changes += 1
-    if programs.rest:
-        return host.but(programs=programs, inventories=inventories)
-    operations, peaks = of_loaded(host.operations, loaded), of_loaded(host.peaks, loaded)
+    operations, peaks = _of_loaded(host.operations, loaded), _of_loaded(host.peaks, loaded)
     return host.but(programs=programs, inventories=inventories, operations=operations, peaks=peaks)
 
 
@@ -52,3 +60,17 @@ def _inventory(state: ClusterState, host: Host, inventory: wire.Inventory) -> Ho
     else:  # processes that load the same program share its lists
         inventory = msgspec.structs.replace(inventory, groups=first.groups, collectives=first.collectives)
     return host.but(inventories=MappingProxyType({**host.inventories, key: inventory}))
+
+
+def _with_latest(stored: Mapping[Key, OfProgram], message: OfProgram) -> Mapping[Key, OfProgram]:
+    """Return what is stored of a process with that of one program; of very many, the latest remain."""
+    key = message.program, message.fingerprint
+    others = [(each, shown) for each, shown in stored.items() if each != key]
+    return MappingProxyType(dict([*others, (key, message)][-MOST_PROGRAMS:]))
+
+
+def _of_loaded(stored: Mapping[Key, OfProgram], loaded: AbstractSet[Key]) -> Mapping[Key, OfProgram]:
+    """Return what is stored of the programs that are still loaded."""
+    names = {name for name, _ in loaded}
+    left = {key for key in stored if key in loaded or (key[1] is None and key[0] in names)}
+    return stored if len(left) == len(stored) else MappingProxyType({key: stored[key] for key in left})

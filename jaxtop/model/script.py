@@ -1,17 +1,23 @@
-"""Figures of a script and its interpreter: the loss it reports, and the time it spends on garbage."""
+"""Figures of a script: the loss it reports, and what samples of its main thread show."""
 
 from __future__ import annotations
 
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
+from jaxtop.model.host import changed_ms
 from jaxtop.model.losses import is_loss
+from jaxtop.wire import COMPILE, SCRIPT
 
 if TYPE_CHECKING:
     from jaxtop.model.host import Host
 
 # Over less time the share in collections says little.
 SHORTEST_MS = 5_000
+# Fewer samples of the main thread say nothing about shares.
+FEWEST_SAMPLES = 10
+# Samples may begin so much before a change of the step's rhythm.
+MIXED_MS = 500
 
 
 def loss_of(host: Host) -> float | None:
@@ -25,3 +31,19 @@ def collecting(host: Host) -> float | None:
     """Return the share of the time that Python collects garbage; None while it was timed for too short."""
     activity = host.activity
     return activity.gc_us / 1000 / activity.span_ms if activity.span_ms >= SHORTEST_MS else None
+
+
+def not_launching(host: Host) -> float | None:
+    """Return the share of samples in which the main thread runs the script or compiles; None if unknown."""
+    if not is_sampled(host, FEWEST_SAMPLES):
+        return None
+    samples = host.activity.samples
+    return (samples[SCRIPT] + samples[COMPILE]) / sum(samples)
+
+
+def is_sampled(host: Host, fewest: int) -> bool:
+    """Return whether there are as many samples of the main thread, all in the present rhythm of the step."""
+    activity = host.activity
+    return sum(activity.samples) >= fewest and (
+        activity.at_ms - activity.span_ms >= changed_ms(host.pulse) - MIXED_MS
+    )

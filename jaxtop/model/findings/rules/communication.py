@@ -11,7 +11,8 @@ from jaxtop.model.collectives.folded import SMALL_BYTES
 from jaxtop.model.collectives.sums import axis_traffic
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.parts import has_current_windows, mean_of
+from jaxtop.model.launch_times import has_current_windows
+from jaxtop.model.parts import mean_of
 from jaxtop.model.rates import least_rate
 from jaxtop.model.steps import pace_of
 from jaxtop.model.tuning import Number
