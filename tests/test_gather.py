@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import msgspec
+import pytest
 
 from jaxtop import wire
+from jaxtop.cli import capture
+from jaxtop.cli.errors import UserError
 from jaxtop.cli.snapshot import complaints, gather
 from jaxtop.model import Cluster
 from tests import builders
@@ -69,3 +72,7 @@ def test_a_process_that_refuses_the_key_is_shown_with_what_to_do():
     cluster.feed(frame(agent_id(1), wire.Link("refused", "10.0.0.1:7411"), NOW, 0))
     (line,) = complaints(cluster, Frames(), NOW)
     assert line.startswith("process 1 on node01 does not accept your key; copy the run's")
+    met = Cluster()
+    met.feed(frame(agent_id(1), wire.Link("refused", "10.0.0.1:7411"), NOW, 0))
+    with pytest.raises(UserError, match="does not accept your key"):
+        capture.chosen(met, None)

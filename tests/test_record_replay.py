@@ -205,6 +205,9 @@ def test_nothing_that_is_there_is_written_over_and_nothing_is_left_of_nothing(tm
         assert done.returncode == 2 and is_one_line(done.stderr) and "exists" in done.stderr
         done = jaxtop("record", address, "-o", folder / "no" / "such" / "folder.mcap", "--duration", "2")
         assert done.returncode == 2 and is_one_line(done.stderr) and "cannot be written" in done.stderr
+        env = {**os.environ, "JAXTOP_KEY": "0" * 40}
+        done = jaxtop("record", address, "-o", folder / "none.mcap", "--duration", "2", env=env)
+        assert done.returncode == 2 and is_one_line(done.stderr) and "does not accept your key" in done.stderr
     assert path.read_text() == "mine"
     done = jaxtop("record", "127.0.0.1:9", "-o", folder / "none.mcap", "--duration", "2")
     assert done.returncode == 2 and is_one_line(done.stderr) and "nothing listens" in done.stderr

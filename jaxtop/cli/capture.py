@@ -125,15 +125,15 @@ def wish_of(steps: float | None, seconds: float | None, most_bytes: int) -> Wish
 
 def chosen(cluster: Cluster, indexes: list[int] | None) -> list[HostView]:
     """Return the live processes to capture; raise `UserError` if they are none, too many, or of two runs."""
-    from jaxtop.model import runs  # as in `main`
+    from jaxtop.cli.snapshot import why_none  # as in `main`
+    from jaxtop.model import runs
 
     found = [run for run in runs(cluster, steady()) if any(_can_be_asked(view) for view in run.hosts)]
     if len(found) > 1:
         names = ", ".join(run.name or run.id for run in found[:5])
         raise UserError(f"{len(found)} runs are live ({legible(names)}): name one of them")
     if not found:
-        whys = [f"{each.endpoint}: {each.why}" for each in cluster.unmet.values()]
-        raise UserError("; ".join(whys) or "no live process was found", NOTHING)
+        raise UserError(why_none(cluster, steady()) or "no live process was found", NOTHING)
     views = [view for view in found[0].hosts if _can_be_asked(view)]
     if indexes is not None:
         views = [view for view in views if view.host.process_index in indexes]

@@ -12,6 +12,7 @@ from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.output import ProgressLine, must_be_new
 from jaxtop.cli.processes import end_with_sigterm
+from jaxtop.cli.snapshot import why_none
 from jaxtop.cli.words import amount, duration, length, size
 from jaxtop.clock import steady
 from jaxtop.model import Cluster, host_views, hosts, runs
@@ -122,11 +123,8 @@ class Recording:
         if recorder is None or not self._has_met_somebody():
             for path in recorder.writer.files if recorder is not None else ():
                 path.unlink(missing_ok=True)  # it has no frames of a host
-            unmet = self._cluster.unmet.values()
-            whys = [f"{each.endpoint}: {each.why}" for each in unmet]
-            raise UserError(
-                "; ".join(whys) or "no process was found, so nothing was recorded", NOTHING_REACHED
-            )
+            why = why_none(self._cluster, steady()) or "no process was found"
+            raise UserError(f"nothing was recorded: {why}", NOTHING_REACHED)
         print(f"recorded {what}, {size(recorder.writer.size)} to {_names(recorder.writer)}")
         return 0
 

@@ -11,7 +11,7 @@ from jaxtop import wire
 from jaxtop.cli import settings, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import FORMATS, add_formats, written
-from jaxtop.cli.words import note, number
+from jaxtop.cli.words import legible, note, number
 from jaxtop.clock import steady
 from jaxtop.devbench import saved
 from jaxtop.model import Cluster, State, host_views, hosts, runs
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 LONGEST_PEAKS_S, BETWEEN_PEAKS_S = 20.0, 1.5
 # Few hosts need longer to answer a command that then measures.
 LONGEST_GATHERING_S = 5.0
+# The most processes of which a line says why they are not live.
+MOST_REASONS = 5
 ALL_LIVE, SOME_MISSING, NOTHING_REACHED = 0, 1, 2
 _SECONDS = number("between 0 and 3600 seconds", 1e-6, 3600)
 
@@ -184,20 +186,35 @@ def status(cluster: Cluster, now: float) -> int:
 
 def complaints(cluster: Cluster, source: Source, now: float) -> list[str]:
     """Return the problems that the figures of the document do not show clearly, one per line."""
-    lines = [
+    lines = _not_live(cluster, now)
+    lines += [
+        f"only {len(run.hosts)} of the {run.process_count} processes of {run.name or run.id} have been found"
+        for run in _lacking(cluster)
+    ]
+    lines += _unmet(cluster)
+    rejected = source.rejected + cluster.rejected
+    lines += [f"{count} messages were skipped: {what}" for what, count in rejected.items()]
+    return lines + source.notes
+
+
+def why_none(cluster: Cluster, now: float) -> str:
+    """Return in one line why no process is live; empty if nothing is known of any."""
+    lines = [*_not_live(cluster, now), *_unmet(cluster)]
+    more = len(lines) - MOST_REASONS
+    return legible("; ".join(lines[:MOST_REASONS])) + (f"; and {more} more" if more > 0 else "")
+
+
+def _not_live(cluster: Cluster, now: float) -> list[str]:
+    return [
         f"{view.host.label} {_IS.get(view.state, f'is {view.state}')}{_way_out(view.host)}"
         f"{_seen(cluster, view.host, now)}"
         for view in host_views(cluster, now)
         if view.state is not State.LIVE
     ]
-    lines += [
-        f"only {len(run.hosts)} of the {run.process_count} processes of {run.name or run.id} have been found"
-        for run in _lacking(cluster)
-    ]
-    lines += [f"{unmet.endpoint}: {unmet.why}" for unmet in cluster.unmet.values()]
-    rejected = source.rejected + cluster.rejected
-    lines += [f"{count} messages were skipped: {what}" for what, count in rejected.items()]
-    return lines + source.notes
+
+
+def _unmet(cluster: Cluster) -> list[str]:
+    return [f"{unmet.endpoint}: {unmet.why}" for unmet in cluster.unmet.values()]
 
 
 def _way_out(host: Host) -> str:
