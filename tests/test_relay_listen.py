@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections import Counter
 from contextlib import ExitStack
 
 import pytest
@@ -15,6 +16,7 @@ from jaxtop.sources import peers
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.relay import listening, stream
 from jaxtop.sources.relay.dialled import Relays
+from jaxtop.sources.requests import RequestPool
 from jaxtop.transport import Dialogue
 from tests.made_agents import Agent, Relay, Viewer, closing
 from tests.support import JAXTOP, environment, eventually, free_port, jaxtop
@@ -188,13 +190,18 @@ def test_senseless_messages_do_no_harm(stack, agents):
     viewer.until_states(live(agents[0]))
 
 
-def test_a_relay_is_asked_again_if_no_socket_is_left_for_it():
-    context = zmq.Context()
+def test_relays_and_requests_wait_if_no_socket_is_left():
+    context, at, answers = zmq.Context(), "127.0.0.1:7410", []
     context.max_sockets = 1
     relays = Relays(context, PAIR, PAIR.public, Descriptors(), lambda *_: None)
+    requests = RequestPool(context, PAIR, PAIR.public, Counter(), Descriptors())
     with context.socket(zmq.DEALER):
-        assert not relays.found("far", "127.0.0.1:7410", "id", 0.0)
+        assert not relays.found("far", at, "id", 0.0)
+        requests.ask(at, wire.Request("roster"), 0.0, lambda *answer: answers.append(answer))
+        requests.take(60.0)
+    requests.close()
     context.destroy()
+    assert not answers
 
 
 @pytest.fixture

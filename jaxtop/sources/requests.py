@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -104,7 +105,10 @@ class RequestPool:
             raw = wire.encode(asked.request)
             try:
                 question = Question(self._context, self._keys, self._server, asked.endpoint, raw)
-            except zmq.ZMQError as error:  # not a valid address, or no descriptors are left
+            except zmq.ZMQError as error:
+                if error.errno == errno.EMFILE:  # other code has taken the last descriptors
+                    self._waiting.appendleft(asked)
+                    return
                 reply = wire.Reply(asked.request.what, error=f"has no valid address: {error}")
                 for each in asked.answered:
                     each(reply, [])
