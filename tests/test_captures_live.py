@@ -16,7 +16,7 @@ from subprocess import PIPE
 import jax
 import pytest
 
-from jaxtop.model.operations import Rates, program_times
+from jaxtop.model.operations import DeviceRates, program_times
 from tests.support import (
     JAXTOP,
     PYTHON,
@@ -138,7 +138,7 @@ def test_the_tables_of_collectives_and_operations_show_what_the_summary_says(pai
             return len(shown) == 2 and all(host.operations for host in attached.cluster.hosts.values())
 
         eventually(is_shown)
-        times = program_times(attached.cluster, 0, lambda _: Rates())
+        times = program_times(attached.cluster, 0, lambda _: DeviceRates())
     took = defaultdict(list)
     for window in shown.values():
         for each in window.launches:

@@ -292,6 +292,8 @@ class TestCompilations:
         assert one.text == "train_step was compiled 6 times on host 0: its arguments have 6 different sizes"
         assert (one.subject.program, one.subject.source) == ("jit_train_step", "t.py:9")
         assert one.cost.ms_per_step == pytest.approx(80)
+        uncounted = run(msgspec.structs.replace(said, compiles={}), activity(compiling=40, wait=60))
+        assert "compiled 6 times" in only("recompilation", uncounted).text, "as many programs as are loaded"
 
     def test_the_cause_and_the_line_are_named(self):
         """The most frequent of the causes, with the last example of it."""

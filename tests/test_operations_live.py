@@ -6,7 +6,7 @@ import pytest
 
 from jaxtop import runfiles
 from jaxtop.model import programs, step_of
-from jaxtop.model.operations import Rates, program_time
+from jaxtop.model.operations import DeviceRates, program_time
 from tests.support import PYTHON, ROOT, environment, eventually, processes, viewer
 
 pytestmark = pytest.mark.jax
@@ -25,7 +25,7 @@ LINE = next(i for i, line in enumerate(SCRIPT.read_text().splitlines(), 1) if "r
 def time_of(attached, function):
     """Where the time of this program goes; None before a window has shown it."""
     view = next(each for each in programs(attached.cluster, 0) if each.function == function)
-    return program_time(attached.cluster, view, lambda _: Rates())
+    return program_time(attached.cluster, view, lambda _: DeviceRates())
 
 
 def numbered(attached):

@@ -9,7 +9,7 @@ import pytest
 from jaxtop import runfiles
 from jaxtop.cli.broadcast import request_to
 from jaxtop.model import programs
-from jaxtop.model.operations import IDLE, UNKNOWN, Rates, program_time
+from jaxtop.model.operations import IDLE, UNKNOWN, DeviceRates, program_time
 from tests.support import PYTHON, ROOT, SOAK, environment, eventually, processes, viewer
 
 pytestmark = pytest.mark.jax
@@ -47,7 +47,9 @@ def times(attached):
     attached.until(lambda: attached.host(0).window is not before, timeout=60)
     attached.until(lambda: attached.host(0).operations or attached.host(0).window.note, timeout=5)
     views = {each.function: each for each in programs(attached.cluster, 0)}
-    found = {name: program_time(attached.cluster, view, lambda _: Rates()) for name, view in views.items()}
+    found = {
+        name: program_time(attached.cluster, view, lambda _: DeviceRates()) for name, view in views.items()
+    }
     return views, {name: each for name, each in found.items() if each is not None and name in NAMES}
 
 

@@ -11,7 +11,7 @@ from jaxtop.devbench import saved
 from jaxtop.devbench.roofline import DATA_SHEET, rates_of
 from jaxtop.export import to_document
 from jaxtop.model import Cluster, keyframe, programs
-from jaxtop.model.operations import IDLE, Rates, Roof, program_time, program_times, roof
+from jaxtop.model.operations import IDLE, DeviceRates, Roof, program_time, program_times, roof
 from jaxtop.model.peaks import SET_BY_OWNER
 from jaxtop.wire import Operation, Operations
 from jaxtop.wire.probing import Measured
@@ -19,7 +19,7 @@ from tests.builders import hello
 from tests.test_probed_shown import of_device, probe
 
 NAME = "jit_step"
-RATES = Rates(1e12, 1e11, "probed", "probed")
+RATES = DeviceRates(1e12, 1e11, "probed", "probed")
 LOADED = wire.Programs(1, (wire.Program(NAME, "f1"),), (1,), (None,))
 DOT = Operation("dot.1", "matmul", "train.py:12", 600, 2, 2 * 10**8, 10**6)
 ADD = Operation("add.2", "elementwise", "train.py:13", 100, 2, 10**6, 10**7)
@@ -134,11 +134,11 @@ class TestRoof:
 
     def test_moving_alone_is_bound_by_memory_whatever_the_rates(self):
         assert roof("copy", 400, 0, 10**7, RATES) == Roof("memory", None, 0.25)
-        assert roof("copy", 400, 0, 10**7, Rates()) == Roof("memory")
+        assert roof("copy", 400, 0, 10**7, DeviceRates()) == Roof("memory")
 
     @pytest.mark.parametrize(
         ("flops", "touched", "rates"),
-        [(None, 8, RATES), (8, None, RATES), (8, 8, Rates()), (8, 8, Rates(1e12)), (0, 0, RATES)],
+        [(None, 8, RATES), (8, None, RATES), (8, 8, DeviceRates()), (8, 8, DeviceRates(1e12)), (0, 0, RATES)],
     )
     def test_nothing_is_said_where_a_figure_is_unknown(self, flops, touched, rates):
         assert roof("fusion", 400, flops, touched, rates) is None
@@ -169,7 +169,7 @@ def test_rates_are_those_of_a_probe_where_there_is_one():
         devices=[of_device(0), of_device(0, 1, figures={"matrix_flops_per_s": Measured(4e12, 0, 9)})]
     )
     rates = rates_of(cluster.hosts["agent0"], known)
-    assert rates == Rates(3e12, 1024**4, "probed", "probed")
+    assert rates == DeviceRates(3e12, 1024**4, "probed", "probed")
     (program,) = to_document(cluster, 1.0, known)["programs"]
     assert program["timed"]["device_flops_source"] == "probed"
     dot = program["operations"][0]
@@ -190,9 +190,9 @@ def test_rates_are_published_ones_without_a_probe():
     device = wire.Device(0, "NVIDIA H100 80GB HBM3", "gpu")
     gpu = host.but(hello=wire.Hello(**{**_fields(host.hello), "devices": (device,)}))
     assert rates_of(gpu, None)[:2] == (989e12, 3.35e12)
-    assert rates_of(host.but(hello=None), None) == Rates()
+    assert rates_of(host.but(hello=None), None) == DeviceRates()
     told = gpu.but(hello=wire.Hello(**{**_fields(gpu.hello), "peak_flops": 10**12}))
-    assert rates_of(told, None) == Rates(1e12, 3.35e12, SET_BY_OWNER, DATA_SHEET)
+    assert rates_of(told, None) == DeviceRates(1e12, 3.35e12, SET_BY_OWNER, DATA_SHEET)
 
 
 def _fields(struct):

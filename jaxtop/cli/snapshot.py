@@ -16,8 +16,8 @@ from jaxtop.clock import steady
 from jaxtop.devbench import saved
 from jaxtop.model import Cluster, State, host_views, hosts, runs
 from jaxtop.model.host import NO_ARRAYS, REFUSES_KEY
+from jaxtop.model.hosts import seen_by
 from jaxtop.model.liveness import was_never_reached
-from jaxtop.model.neighbours import seen_by
 from jaxtop.model.tuning import AS_DECLARED
 
 if TYPE_CHECKING:

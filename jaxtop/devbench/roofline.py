@@ -6,7 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.devbench.shown import probed_device
-from jaxtop.model.operations import Rates
+from jaxtop.model.operations import DeviceRates
 from jaxtop.model.peaks import SET_BY_OWNER, peak_of
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 PROBED, DATA_SHEET = "probed", "the maker's data sheet"
 
 
-def rates_of(host: Host, probe: Probe | None) -> Rates:
+def rates_of(host: Host, probe: Probe | None) -> DeviceRates:
     """Return the rates of a process's devices: the median of what was probed, else the published ones."""
     hello = host.hello
     if hello is None or not hello.devices:
-        return Rates()
+        return DeviceRates()
     probed = (
         []
         if probe is None
@@ -33,10 +33,10 @@ def rates_of(host: Host, probe: Probe | None) -> Rates:
     flops = [rate for each in probed if (rate := each.rate("matrix_flops_per_s"))]
     touched = [rate for each in probed if (rate := each.rate("memory_bytes_per_s"))]
     peak = peak_of(hello, hello.devices[0])
-    rates = Rates()
+    rates = DeviceRates()
     if peak is not None:
         of_memory = DATA_SHEET if peak.source == SET_BY_OWNER else peak.source
-        rates = Rates(peak.flops, peak.bytes, peak.source, of_memory if peak.bytes else "")
+        rates = DeviceRates(peak.flops, peak.bytes, peak.source, of_memory if peak.bytes else "")
     if flops:
         rates = rates._replace(flops=median(flops), flops_source=PROBED)
     if touched:

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.model.host import run_of
-from jaxtop.model.liveness import State, current, has_exited, state_of
+from jaxtop.model.liveness import State, current, has_exited, state_of, was_never_reached
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -134,6 +134,25 @@ def host_views(cluster: ClusterState, now: float) -> list[HostView]:
 def hosts(cluster: ClusterState) -> list[Host]:
     """Return the hosts of all runs, in order; of a process that was started again, the newest."""
     return [host for run in run_members(cluster) for host, _ in run.members]
+
+
+def seen_by(cluster: ClusterState, host: Host, now: float) -> str:
+    """Return what a live process of its run shows of a host that was never reached; empty if nothing.
+
+    This says only what was reported: that the roster lists it, and whether the others go on, which they
+    cannot for long if it takes part in their collectives and does not run.
+    """
+    if not was_never_reached(host) or host.peer is None:
+        return ""
+    live = (view.host for view in host_views(cluster, now) if view.state is State.LIVE)
+    mate = next((each for each in live if run_of(each) == run_of(host)), None)
+    if mate is None:
+        return ""
+    if mate.pulse.stall is not None or mate.pulse.lull is not None:
+        goes_on = ", but launches nothing"
+    else:
+        goes_on = " and goes on" if mate.launches else ""
+    return f"as seen by {mate.label}, which lists it at {host.peer.telemetry}{goes_on}"
 
 
 def _order(host: Host) -> tuple[int, int]:

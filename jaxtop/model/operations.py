@@ -29,7 +29,7 @@ MOVING = frozenset({"copy", "gather or scatter"})
 LATELY_MS = 100_000
 
 
-class Rates(NamedTuple):
+class DeviceRates(NamedTuple):
     """What a device can do in a second, each with the source of the figure; None where that is unknown."""
 
     flops: float | None = None
@@ -90,7 +90,7 @@ class ProgramTime:
     launch_us: float
     rest: int
     operations: tuple[OperationView, ...]
-    rates: Rates
+    rates: DeviceRates
 
     @property
     def key(self) -> tuple[str, str, str | None]:
@@ -119,7 +119,7 @@ class ProgramTime:
 
 
 def program_times(
-    cluster: ClusterState, now: float, rates_of: Callable[[Host], Rates], basis: object = None
+    cluster: ClusterState, now: float, rates_of: Callable[[Host], DeviceRates], basis: object = None
 ) -> list[ProgramTime]:
     """Return where the time of each program goes, those that took most time lately first.
 
@@ -138,7 +138,7 @@ def program_times(
 
 
 def program_time(
-    cluster: ClusterState, view: ProgramView, rates_of: Callable[[Host], Rates]
+    cluster: ClusterState, view: ProgramView, rates_of: Callable[[Host], DeviceRates]
 ) -> ProgramTime | None:
     """Return where the time of a program goes; None if no window of a process showed it."""
     program = view.program
@@ -203,7 +203,7 @@ class _Sums:
         self.runs = None if self.runs is None or each.runs is None else self.runs + each.runs
 
 
-def _listed(found: Iterable[wire.Operations], total: int, rates: Rates) -> list[OperationView]:
+def _listed(found: Iterable[wire.Operations], total: int, rates: DeviceRates) -> list[OperationView]:
     sums: dict[str, _Sums] = {}
     for shown in found:
         for each in shown.operations:
@@ -215,7 +215,7 @@ def _listed(found: Iterable[wire.Operations], total: int, rates: Rates) -> list[
     return sorted(views, key=lambda each: -each.time_share)
 
 
-def _view(sums: _Sums, total: int, rates: Rates) -> OperationView:
+def _view(sums: _Sums, total: int, rates: DeviceRates) -> OperationView:
     one = sums.first
     runs = None if sums.runs is None else sums.runs / sums.launches
     flops = None if one.flops is None or runs is None else one.flops * runs
@@ -234,7 +234,9 @@ def _view(sums: _Sums, total: int, rates: Rates) -> OperationView:
     )
 
 
-def roof(kind: str, time_us: float, flops: float | None, touched: float | None, rates: Rates) -> Roof | None:
+def roof(
+    kind: str, time_us: float, flops: float | None, touched: float | None, rates: DeviceRates
+) -> Roof | None:
     """Return what bounds an operation with these figures; None if that is unknown."""
     if kind == COLLECTIVE:
         return Roof(COMMUNICATION)

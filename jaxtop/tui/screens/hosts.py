@@ -8,7 +8,7 @@ from rich.text import Text
 
 from jaxtop.model import STEP_TIME, recent
 from jaxtop.model.findings.postmortem import has_failed, postmortem
-from jaxtop.model.neighbours import seen_by
+from jaxtop.model.hosts import seen_by
 from jaxtop.tui.columns.devices import tone
 from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.columns.host_row import HostRow

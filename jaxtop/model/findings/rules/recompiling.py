@@ -96,10 +96,11 @@ def _is_again(times: Sequence[int], now: int) -> bool:
 
 def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
     host = max(hosts, key=lambda each: each.programs.compiles.get(name, 0))
-    count, share = host.programs.compiles.get(name, 0), _share(host)
+    share = _share(host)
     pace = pace_of(host)
     who = facts.named(hosts)
     variants = [each for each in host.programs.programs if each.name == name]
+    count = max(host.programs.compiles.get(name, 0), len(variants))  # some may be from before JAX was watched
     cause = cause_of(host.programs.compilations, name)
     created = next((each.created for each in variants if each.created), None) or ""
     source = created.split(" ")[0] if cause is None else cause.last.source
