@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from jaxtop_agent.collectors import memory
 from jaxtop_agent.core import budget, settings
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.budget import WARM_UP_PAUSE, WARM_UP_TURNS, CpuShare, Throttle
+from jaxtop_agent.core.threads import Bell
 from jaxtop_agent.service.identity import identify
 from jaxtop_agent.service.sampler import Sampler
 
@@ -90,3 +92,16 @@ def test_what_an_allocator_said_is_forgotten_with_its_backend(monkeypatch):
 @pytest.mark.parametrize("interval", [math.nan, math.inf, -math.inf])
 def test_an_interval_that_is_no_number_is_as_good_as_none(interval):
     assert settings.bounded(interval) == settings.USUAL_INTERVAL
+
+
+def test_a_closed_bell_touches_no_file_that_has_its_descriptor_now(tmp_path):
+    with (tmp_path / "of the script").open("wb") as file:
+        bell = Bell()
+        before = bell.fd
+        bell.close()
+        os.dup2(file.fileno(), before)
+    bell.ring()
+    bell.clear()
+    bell.close()
+    assert os.fstat(before).st_size == 0
+    os.close(before)

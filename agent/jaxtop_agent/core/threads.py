@@ -113,13 +113,14 @@ class Bell:
         self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def ring(self) -> None:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             os.eventfd_write(self.fd, 1)
 
     def clear(self) -> None:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             os.eventfd_read(self.fd)
 
     def close(self) -> None:
+        fd, self.fd = self.fd, -1  # the script's next file may get this descriptor
         with suppress(OSError):
-            os.close(self.fd)
+            os.close(fd)
