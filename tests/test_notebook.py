@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,8 +84,7 @@ class TestSummary:
         hostile = found._replace(
             title="<script>",
             findings=tuple(
-                type(finding)(finding.rule, finding.severity, 1.0, "r", f"<img onerror=x> {i}\x1b[2J")
-                for i in range(MOST_FINDINGS + 3)
+                replace(finding, text=f"<img onerror=x> {i}\x1b[2J") for i in range(MOST_FINDINGS + 3)
             ),
         )
         html, text = hostile.to_html(), hostile.to_text()

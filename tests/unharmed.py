@@ -146,4 +146,5 @@ def outcome(
         (folder / "go").touch()
         stdout, stderr = process.communicate(timeout=150)
     results = {path.name: path.read_bytes() for path in folder.glob("result*")}
+    stderr = stderr.replace(str(path), path.name)  # in warnings and tracebacks
     return Outcome(process.returncode, stdout, stderr, results, process.pid)

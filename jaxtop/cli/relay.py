@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import discovery, keys
@@ -51,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     if arguments.listen is not None:
         return _listen(arguments)
-    if sys.stdin is None or sys.stdout is None or sys.stdin.isatty():
+    if sys.stdin.isatty() or os.path.samestat(os.fstat(sys.stdin.fileno()), Path(os.devnull).stat()):
         raise UserError(
             "relay --stdio speaks with another jaxtop: run `jaxtop attach --via 'ssh THIS_HOST'` on your side"
         )

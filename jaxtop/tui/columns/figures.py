@@ -89,8 +89,8 @@ class Reported:
         runs = [run.id for run in moment.runs]
         if runs != self._runs:
             self._runs, self._seen, self.names = runs, {}, frozenset()
-        pulses = {view.host.agent: view.host.pulse for view in moment.hosts}
-        news = [pulse for agent, pulse in pulses.items() if self._seen.get(agent) is not pulse]
-        self._seen = pulses
+        last = [view.host for view in moment.hosts]
+        news = [host.pulse for host in last if self._seen.get(host.agent) is not host.pulse]
+        self._seen = {host.agent: host.pulse for host in last}
         self.names |= reported(news)
         return self.names
