@@ -194,8 +194,9 @@ def test_the_agent_starts_whenever_it_is_told_to(tmp_path, order):
     path = script(tmp_path, STARTING.replace("{starts}", STARTS[order]))
     with processes([PYTHON, path], stdout=PIPE, stderr=PIPE, cwd=tmp_path) as (process,):
         assert process.stdout.readline() == "ready\n"
-        eventually(lambda: [each.hello.process_count for each in runfiles.find()] == [1])
+        eventually(lambda: [len(each.hello.devices) for each in runfiles.find()] == [4])
         status, document = snapshot()
+        assert [run["process_count"] for run in document["runs"]] == [1]
         (host,) = document["hosts"]
         assert (status, host["state"], host["pid"]) == (0, "live", process.pid)
         assert (host["step"] or {}).get("index") == (None if order == "after the backends" else 4)
