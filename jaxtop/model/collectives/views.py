@@ -5,30 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jaxtop.model.collectives.inspected import NAME, Alike, inspected
 from jaxtop.model.collectives.kinds import busbw, kind_of
+from jaxtop.model.collectives.launch_rates import launch_rates
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.timing import arrivals_of
 from jaxtop.model.collectives.verdict import is_enough
 from jaxtop.model.collectives.waits import Straggler, Waits, longest_wait, straggler_of
-from jaxtop.model.hosts import host_views
-from jaxtop.model.rates import Rates, Unsplit, rates
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from jaxtop import wire
     from jaxtop.model.collectives.inspected import Inspected
+    from jaxtop.model.collectives.launch_rates import LaunchRate
     from jaxtop.model.collectives.layout import Layout
-    from jaxtop.model.hosts import HostView
     from jaxtop.model.meshes import MeshView
+    from jaxtop.model.rates import Unsplit
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey, ProgramWindows, Timing
 
-# The number of processes of a program whose launch rates are read.
-MOST_SAMPLED = 8
 # The run, program and fingerprint of a collective, and its op.
 _Key = tuple[str, str, str | None, str]
 
@@ -111,17 +109,14 @@ def collectives(cluster: ClusterState, now: float) -> list[CollectiveView]:
         for key in windows.programs
         if key not in of_programs and not (key[:2] in names and _is_settled(cluster, key))
     ]
-    views = {view.host.agent: view for view in host_views(cluster, now)}
-    of_agents: dict[str, Rates] = {}
-    launched = {key: _rate_of(cluster, key, views, of_agents) for key in keys}
-    same, times = cluster.derived.same, inspected(cluster, now)
-    rates_and_times = same("launch rates", launched), same("inspected collectives", times)
-    inputs = windows.changes, cluster.layout_changes, *rates_and_times
+    launched = launch_rates(cluster, keys, now)
+    times = cluster.derived.same("inspected collectives", inspected(cluster, now))
+    inputs = windows.changes, cluster.layout_changes, launched, times
     return cluster.derived.get("collectives", inputs, lambda: _collectives(cluster, launched, times))
 
 
 def _collectives(
-    cluster: ClusterState, launched: Mapping[ProgramKey, _Rate], times: Mapping[Alike, Inspected]
+    cluster: ClusterState, launched: Mapping[ProgramKey, LaunchRate], times: Mapping[Alike, Inspected]
 ) -> list[CollectiveView]:
     of_programs = layouts(cluster)
     ops = {key: _ops(cluster, key) for key in launched}
@@ -148,13 +143,6 @@ def _order(view: CollectiveView) -> tuple[float, float, int, str, str, str]:
     return -(view.us_per_second or 0), -(view.p50_us or 0), -(view.bytes or 0), *names
 
 
-class _Rate(NamedTuple):
-    """The launches a second of one program, and those of all programs of its name together."""
-
-    own: float | None
-    unsplit: Unsplit | None
-
-
 def _is_settled(cluster: ClusterState, key: ProgramKey) -> bool:
     """Return whether windows have since told apart the programs that they once reported as one."""
     _, name, fingerprint = key
@@ -177,28 +165,6 @@ def _common(of_programs: Mapping[ProgramKey, Layout], key: ProgramKey, op: str) 
 def _facts(layout: Layout, op: str) -> object:
     listed, grouped = layout.of_op[op], layout.groups_of(op)
     return listed.kind, listed.bytes, listed.times, grouped and (grouped.device_ids, grouped.axes)
-
-
-def _rate_of(
-    cluster: ClusterState, key: ProgramKey, views: Mapping[str, HostView], of_agents: dict[str, Rates]
-) -> _Rate:
-    """Return how often a program is launched, from a sample of the processes that run it."""
-    layout, windows = layouts(cluster).get(key), cluster.windows.programs.get(key)
-    agents = layout.agents if layout else tuple(windows.reported) if windows else ()
-    own: list[float] = []
-    unsplit: list[Unsplit] = []
-    _, name, fingerprint = key
-    for agent in agents[:: max(1, len(agents) // MOST_SAMPLED)]:
-        if agent not in views:
-            continue  # another process has taken its place
-        if agent not in of_agents:
-            of_agents[agent] = rates(views[agent].now)
-        found = of_agents[agent]
-        if (rate := found.of(name, fingerprint)) is not None:
-            own.append(rate)
-        if name in found.unsplit:
-            unsplit.append(found.unsplit[name])
-    return _Rate(max(own, default=None), max(unsplit, default=None))
 
 
 def _measured(
@@ -278,7 +244,7 @@ def _measure(
     )
 
 
-def _with_rate(view: CollectiveView, rate: _Rate) -> CollectiveView:
+def _with_rate(view: CollectiveView, rate: LaunchRate) -> CollectiveView:
     launches = rate.own
     if view.fingerprint is None and rate.unsplit is not None:  # it is the same in all of these programs
         launches = rate.unsplit.per_second

@@ -1,0 +1,57 @@
+"""How often programs with collectives are launched, from a sample of the processes that run each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.collectives.layout import layouts
+from jaxtop.model.hosts import host_views
+from jaxtop.model.rates import Rates, Unsplit, rates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from jaxtop.model.hosts import HostView
+    from jaxtop.model.state import ClusterState
+    from jaxtop.model.windows import ProgramKey
+
+# The number of processes of a program whose launch rates are read.
+MOST_SAMPLED = 8
+
+
+class LaunchRate(NamedTuple):
+    """The launches a second of one program, and those of all programs of its name together."""
+
+    own: float | None
+    unsplit: Unsplit | None
+
+
+def launch_rates(
+    cluster: ClusterState, keys: Iterable[ProgramKey], now: float
+) -> Mapping[ProgramKey, LaunchRate]:
+    """Return how often each of these programs is launched; the last result, if it is the same."""
+    views = {view.host.agent: view for view in host_views(cluster, now)}
+    of_agents: dict[str, Rates] = {}
+    found = {key: _rate_of(cluster, key, views, of_agents) for key in keys}
+    return cluster.derived.same("launch rates", found)
+
+
+def _rate_of(
+    cluster: ClusterState, key: ProgramKey, views: Mapping[str, HostView], of_agents: dict[str, Rates]
+) -> LaunchRate:
+    layout, windows = layouts(cluster).get(key), cluster.windows.programs.get(key)
+    agents = layout.agents if layout else tuple(windows.reported) if windows else ()
+    own: list[float] = []
+    unsplit: list[Unsplit] = []
+    _, name, fingerprint = key
+    for agent in agents[:: max(1, len(agents) // MOST_SAMPLED)]:
+        if agent not in views:
+            continue  # another process has taken its place
+        if agent not in of_agents:
+            of_agents[agent] = rates(views[agent].now)
+        found = of_agents[agent]
+        if (rate := found.of(name, fingerprint)) is not None:
+            own.append(rate)
+        if name in found.unsplit:
+            unsplit.append(found.unsplit[name])
+    return LaunchRate(max(own, default=None), max(unsplit, default=None))
