@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop.model import Cluster, keyframe
+from jaxtop.model.launch_times import measured_in
 from jaxtop.model.parts import NAMES, mean_of, parts
 from tests import staged_collectives
 from tests.builders import NOW, agent_id, frame, hello, pulse
@@ -116,6 +118,14 @@ def test_a_busy_machine_in_a_window_does_not_hide_the_gap_that_it_shows(launches
     found = of_run(seen, *more, launches=100, rhythms=rhythm(per_second=10.0, p50_ms=100))
     assert found.compute == pytest.approx(compute, abs=0.03)
     assert samples.get("script") != 37 or found.host_gap == pytest.approx(0.37, abs=0.15)
+
+
+def test_launches_of_a_window_are_measured_once_though_the_rhythm_has_changed():
+    waited, changed = {}, replace(rhythm(), since_ms=int(NOW * 1000) - 60_000, before_us=90_000)
+    cluster, agent = run(window(*EVEN), rhythms=changed), agent_id(0)
+    before = measured_in(cluster, cluster.hosts[agent], waited)
+    cluster.feed(frame(agent, wire.Pulse(int((NOW + 1) * 1000), rhythm=changed), NOW + 1))
+    assert measured_in(cluster, cluster.hosts[agent], waited) is before
 
 
 def test_launches_that_overlap_count_once():

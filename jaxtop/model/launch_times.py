@@ -64,16 +64,17 @@ def measured_in(
     cluster: ClusterState, host: Host, waited: Mapping[ProgramKey, Mapping[int, int]]
 ) -> Measured:
     """Return what windows show of a host; `waited` is how long each device waits in a launch."""
+    is_current = host.window.at_ms >= changed_ms(host.pulse)
     return cluster.derived.of(
         "launch times",
         host.agent,
         cluster.hosts,
-        (host.launched, host.window, host.hello, waited, changed_ms(host.pulse)),
-        lambda: _measured(host, waited),
+        (host.launched, host.window, host.hello, waited, is_current),
+        lambda: _measured(host, waited, is_current=is_current),
     )
 
 
-def _measured(host: Host, waited: Mapping[ProgramKey, Mapping[int, int]]) -> Measured:
+def _measured(host: Host, waited: Mapping[ProgramKey, Mapping[int, int]], *, is_current: bool) -> Measured:
     run, devices = run_of(host), [each.id for each in host.devices]
     launches: dict[tuple[str, str | None], Launch] = {}
     by_name: dict[str, list[Launch]] = {}
@@ -94,9 +95,7 @@ def _measured(host: Host, waited: Mapping[ProgramKey, Mapping[int, int]]) -> Mea
         launches,
         {name: tuple(each) for name, each in by_name.items()},
         _covered(spans) / total if total else 1.0,
-        idle_share(host.window.launches)
-        if len(spans) < MOST_LAUNCHES and host.window.at_ms >= changed_ms(host.pulse)
-        else None,
+        idle_share(host.window.launches) if len(spans) < MOST_LAUNCHES and is_current else None,
         _timed_ms(host),
     )
 
