@@ -67,6 +67,8 @@ def test_of_several_runs_in_a_recording_one_can_be_named(tmp_path):
             told = replace(
                 told, agent=f"b{told.agent[1:]}", run="r2", name="eval", started_ms=int(NOW * 1000)
             )
+            idle = replace(told, agent=f"c{told.agent[1:]}", run="r3", name="idle")
+            frames.append(each._replace(agent=idle.agent, raw=wire.encode(idle)))
         frames.append(each._replace(agent=f"b{each.agent[1:]}", raw=wire.encode(told)))
     path = str(recorded(tmp_path / "both.mcap", frames))
     done = jaxtop_here("plan", path, "--json", "--mesh", "data=8")
@@ -76,7 +78,8 @@ def test_of_several_runs_in_a_recording_one_can_be_named(tmp_path):
     done = jaxtop_here("plan", path, "train", "--json", "--mesh", "data=8")
     assert json.loads(done.stdout)["run"] == "r1" and not done.stderr
     for names, why in (
-        (["none"], "there is no run none; there is eval, train"),
+        (["none"], "there is no run none; there is eval, train, idle"),
+        (["idle"], "no process of idle has counted its arrays"),
         (["a", "b"], "name one run"),
     ):
         done = jaxtop_here("plan", path, *names)

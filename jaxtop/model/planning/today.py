@@ -93,8 +93,8 @@ def _began(run: Run) -> int:
 
 
 def _run(cluster: ClusterState, now: float, wanted: str | None) -> Run:
-    """Return the run of this id or name; of several, the newest."""
-    listed = plannable(cluster, now)
+    """Return the run of this id or name; of several, the newest that has counted its arrays, if any has."""
+    listed = [*plannable(cluster, now), *runs(cluster, now)]
     found = [run for run in listed if wanted in (None, run.id, run.name)]
     if not found:
         names = ", ".join(dict.fromkeys(map(_name, listed)))
