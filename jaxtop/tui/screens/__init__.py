@@ -49,3 +49,4 @@ def load_all() -> None:
     """Import all screens: an upgrade of jaxtop must not mix its versions in an app that runs."""
     for each in SCREENS:
         each.view  # noqa: B018 - the import is wanted
+    import_module(f"{__name__}.difference")
