@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -15,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from jaxtop.cli import demo, processes
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.snapshot import measured
-from jaxtop.cli.words import aligned
+from jaxtop.cli.words import aligned, note
 from jaxtop.clock import steady
 from jaxtop.devbench import saved
 from jaxtop.export.plan_text import in_milliseconds, memory_in_words, step_in_words
@@ -86,7 +85,7 @@ def _check(meshes: Sequence[Axes], is_enough: Callable[[], Enough]) -> Iterator[
     today: Today | None = None
     for number, (axes, of_mesh) in enumerate(zip(meshes, words, strict=True), 1):
         typed = mesh_as_typed(axes)
-        print(f"jaxtop: running the demo on {typed}, {number} of {len(meshes)}", file=sys.stderr)
+        note(f"running the demo on {typed}, {number} of {len(meshes)}")
         found = _today_on(axes, of_mesh, is_enough())
         today = today or found
         yield Check(

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from jaxtop.cli import processes
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.output import ProgressLine
-from jaxtop.cli.words import legible, size
+from jaxtop.cli.words import note, size
 from jaxtop.model.planning import compilations
 from jaxtop.wire.compiling import Began, Said, Taken
 from jaxtop.wire.probing import FAILED
@@ -125,7 +125,7 @@ class Compiler:
             is_new, self._file, self._doubt = message.file != self._file, message.file, message.note
             if is_new:
                 self._progress.show("")
-                print(f"jaxtop: compiling {legible(message.file)}", file=sys.stderr)
+                note(f"compiling {message.file}")
             return
         number = numbers[message.number]
         self._since = time.monotonic()

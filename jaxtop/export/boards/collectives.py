@@ -13,7 +13,7 @@ from jaxtop.export.boards.panels import (
     panel,
     series,
     table,
-)  # fmt: skip
+)
 from jaxtop.model import Unit
 
 _PROGRAM = Variable("program", "Program", f"label_values({series('program_flops')}, program)")

@@ -18,7 +18,7 @@ from jaxtop.export.boards.panels import (
     of_process,
     panel,
     table,
-)  # fmt: skip
+)
 from jaxtop.model import Scope, Unit
 from jaxtop.model.figures import figures_of
 

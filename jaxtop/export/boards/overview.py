@@ -19,7 +19,7 @@ from jaxtop.export.boards.panels import (
     series,
     stat,
     table,
-)  # fmt: skip
+)
 from jaxtop.model import Unit
 
 _STATE = "jaxtop_host_state"

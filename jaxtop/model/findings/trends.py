@@ -16,7 +16,7 @@ FEWEST_POINTS, SHORTEST_TREND, BLOCKS = 12, 30.0, 6
 
 
 class Trend(NamedTuple):
-    """A figure that keeps rising: by how much a minute, its most lately, and for how long at least."""
+    """A figure that keeps rising: its rise a minute, its recent maximum, and the seconds it was observed."""
 
     per_minute: float
     top: float

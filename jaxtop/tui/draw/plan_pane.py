@@ -195,7 +195,7 @@ def _arrays(candidate: Candidate, ink: Ink) -> Iterator[_Line]:
     for placed in largest[:MOST_ARRAYS]:
         yield _array(placed, ink)
     if rest := len(largest[MOST_ARRAYS:]):
-        yield _line(f"and {rest:,} smaller ones")
+        yield _line(f"and {rest:,} smaller ones", ink.muted)
 
 
 def _array(placed: Placed, ink: Ink) -> _Line:
