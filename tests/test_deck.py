@@ -166,6 +166,16 @@ class TestMoving:
         host = deck.moment.cluster.hosts[agent_id(1)]
         assert state_of(host, deck.position) is State.DIED
 
+    def test_events_from_before_the_history_are_not_gone_to(self):
+        class Shortened(Reel):
+            @property
+            def span(self) -> tuple[float, float]:
+                return NOW + WARNS + 1, NOW + LONG
+
+        deck = Playback(None, Shortened(*TOLD), Start(at=NOW + WARNS + 5, is_playing=False))
+        assert deck.to_event(-1) is None and place(deck) == WARNS + 5
+        assert deck.to_event(1).kind == "died" and deck.to_event(-1) is None
+
     def test_speeds_go_from_a_quarter_to_64(self):
         deck = replayed()
         slow = []

@@ -221,8 +221,10 @@ class Playback:
 
     def to_event(self, way: int) -> LoggedEvent | None:
         """Go to the next or the previous event and pause. Return the event; None if there is none."""
-        here = self.position
-        after = [each for each in self.overview.events if (each.at - here) * way > _SAME]
+        start, here = self.span[0], self.position
+        # A history that has dropped its beginning still lists the events of that time.
+        shown = [each for each in self.overview.events if each.at >= start - _SAME]
+        after = [each for each in shown if (each.at - here) * way > _SAME]
         if not after:
             return None
         found = min(after, key=lambda each: each.at * way)
