@@ -30,7 +30,7 @@ class CpuShare(NamedTuple):
 
 # Of arrays: a census of 4 ms delays the next by 6 s; the message carries its time.
 CENSUS = CpuShare(0.0007)
-# For each of the other collectors. Those of the machine take half a millisecond: every second pulse has them.
+# For each of the other collectors. Those of the machine take half a millisecond: every other pulse has them.
 COLLECTOR = CpuShare(0.0004, 10.0)
 # Each program is read only once. At first there are many, of which the user wants to see all.
 PROGRAMS = CpuShare(0.002, at_first=0.25)
