@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
+import weakref
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -123,6 +125,39 @@ def test_a_trace_in_pieces_has_what_it_has_in_one(version, most, monkeypatch):
                 assert dict(ours.stats) == dict(theirs.stats)
     lines = sum(len([*line.events]) > 0 for its_plane in whole for line in its_plane.lines)
     assert len(sizes) == lines if most == 1 << 20 else max(sizes) < len(raw)
+
+
+def test_the_name_of_a_thread_is_not_parsed_by_jax():
+    """Linux cuts names within a character; JAX 0.8 aborts the process then, and 0.10 raises an error."""
+    import jax
+
+    raw = (FOLDER / "cpu-jax-0.10.2-process-0.pb").read_bytes()
+    whole = traces.read("cpu", profile(raw), NOTHING_KNOWN, {})
+    name = b"tf_XLAPjRtCpuClient"
+
+    def parse(piece):
+        assert name[:-1] not in piece
+        return jax.profiler.ProfileData.from_serialized_xspace(piece)
+
+    cut = trace.Trace(raw.replace(name, name[:-1] + b"\xc3"), parse, 1.0)
+    assert any("tf_XLAPjRtCpuClien\ufffd" in line.name for each in cut.planes for line in each.lines)
+    assert traces.read("cpu", cut, NOTHING_KNOWN, {}).spans == whole.spans
+
+
+def test_a_trace_is_freed_where_the_script_has_switched_off_the_garbage_collector():
+    """That of a capture may have hundreds of megabytes."""
+    import jax
+
+    raw = (FOLDER / "cpu-jax-0.10.2-process-0.pb").read_bytes()
+    read = trace.Trace(raw, jax.profiler.ProfileData.from_serialized_xspace, 1.0)
+    freed = weakref.ref(read)
+    gc.disable()
+    try:
+        traces.read("cpu", read, NOTHING_KNOWN, {}, has_names=True)
+        del read
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 def test_of_a_large_trace_the_beginning_is_read_as_if_it_had_been_stopped_earlier():

@@ -1,7 +1,9 @@
 """A trace of the profiler, read piece by piece with JAX's own reader.
 
 That reader holds the GIL for 0.25 µs per event while it parses, and again when its result is dropped. With
-one piece at a time, the script waits for less than a millisecond, however large the trace is.
+one piece at a time, the script waits for one or two milliseconds, however large the trace is.
+
+There are no reference cycles: a script may have switched off the garbage collector, and a trace is large.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.protobuf import bytes_field, encoded, places
+from jaxtop.protobuf import bytes_field, encoded, number_field, places
 from jaxtop.traces.xspace import EVENT, LINE, LINE_NAME, PLANE, PLANE_NAME
 
 if TYPE_CHECKING:
@@ -30,41 +32,47 @@ class Trace:
     def __init__(
         self, raw: bytes, parse: Callable[[bytes], Any], seconds: float, most_bytes: float = math.inf
     ) -> None:
-        self.planes = [
-            Plane(self, raw, first, last, parse)
+        self.raw = raw
+        self.parse = parse
+        self._places = [
+            (first, last)
             for field, first, last in places(raw, 0, len(raw))
             if field == PLANE and last is not None
         ]
         size = sum(line.size for plane in self.planes for line in plane.lines)
         self.until_ns = math.inf if size <= most_bytes else seconds * 1e9 * most_bytes / size
 
+    @property
+    def planes(self) -> list[Plane]:
+        return [Plane(self, *each) for each in self._places]
+
 
 class Plane:
     """The lines of a device, or of the host."""
 
-    def __init__(
-        self, trace: Trace, raw: bytes, first: int, last: int, parse: Callable[[bytes], Any]
-    ) -> None:
+    def __init__(self, trace: Trace, first: int, last: int) -> None:
         self.name = ""
         self.trace = trace
-        self.lines: list[Line] = []
-        self._parse = parse
-        self._raw = raw
+        self._lines: list[tuple[int, int]] = []
         self._others: list[tuple[int, int, int]] = []  # what is no line: field, start and end
-        for field, start, end in places(raw, first, last):
+        for field, start, end in places(trace.raw, first, last):
             if end is None:
                 continue
             if field == LINE:
-                self.lines.append(Line(self, raw, start, end))
+                self._lines.append((start, end))
                 continue
             if field == PLANE_NAME:
-                self.name = raw[start:end].decode(errors="replace")
+                self.name = trace.raw[start:end].decode(errors="replace")
             self._others.append((field, start, end))
+
+    @property
+    def lines(self) -> list[Line]:
+        return [Line(self, *each) for each in self._lines]
 
     @cached_property
     def _names(self) -> bytes:
         # Only of planes with events: another plane has the programs, which may be large.
-        return b"".join(bytes_field(field, self._raw[start:end]) for field, start, end in self._others)
+        return b"".join(bytes_field(field, self.trace.raw[start:end]) for field, start, end in self._others)
 
     @property
     def piece_bytes(self) -> int:
@@ -72,7 +80,7 @@ class Plane:
 
     def events(self, line: bytes) -> Iterator[Any]:
         """Yield the events of a line that has only some of them."""
-        profile = self._parse(bytes_field(PLANE, self._names + bytes_field(LINE, line)))
+        profile = self.trace.parse(bytes_field(PLANE, self._names + bytes_field(LINE, line)))
         for plane in profile.planes:
             for each in plane.lines:
                 yield from each.events
@@ -81,16 +89,21 @@ class Plane:
 class Line:
     """The events of a thread, a stream or another sequence, in the order of their starts."""
 
-    def __init__(self, plane: Plane, raw: bytes, first: int, last: int) -> None:
+    def __init__(self, plane: Plane, first: int, last: int) -> None:
         self.name = ""
         self._plane = plane
-        self._raw = raw
-        self._first, self._begin, self._last = first, last, last  # of the line, and of its events
+        # Its numbers. JAX's reader may abort the process if a name is no UTF-8, and Linux cuts those of
+        # threads after 15 bytes.
+        self._head = b""
+        self._begin = self._last = last  # of its events
+        raw = plane.trace.raw
         for field, start, end in places(raw, first, last):
-            if field == EVENT and end is not None:
+            if end is None:
+                self._head += number_field(field, start)
+            elif field == EVENT:
                 self._begin = start - len(encoded(end - start)) - 1
                 return
-            if field == LINE_NAME and end is not None:
+            elif field == LINE_NAME:
                 self.name = raw[start:end].decode(errors="replace")
 
     @property
@@ -111,14 +124,14 @@ class Line:
 
     def _pieces(self) -> Iterator[bytes]:
         """Yield the line as lines of fewer events."""
-        raw, size, begin = self._raw, self._plane.piece_bytes, self._begin
-        head, until = raw[self._first : begin], begin
+        raw, size, begin = self._plane.trace.raw, self._plane.piece_bytes, self._begin
+        until = begin
         for field, _, end in places(raw, begin, self._last):
             if field != EVENT or end is None:
                 continue
             if end - begin > size and until > begin:
-                yield head + raw[begin:until]
+                yield self._head + raw[begin:until]
                 begin = until
             until = end
         if until > begin:
-            yield head + raw[begin:until]
+            yield self._head + raw[begin:until]
