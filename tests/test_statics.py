@@ -166,6 +166,7 @@ def test_names_of_secrets_are_told_from_others_by_their_words():
     ("message", "shown"),
     [
         ("private_key=abc; x", "private_key=…; x"),
+        ("run: --api-key=abc -x --2fa_password=abc", "run: --api-key=… -x --2fa_password=…"),
         ("KeyError: 'params', keys: 3, sort_key=4", "KeyError: 'params', keys: 3, sort_key=4"),
         (
             "tokenizer: gpt2, url=https://me:s3cret@x?hf_token=abc",

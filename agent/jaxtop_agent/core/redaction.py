@@ -50,7 +50,7 @@ _RANDOM = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{20}")
 # The user and the password in an address, and what follows a name in a message.
 _IN_ADDRESS = re.compile(r"://[^/@\s]+@")
 _ASSIGNED = re.compile(
-    r"""(?<![\w.-])([A-Za-z_][\w.-]*)(?:["']?\]?\s*[=:]\s*)("[^"]*"?|'[^']*'?|(?:bearer\s+)?[^\s,;)\]}]+)""",
+    r"""(?<![\w.-])([\w.-]+)(?:["']?\]?\s*[=:]\s*)("[^"]*"?|'[^']*'?|(?:bearer\s+)?[^\s,;)\]}]+)""",
     re.IGNORECASE,
 )
 _BEARER = re.compile(r"(\bbearer\s+)[\w.~+/=-]+", re.IGNORECASE)
