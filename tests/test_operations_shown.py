@@ -96,6 +96,9 @@ class TestShares:
     def test_a_window_that_cannot_tell_programs_of_a_name_apart(self):
         cluster = cluster_of(Operations(1, NAME, None, launches=1, operations=(DOT,)))
         assert shown(cluster).operations[0].op == "dot.1"
+        # It could, until another program of that name was loaded.
+        later = Operations(6_000, NAME, None, launches=1, operations=(ADD,))
+        assert shown(cluster_of(SHOWN, Operations(6_000, NAME, "f1"), later)).operations[0].op == ADD.op
 
     def test_no_window_no_times(self):
         assert shown(cluster_of()) is None

@@ -147,7 +147,7 @@ def program_time(
         of_host = cluster.hosts[agent].operations
         # If a window cannot tell programs of one name apart, its figures are those of all of them.
         shown = of_host.get((program.name, program.fingerprint)) or of_host.get((program.name, None))
-        if shown is not None and shown.launches:
+        if shown is not None:
             found[agent] = shown
     if not found:
         return None

@@ -34,6 +34,10 @@ def about_programs(
             return _programs(state, host, message)
         case wire.Inventory():
             return _inventory(state, host, message)
+        case wire.Operations(launches=0):  # what was sent of this program is taken back
+            key = message.program, message.fingerprint
+            left = {each: shown for each, shown in host.operations.items() if each != key}
+            return host.but(operations=MappingProxyType(left))
         case wire.Operations():
             return host.but(operations=_with_latest(host.operations, message))
     return host.but(peaks=_with_latest(host.peaks, message))
