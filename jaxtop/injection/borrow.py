@@ -247,6 +247,8 @@ def start_thread(thread: Borrowed, plan: dict[str, Any]) -> None:
 
 def main() -> None:
     plan = json.load(sys.stdin)
+    # Ended in the middle of a call, it would leave the thread there.
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     said: dict[str, object] = {}
     try:
         thread = borrow(plan)
@@ -259,7 +261,7 @@ def main() -> None:
             said["held_s"] = time.monotonic() - stopped
     except NotBorrowed as error:
         said["why"] = str(error)
-    except ProcessLookupError:
+    except (ProcessLookupError, FileNotFoundError):
         said["why"] = "it has ended"
     except OSError as error:
         said["why"] = f"it cannot be traced: {error.strerror}"
