@@ -182,14 +182,16 @@ def _figures(listed: Sequence[wire.Program], members: list[HostView]) -> _Figure
     lost: dict[str, int] = {}
     compilations: tuple[wire.Compilation, ...] = ()
     for view in members:
-        _raise(launches, ((program_of(function), count) for function, count in view.host.launches.items()))
+        _keep_highest(
+            launches, ((program_of(function), count) for function, count in view.host.launches.items())
+        )
         measured = rates(view.now)
-        _raise(of_names, measured.of_function.items())
-        _raise(of_programs, measured.of_program.items())
-        _raise(compiles, view.host.programs.compiles.items())
+        _keep_highest(of_names, measured.of_function.items())
+        _keep_highest(of_programs, measured.of_program.items())
+        _keep_highest(compiles, view.host.programs.compiles.items())
         recompiling.update(view.now.programs.recompiling)
         free += free_bytes(view.now.pulse)
-        _raise(lost, lost_ms(view.host.programs.lines).items())
+        _keep_highest(lost, lost_ms(view.host.programs.lines).items())
         compilations = max(compilations, view.host.programs.compilations, key=_last_at)
     often = Counter(each.name for each in {identity(each): each for each in listed}.values())
     return _Figures(
@@ -205,8 +207,8 @@ def _figures(listed: Sequence[wire.Program], members: list[HostView]) -> _Figure
     )
 
 
-def _raise(highest: dict[Key, Value], values: Iterable[tuple[Key, Value]]) -> None:
-    """Raise the highest values by key to these."""
+def _keep_highest(highest: dict[Key, Value], values: Iterable[tuple[Key, Value]]) -> None:
+    """Put those of these values that are higher into the highest ones by key."""
     for key, value in values:
         highest[key] = max(value, highest.get(key, value))
 

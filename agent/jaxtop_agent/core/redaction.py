@@ -17,14 +17,14 @@ _CERTAIN = re.compile(
 # These may be of a secret. Several words may be written as one: `apikey`, `sshkey`.
 _POSSIBLE = re.compile(r"(?!(?:mon|don|tur|hot|sub)keys?$)([a-z]*)(?:key|token)(s?)|pass")
 # With one of these words they are: `api_key`.
-_OF_SECRETS = """
+_WORDS_OF_SECRETS = """
     access account admin api aws azure bearer client decryption deploy encryption gcp github gitlab google
     gpg hf hmac huggingface license login master openai personal pgp private pypi refresh registry rsa
     service session signing slack ssh ssl tls user wandb webhook
 """
 # Without, but with one of these, they are not: `key_dim`, `rng_key`, `bos_token`, `image_key`. These are
 # words of sizes and counts, attention and layers, random numbers, parts of a text, and fields of data.
-_OF_OTHERS = """
+_WORDS_OF_OTHERS = """
     block budget capacity chunk count depth dim dims len length lengths limit max min num per rank seq
     sequence shape size sizes step steps total width window
 
@@ -41,6 +41,7 @@ _OF_OTHERS = """
     inputs label labels loss metric metrics monitor output outputs primary sort source target targets task
     text video
 """
+_OF_SECRETS, _OF_OTHERS = frozenset(_WORDS_OF_SECRETS.split()), frozenset(_WORDS_OF_OTHERS.split())
 # A text that begins like this is a secret, whatever its name; so is one with a random key in it.
 _ISSUED = re.compile(
     r"(?:hf_|[spr]k[-_]|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|ya29\.|npm_|pypi-|dckr_pat_|eyJ|SG\."
@@ -110,8 +111,8 @@ def _judged(part: str) -> _Part:
     possible = [_POSSIBLE.fullmatch(word) for word in words]
     beside = {*words, *(found[1] for found in possible if found is not None)}
     is_any = any(possible)
-    is_certain = any(certain) or (is_any and not beside.isdisjoint(_OF_SECRETS.split()))
-    is_possible = is_certain or (is_any and beside.isdisjoint(_OF_OTHERS.split()))
+    is_certain = any(certain) or (is_any and not beside.isdisjoint(_OF_SECRETS))
+    is_possible = is_certain or (is_any and beside.isdisjoint(_OF_OTHERS))
     return _Part(
         is_certain,
         is_possible,

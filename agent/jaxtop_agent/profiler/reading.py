@@ -74,12 +74,11 @@ class Reader:
         window = rows.message(seen, devices, loaded, limit, blank)
         board.windows = (*board.windows, window)[-WINDOWS_FOR_NEW_VIEWERS:]
         board.send(window)
+        programs = {name for name, _ in window.programs}
         if has_names:
             self._shown = operations.Shown(seen, taken.at_ms)
             if self.send_operations():
                 self._named_at = time.monotonic()
-        programs = {name for name, _ in window.programs}
-        if has_names:
             self._named = (self._named & {each.name for each in loaded}) | programs
         self._has_unnamed = not programs <= self._named
         return window, seen.events
