@@ -109,6 +109,12 @@ def test_a_loop_of_unknown_length_hides_how_often_its_operations_run():
         ("sort(%p)", "sort"),
         ("exponential(%p)", "elementwise"),
         ("infeed(%p)", "transfer"),
+        ("all-reduce-start(%p), to_apply=%add", "collective"),
+        ("ragged-all-to-all-done(%p)", "collective"),
+        ("copy-start(%p)", "copy"),
+        ("slice-start(%p)", "copy"),
+        ("dynamic-update-slice-done(%p)", "copy"),
+        ("send-done(%p)", "transfer"),
         ("of-a-later-version(%p)", "other"),
     ],
 )

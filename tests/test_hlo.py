@@ -125,6 +125,22 @@ class TestGpu:
         assert reading.unread == 0
 
 
+def chained(number: int, part: str, chain: int) -> str:
+    """A fusion with a part of an all-gather that runs beside other work."""
+    gather = (
+        f"%g.{number} = bf16[1,64,256]{{2,1,0:T(8,128)}} all-gather(%p.{number}), channel_id=1, "
+        f"replica_groups=[2,4]<=[4,2]T(1,0), dimensions={{2}}, use_global_device_ids=true, "
+        f'frontend_attributes={{chain_id="{chain}"}}, '
+        'backend_config={"async_collective_fusion_config":{"flag_start":"2","flag_end":"8"}}'
+    )
+    other = f"%d.{number} = bf16[64,64]{{1,0}} negate(%x)"
+    call = (
+        f'%c.{number} = bf16[1,64,256] custom-call(%g.{number}), custom_call_target="AsyncCollective{part}"'
+    )
+    listed = (f"%p.{number} = bf16[1,64,64]{{2,1,0}} parameter(0)", gather, call if part else other)
+    return f"%fused.{number} (p: bf16[1,64,64]) -> bf16[] {{\n  " + "\n  ".join(listed) + "\n}\n\n"
+
+
 class TestTpu:
     def test_tiled_layouts(self):
         collective, _ = only(
@@ -160,7 +176,72 @@ class TestTpu:
             "%fusion.3 = bf16[32,8]{1,0:T(8,128)(2,1)} fusion(%p), kind=kCustom, calls=%all-reduce-scatter.3",
             before=inside,
         )
-        assert (collective.op, collective.kind, collective.times) == ("fusion.3", "all-reduce", 1)
+        assert (collective.op, collective.kind, collective.times) == ("fusion.3", "reduce-scatter", 1)
+        assert (collective.shape, collective.bytes) == ("bf16[32,8]", 32 * 64 * 2)
+
+    def test_a_sum_whose_slice_is_not_fused_stays_one(self):
+        """The slice is only a reduce-scatter where one fusion has both and nothing else uses the sum."""
+        reduce = (
+            "%r = bf16[32,64]{1,0} all-reduce(%p), channel_id=1, replica_groups=[1,8]<=[8], "
+            "use_global_device_ids=true, to_apply=%add"
+        )
+        cut = "%s = bf16[32,8]{1,0} dynamic-slice(%r, %c, %i)"
+        assert only(reduce, cut)[0].kind == "all-reduce"
+        inside = f"{reduce}\n  {cut}\n  %n = bf16[32,64] negate(%r)"
+        both = f"%f (p: bf16[32,64]) -> bf16[32,64] {{\n  {inside}\n}}\n\n"
+        assert (
+            only("%u = bf16[32,64] fusion(%p), kind=kCustom, calls=%f", before=both)[0].kind == "all-reduce"
+        )
+
+    def test_a_chain_of_fusions_is_one_collective(self):
+        """It starts in one fusion, goes on in those of other work, and ends in one that waits for it."""
+        before = "".join(
+            chained(number, part, chain=chain)
+            for chain in (4, 5)
+            for number, part in enumerate(("Start", "", "Done"), start=10 * chain)
+        )
+        fusion = "%{} = bf16[1,64,256]{{2,1,0:T(8,128)S(1)}} fusion(%p), kind=kCustom, calls=%fused.{}"
+        entry = [
+            fusion.format(name, number)
+            for name, number in (
+                ("async-collective-start", 40),
+                ("async-collective-start.1", 50),
+                ("fusion.9", 41),
+                ("fusion.10", 51),
+                ("async-collective-done", 42),
+                ("async-collective-done.1", 52),
+            )
+        ]
+        reading = hlo.read(module(*entry, before=before))
+        found = [(each.op, each.bytes, each.times, each.is_async) for each in reading.collectives]
+        assert found == [
+            ("async-collective-start", 64 * 256 * 2, 1, True),
+            ("async-collective-start.1", 64 * 256 * 2, 1, True),
+        ]
+        assert reading.ends == {
+            "async-collective-done": "async-collective-start",
+            "async-collective-done.1": "async-collective-start.1",
+        }
+
+    def test_an_operation_in_its_own_wrapper_of_short_spelling(self):
+        """What a fusion or a call starts is shown, and waited for, under the name of the start."""
+        inside = (
+            "%{0} (p: f32[]) -> f32[] {{\n  %p.{0} = f32[] parameter(0)\n  ROOT %r.{0} = f32[] all-reduce("
+            "%p.{0}), channel_id=1, replica_groups=[1,8]<=[8], use_global_device_ids=true, to_apply=%add"
+            "\n}}\n\n"
+        )
+        reading = hlo.read(
+            module(
+                "%fusion-start = ((f32[]), f32[], u32[]) fusion-start(%a), kind=kCustom, calls=%one",
+                "%call-start = ((f32[]), f32[], u32[]) call-start(%b), to_apply=%two",
+                "%call-done = f32[] call-done(%call-start)",
+                "%fusion-done = f32[] fusion-done(%fusion-start)",
+                before=inside.format("one") + inside.format("two"),
+            )
+        )
+        found = [(each.op, each.bytes, each.times, each.is_async) for each in reading.collectives]
+        assert found == [("fusion-start", 4, 1, True), ("call-start", 4, 1, True)]
+        assert reading.ends == {"fusion-done": "fusion-start", "call-done": "call-start"}
 
     def test_transfers_to_the_host_are_calls_into_python(self):
         send = "%s = (f32[], u32[], token[]) send(%p, %t), channel_id=2, is_host_transfer=true"

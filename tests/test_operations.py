@@ -149,3 +149,53 @@ def test_what_cannot_be_read_has_no_figure(monkeypatch):
     assert work(DOT.replace("lhs_contracting_dims={1}, ", "")).at_least
     monkeypatch.setattr(operations, "MOST_INSTRUCTIONS", 2)
     assert work(DOT) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "touched"),
+    [
+        # The address of the operand is a part of the result, but no copy of it.
+        ("(f32[8,16]{1,0:T(8,128)S(1)}, f32[8,16]{1,0:T(8,128)}, u32[]{:S(2)}) copy-start(%p0)", 2 * 512),
+        (
+            "((f32[8,16]{1,0}), f32[2,16]{1,0:S(1)}, s32[]{:S(2)}) slice-start(%p0), slice={[0:2], [0:16]}",
+            2 * 128,
+        ),
+        (
+            "((f32[8,16]{:S(5)}, f32[2,16], s32[]), f32[8,16]) dynamic-update-slice-start(%p0, %p1, %i)",
+            2 * 128,
+        ),
+        ("(f32[8,16]{1,0}, f32[64,16]{1,0}) all-gather-start(%p0), dimensions={0}", 512 + 8 * 512),
+        ("((f32[8,16]{1,0}), f32[1,16]{1,0}) reduce-scatter-start(%p0), to_apply=%add", 512 + 64),
+        ("(f32[8,16], f32[8,16], u32[], u32[]) collective-permute-start(%p0)", 2 * 512),
+    ],
+)
+def test_what_only_starts_an_operation_touches_its_operands_and_results_once(start, touched):
+    end = f"{start.split(') ', 1)[1].split('-start')[0]}-done"
+    found = work(f"%s = {start}", f"%d = f32[8,16] {end}(%s)", parameters=("f32[8,16]", "f32[2,16]"))
+    assert found == Work(0, touched)
+
+
+def test_a_fusion_that_runs_beside_others_counts_like_one():
+    inside = (
+        "%f (x: f32[8,16]) -> f32[8,16] {\n  %x = f32[8,16] parameter(0)\n  %n = f32[8,16] negate(%x)\n}\n"
+    )
+    plain = work("%u = f32[8,16] fusion(%p0), kind=kLoop, calls=%f", before=inside)
+    started = work(
+        "%s = ((f32[8,16]), f32[8,16], u32[]) fusion-start(%p0), kind=kLoop, calls=%f",
+        "%u = f32[8,16] fusion-done(%s)",
+        before=inside,
+    )
+    assert plain == started == Work(8 * 16, 2 * 512)
+
+
+@pytest.mark.parametrize(
+    "target", ["ConcatBitcast", "AsyncCollectiveStart", "AsyncCollectiveDone", "X64SplitLow", "MoveToHost"]
+)
+def test_calls_that_only_name_values_for_the_compiler_are_known_to_do_nothing(target):
+    assert work(f'%c = f32[8,16] custom-call(%p0), custom_call_target="{target}"') == Work()
+
+
+def test_a_kernel_of_unknown_cost_makes_a_lower_bound():
+    for target in ("tpu_custom_call", "__gpu$xla.gpu.triton", "mosaic_gpu_v2"):
+        found = work(f'%c = f32[8,16] custom-call(%p0), custom_call_target="{target}"')
+        assert found is not None and found.at_least and found.bytes == 2 * 512

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop_agent.programs.loops import Loops
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -18,6 +20,8 @@ _SEVERAL = re.compile(
 )
 _APPLIED = re.compile(rf"\b(?:to_apply|select|scatter)={_NAME}")
 _COMMA = re.compile(r"[\s,%]+")
+# The instructions that run one computation, once. Those that end in "-start" run it beside what follows.
+CALLS_ONE = frozenset({"call", "fusion", "async-start", "call-start", "fusion-start"})
 DEEPEST = 100
 MOST_TIMES = 1 << 53
 
@@ -34,11 +38,9 @@ def made_by(instruction: Instruction) -> list[tuple[str, int | None]]:
     """Return the computations that an instruction calls, and how many times it calls each per run."""
     match instruction.opcode:
         case "while":
-            trips = instruction.trips
-            body, condition = instruction.attribute(_BODY), instruction.attribute(_CONDITION)
-            made = ((body, trips), (condition, None if trips is None else trips + 1))
-            return [(name, times) for name, times in made if name]
-        case "call" | "fusion" | "async-start":
+            made = (instruction.attribute(_BODY), instruction.attribute(_CONDITION))
+            return [(name, runs(name, instruction, instruction.trips)) for name in made if name]
+        case _ if instruction.opcode in CALLS_ONE:
             name = instruction.attribute(_ONE)
             return [(name, 1)] if name else []
         case "conditional" | "custom-call":
@@ -46,6 +48,13 @@ def made_by(instruction: Instruction) -> list[tuple[str, int | None]]:
             names = {name for each in found for name in _COMMA.split(each[1] or each[2]) if name}
             return [(name, None) for name in sorted(names)]
     return []
+
+
+def runs(computation: str, by: Instruction, rounds: int | None) -> int | None:
+    """Return how often a loop of so many rounds runs its body, or its condition; None if it is no loop."""
+    if rounds is None or by.opcode != "while":
+        return None
+    return rounds + (computation == by.attribute(_CONDITION))
 
 
 def applied_by(instruction: Instruction) -> list[str]:
@@ -58,11 +67,16 @@ class Calls:
 
     def __init__(self) -> None:
         self._of: dict[str, dict[tuple[str, str], Call]] = {}
+        self._loops = Loops()
         self._times: dict[str, int | None] = {}
 
     def add(self, caller: str, by: Instruction) -> None:
         for name, times in made_by(by):
             self._of.setdefault(name, {})[caller, by.name] = Call(caller, by, times)
+
+    def add_computation(self, computation: str, listed: list[Instruction]) -> None:
+        """Note all instructions of a computation, from which the rounds of loops are found."""
+        self._loops.add(computation, listed)
 
     def to(self, computation: str) -> list[Call]:
         return list(self._of.get(computation, {}).values())
@@ -96,8 +110,10 @@ class Calls:
             return None
         total = 0
         for call in calls:
-            outer = self.times(call.caller, entries, depth + 1)
-            if outer is None or call.times is None:
+            outer, each = self.times(call.caller, entries, depth + 1), call.times
+            if each is None:
+                each = runs(computation, call.by, self._loops.rounds(call.caller, call.by.name))
+            if outer is None or each is None:
                 return None
-            total += outer * call.times
+            total += outer * each
         return total if total < MOST_TIMES else None

@@ -31,12 +31,13 @@ tanh
 """
 # Opcodes that apply a computation of the program to their elements.
 APPLIES = frozenset({"map", "reduce", "reduce-window", "scatter", "select-and-scatter"})
-# Opcodes that touch no memory: they only name existing values.
+# Opcodes that touch no memory: they only name existing values, as all do that end what another one started.
 _FREE_OPCODES = """
 add-dependency after-all bitcast constant domain get-tuple-element parameter partition-id replica-id tuple
-all-reduce-done all-gather-done async-done async-update collective-permute-done copy-done opt-barrier
-recv-done send-done
+opt-barrier
 """
+_ENDS = ("-done", "-update")
+FUSIONS = frozenset({"fusion", "fusion-start"})
 ELEMENTWISE, _FREE = frozenset(_ELEMENTWISE_OPCODES.split()), frozenset(_FREE_OPCODES.split())
 TRANSCENDENTAL = frozenset(_TRANSCENDENTAL_OPCODES.split())
 _CONTRACTED = re.compile(r"\blhs_contracting_dim(?:ension)?s\"?[=:]\s*[{\[]([\d,\"\s]*)[}\]]")
@@ -55,6 +56,7 @@ _PYTHON = re.compile(r".*python\w*callback\w*")
 _NO_WORK = re.compile(
     r".*python\w*callback\w*|.*[Ss]harding.*|annotate_device_placement|AllocateBuffer|AssumeGatherIndicesInBound"
     r"|MoveTo(Host|Device)|Pin|Unpin|LayoutConstraint|xla\.sdy\..*|SliceToDynamic|PadToStatic"
+    r"|ConcatBitcast|AsyncCollective(Start|Done)|X64(Combine|SplitLow|SplitHigh)"
 )
 
 
@@ -104,15 +106,27 @@ def _extents(shape: str) -> tuple[Extent, ...]:
     return tuple(Extent(each.dimensions, each.bytes or 0) for each in shapes.inside(shape))
 
 
+def results(by: Instruction) -> tuple[Extent, ...]:
+    """Return the arrays that an instruction computes; what only starts an operation also has its operands."""
+    if not by.opcode.endswith("-start") or not by.shape.startswith("("):
+        return extents(by.shape)
+    shape = shapes.read(by.shape)
+    if shape is None or isinstance(shape, shapes.Array) or len(shape) < 2:
+        return extents(by.shape)
+    part = shape[0 if by.opcode == "copy-start" else 1]
+    return tuple(Extent(each.dimensions, each.bytes or 0) for each in shapes.arrays(part))
+
+
 _of_short, _of_long = lru_cache(maxsize=4096)(_extents), lru_cache(maxsize=8)(_extents)
 
 
 def cost(by: Instruction, operands: Sequence[Extent]) -> Cost:
     """Return the cost of an instruction with these operands, without the computations that it calls."""
     opcode = by.opcode
-    if opcode in _FREE:
+    if opcode in _FREE or opcode.endswith(_ENDS):
         return Cost()
-    out = extents(by.shape)
+    out = results(by)
+    opcode = opcode if opcode in ELEMENTWISE else opcode.removesuffix("-start")
     if opcode == "custom-call":
         return _of_library(by, operands, out)
     found = Cost(bytes=_bytes(opcode, operands, out))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from operator import neg
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.programs.counting import (
     ELEMENTWISE,
+    FUSIONS,
     TRANSCENDENTAL,
     Extent,
     calls_python,
@@ -28,20 +30,21 @@ _OF_OPCODES = {
     MATMUL: "dot",
     CONVOLUTION: "convolution",
     REDUCE: "reduce reduce-window select-and-scatter",
-    COPY: """copy copy-start copy-done transpose reshape concatenate pad slice dynamic-slice iota
+    COPY: """copy transpose reshape concatenate pad slice dynamic-slice iota
         dynamic-update-slice broadcast reverse bitcast-convert""",
     INDEXING: "gather scatter",
     "sort": "sort topk",
     "fft": "fft",
     "random": "rng rng-bit-generator rng-get-and-update-state",
-    "transfer": "infeed outfeed send send-done recv recv-done",
+    "transfer": "infeed outfeed send recv",
     "solve": "cholesky triangular-solve",
 }
 _KINDS = {
     **dict.fromkeys(ELEMENTWISE | TRANSCENDENTAL, ELEMENTS),
     **{opcode: kind for kind, listed in _OF_OPCODES.items() for opcode in listed.split()},
-    **{opcode + part: COLLECTIVE for opcode in KINDS for part in ("", "-start", "-done")},
+    **dict.fromkeys(KINDS, COLLECTIVE),
 }
+_PART = re.compile(r"-(?:start|update|done)")
 # So many instructions of a program are noted; a note takes about a kilobyte until the program is read.
 MOST_NOTED = 8_192
 # Operations of these kinds decide what a fusion is; the rest of it comes with them.
@@ -138,10 +141,10 @@ def weight(operations: int, touched: int) -> int:
 
 def kind_of(by: Instruction) -> str:
     """Return the kind of an instruction; that of a fusion depends on what it fuses."""
-    if by.opcode == "fusion":
+    if by.opcode in FUSIONS:
         return FUSION
     if by.opcode != "custom-call":
-        return _KINDS.get(by.opcode, OTHER)
+        return _KINDS.get(_PART.sub("", by.opcode), OTHER)
     if is_product(by):
         return MATMUL
     if is_convolution(by):

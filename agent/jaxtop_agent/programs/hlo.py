@@ -14,6 +14,7 @@ from jaxtop.names import legible, shorten
 from jaxtop_agent.programs import found, groups, lines, shapes, text
 from jaxtop_agent.programs.calls import Calls
 from jaxtop_agent.programs.found import KINDS, Found, Table
+from jaxtop_agent.programs.fused import Fused
 from jaxtop_agent.programs.resharding import Added, Partitioner
 from jaxtop_agent.programs.source_lines import Frames
 
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
     from jaxtop_agent.programs.lines import Instruction
 
 _KIND = re.compile(rf"({'|'.join(KINDS)})(-start|-done|-update)?")
-_GOES_ON = frozenset({"async-done", "async-update"})
+_GOES_ON = frozenset(
+    {f"{each}-{part}" for each in ("async", "call", "fusion") for part in ("done", "update")}
+)
 # The profiler shows these instructions instead of the collective inside them.
-_WRAPPERS = frozenset({"fusion", "async-start"})
+_BESIDE = frozenset({"async-start", "call-start", "fusion-start"})
+_WRAPPERS = _BESIDE | {"fusion"}
 _SPEAKS_TO_HOST = frozenset({"custom-call", "send", "recv"})
 _CALLBACK = re.compile(r'\bcustom_call_target="[^"]*python\w*callback')
 _HOST_TRANSFER = "is_host_transfer=true"
@@ -96,10 +100,13 @@ class Module:
         self._unread = 0
         self._calls_back = False
         self._partitioner = Partitioner()
+        self._fused = Fused()
 
     def add_computation(self, computation: str, listed: list[Instruction]) -> None:
-        """Note all instructions of a computation, with which the partitioner's collectives are explained."""
+        """Note all instructions of a computation, with which its collectives and loops are explained."""
         self._partitioner.add(computation, listed)
+        self._calls.add_computation(computation, listed)
+        self._fused.add_computation(computation, listed)
 
     def add(self, computation: str, line: str) -> Instruction | None:
         """Parse one instruction, note it if it matters for collectives, and return it."""
@@ -119,6 +126,7 @@ class Module:
         ):
             self._calls_back = True
         self._calls.add(computation, by)
+        self._fused.add(computation, by)
         return by
 
     def __bool__(self) -> bool:
@@ -142,13 +150,16 @@ class Module:
         """Return the reading, once. Without `entries`, the computations without a caller are the entries."""
         entries = self.uncalled(pause) if entries is None else entries
         table = Table(places)
+        waits = dict(self._fused.ends(self._found, self._calls, pause))
         counted = Counter(each.computation for each in self._found)
         alone = {name for name, count in counted.items() if count == 1}
         collectives: list[wire.Collective] = []
         shown: dict[str, str] = {}
         ahead, self._found = self._found[::-1], []
         while ahead:  # one by one: freeing thousands at once holds the GIL for milliseconds
-            each = ahead.pop()
+            each = self._fused.as_scattered(ahead.pop(), self._calls)
+            if self._fused.goes_on(each):
+                continue
             op, is_async = self._shown_as(each, alone)
             shown[each.by.name] = shown[op] = op
             place, sides = table.place(each), each.sides()
@@ -178,7 +189,7 @@ class Module:
             groups=tuple(table.packed),
             unread=self._unread,
             devices=None if places is None else places.total,
-            ends=self._ends(shown),
+            ends=self._ends(shown) | {end: shown[name] for end, name in waits.items() if name in shown},
             calls_back=self._calls_back,
         )
 
@@ -187,7 +198,8 @@ class Module:
 
         A collective that is alone in a wrapper is shown under the name of the wrapper.
         """
-        op, is_async = each.by.name, each.is_start and not _is_sync(each.by)
+        is_start = each.is_start or self._fused.is_start(each)
+        op, is_async = each.by.name, is_start and not _is_sync(each.by)
         computation, outer = each.computation, {each.computation}
         while computation in alone or computation != each.computation:
             calls = self._calls.to(computation)
@@ -195,7 +207,7 @@ class Module:
                 break
             by, computation = calls[0].by, calls[0].caller
             outer.add(computation)
-            op, is_async = by.name, is_async or (by.opcode == "async-start" and not _is_sync(by))
+            op, is_async = by.name, is_async or (by.opcode in _BESIDE and not _is_sync(by))
         return op, is_async
 
     def _ends(self, shown: dict[str, str]) -> dict[str, str]:

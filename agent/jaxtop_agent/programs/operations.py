@@ -10,9 +10,10 @@ from __future__ import annotations
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.programs.calls import DEEPEST, MOST_TIMES, applied_by, made_by
-from jaxtop_agent.programs.counting import APPLIES, Cost, Extent, cost, extents
+from jaxtop_agent.programs.calls import CALLS_ONE, DEEPEST, MOST_TIMES, applied_by, made_by, runs
+from jaxtop_agent.programs.counting import APPLIES, FUSIONS, Cost, Extent, cost, results
 from jaxtop_agent.programs.executed import Executed, Noted, Notes, kind_of, kind_of_fusion
+from jaxtop_agent.programs.loops import Loops
 from jaxtop_agent.programs.summaries import Called, Reads, Summary, note, size, whole
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 # A program with more instructions takes too long to read, so it has no figure.
 MOST_INSTRUCTIONS = 200_000
-_CALLS = frozenset({"while", "call", "fusion", "conditional", "async-start"})
+_CALLS = CALLS_ONE | {"while", "conditional"}
 # Instructions that do nothing when the program runs.
 _IDLE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
 
@@ -51,14 +52,19 @@ class Operations:
         self.instructions = 0  # the number of those added so far
         self._notes = Notes()
         self._works: dict[str, Work] = {}
+        self._loops = Loops()
+        # Calls by loops of unstated rounds: the summary, and the place of the call in it.
+        self._unstated: list[tuple[Summary, int, Instruction]] = []
 
     def add(self, computation: str, listed: list[Instruction]) -> Iterator[None]:
         """Add a computation with all of its instructions; yield often."""
         self.instructions += len(listed)
         if self.is_too_large:
             self._summaries.clear()
-            self._notes = Notes()
+            self._unstated.clear()
+            self._notes, self._loops = Notes(), Loops()
             return
+        self._loops.add(computation, listed)
         shapes = {each.name: each.shape for each in listed}
         summary = self._summaries[computation] = Summary(computation)
         parameters = {
@@ -119,18 +125,18 @@ class Operations:
             summary.at_least = True
         elif by.opcode == "conditional":
             summary.calls.append(Called(tuple(name for name, _ in made), 1))
-        elif by.opcode == "fusion":
+        elif by.opcode in FUSIONS:
             summary.calls.append(Called((made[0][0],), 1, touches=False))
-            fused = made[0][0], extents(by.shape)
+            fused = made[0][0], results(by)
             summary.fusions.append(fused)
             touched = sum(each.bytes for each in (*operands, *fused[1]))
             self._notes.add(summary.name, Noted(by, 0, touched, is_known=True, fused=fused))
             self._notes.leave_out(fused[0])
         else:
-            summary.calls += [
-                Called((name,), 1 if times is None else times, is_known=times is not None)
-                for name, times in made
-            ]
+            for name, times in made:
+                if times is None:
+                    self._unstated.append((summary, len(summary.calls), by))
+                summary.calls.append(Called((name,), 1 if times is None else times, times is not None))
 
     def _find_parts(self, summary: Summary, listed: list[Instruction], shapes: dict[str, str]) -> None:
         """Note the results of a fusion that update a slice of an existing array."""
@@ -147,11 +153,21 @@ class Operations:
             if len(update := each.operand_names) > 1:
                 summary.writes[place] = whole(shapes.get(update[1], "")).bytes
 
+    def _settle(self) -> None:
+        """Find the rounds of the loops, once all computations are there."""
+        while self._unstated:
+            summary, place, by = self._unstated.pop()
+            name = summary.calls[place].names[0]
+            times = runs(name, by, self._loops.rounds(summary.name, by.name))
+            if times is not None:
+                summary.calls[place] = Called((name,), times)
+
     def work(self, entry: str | None, pause: Callable[[], None]) -> Work | None:
         """Return the work of a launch; None if the entry is unknown or the program is too large."""
         entry = self._entry() if entry is None else entry
         if self.is_too_large or entry not in self._summaries:
             return None
+        self._settle()
         return self._work(entry, pause, 0)
 
     def executed(
@@ -161,6 +177,7 @@ class Operations:
         entry = self._entry() if entry is None else entry
         if self.is_too_large or entry not in self._summaries:
             return {}
+        self._settle()
         found: list[tuple[Noted, Executed]] = []
         for name, times in self._times(entry).items():
             for noted in self._notes.of(name):
@@ -211,8 +228,8 @@ class Operations:
         kind = kind_of(noted.by)
         called = noted.applied
         if noted.fused is not None:
-            name, results = noted.fused
-            called, touched = ((name, 1),), self._touched(name, results)
+            name, written = noted.fused
+            called, touched = ((name, 1),), self._touched(name, written)
             if name in self._summaries:
                 kind = kind_of_fusion(self._summaries[name].kinds)
         for name, count in called:
@@ -254,15 +271,15 @@ class Operations:
                 is_counted = executed is not None and call.is_known and len(counts) == len(works)
                 executed = (executed or 0) + call.times * max(counts) if is_counted else None
             at_least |= not call.is_known or any(each.at_least for each in works)
-        for name, results in summary.fusions:
-            touched += self._touched(name, results)
+        for name, written in summary.fusions:
+            touched += self._touched(name, written)
         pause()
         found = Work(min(operations, MOST_TIMES), min(touched, MOST_TIMES), at_least, executed)
         self._works[computation] = found
         return found
 
-    def _touched(self, name: str, results: Iterable[Extent]) -> int:
+    def _touched(self, name: str, into: Iterable[Extent]) -> int:
         """Return the bytes that a fusion reads from its operands and writes to its results."""
         inside = self._summaries.get(name, Summary())
-        written = sum(inside.writes.get(place, each.bytes) for place, each in enumerate(results))
+        written = sum(inside.writes.get(place, each.bytes) for place, each in enumerate(into))
         return written + sum(each.whole or each.slices for each in inside.reads.values())

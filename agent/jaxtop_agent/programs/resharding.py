@@ -31,6 +31,8 @@ _OF_JAX = re.compile(
     r"|all_gather|all_to_all|ragged_all_to_all|reduce_scatter|psum_scatter|unreduced_\w+)"
     r"(_invariant|_reduced|2)?(_start|_done)?"
 )
+# No partitioner adds these; the compiler drops the names of some.
+_ONLY_WRITTEN = frozenset({"ragged-all-to-all", "collective-broadcast"})
 # These move data, and compute nothing: what comes out is what went in.
 _MOVES = frozenset(
     {"bitcast", "copy", "copy-start", "copy-done", "convert", "transpose", "reshape", "slice"}
@@ -105,7 +107,7 @@ class Partitioner:
     ) -> Added | None:
         """Return why the partitioner added a collective; None if the script wrote it, or it may have."""
         name, is_sum = found.by.source, found.kind in {REDUCE, SCATTER}
-        if _OF_JAX.fullmatch(name) or (is_sum and not name):
+        if found.kind in _ONLY_WRITTEN or _OF_JAX.fullmatch(name) or (is_sum and not name):
             return None
         origin = self._origin(found)
         operand, has, line = "", "", ""
