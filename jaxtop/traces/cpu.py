@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from jaxtop.traces.parts import (
     CONTAINER,
+    On,
     Op,
     Seen,
     Span,
@@ -41,11 +42,9 @@ MOST_BETWEEN = 64
 
 
 class _On(NamedTuple):
-    """A launch on one device."""
+    """A launch on one device, and the compiler's number of its module."""
 
-    run: int
-    device: int
-    module: str
+    on: On
     number: int | None
 
 
@@ -65,6 +64,7 @@ class _Part(NamedTuple):
 
 def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:  # noqa: ARG001 - shared signature
     """Read a CPU profile; a device's number in it is already the device's id."""
+    seen.is_shared = True
     reader = _Reader(wanted, seen)
     for plane in profile.planes:
         if plane.name == PLANE:
@@ -138,19 +138,15 @@ class _Reader:
         values = stats(event)
         if "run_id" not in values or "hlo_module" not in values or "device_ordinal" not in values:
             return None
-        return _On(
-            run_of(values["run_id"]),
-            values["device_ordinal"],
-            str(values["hlo_module"]),
-            values.get("program_id"),
-        )
+        on = On(str(values["hlo_module"]), run_of(values["run_id"]), values["device_ordinal"])
+        return _On(on, values.get("program_id"))
 
     def _operation(self, kind: str, on: _On, name: str, event: Any) -> None:
         start, end = extent(event)
         if start < self._first.get(on, start + 1):
             self._first[on] = start
         if kind == "work":
-            self._seen.work(on.run, on.device, start, end, name)
+            self._seen.work(on.on, start, end, name)
             return
         if kind == "named":
             self._starts.append(start)
@@ -175,7 +171,7 @@ class _Reader:
             return
         self._open = None
         if part.is_work:
-            self._seen.work(part.on.run, part.on.device, part.start, part.end, name)
+            self._seen.work(part.on.on, part.start, part.end, name)
         else:
             self._parts.append(part)
 
@@ -194,12 +190,12 @@ class _Reader:
             on, ended = part.on, (part.end, -1)
             if part.goes_on is not None:
                 ended = self._ends.get(part.goes_on, NEVER)
-            op = None if part.is_work else self._wanted.op(on.module, part.name)
+            op = None if part.is_work else self._wanted.op(on.on.module, part.name)
             if op is None:
                 end = self._end_of_work(part, *ended)
-                seen.work(on.run, on.device, part.start, end, part.name)
+                seen.work(on.on, part.start, end, part.name)
             elif ended != NEVER:
-                seen.ops.append(Op(on.module, on.run, on.device, op, part.start, ended[0]))
+                seen.ops.append(Op(*on.on, op, part.start, ended[0]))
         self._find_whole()
 
     def _end_of_work(self, part: _Part, end: int, thread: int) -> int:
@@ -220,14 +216,14 @@ class _Reader:
 
     def _find_whole(self) -> None:
         """Find the whole launches: those with their end, and their beginning or an earlier launch's end."""
-        on_devices = Counter(on.run for on in self._first)
+        on_devices = Counter(on.on.run for on in self._first)
         earliest: dict[int, int] = {}
         for (_, device), end in self._finished.items():
             earliest[device] = min(end, earliest.get(device, end))
-        for on, start in self._first.items():
+        for (on, number), start in self._first.items():
             finished = self._finished.get((on.run, on.device))
             began = self._begun[on.run] >= on_devices[on.run] or start >= earliest.get(on.device, start + 1)
             if finished is not None and began:
-                self._seen.spans.append(Span(on.module, on.run, on.device, start, finished, on.number))
+                self._seen.spans.append(Span(*on, start, finished, number))
             else:
                 self._seen.cut.add((on.module, on.run))

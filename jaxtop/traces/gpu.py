@@ -1,105 +1,163 @@
 """Traces of GPUs: kernels on streams, and their launches on the host.
 
-This reader follows the sources of XLA and XProf, not a captured trace. A kernel has the name of its HLO
-operation, and the correlation id of the driver call on the host that launched it. That call is inside the
-event of the same thread that has the run id.
+A kernel has the name of its HLO operation, and the correlation id of the driver call on the host that put it
+on a stream. The launch of a kernel is the `Execute` that made this call. Kernels whose calls the trace lacks
+are split into launches where the same sequence of operations begins again.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from collections import Counter, defaultdict
 from typing import Any
 
-from jaxtop.traces.parts import Op, Seen, Span, Wanted, extent, reading, run_of, stats
+from jaxtop.traces.executes import HOST, Event, Executes
+from jaxtop.traces.launches import Program, Run, assign, meets
+from jaxtop.traces.parts import NO_CALL, On, Op, Seen, Span, Wanted, extent, reading, stats
+from jaxtop.traces.sequences import Kernel, split
 
 PLANE = re.compile(r"/device:GPU:(\d+)")
-HOST = "/host:CPU"
 # The driver calls that put work on a stream. XLA appends the graph to the name of a call that launches one.
+# Older versions give the call the name of the kernel.
 CALL = re.compile(r"(cu|cuda|hip)([A-Z]\w*)?(Launch|Mem)\w*( \(CudaGraph:\d+\))?")
-# The events in which PJRT names the launch: by its run id, or by the launch id of newer versions.
-LAUNCH = re.compile(
-    # The first line is for JAX before 0.10. Newer versions have events on the threads of caller and device.
-    r"\w*::(EnqueueExecution|ExecuteHelper|ExecuteOnLocalDevice|LaunchOnDevice)\b.*"
-    r"|(\[\d+\] )?CommonPjRtLoadedExecutable::Execute \(.*\)"
-)
-PJRT_CONTEXT = 5
-COLLECTIVE_KERNEL = re.compile(r"(nccl|rccl)\w*", re.IGNORECASE)
+COLLECTIVE_KERNEL = re.compile(r".*(nccl|rccl).*", re.IGNORECASE)
+# Lines that are derived from the streams.
+STREAM = "Stream"
 
 
 def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:
-    """Read the runs by correlation id first, because the planes have no fixed order; then the kernels."""
+    """Read the kernels first, because some calls have their names; then the host."""
     seen.shows_runs = False  # an operation may start several kernels
-    runs: dict[int, int] = {}
-    planes = []
+    kernels: dict[tuple[Program, int], list[Kernel]] = {}
+    names: set[str] = set()
+    hosts = []
     for plane in profile.planes:
         if plane.name == HOST:
-            for line in plane.lines:
-                runs.update(_runs(line, seen))
+            hosts.append(plane)
         elif (match := PLANE.fullmatch(plane.name)) is not None:
-            planes.append((ordinals.get(int(match[1]), int(match[1])), plane))
-    for device, plane in planes:
-        _device(plane, device, runs, wanted, seen)
+            device = ordinals.get(int(match[1]), int(match[1]))
+            for program, found in _kernels(plane, names, seen).items():
+                kernels[program, device] = sorted(found, key=lambda kernel: kernel.start)
+    executes = Executes(seen, lambda name: CALL.fullmatch(name) is not None or name in names)
+    for plane in hosts:
+        for line in plane.lines:
+            executes.line(line)
+    executes.finish()
+    runs: dict[Run, list[Kernel]] = {}
+    for (program, device), its in kernels.items():
+        runs.update(_runs(program, device, its, executes, seen))
+    for run, its in runs.items():
+        _note_collectives(run, its, wanted)
+    _note_short(runs, executes)
+    _show(runs, assign([*runs], seen, wanted.groups), wanted, seen)
 
 
-def _runs(line: Any, seen: Seen) -> dict[int, int]:
-    """Return the run of each driver call on this thread, by the call's correlation id."""
-    launches: list[tuple[int, int, int]] = []  # start, end, run
-    calls: list[tuple[int, int]] = []  # start, correlation id
-    for event in reading(seen, line.events):
-        name = event.name
-        if LAUNCH.fullmatch(name):
-            if (run := _run(stats(event))) is not None:
-                launches.append((*extent(event), run))
-        elif CALL.fullmatch(name):
-            correlation = stats(event).get("correlation_id")
-            if correlation is not None:
-                calls.append((int(event.start_ns), int(correlation)))
-    launches.sort()
-    starts = [launch[0] for launch in launches]
-    found = {}
-    for at, correlation in calls:
-        place = bisect_right(starts, at) - 1
-        if place >= 0 and at <= launches[place][1]:
-            found[correlation] = launches[place][2]
+def _kernels(plane: Any, names: set[str], seen: Seen) -> dict[Program, list[Kernel]]:
+    found: defaultdict[Program, list[Kernel]] = defaultdict(list)
+    for line in plane.lines:
+        if not line.name.startswith(STREAM):
+            continue
+        for event in reading(seen, line.events):
+            said = stats(event)
+            module = said.get("hlo_module")
+            if module is None:
+                continue
+            names.add(event.name)
+            correlation = said.get("correlation_id")
+            program = Program(str(module), str(said.get("program_id", "")))
+            found[program].append(
+                Kernel(
+                    str(said.get("hlo_op", "")),
+                    *extent(event),
+                    None if correlation is None else int(correlation),
+                    COLLECTIVE_KERNEL.match(event.name) is not None,
+                )
+            )
     return found
 
 
-def _run(said: dict[str, Any]) -> int | None:
-    for name in ("run_id", "launch_id"):
-        if name in said:
-            return run_of(said[name])
-    for kind, context in (("_ct", "_c"), ("_pt", "_p")):
-        if said.get(kind) == PJRT_CONTEXT and context in said:
-            return run_of(said[context])
-    return None
-
-
-def _device(plane: Any, device: int, runs: dict[int, int], wanted: Wanted, seen: Seen) -> None:
-    extents: dict[int, tuple[str, int, int]] = {}  # by run: module, start, end
-    for line in plane.lines:
-        if not line.name.startswith("Stream"):
-            continue  # derived from the streams
-        for event in reading(seen, line.events):
-            said = stats(event)
-            run = runs.get(said.get("correlation_id", -1))
-            module = said.get("hlo_module")
-            if run is None or module is None:
-                seen.strays += module is not None
-                continue
-            start, end = extent(event)
-            _, first, last = extents.get(run, ("", start, end))
-            extents[run] = str(module), min(first, start), max(last, end)
-            name = str(said.get("hlo_op", ""))
-            op = wanted.op(str(module), name)
-            if op is not None and COLLECTIVE_KERNEL.match(event.name):
-                seen.ops.append(Op(str(module), run, device, op, start, end))
-            else:
-                seen.work(run, device, start, end, name)
-    # The last launch may have continued after the window: the trace does not show where it ends.
-    latest = max(extents, key=lambda run: extents[run][2], default=None)
-    for run, (module, start, end) in extents.items():
-        if run == latest:
-            seen.cut.add((module, run))
+def _runs(
+    program: Program, device: int, kernels: list[Kernel], executes: Executes, seen: Seen
+) -> dict[Run, list[Kernel]]:
+    """Return the runs of a program on a device, each with its kernels."""
+    of_root: defaultdict[Event, list[Kernel]] = defaultdict(list)
+    others: list[Kernel] = []
+    for kernel in kernels:
+        root = None if kernel.correlation is None else executes.of_call(kernel.correlation)
+        if root is None:
+            others.append(kernel)
         else:
-            seen.spans.append(Span(module, run, device, start, end))
+            of_root[root].append(kernel)
+    # The launches before the first known one were made before the trace began. Later kernels lost their calls.
+    first = min((its[0].start for its in of_root.values()), default=None)
+    before = [kernel for kernel in others if first is None or kernel.start <= first]
+    pieces, cut, unknown = split(before)
+    if first is not None:
+        cut, unknown = [*cut, *unknown], [kernel for kernel in others if kernel.start > first]
+    seen.cut_ns += _time(cut)
+    if unknown:
+        seen.leave(NO_CALL, _time(unknown))
+    found = {_run(program, device, its, root): its for root, its in of_root.items()}
+    found.update({_run(program, device, its, None): its for its in pieces})
+    return found
+
+
+def _time(kernels: list[Kernel]) -> int:
+    return sum(kernel.end - kernel.start for kernel in kernels)
+
+
+def _run(program: Program, device: int, kernels: list[Kernel], root: Event | None) -> Run:
+    number = int(program.variant) if program.variant.isdecimal() else None
+    end = max(kernel.end for kernel in kernels)
+    return Run(program, device, kernels[0].start, end, number, root, busy_ns=_time(kernels), operations=len(kernels))
+
+
+def _note_collectives(run: Run, kernels: list[Kernel], wanted: Wanted) -> None:
+    for kernel, op in _collectives(run, kernels, wanted):
+        if meets(kernel.op):
+            key = op, sum(name == op for name, _ in run.ends)
+            run.ends[key] = kernel.end, kernel.end - kernel.start
+
+
+def _collectives(run: Run, kernels: list[Kernel], wanted: Wanted) -> list[tuple[Kernel, str]]:
+    found = []
+    for kernel in kernels:
+        op = wanted.op(run.program.module, kernel.op) if kernel.is_collective else None
+        if op is not None:
+            found.append((kernel, op))
+    return found
+
+
+def _note_short(runs: dict[Run, list[Kernel]], executes: Executes) -> None:
+    """Mark the runs that the trace may have cut off.
+
+    A run is whole if an earlier one had as many kernels, or if each call of its launch has its kernel.
+    """
+    sizes: defaultdict[Program, Counter[int]] = defaultdict(Counter)
+    last: dict[int, Run] = {}
+    for run, its in runs.items():
+        sizes[run.program][len(its)] += 1
+        if run.device not in last or run.end > last[run.device].end:
+            last[run.device] = run
+    for run in last.values():
+        its = runs[run]
+        if sizes[run.program][len(its)] == 1:
+            done = {kernel.correlation for kernel in its}
+            calls = executes.calls_of(run.root, run.program.module)
+            run.is_cut = not calls or not calls <= done
+
+
+def _show(
+    runs: dict[Run, list[Kernel]], numbers: dict[Run, int], wanted: Wanted, seen: Seen
+) -> None:
+    for run, its in runs.items():
+        if run not in numbers:
+            continue
+        on = On(run.program.module, numbers[run], run.device)
+        seen.spans.append(Span(*on, run.start, run.end, run.number))
+        collectives = dict(_collectives(run, its, wanted))
+        for kernel in its:
+            if kernel in collectives:
+                seen.ops.append(Op(*on, collectives[kernel], kernel.start, kernel.end))
+            else:
+                seen.work(on, kernel.start, kernel.end, kernel.op)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtop.protobuf import UNSIGNED, signed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 # The events between two pauses. An event is read in some microseconds.
 BETWEEN_BREATHS = 100
@@ -27,6 +27,19 @@ COLLECTIVE = re.compile(
 # Operations that only enclose others: their time is that of the operations inside.
 CONTAINER = re.compile(r"(while|conditional|cond|call|async-start|async-update|async-done)(\.\d+)*")
 
+# Why device time belongs to no launch.
+NO_CALL = "nothing in the trace names the launch"
+NOT_MATCHED = "the launches of several devices could not be matched"
+APART = "collectives of a launch ended at different times"
+
+
+class On(NamedTuple):
+    """A launch on one device. Run ids and launches are numbered per program, so the module is part of it."""
+
+    module: str
+    run: int
+    device: int
+
 
 class Span(NamedTuple):
     """A launch on one device, with its start and end in nanoseconds since the start of the window.
@@ -41,9 +54,17 @@ class Span(NamedTuple):
     end: int
     number: int | None = None
 
+    @property
+    def on(self) -> On:
+        return On(self.module, self.run, self.device)
+
 
 class Op(NamedTuple):
-    """A collective on one device, with the same times as a span."""
+    """A collective on one device, with the same times as a span.
+
+    `waited` is how long the device waited for the others just before it, in a barrier that the trace shows
+    apart from the collective.
+    """
 
     module: str
     run: int
@@ -51,6 +72,20 @@ class Op(NamedTuple):
     name: str
     start: int
     end: int
+    waited: int = 0
+
+    @property
+    def on(self) -> On:
+        return On(self.module, self.run, self.device)
+
+    @property
+    def arrived(self) -> int:
+        return self.start - self.waited
+
+    @property
+    def duration(self) -> int:
+        """The time from the arrival of the device to the end."""
+        return self.end - self.start + self.waited
 
 
 def no_pause() -> None:
@@ -82,42 +117,65 @@ class Seen:
 
     spans: list[Span] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
-    busy: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
+    busy: dict[On, list[tuple[int, int]]] = field(default_factory=dict)
     # The transfers in flight meanwhile, if the trace has them apart from the operations that wait for them.
-    flights: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
-    named: dict[tuple[int, int], dict[str, Runs]] = field(default_factory=dict)
+    flights: dict[On, list[tuple[int, int]]] = field(default_factory=dict)
+    # The waits before collectives, if the trace has them apart from the collectives.
+    barriers: dict[On, list[tuple[int, int]]] = field(default_factory=dict)
+    named: dict[On, dict[str, Runs]] = field(default_factory=dict)
     shows_runs: bool = True  # each run of an operation is one event
     cut: set[tuple[str, int]] = field(default_factory=set)  # (module, run) that the window cuts off
+    # Whether all processes number a launch alike. Otherwise a run counts the launches in this trace.
+    is_shared: bool = False
+    # When the host made each launch, by (module, run), where the trace shows it.
+    executed: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    assigned_ns: int = 0  # the device time of operations that belong to a launch
+    cut_ns: int = 0  # that of launches that the trace cuts off
+    left_ns: dict[str, int] = field(default_factory=dict)  # that of all others, by the reason
     events: int = 0
     is_too_large: bool = False  # the trace has more events than were read
     most: int = MOST_READ
     pause: Callable[[], object] = no_pause
-    strays: int = 0  # events of a program that the trace assigns to no launch
 
-    def work(self, run: int, device: int, start: int, end: int, name: str) -> None:
+    def work(self, on: On, start: int, end: int, name: str) -> None:
         """Note work of a launch on a device; the name is that of the operation."""
-        self.busy.setdefault((run, device), []).append((start, end))
+        self.busy.setdefault(on, []).append((start, end))
         if self.has_names:
-            named = self.named.setdefault((run, device), {})
+            named = self.named.setdefault(on, {})
             runs = named.get(name)
             if runs is None:
                 runs = named[name] = Runs()
             runs.count += 1
             runs.ns += end - start
 
+    def leave(self, why: str, ns: int) -> None:
+        """Note device time of a program that belongs to no launch."""
+        self.left_ns[why] = self.left_ns.get(why, 0) + ns
+
+    @property
+    def unassigned(self) -> float | None:
+        """The share of the programs' device time that belongs to no launch; None if there was none."""
+        left = sum(self.left_ns.values())
+        if not left:
+            return 0.0 if self.spans or self.cut else None
+        return left / (self.assigned_ns + left)
+
 
 class Wanted:
     """The operations that are collectives, by the inventories, else by their names.
 
     For each program, `names` maps each collective, and each operation that ends one, to the collective's name
-    in the inventory. The inventories of `partial` programs are incomplete.
+    in the inventory. The inventories of `partial` programs are incomplete. `groups` has the device ids of the
+    groups of a collective, by program and name, where they are known.
     """
 
     def __init__(
         self,
         names: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
         partial: frozenset[str] = frozenset(),
+        groups: Mapping[tuple[str, str], Sequence[Sequence[int]]] = MappingProxyType({}),
     ) -> None:
+        self.groups = groups
         self._names = names
         self._partial = partial
         self._all = frozenset(op for ops in names.values() for op in ops)

@@ -1,78 +1,151 @@
 """Traces of TPUs: one plane per core, with lines for launches, operations, and transfers in flight.
 
-This reader follows XProf's documentation, not a captured trace. The duration of an asynchronous collective is
-that of its `-done`: how long the core waited for it.
+Run ids count per core, over all programs, so they join nothing: the launch of a run is found on the host.
+The duration of an asynchronous collective is that of its `-done`: how long the core waited for it. Cores may
+also wait for each other in a barrier before a collective, which then takes equally long on all of them.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import Any
+from collections import Counter
+from typing import Any, NamedTuple
 
-from jaxtop.traces.parts import CONTAINER, Op, Seen, Span, Wanted, extent, reading, run_of, stats
+from jaxtop.traces.executes import HOST, Executes
+from jaxtop.traces.launches import Program, Run, assign, meets
+from jaxtop.traces.parts import CONTAINER, On, Op, Seen, Span, Wanted, extent, reading, stats
 
 PLANE = re.compile(r"/device:TPU:(\d+)")  # "/device:TPU:0 SparseCore 1" is not a separate core
-LAUNCHES, OPS, IN_FLIGHT = "XLA Modules", "XLA Ops", "Async XLA Ops"
+LAUNCHES, OPS, IN_FLIGHT, WAITS = "XLA Modules", "XLA Ops", "Async XLA Ops", "XLA TraceMe"
+BARRIER = "barrier-cores"
 # `jit_step(15161771884)`, and `%all-reduce.1 = f32[8]{0} all-reduce(...)`
-MODULE = re.compile(r"(.+?)(?:\(\d+\))?")
+MODULE = re.compile(r"(.+?)(?:\((\d+)\))?")
 OP = re.compile(r"%?([^\s=]+)")
 
 
+class _Work(NamedTuple):
+    """An operation of a core: its name, the collective that it is, and the run in which it is."""
+
+    run: Run
+    name: str
+    collective: str | None
+    start: int
+    end: int
+
+
+class _Core:
+    """What the plane of a core has."""
+
+    def __init__(self, device: int, executes: Executes) -> None:
+        self.runs: list[Run] = []
+        self.work: list[_Work] = []
+        self.flights: list[tuple[Run, int, int]] = []
+        self.barriers: list[tuple[Run, int, int]] = []
+        self._device = device
+        self._executes = executes
+        self._starts: list[int] = []
+
+    def read(self, plane: Any, wanted: Wanted, seen: Seen) -> None:
+        lines = {line.name: line for line in plane.lines}
+        if LAUNCHES in lines:
+            self._launches(lines[LAUNCHES], seen)
+        if WAITS in lines:
+            for event in reading(seen, lines[WAITS].events):
+                if event.name == BARRIER and (run := self._around(int(event.start_ns))) is not None:
+                    self.barriers.append((run, *extent(event)))
+        if OPS in lines:
+            self._ops(lines[OPS], wanted, seen)
+        if IN_FLIGHT in lines:
+            for event in reading(seen, lines[IN_FLIGHT].events):
+                run = self._around(int(event.start_ns))
+                if run is not None and wanted.op(run.program.module, _name(event)) is not None:
+                    self.flights.append((run, *extent(event)))
+
+    def _launches(self, line: Any, seen: Seen) -> None:
+        for event in reading(seen, line.events):
+            module = MODULE.fullmatch(event.name)
+            if module is None:
+                continue
+            said = stats(event)
+            context = (int(said["_ct"]), int(said["_c"])) if "_c" in said and "_ct" in said else None
+            root = None if context is None else self._executes.of_context(context)
+            program = Program(module[1], module[2] or "")
+            self.runs.append(Run(program, self._device, *extent(event), root=root))
+        self.runs.sort(key=lambda run: run.start)
+        self._starts = [run.start for run in self.runs]
+
+    def _ops(self, line: Any, wanted: Wanted, seen: Seen) -> None:
+        rounds: Counter[tuple[Run, str]] = Counter()
+        for event in reading(seen, line.events):
+            name = _name(event)
+            start, end = extent(event)
+            run = self._around(start)
+            if run is None:
+                continue
+            op = wanted.op(run.program.module, name)
+            if op is None and CONTAINER.fullmatch(name):
+                continue
+            run.busy_ns += end - start
+            if op is not None and meets(name) and "-start" not in name:
+                run.ends[op, rounds[run, op]] = end, end - start
+                rounds[run, op] += 1
+            self.work.append(_Work(run, name, op, start, end))
+
+    def _around(self, at: int) -> Run | None:
+        place = bisect_right(self._starts, at) - 1
+        return self.runs[place] if place >= 0 and at <= self.runs[place].end else None
+
+
 def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:
-    """Read the launches of each core, then the operations inside them."""
+    """Read the host's launches, then those of each core and the operations inside them."""
+    executes = Executes(seen)
+    planes = []
     for plane in profile.planes:
-        match = PLANE.fullmatch(plane.name)
-        if match is not None:
-            lines = {line.name: line for line in plane.lines}
-            device = ordinals.get(int(match[1]), int(match[1]))
-            spans = _launches(lines[LAUNCHES], device, seen) if LAUNCHES in lines else []
-            seen.spans += spans
-            if OPS in lines:
-                _ops(lines[OPS], spans, wanted, seen)
-            if IN_FLIGHT in lines:
-                _in_flight(lines[IN_FLIGHT], spans, wanted, seen)
+        if plane.name == HOST:
+            for line in plane.lines:
+                executes.line(line)
+        elif (match := PLANE.fullmatch(plane.name)) is not None:
+            planes.append((ordinals.get(int(match[1]), int(match[1])), plane))
+    executes.finish()
+    cores = []
+    for device, plane in planes:
+        core = _Core(device, executes)
+        core.read(plane, wanted, seen)
+        cores.append(core)
+    numbers = assign([run for core in cores for run in core.runs], seen, wanted.groups)
+    for core in cores:
+        _show(core, numbers, seen)
 
 
-def _launches(line: Any, device: int, seen: Seen) -> list[Span]:
-    spans = []
-    for event in reading(seen, line.events):
-        run = stats(event).get("run_id")
-        module = MODULE.fullmatch(event.name)
-        if run is not None and module is not None:
-            spans.append(Span(module[1], run_of(run), device, *extent(event)))
-    return sorted(spans, key=lambda span: span.start)
-
-
-def _ops(line: Any, spans: list[Span], wanted: Wanted, seen: Seen) -> None:
-    starts = [span.start for span in spans]
-    for event in reading(seen, line.events):
-        name = _name(event)
-        start, end = extent(event)
-        span = _around(start, spans, starts)
-        if span is None:
+def _show(core: _Core, numbers: dict[Run, int], seen: Seen) -> None:
+    on = {run: On(run.program.module, numbers[run], run.device) for run in core.runs if run in numbers}
+    seen.spans += [Span(*on[run], run.start, run.end) for run in core.runs if run in on]
+    for run, start, end in core.flights:
+        if run in on:
+            seen.flights.setdefault(on[run], []).append((start, end))
+    barriers: dict[Run, list[tuple[int, int]]] = {}
+    for run, start, end in core.barriers:
+        barriers.setdefault(run, []).append((start, end))
+        if run in on:
+            seen.barriers.setdefault(on[run], []).append((start, end))
+    for each in sorted(core.work, key=lambda work: work.start):
+        if each.run not in on:
             continue
-        op = wanted.op(span.module, name)
-        if op is None:
-            if not CONTAINER.fullmatch(name):
-                seen.work(span.run, span.device, start, end, name)
-        elif "-start" not in name:
-            seen.ops.append(Op(span.module, span.run, span.device, op, start, end))
+        if each.collective is None:
+            seen.work(on[each.run], each.start, each.end, each.name)
+        elif "-start" not in each.name:
+            waited = _waited(barriers.get(each.run, []), each.start)
+            seen.ops.append(Op(*on[each.run], each.collective, each.start, each.end, waited))
 
 
-def _in_flight(line: Any, spans: list[Span], wanted: Wanted, seen: Seen) -> None:
-    starts = [span.start for span in spans]
-    for event in reading(seen, line.events):
-        span = _around(int(event.start_ns), spans, starts)
-        if span is not None and wanted.op(span.module, _name(event)) is not None:
-            seen.flights.setdefault((span.run, span.device), []).append(extent(event))
+def _waited(barriers: list[tuple[int, int]], until: int) -> int:
+    """Return the time in barriers before a collective; what an earlier collective waited counts there."""
+    own = [each for each in barriers if each[0] < until]
+    del barriers[: len(own)]
+    return sum(end - start for start, end in own)
 
 
 def _name(event: Any) -> str:
     match = OP.match(event.name)
     return match[1] if match else ""
-
-
-def _around(at: int, spans: list[Span], starts: list[int]) -> Span | None:
-    place = bisect_right(starts, at) - 1
-    return spans[place] if place >= 0 and at <= spans[place].end else None

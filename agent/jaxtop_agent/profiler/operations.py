@@ -134,13 +134,14 @@ def _by_launched(seen: Seen) -> dict[Traced, _Times]:
 
 def _on_device(seen: Seen, span: Span, collectives: Sequence[Op]) -> _Times:
     """Return the operations of a launch on a device."""
-    at = span.run, span.device
+    at = span.on
     found = dict(seen.named.get(at, {}))
     for op in collectives:
         runs = found.setdefault(op.name, Runs())
         runs.count += 1
-        runs.ns += op.end - op.start
-    together = length(merged([*seen.busy.get(at, ()), *((op.start, op.end) for op in collectives)]))
+        runs.ns += op.duration
+    busy = [*seen.busy.get(at, ()), *seen.barriers.get(at, ()), *((op.start, op.end) for op in collectives)]
+    together = length(merged(busy))
     idle = max(0, span.end - span.start - together)
     return _Times(found, {op.name for op in collectives}, 1, idle, seen.shows_runs)
 

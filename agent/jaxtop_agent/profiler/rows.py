@@ -99,7 +99,7 @@ def _note(seen: Seen, launched: list[_Launched]) -> str:
         return f"the window held more than {seen.events:,} events, too many to read"
     if seen.cut or seen.ops or seen.busy:
         return "no complete launch in the window"
-    if seen.strays:
+    if seen.left_ns:
         return "the trace does not link kernels to launches"
     return "no device events"
 
@@ -112,13 +112,13 @@ def whole_launches(seen: Seen) -> Iterator[tuple[str, int, list[Span], Mapping[i
     spans: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
     for span in seen.spans:
         spans[span.module, span.run].append(span)
-    ops: defaultdict[int, defaultdict[int, list[Op]]] = defaultdict(lambda: defaultdict(list))
+    ops: defaultdict[tuple[str, int], defaultdict[int, list[Op]]] = defaultdict(lambda: defaultdict(list))
     for op in breathing(seen.ops, Slices().pause):
-        ops[op.run][op.device].append(op)
+        ops[op.module, op.run][op.device].append(op)
     for (module, run), parts in spans.items():
         if (module, run) not in seen.cut:
             breathe()
-            yield module, run, parts, ops.get(run, {})
+            yield module, run, parts, ops.get((module, run), {})
 
 
 def _launches(seen: Seen, devices: Sequence[int]) -> list[_Launched]:
@@ -126,9 +126,10 @@ def _launches(seen: Seen, devices: Sequence[int]) -> list[_Launched]:
     found = []
     for module, run, parts, ops in whole_launches(seen):
         longest = max(parts, key=lambda span: span.end - span.start)
-        own = ops.get(longest.device, [])
-        together = merged([(op.start, op.end) for op in own] + seen.flights.get((run, longest.device), []))
-        work = merged(seen.busy.get((run, longest.device), []))
+        own = [(op.start, op.end) for op in ops.get(longest.device, [])]
+        on = longest.on
+        together = merged([*own, *seen.flights.get(on, ()), *seen.barriers.get(on, ())])
+        work = merged(seen.busy.get(on, []))
         total = length(together)
         found.append(
             _Launched(
@@ -156,8 +157,8 @@ def _rows(of_devices: list[list[Op]]) -> list[_Row]:
             rounds[op.name] += 1
     rows = []
     for (name, occurrence), row in found.items():
-        start = min(op.start for op in row if op is not None)
-        durations = tuple(None if op is None else op.end - op.start for op in row)
+        start = min(op.arrived for op in row if op is not None)
+        durations = tuple(None if op is None else op.duration for op in row)
         rows.append(_Row(name, occurrence, start, durations))
     return sorted(rows, key=lambda row: (row.start, row.op, row.occurrence))
 

@@ -1,0 +1,182 @@
+"""The host's side of launches: to which `Execute` of PJRT an event on a thread of the host belongs.
+
+The runtime may hand a launch from thread to thread. It notes each hand-over as two events with an equal
+context: that of the producer has `_pt` and `_p`, that of the consumer `_ct` and `_c`. So the launch of an
+event is found by climbing: to the events around it on its thread, and from a consumer to its producer.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+from jaxtop.traces.parts import Seen, breathing, extent, reading, stats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HOST = "/host:CPU"
+# One launch on all its devices. `Scheduled …Execute` and `…ExecuteHelper` are its parts.
+EXECUTE = re.compile(r"(\[\d+\] )?\w*LoadedExecutable::Execute(Sharded|Portable)?\b(?! on).*")
+# The events that may hand a launch on, or enclose one that does.
+LINK = re.compile(r".*(Execut|Enqueue|Issue|Launch|Schedul).*")
+# The stat with which `GpuExecutable::ExecuteThunks` names the program that it runs.
+NAMES_ITS_PROGRAM = "module_name"
+# A chain longer than this is none.
+MOST_STEPS = 64
+
+Context = tuple[int, int]
+
+
+class Event:
+    """An event of a thread that is part of a chain."""
+
+    __slots__ = ("around", "consumes", "end", "is_execute", "program", "start")
+
+    def __init__(
+        self, start: int, end: int, consumes: Context | None, program: str | None, *, is_execute: bool
+    ) -> None:
+        self.start = start
+        self.end = end
+        self.consumes = consumes
+        self.program = program
+        self.is_execute = is_execute
+        self.around: Event | None = None
+
+
+class Call:
+    """A call of the driver that put work on a device, by its correlation id."""
+
+    __slots__ = ("around", "at", "program")
+
+    def __init__(self, at: int, around: Event | None, program: str | None) -> None:
+        self.at = at
+        self.around = around
+        self.program = program
+
+
+class Executes:
+    """The launches of the host, and the calls in them. Read all threads, then `finish`, then ask."""
+
+    def __init__(self, seen: Seen, is_call: Callable[[str], bool] = lambda _: False) -> None:
+        """Create an empty one; `is_call` says whether an event of a name is a call of the driver."""
+        self._seen = seen
+        self._is_call = is_call
+        self._is_link: dict[str, bool] = {}
+        self._producers: dict[Context, list[Event]] = {}
+        self._executes: list[Event] = []
+        self._starts: list[int] = []
+        self._longest = 0
+        # The programs that the threads of a launch say to run.
+        self._programs: dict[Event, set[str]] = {}
+        self._named: list[Event] = []
+        self.calls: dict[int, Call] = {}
+
+    def line(self, line: Any) -> None:
+        """Read the events of one thread."""
+        found: list[tuple[int, int, Any]] = []
+        for event in reading(self._seen, line.events):
+            name = event.name
+            is_link = self._is_link.get(name)
+            if is_link is None:
+                is_link = self._is_link[name] = not name.startswith("$") and (
+                    LINK.fullmatch(name) is not None or self._is_call(name)
+                )
+            if is_link:
+                start, end = extent(event)
+                found.append((start, -end, event))
+        found.sort(key=lambda each: each[:2])
+        open_: list[Event] = []
+        for start, end, event in breathing(found, self._seen.pause):
+            while open_ and open_[-1].end < -end:
+                open_.pop()
+            self._note(event, start, -end, open_)
+
+    def _note(self, event: Any, start: int, end: int, open_: list[Event]) -> None:
+        said = stats(event)
+        around = open_[-1] if open_ else None
+        correlation = said.get("correlation_id")
+        if correlation is not None:
+            program = said.get("hlo_module")
+            self.calls[int(correlation)] = Call(start, around, None if program is None else str(program))
+            return
+        consumes = (int(said["_ct"]), int(said["_c"])) if "_c" in said and "_ct" in said else None
+        program = str(said[NAMES_ITS_PROGRAM]) if NAMES_ITS_PROGRAM in said else None
+        own = Event(start, end, consumes, program, is_execute=EXECUTE.fullmatch(event.name) is not None)
+        own.around = around
+        if "_p" in said and "_pt" in said:
+            self._producers.setdefault((int(said["_pt"]), int(said["_p"])), []).append(own)
+        if own.is_execute:
+            self._executes.append(own)
+        if program is not None:
+            self._named.append(own)
+        open_.append(own)
+
+    def finish(self) -> None:
+        """Bring what all threads said into order."""
+        for each in self._producers.values():
+            each.sort(key=lambda event: event.start)
+        # An inner one is a part of the outer one, from which it was reached.
+        outer = {root for each in self._executes if (root := self._root(each)) is not None}
+        self._executes = sorted(outer, key=lambda event: event.start)
+        self._starts = [event.start for event in self._executes]
+        self._longest = max((event.end - event.start for event in self._executes), default=0)
+        for each in self._named:
+            root = self._root(each)
+            if root is not None and each.program is not None:
+                self._programs.setdefault(root, set()).add(each.program)
+
+    def of_context(self, context: Context) -> Event | None:
+        """Return the launch that handed on this context."""
+        producers = self._producers.get(context)
+        return self._root(producers[-1]) if producers else None
+
+    def of_call(self, correlation: int) -> Event | None:
+        """Return the launch that made a call of the driver; None if it is unknown or not the only candidate.
+
+        Where the calls have threads of their own in the trace, the launch is the one in whose time the call
+        began. Of several, it is the one that says to run the call's program.
+        """
+        call = self.calls.get(correlation)
+        if call is None:
+            return None
+        if call.around is not None and (root := self._root(call.around)) is not None:
+            return root
+        candidates = self._at(call.at)
+        if len(candidates) > 1 and call.program is not None:
+            candidates = [each for each in candidates if call.program in self._programs.get(each, ())]
+        return candidates[0] if len(candidates) == 1 else None
+
+    def calls_of(self, root: Event | None, program: str) -> set[int]:
+        """Return the calls that this launch made for a program, by correlation id."""
+        if root is None:
+            return set()
+        named = [number for number, call in self.calls.items() if call.program == program]
+        return {number for number in named if self.of_call(number) is root}
+
+    def _at(self, at: int) -> list[Event]:
+        """Return the launches that the host was making at this time."""
+        first = bisect_right(self._starts, at - self._longest - 1)
+        last = bisect_right(self._starts, at)
+        return [each for each in self._executes[first:last] if at <= each.end]
+
+    def _root(self, event: Event | None) -> Event | None:
+        """Return the outermost launch that this event is part of."""
+        best: Event | None = None
+        for _ in range(MOST_STEPS):
+            if event is None:
+                break
+            if event.is_execute:
+                best = event
+            handed = self._producer(event)
+            event = handed if handed is not None else event.around
+        return best
+
+    def _producer(self, event: Event) -> Event | None:
+        """Return the event that handed on what this one took: the last of that context that began before."""
+        producers = self._producers.get(event.consumes) if event.consumes is not None else None
+        if not producers:
+            return None
+        place = bisect_right(producers, event.start, key=lambda each: each.start) - 1
+        return producers[max(0, place)]

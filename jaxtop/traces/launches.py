@@ -1,0 +1,219 @@
+"""Which runs of a program, one on each device, are the same launch.
+
+A launch is one act of the host. So a run belongs to the host's `Execute` that it was traced back to. A device
+runs the launches of a program in the order in which the host made them. So runs without an `Execute` find
+their launch by their place beside others that have one, or if none has, by their place from the beginning.
+
+Collectives test the result: all members of a group leave one at the same time. Where they do not, the runs
+are not one launch, and nothing is measured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.traces.parts import APART, COLLECTIVE, NOT_MATCHED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from jaxtop.traces.executes import Event
+    from jaxtop.traces.parts import Seen
+
+    # Returns the groups of device ids of a collective of a program; None where they are unknown.
+    GroupsOf = Mapping[tuple[str, str], Sequence[Sequence[int]]]
+
+# The clocks of the devices of one process agree to some tens of microseconds in the traces that were seen.
+CLOCKS_NS = 1_000_000
+# How many launches later or earlier a device may begin than another one in a trace without the host.
+MOST_SHIFT = 64
+# In these, a device may have sent its part long before another one receives it.
+_ONE_WAY = re.compile(r"permute|broadcast")
+
+
+class Program(NamedTuple):
+    """A program of a trace: its module, and what tells it from others of this name."""
+
+    module: str
+    variant: str
+
+
+@dataclass(eq=False)
+class Run:
+    """A program on one device, once. `ends` has the end and the duration of its collectives by name and round.
+
+    `busy_ns` is the time of its `operations`.
+    """
+
+    program: Program
+    device: int
+    start: int
+    end: int
+    number: int | None = None
+    root: Event | None = None
+    ends: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    busy_ns: int = 0
+    operations: int = 0
+    is_cut: bool = False
+
+
+def assign(runs: Sequence[Run], seen: Seen, groups: GroupsOf) -> dict[Run, int]:
+    """Return the launch of each run, as a number within its module; note the runs that have none."""
+    found: dict[Run, int] = {}
+    by_module: defaultdict[str, list[list[Run]]] = defaultdict(list)
+    of_program: defaultdict[Program, defaultdict[int, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    for run in sorted(runs, key=lambda each: each.start):
+        of_program[run.program][run.device].append(run)
+    for program, of_device in of_program.items():
+        ranks = _ranked(of_device) if _has_roots(of_device) else _in_order(of_device, groups)
+        launches: defaultdict[int, list[Run]] = defaultdict(list)
+        for run in (run for ones in of_device.values() for run in ones):
+            if run in ranks:
+                launches[ranks[run]].append(run)
+            else:
+                seen.leave(NOT_MATCHED, run.busy_ns)
+        for ones in launches.values():
+            if are_together(ones, groups):
+                by_module[program.module].append(ones)
+            else:
+                for run in ones:
+                    seen.leave(APART, run.busy_ns)
+    for module, together in by_module.items():
+        together.sort(key=lambda ones: min(run.start for run in ones))
+        for number, ones in enumerate(together):
+            root = next((run.root for run in ones if run.root is not None), None)
+            if root is not None:
+                seen.executed[module, number] = root.start, root.end
+            for run in ones:
+                found[run] = number
+                seen.assigned_ns += run.busy_ns
+    _note_cut(found, seen)
+    return found
+
+
+def _note_cut(found: Mapping[Run, int], seen: Seen) -> None:
+    """Note the launches that the trace has on fewer devices than others of their program, or not wholly.
+
+    A launch with fewer operations on one device than on the others is not whole, unless it never has more.
+    """
+    launches: defaultdict[tuple[Program, int], list[Run]] = defaultdict(list)
+    for run, number in found.items():
+        launches[run.program, number].append(run)
+    most: dict[Program, int] = {}
+    sizes: defaultdict[tuple[Program, int], Counter[int]] = defaultdict(Counter)
+    for (program, _), ones in launches.items():
+        most[program] = max(most.get(program, 0), len(ones))
+        for run in ones:
+            sizes[program, run.device][run.operations] += 1
+    for (program, number), ones in launches.items():
+        is_uneven = len({run.operations for run in ones}) > 1
+        lacks = [run.operations < max(sizes[program, run.device]) for run in ones]
+        if len(ones) < most[program] or (is_uneven and any(lacks)) or any(run.is_cut for run in ones):
+            seen.cut.add((program.module, number))
+
+
+def _has_roots(of_device: Mapping[int, Sequence[Run]]) -> bool:
+    return any(run.root is not None for ones in of_device.values() for run in ones)
+
+
+def _ranked(of_device: Mapping[int, Sequence[Run]]) -> dict[Run, int]:
+    """Return the place of each run among the host's launches of this program; those before them are negative."""
+    roots = {run.root for ones in of_device.values() for run in ones if run.root is not None}
+    place = {root: i for i, root in enumerate(sorted(roots, key=lambda each: each.start))}
+    found: dict[Run, int] = {}
+    for ones in of_device.values():
+        known = [(i, place[run.root]) for i, run in enumerate(ones) if run.root is not None]
+        found.update({ones[i]: rank for i, rank in known})
+        if not known or any(later <= rank for (_, rank), (_, later) in pairwise(known)):
+            continue  # this device did not keep the order of the host, so places prove nothing
+        first, rank = known[0]
+        found.update({ones[i]: rank - (first - i) for i in range(first)})
+        for (before, its_rank), (after, next_rank) in pairwise(known):
+            if after - before == next_rank - its_rank:
+                found.update({ones[i]: its_rank + i - before for i in range(before + 1, after)})
+        last, rank = known[-1]
+        found.update({ones[i]: rank + i - last for i in range(last + 1, len(ones))})
+    return found
+
+
+def _in_order(of_device: Mapping[int, Sequence[Run]], groups: GroupsOf) -> dict[Run, int]:
+    """Return the place of each run on its device, shifted where the device's first run was not the first."""
+    counts = {len(ones) for ones in of_device.values()}
+    plain = {run: i for ones in of_device.values() for i, run in enumerate(ones)}
+    if len(counts) == 1 and all(are_together(ones, groups) for ones in _columns(plain)):
+        return plain
+    most = max(of_device, key=lambda device: len(of_device[device]))
+    found = {run: i for i, run in enumerate(of_device[most])}
+    for device, ones in of_device.items():
+        if device != most and (shift := _shift(of_device[most], ones)) is not None:
+            found.update({run: i + shift for i, run in enumerate(ones)})
+    return found if len({run.device for run in found}) > 1 or len(of_device) == 1 else {}
+
+
+def _columns(ranks: Mapping[Run, int]) -> Iterator[list[Run]]:
+    columns: defaultdict[int, list[Run]] = defaultdict(list)
+    for run, rank in ranks.items():
+        columns[rank].append(run)
+    yield from columns.values()
+
+
+def _shift(ones: Sequence[Run], others: Sequence[Run]) -> int | None:
+    """Return the only number of launches by which these are shifted so that all collectives end together."""
+    fits = []
+    for shift in range(-min(len(others) - 1, MOST_SHIFT), min(len(ones) - 1, MOST_SHIFT) + 1):
+        pairs = [
+            (ones[i + shift], other) for i, other in enumerate(others) if 0 <= i + shift < len(ones)
+        ]
+        met = [_are_met(one, other) for one, other in pairs]
+        if met and all(met):
+            fits.append(shift)
+    return fits[0] if len(fits) == 1 else None
+
+
+def _are_met(one: Run, other: Run) -> bool:
+    """Return whether these runs left a collective together, and none at different times."""
+    common = one.ends.keys() & other.ends.keys()
+    apart = [_apart(one.ends[key], other.ends[key]) for key in common]
+    return bool(apart) and not any(apart)
+
+
+def _apart(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return abs(one[0] - other[0]) > max(CLOCKS_NS, min(one[1], other[1]))
+
+
+def are_together(runs: Sequence[Run], groups: GroupsOf) -> bool:
+    """Return whether the members of each group left each collective together, as far as both are known.
+
+    Where the groups are unknown, runs of one `Execute` pass. Of others each must have left together with
+    some other one.
+    """
+    is_linked = len({run.root for run in runs}) == 1 and runs[0].root is not None
+    keys = {key for run in runs for key in run.ends}
+    for key in keys:
+        ends = {run.device: run.ends[key] for run in runs if key in run.ends}
+        known = groups.get((runs[0].program.module, key[0]))
+        if known is not None:
+            for group in known:
+                inside = [ends[device] for device in group if device in ends]
+                if any(_apart(one, other) for one, other in pairwise(sorted(inside))):
+                    return False
+        elif len(ends) > 1 and not is_linked:
+            ordered = sorted(ends.values())
+            lonely = [
+                not any(
+                    not _apart(each, ordered[j]) for j in (i - 1, i + 1) if 0 <= j < len(ordered)
+                )
+                for i, each in enumerate(ordered)
+            ]
+            if any(lonely):
+                return False
+    return True
+
+
+def meets(name: str) -> bool:
+    """Return whether all members of a group leave a collective of this name together."""
+    return COLLECTIVE.fullmatch(name) is not None and not _ONE_WAY.search(name)
