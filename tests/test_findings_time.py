@@ -372,7 +372,7 @@ class TestCommunication:
                 at = NOW - 12 + 3 * number
                 made = made_windows.window(Made(2, 4, noise_us=100), index, number, at_ms=int(at * 1000))
                 launches = tuple(
-                    wire.Launch(each.program, each.run_id, each.start_us, each.duration_us,
+                    wire.Launch(each.program, each.number, each.start_us, each.duration_us,
                                 each.collective_us, round(each.duration_us * exposed))
                     for each in made.launches
                 )  # fmt: skip

@@ -63,7 +63,7 @@ def test_who_is_late_begins_late_and_does_not_wait():
 def test_the_same_launches_are_shown_of_all_hosts_and_the_latest():
     cluster = known(LATE)
     found = drawn(cluster, launches=2)
-    ids = {tuple(block.run_id for block in strip.blocks) for strip in found.strips}
+    ids = {tuple(block.id for block in strip.blocks) for strip in found.strips}
     assert ids == {(18, 19)}
     assert found.start_us == min(strip.blocks[0].start_us for strip in found.strips)
 
@@ -73,7 +73,7 @@ def test_a_host_whose_last_window_is_an_older_one_shows_its_own_launches():
     old = made_runs.told(LATE, [2])[0]
     cluster.apply(old[1], old[2], 99.0)
     found = drawn(cluster)
-    assert [strip.blocks[0].run_id for strip in found.strips] == [14, 19, 19, 19]
+    assert [strip.blocks[0].id for strip in found.strips] == [14, 19, 19, 19]
 
 
 def test_groups_within_hosts_wait_for_their_own_members_only():

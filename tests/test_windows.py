@@ -67,7 +67,7 @@ def captured(request):
 class TestCapturedOnCpus:
     def test_processes_agree_on_launches_and_rows(self, captured):
         mine, theirs = captured
-        assert [each.run_id for each in mine.launches] == [each.run_id for each in theirs.launches]
+        assert [each.number for each in mine.launches] == [each.number for each in theirs.launches]
         assert len(mine.launches) == 3 and mine.programs == theirs.programs == (("jit_on_each_device", None),)
         keys = [
             [(row.launch, window.ops[row.op], row.occurrence) for row in window.timed] for window in captured
@@ -227,7 +227,7 @@ class TestAcceleratorsAsDocumented:
     def test_kernels_of_a_gpu_find_their_run_by_the_call_that_launched_them(self):
         seen = traces.read("gpu", profile(gpu_space()), NOTHING_KNOWN, {1: 11})
         window = window_of(seen, [10, 11])
-        assert [each.run_id for each in window.launches] == [70, 71]  # the last may have gone on
+        assert [each.number for each in window.launches] == [70, 71]  # the last may have gone on
         assert window.programs == (("jit_step", None),) and window.ops == ("all-reduce-start.1",)
         assert [row.durations_us for row in window.timed] == [(None, 20), (None, 20)]
         assert (window.launches[0].duration_us, window.launches[0].collective_us) == (25, 20)
@@ -248,12 +248,12 @@ class TestAcceleratorsAsDocumented:
     )
     def test_whichever_call_put_work_on_a_gpu_it_is_found(self, call):
         seen = traces.read("gpu", profile(gpu_space(call)), NOTHING_KNOWN, {1: 11})
-        assert [each.run_id for each in window_of(seen, [11]).launches] == [70, 71]
+        assert [each.number for each in window_of(seen, [11]).launches] == [70, 71]
 
     @pytest.mark.parametrize("launch", [ENQUEUED, EXECUTED, EXECUTED_ON_ONE])
     def test_launches_are_known_by_the_names_of_each_version(self, launch):
         seen = traces.read("gpu", profile(gpu_space(launch=launch)), NOTHING_KNOWN, {1: 11})
-        assert [each.run_id for each in window_of(seen, [11]).launches] == [70, 71]
+        assert [each.number for each in window_of(seen, [11]).launches] == [70, 71]
 
     def test_kernels_of_launches_that_nothing_names_are_said_to_be_such(self):
         raw = gpu_space(launch=("Scheduled CommonPjRtLoadedExecutable::Execute", ("_c",)))
@@ -275,7 +275,7 @@ class TestAcceleratorsAsDocumented:
         }
         raw = space(plane("/device:TPU:0", lines), plane("/device:TPU:0 SparseCore 0", lines))
         window = window_of(traces.read("tpu", profile(raw), NOTHING_KNOWN, {}), [0])
-        assert [each.run_id for each in window.launches] == [5]
+        assert [each.number for each in window.launches] == [5]
         assert {window.ops[row.op]: row.durations_us for row in window.timed} == {
             "all-reduce-start.1": (20,),
             "all-gather.3": (10,),
@@ -301,7 +301,7 @@ def seen_of(launches):
 
 
 def chosen(window):
-    return {window.launches[row.launch].run_id for row in window.timed}
+    return {window.launches[row.launch].number for row in window.timed}
 
 
 class TestWhatIsSent:
@@ -344,7 +344,7 @@ class TestWhatIsSent:
     def test_a_launch_that_the_window_cut_on_one_device_is_left_out(self):
         seen = seen_of([("jit_f", 1, 2), ("jit_f", 2, 2)])
         seen.cut.add(("jit_f", 2))
-        assert [each.run_id for each in window_of(seen, [0]).launches] == [1]
+        assert [each.number for each in window_of(seen, [0]).launches] == [1]
 
 
 def program(name, fingerprint, *ops, number=None):

@@ -99,7 +99,7 @@ def test_two_processes_tell_of_the_same_launches_and_of_every_collective(tmp_pat
             one, other = next([*each.values()] for each in slots.values() if len(each) == 2)
         finally:
             viewer.source.close()
-    runs = {each.run_id for each in one.launches} & {each.run_id for each in other.launches}
+    runs = {each.number for each in one.launches} & {each.number for each in other.launches}
     assert runs and one.programs[0][0] == "jit_on_each_device"
     for window in (one, other):
         for place, launch in enumerate(window.launches):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Mapping
 
     from jaxtop import wire
 
@@ -14,8 +15,16 @@ if TYPE_CHECKING:
 ProgramKey = tuple[str, str, str | None]
 # The members of each group of a collective, as places in the program's device assignment or as device ids.
 Groups = tuple[tuple[int, ...], ...]
+# A launch: its number, or what else tells it from others if it has none.
+LaunchId = int | tuple[str, int, int]
 # The durations that an agent reports for its devices, in the order of its hello.
 Durations = tuple[int | None, ...]
+
+
+def launch_id(agent: str, window: wire.Window, place: int) -> LaunchId:
+    """Return what a launch in an agent's window is on all hosts."""
+    number = window.launches[place].number
+    return (agent, window.at_ms, place) if number is None else number
 
 
 class Unit(NamedTuple):
@@ -95,22 +104,40 @@ class Late(NamedTuple):
     verdict: Verdict
 
 
+class Traced(NamedTuple):
+    """What tests whether a launch has the right number, from the window of an agent that counts launches.
+
+    `ends` has the end of each collective by the common clock, by op and round, in microseconds; empty if the
+    clock is unknown. `order` has the numbered launches of the window in order of time.
+    """
+
+    ends: Mapping[tuple[str, int], int]
+    clock_error_us: int
+    order: tuple[tuple[ProgramKey, int], ...]
+
+
 @dataclass
 class Pending:
-    """A launch that some agents have not reported yet, with the rows of each agent by op and round."""
+    """A launch that some agents have not reported yet, with the rows of each agent by op and round.
+
+    `traced` has what confirms the number of the launch, for agents that count their launches.
+    """
 
     window: int
     launches: dict[str, wire.Launch] = field(default_factory=dict)
     rows: dict[tuple[str, int], dict[str, Durations]] = field(default_factory=dict)
+    traced: dict[str, Traced] = field(default_factory=dict)
 
     def copy(self) -> Pending:
         rows = {key: reports.copy() for key, reports in self.rows.items()}
-        return Pending(self.window, self.launches.copy(), rows)
+        return Pending(self.window, self.launches.copy(), rows, self.traced.copy())
 
 
 @dataclass
 class ProgramWindows:
     """The windows of one program: pending launches, and by op what earlier launches showed.
+
+    `unmatched` counts the launches of which processes traced different ones under one number.
 
     Windows are numbered. `reported` has the last window of each agent, `closed` the window of each launch
     that was evaluated. `first` is the first window of the present rhythm of the step, which began at
@@ -121,8 +148,10 @@ class ProgramWindows:
     first: int = 0
     since_ms: int | None = None
     reported: dict[str, int] = field(default_factory=dict)
-    pending: dict[int, Pending] = field(default_factory=dict)
-    closed: dict[int, int] = field(default_factory=dict)
+    pending: dict[LaunchId, Pending] = field(default_factory=dict)
+    closed: dict[LaunchId, int] = field(default_factory=dict)
+    unmatched: int = 0
+    slot: int | None = None  # of the last window
     timings: dict[str, tuple[Timing, ...]] = field(default_factory=dict)
     shares: tuple[LaunchShare, ...] = ()
     late: dict[str, tuple[Late, ...]] = field(default_factory=dict)
@@ -131,7 +160,7 @@ class ProgramWindows:
         return replace(
             self,
             reported=self.reported.copy(),
-            pending={run_id: each.copy() for run_id, each in self.pending.items()},
+            pending={launch: each.copy() for launch, each in self.pending.items()},
             closed=self.closed.copy(),
             timings=self.timings.copy(),
             late=self.late.copy(),

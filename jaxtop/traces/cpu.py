@@ -187,15 +187,15 @@ class _Reader:
         """Combine the events of all threads."""
         seen = self._seen
         for part in breathing(self._parts, seen.pause):
-            on, ended = part.on, (part.end, -1)
+            on, ended = part.on.on, (part.end, -1)
             if part.goes_on is not None:
                 ended = self._ends.get(part.goes_on, NEVER)
-            op = None if part.is_work else self._wanted.op(on.on.module, part.name)
+            op = None if part.is_work else self._wanted.op(on.module, part.name)
             if op is None:
                 end = self._end_of_work(part, *ended)
-                seen.work(on.on, part.start, end, part.name)
+                seen.work(on, part.start, end, part.name)
             elif ended != NEVER:
-                seen.ops.append(Op(*on.on, op, part.start, ended[0]))
+                seen.ops.append(Op(*on, op, part.start, ended[0]))
         self._find_whole()
 
     def _end_of_work(self, part: _Part, end: int, thread: int) -> int:

@@ -115,8 +115,8 @@ class Executes:
 
     def finish(self) -> None:
         """Bring what all threads said into order."""
-        for each in self._producers.values():
-            each.sort(key=lambda event: event.start)
+        for producers in self._producers.values():
+            producers.sort(key=lambda event: event.start)
         # An inner one is a part of the outer one, from which it was reached.
         outer = {root for each in self._executes if (root := self._root(each)) is not None}
         self._executes = sorted(outer, key=lambda event: event.start)

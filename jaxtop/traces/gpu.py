@@ -49,7 +49,7 @@ def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> 
     for run, its in runs.items():
         _note_collectives(run, its, wanted)
     _note_short(runs, executes)
-    _show(runs, assign([*runs], seen, wanted.groups), wanted, seen)
+    _show(runs, assign([*runs], seen), wanted, seen)
 
 
 def _kernels(plane: Any, names: set[str], seen: Seen) -> dict[Program, list[Kernel]]:
@@ -88,7 +88,8 @@ def _runs(
             others.append(kernel)
         else:
             of_root[root].append(kernel)
-    # The launches before the first known one were made before the trace began. Later kernels lost their calls.
+    # What ran before the first known launch was launched before the trace began. Later kernels lost their
+    # calls.
     first = min((its[0].start for its in of_root.values()), default=None)
     before = [kernel for kernel in others if first is None or kernel.start <= first]
     pieces, cut, unknown = split(before)
@@ -109,7 +110,9 @@ def _time(kernels: list[Kernel]) -> int:
 def _run(program: Program, device: int, kernels: list[Kernel], root: Event | None) -> Run:
     number = int(program.variant) if program.variant.isdecimal() else None
     end = max(kernel.end for kernel in kernels)
-    return Run(program, device, kernels[0].start, end, number, root, busy_ns=_time(kernels), operations=len(kernels))
+    its = Run(program, device, kernels[0].start, end, number, root)
+    its.busy_ns, its.operations = _time(kernels), len(kernels)
+    return its
 
 
 def _note_collectives(run: Run, kernels: list[Kernel], wanted: Wanted) -> None:
@@ -147,9 +150,7 @@ def _note_short(runs: dict[Run, list[Kernel]], executes: Executes) -> None:
             run.is_cut = not calls or not calls <= done
 
 
-def _show(
-    runs: dict[Run, list[Kernel]], numbers: dict[Run, int], wanted: Wanted, seen: Seen
-) -> None:
+def _show(runs: dict[Run, list[Kernel]], numbers: dict[Run, int], wanted: Wanted, seen: Seen) -> None:
     for run, its in runs.items():
         if run not in numbers:
             continue

@@ -19,13 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.traces.parts import APART, COLLECTIVE, NOT_MATCHED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from jaxtop.traces.executes import Event
     from jaxtop.traces.parts import Seen
-
-    # Returns the groups of device ids of a collective of a program; None where they are unknown.
-    GroupsOf = Mapping[tuple[str, str], Sequence[Sequence[int]]]
 
 # The clocks of the devices of one process agree to some tens of microseconds in the traces that were seen.
 CLOCKS_NS = 1_000_000
@@ -44,9 +41,9 @@ class Program(NamedTuple):
 
 @dataclass(eq=False)
 class Run:
-    """A program on one device, once. `ends` has the end and the duration of its collectives by name and round.
+    """A program on one device, once. `busy_ns` is the time of its `operations`.
 
-    `busy_ns` is the time of its `operations`.
+    `ends` has the end and the duration of its collectives, by name and round.
     """
 
     program: Program
@@ -61,37 +58,43 @@ class Run:
     is_cut: bool = False
 
 
-def assign(runs: Sequence[Run], seen: Seen, groups: GroupsOf) -> dict[Run, int]:
+def assign(runs: Sequence[Run], seen: Seen) -> dict[Run, int]:
     """Return the launch of each run, as a number within its module; note the runs that have none."""
-    found: dict[Run, int] = {}
-    by_module: defaultdict[str, list[list[Run]]] = defaultdict(list)
     of_program: defaultdict[Program, defaultdict[int, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in sorted(runs, key=lambda each: each.start):
         of_program[run.program][run.device].append(run)
+    of_module: defaultdict[str, list[list[Run]]] = defaultdict(list)
     for program, of_device in of_program.items():
-        ranks = _ranked(of_device) if _has_roots(of_device) else _in_order(of_device, groups)
-        launches: defaultdict[int, list[Run]] = defaultdict(list)
-        for run in (run for ones in of_device.values() for run in ones):
-            if run in ranks:
-                launches[ranks[run]].append(run)
-            else:
-                seen.leave(NOT_MATCHED, run.busy_ns)
-        for ones in launches.values():
-            if are_together(ones, groups):
-                by_module[program.module].append(ones)
-            else:
-                for run in ones:
-                    seen.leave(APART, run.busy_ns)
-    for module, together in by_module.items():
-        together.sort(key=lambda ones: min(run.start for run in ones))
-        for number, ones in enumerate(together):
+        of_module[program.module] += _launches(of_device, seen)
+    found: dict[Run, int] = {}
+    for module, launches in of_module.items():
+        launches.sort(key=lambda ones: min(run.start for run in ones))
+        for number, ones in enumerate(launches):
             root = next((run.root for run in ones if run.root is not None), None)
             if root is not None:
                 seen.executed[module, number] = root.start, root.end
-            for run in ones:
-                found[run] = number
-                seen.assigned_ns += run.busy_ns
+            found.update(dict.fromkeys(ones, number))
+            seen.assigned_ns += sum(run.busy_ns for run in ones)
     _note_cut(found, seen)
+    return found
+
+
+def _launches(of_device: Mapping[int, Sequence[Run]], seen: Seen) -> list[list[Run]]:
+    """Return the launches of a program, each with its runs."""
+    runs = [run for ones in of_device.values() for run in ones]
+    ranks = _ranked(of_device) if any(run.root is not None for run in runs) else _in_order(of_device)
+    ranked: defaultdict[int, list[Run]] = defaultdict(list)
+    for run in runs:
+        if run in ranks:
+            ranked[ranks[run]].append(run)
+        else:
+            seen.leave(NOT_MATCHED, run.busy_ns)
+    found = []
+    for ones in ranked.values():
+        if are_together(ones):
+            found.append(ones)
+        else:
+            seen.leave(APART, sum(run.busy_ns for run in ones))
     return found
 
 
@@ -116,12 +119,8 @@ def _note_cut(found: Mapping[Run, int], seen: Seen) -> None:
             seen.cut.add((program.module, number))
 
 
-def _has_roots(of_device: Mapping[int, Sequence[Run]]) -> bool:
-    return any(run.root is not None for ones in of_device.values() for run in ones)
-
-
 def _ranked(of_device: Mapping[int, Sequence[Run]]) -> dict[Run, int]:
-    """Return the place of each run among the host's launches of this program; those before them are negative."""
+    """Return the place of each run among the host's launches of this program, negative before the first."""
     roots = {run.root for ones in of_device.values() for run in ones if run.root is not None}
     place = {root: i for i, root in enumerate(sorted(roots, key=lambda each: each.start))}
     found: dict[Run, int] = {}
@@ -140,78 +139,57 @@ def _ranked(of_device: Mapping[int, Sequence[Run]]) -> dict[Run, int]:
     return found
 
 
-def _in_order(of_device: Mapping[int, Sequence[Run]], groups: GroupsOf) -> dict[Run, int]:
+def _in_order(of_device: Mapping[int, Sequence[Run]]) -> dict[Run, int]:
     """Return the place of each run on its device, shifted where the device's first run was not the first."""
     counts = {len(ones) for ones in of_device.values()}
     plain = {run: i for ones in of_device.values() for i, run in enumerate(ones)}
-    if len(counts) == 1 and all(are_together(ones, groups) for ones in _columns(plain)):
+    if len(counts) == 1 and all(are_together(ones) for ones in zip(*of_device.values(), strict=True)):
         return plain
     most = max(of_device, key=lambda device: len(of_device[device]))
     found = {run: i for i, run in enumerate(of_device[most])}
     for device, ones in of_device.items():
         if device != most and (shift := _shift(of_device[most], ones)) is not None:
             found.update({run: i + shift for i, run in enumerate(ones)})
-    return found if len({run.device for run in found}) > 1 or len(of_device) == 1 else {}
-
-
-def _columns(ranks: Mapping[Run, int]) -> Iterator[list[Run]]:
-    columns: defaultdict[int, list[Run]] = defaultdict(list)
-    for run, rank in ranks.items():
-        columns[rank].append(run)
-    yield from columns.values()
+    return found if len({run.device for run in found}) > 1 else {}
 
 
 def _shift(ones: Sequence[Run], others: Sequence[Run]) -> int | None:
-    """Return the only number of launches by which these are shifted so that all collectives end together."""
+    """Return the only number of launches by which these are shifted so that collectives end together."""
     fits = []
     for shift in range(-min(len(others) - 1, MOST_SHIFT), min(len(ones) - 1, MOST_SHIFT) + 1):
-        pairs = [
-            (ones[i + shift], other) for i, other in enumerate(others) if 0 <= i + shift < len(ones)
-        ]
-        met = [_are_met(one, other) for one, other in pairs]
-        if met and all(met):
+        pairs = [(ones[i + shift], other) for i, other in enumerate(others) if 0 <= i + shift < len(ones)]
+        if all(_are_met(one, other) for one, other in pairs):
             fits.append(shift)
     return fits[0] if len(fits) == 1 else None
 
 
-def _are_met(one: Run, other: Run) -> bool:
-    """Return whether these runs left a collective together, and none at different times."""
-    common = one.ends.keys() & other.ends.keys()
-    apart = [_apart(one.ends[key], other.ends[key]) for key in common]
-    return bool(apart) and not any(apart)
+def are_together(runs: Sequence[Run]) -> bool:
+    """Return whether these runs of several devices are one launch, as far as collectives show it.
 
-
-def _apart(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return abs(one[0] - other[0]) > max(CLOCKS_NS, min(one[1], other[1]))
-
-
-def are_together(runs: Sequence[Run], groups: GroupsOf) -> bool:
-    """Return whether the members of each group left each collective together, as far as both are known.
-
-    Where the groups are unknown, runs of one `Execute` pass. Of others each must have left together with
-    some other one.
+    Runs of one `Execute` are, and runs without collectives may be. Of others, all must be connected by
+    collectives that end at the same time: the groups of one may hold only some of the devices.
     """
-    is_linked = len({run.root for run in runs}) == 1 and runs[0].root is not None
-    keys = {key for run in runs for key in run.ends}
-    for key in keys:
-        ends = {run.device: run.ends[key] for run in runs if key in run.ends}
-        known = groups.get((runs[0].program.module, key[0]))
-        if known is not None:
-            for group in known:
-                inside = [ends[device] for device in group if device in ends]
-                if any(_apart(one, other) for one, other in pairwise(sorted(inside))):
-                    return False
-        elif len(ends) > 1 and not is_linked:
-            ordered = sorted(ends.values())
-            lonely = [
-                not any(
-                    not _apart(each, ordered[j]) for j in (i - 1, i + 1) if 0 <= j < len(ordered)
-                )
-                for i, each in enumerate(ordered)
-            ]
-            if any(lonely):
-                return False
-    return True
+    if runs[0].root is not None and all(run.root is runs[0].root for run in runs):
+        return True
+    if not any(run.ends for run in runs):
+        return True
+    left, reached = [*runs[1:]], [runs[0]]
+    while reached and left:
+        one = reached.pop()
+        met = [other for other in left if _are_met(one, other)]
+        reached += met
+        left = [other for other in left if other not in met]
+    return not left
+
+
+def _are_met(one: Run, other: Run) -> bool:
+    """Return whether these runs left a collective together."""
+    common = one.ends.keys() & other.ends.keys()
+    return any(_is_same(one.ends[key], other.ends[key]) for key in common)
+
+
+def _is_same(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return abs(one[0] - other[0]) <= max(CLOCKS_NS, min(one[1], other[1]))
 
 
 def meets(name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtop.protobuf import UNSIGNED, signed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 # The events between two pauses. An event is read in some microseconds.
 BETWEEN_BREATHS = 100
@@ -165,17 +165,14 @@ class Wanted:
     """The operations that are collectives, by the inventories, else by their names.
 
     For each program, `names` maps each collective, and each operation that ends one, to the collective's name
-    in the inventory. The inventories of `partial` programs are incomplete. `groups` has the device ids of the
-    groups of a collective, by program and name, where they are known.
+    in the inventory. The inventories of `partial` programs are incomplete.
     """
 
     def __init__(
         self,
         names: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
         partial: frozenset[str] = frozenset(),
-        groups: Mapping[tuple[str, str], Sequence[Sequence[int]]] = MappingProxyType({}),
     ) -> None:
-        self.groups = groups
         self._names = names
         self._partial = partial
         self._all = frozenset(op for ops in names.values() for op in ops)

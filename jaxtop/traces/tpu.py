@@ -113,7 +113,7 @@ def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> 
         core = _Core(device, executes)
         core.read(plane, wanted, seen)
         cores.append(core)
-    numbers = assign([run for core in cores for run in core.runs], seen, wanted.groups)
+    numbers = assign([run for core in cores for run in core.runs], seen)
     for core in cores:
         _show(core, numbers, seen)
 

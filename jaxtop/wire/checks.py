@@ -144,6 +144,8 @@ def _check_window(window: Window) -> None:
     programs, launches, ops = len(window.programs), len(window.launches), len(window.ops)
     if not all(0 <= each.program < programs for each in window.launches):
         raise Unreadable("a launch of a program that is not there")
+    if not 0 <= window.unassigned_permille <= 1000 or window.clock_error_us < 0:
+        raise Unreadable("a window with a share or an error that cannot be")
     if not all(0 <= each.launch < launches and 0 <= each.op < ops for each in window.timed):
         raise Unreadable("a collective timed in a launch that is not there")
 

@@ -6,17 +6,20 @@ from msgspec import Struct
 
 from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
 
+# Of a window with a larger share than this, launches may be missing without a sign.
+MOST_UNASSIGNED_PERMILLE = 100
+
 
 class Launch(Struct, frozen=True, array_like=True):
     """A launch of a program that is wholly inside the window, on the local device that took longest.
 
-    `program` is a position in the window's list. The run id is the same in all processes that launched
-    together. `collective_us` is the time within collectives, `exposed_us` the part of it in which nothing
-    else ran on that device; None where the trace does not show it.
+    `program` is a position in the window's list. The number is the same in all processes that launched
+    together; None if it is unknown. `collective_us` is the time within collectives, `exposed_us` the part of
+    it in which nothing else ran on that device; None where the trace does not show it.
     """
 
     program: int
-    run_id: int
+    number: int | None
     start_us: int
     duration_us: int
     collective_us: int | None = None
@@ -43,6 +46,10 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
     `programs` are (name, fingerprint); the fingerprint is None if several programs of that name are loaded.
     `slot` is the common slot of the wall clock, None for a window on request. `unsent` counts what did not
     fit; `note` is the reason if the window is empty. `is_capture`: it was read from a full profile.
+    `unassigned_permille` is the share of the programs' device time that belongs to no launch.
+
+    Where launches are numbered by counting, `common_us` is the start by the clock of process 0, in
+    microseconds since the epoch, and the clocks differ by at most `clock_error_us`; None if unknown.
     """
 
     at_ms: TimeMs
@@ -55,6 +62,14 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
     unsent: int = 0
     note: str = ""
     is_capture: bool = False
+    unassigned_permille: int = 0
+    common_us: int | None = None
+    clock_error_us: int = 0
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the trace assigns nearly all device time to launches, so that verdicts may rest on it."""
+        return self.unassigned_permille <= MOST_UNASSIGNED_PERMILLE
 
     @property
     def is_short(self) -> bool:

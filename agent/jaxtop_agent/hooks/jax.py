@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jaxtop.wire import Compiling
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.garbage import GarbageRuns
+    from jaxtop_agent.hooks.launches import Numbered
 
 
 T = TypeVar("T", Launches, Compiles, Raised)
@@ -83,6 +84,10 @@ class Hooks:
     def launches(self) -> dict[str, int]:
         """Return the number of launches by function name since the start."""
         return self.launched.totals() if self.launched else {}
+
+    def numbered(self) -> list[Numbered]:
+        """Return the remembered launches with their numbers."""
+        return self.launched.numbered() if self.launched else []
 
     def last_launch(self) -> tuple[float, str]:
         """Return the time of the last launch, on the monotonic clock, and the function's name."""

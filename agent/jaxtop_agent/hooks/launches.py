@@ -5,9 +5,9 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from itertools import count, takewhile
-from threading import get_ident
-from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from threading import get_ident, main_thread
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop.clock import now_ms
 from jaxtop.names import unwrapped
@@ -33,11 +33,21 @@ OF_JAX = f"{MANY}jax"
 REMEMBERED = 1024
 SPAN = 2.0**24
 
+COUNTED_BUT_NOT_NOTED_S = 0.002
+
 FAST_ONLY = "at least: first calls and functions with refs or Python callbacks are not counted"
 # Seconds: the programs that run now were launched within this time.
 AHEAD = 120.0
 UNSEEN = "off: the process computes, but its launches are not visible"
 TAKEN = "off: JAX checks each launch itself (jax_debug_nans, jax_debug_infs)"
+
+
+class Numbered(NamedTuple):
+    """A launch: its time by the monotonic clock, its function, and how many launches that had had before."""
+
+    at: int
+    function: str
+    number: int
 
 
 class Launches:
@@ -56,6 +66,8 @@ class Launches:
         self._numbers: dict[int, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
         self._of_the_script: set[int] = set()
+        # Whether launches are counted from a line of the script on, which all processes reach alike.
+        self.is_shared = False
         # True after a window of the profiler saw programs run whose launches the hook did not see.
         self.is_blind = False
         # Floats instead of pairs: pairs would make Python's garbage collector run more often.
@@ -137,6 +149,7 @@ class Launches:
 
     def install(self) -> str:
         """Count from now on, and return the state of the source; call it on the user's thread."""
+        self.is_shared = get_ident() == main_thread().ident  # `jaxtop inject` comes at any moment
         for each in (self._in_threads, self._slow):
             if each is not None:
                 each.install()
@@ -203,6 +216,27 @@ class Launches:
         repeated = (noted for noted in reversed(self._recent.copy()) if noted >= 0)
         newest_first = map(self._launch, repeated)
         return list(takewhile(lambda launch: launch.at > at, newest_first))[::-1]
+
+    def numbered(self) -> list[Numbered]:
+        """Return the remembered launches with their numbers; none if other processes may count otherwise."""
+        if not self.is_shared:
+            return []
+        # The hook counts a launch before it notes it, so a number may be one too high, but not for long.
+        first = {(each.at, each.function): each.number for each in self._numbered()}
+        sleep(COUNTED_BUT_NOT_NOTED_S)
+        return [
+            each._replace(number=min(each.number, first.get((each.at, each.function), each.number)))
+            for each in self._numbered()
+        ]
+
+    def _numbered(self) -> list[Numbered]:
+        recent, counts, names = self._recent.copy(), self.totals(), self.names()
+        found = []
+        for launch in (self._launch(abs(each)) for each in reversed(recent)):
+            name = names[launch.function]
+            counts[name] -= 1
+            found.append(Numbered(launch.at, name, counts[name]))
+        return found[::-1]
 
     def reaches_back(self, at: int) -> bool:
         """Return whether all launches after a time, in nanoseconds of the monotonic clock, are remembered."""

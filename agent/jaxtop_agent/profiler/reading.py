@@ -6,15 +6,19 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from jaxtop import traces
 from jaxtop_agent.profiler import operations, rows
+from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.profiler.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jaxtop.wire import Window
     from jaxtop_agent.core.board import Board, Topology
+    from jaxtop_agent.hooks.launches import Numbered
     from jaxtop_agent.jaxprivate import Profiler
     from jaxtop_agent.profiler.session import Taken
 
@@ -31,8 +35,12 @@ WINDOWS_FOR_NEW_VIEWERS = 4
 class Reader:
     """Reads the traces of windows and captures, and sends what they contain."""
 
-    def __init__(self, board: Board, profiler: Profiler) -> None:
+    def __init__(
+        self, board: Board, profiler: Profiler, numbered: Callable[[], Sequence[Numbered]] = tuple
+    ) -> None:
+        """Create a reader; `numbered` returns the latest launches of the process with their numbers."""
         self._board = board
+        self._numbered = numbered
         self._profiler = profiler
         self._named_at = -math.inf  # when a window last showed operations
         self._named: set[str] = set()  # the programs in such windows
@@ -71,7 +79,13 @@ class Reader:
         )
         del trace
         limit = rows.room(topology.process_count, len(devices))
-        window = rows.message(seen, devices, loaded, limit, blank)
+        known: dict[tuple[str, int], int] | None = None if seen.is_shared else {}
+        if not seen.is_shared and topology.process_count > 1:
+            known = numbers(seen, self._numbered(), round(taken.began * 1e9))
+            if (error := board.clock_error) is not None:
+                common = round((taken.wall + board.clock_offset) * 1e6)
+                blank = structs.replace(blank, common_us=common, clock_error_us=round(error * 1e6))
+        window = rows.message(seen, devices, loaded, limit, blank, numbers=known)
         board.windows = (*board.windows, window)[-WINDOWS_FOR_NEW_VIEWERS:]
         board.send(window)
         programs = {name for name, _ in window.programs}

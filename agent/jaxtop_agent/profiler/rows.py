@@ -35,8 +35,9 @@ class _Launched(NamedTuple):
     """A launch on all local devices."""
 
     module: str
-    number: int | None
+    compiled: int | None  # the compiler's number of the module
     run: int
+    number: int | None
     start: int
     duration: int
     collective: int
@@ -51,10 +52,20 @@ def room(process_count: int, devices: int) -> int:
 
 
 def message(
-    seen: Seen, devices: Sequence[int], loaded: Sequence[Loaded], limit: int, blank: Window
+    seen: Seen,
+    devices: Sequence[int],
+    loaded: Sequence[Loaded],
+    limit: int,
+    blank: Window,
+    *,
+    numbers: Mapping[tuple[str, int], int] | None = None,
 ) -> Window:
-    """Return the window message; `blank` has the fields that are already known."""
-    launched = _launches(seen, devices)
+    """Return the window message; `blank` has the fields that are already known.
+
+    `numbers` are those that all processes give launches, by module and run; None if the runs of the trace
+    are such numbers.
+    """
+    launched = _launches(seen, devices, numbers)
     programs: dict[tuple[str, str | None], int] = {}
     ops: dict[str, int] = {}
     launches: list[Launch] = []
@@ -66,12 +77,12 @@ def message(
             durations = tuple(None if ns is None else _us(ns) for ns in row.durations)
             timed.append(Timed(len(launches), place, row.occurrence, _us(row.start), durations))
         unsent -= len(rows)
-        found = which(loaded, each.module, each.number, {row.op for row in each.rows})
+        found = which(loaded, each.module, each.compiled, {row.op for row in each.rows})
         program = each.module, None if found is None else found.fingerprint
         launches.append(
             Launch(
                 program=programs.setdefault(program, len(programs)),
-                run_id=each.run,
+                number=each.number,
                 start_us=_us(each.start),
                 duration_us=_us(each.duration),
                 collective_us=_us(each.collective),
@@ -89,6 +100,9 @@ def message(
         unsent=unsent,
         note=blank.note or _note(seen, launched),
         is_capture=blank.is_capture,
+        unassigned_permille=round(1000 * (seen.unassigned or 0)),
+        common_us=blank.common_us,
+        clock_error_us=blank.clock_error_us,
     )
 
 
@@ -121,7 +135,9 @@ def whole_launches(seen: Seen) -> Iterator[tuple[str, int, list[Span], Mapping[i
             yield module, run, parts, ops.get((module, run), {})
 
 
-def _launches(seen: Seen, devices: Sequence[int]) -> list[_Launched]:
+def _launches(
+    seen: Seen, devices: Sequence[int], numbers: Mapping[tuple[str, int], int] | None
+) -> list[_Launched]:
     """Return the whole launches by start time."""
     found = []
     for module, run, parts, ops in whole_launches(seen):
@@ -136,6 +152,7 @@ def _launches(seen: Seen, devices: Sequence[int]) -> list[_Launched]:
                 module,
                 longest.number,
                 run,
+                run if numbers is None else numbers.get((module, run)),
                 longest.start,
                 longest.end - longest.start,
                 total,
@@ -167,16 +184,16 @@ def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Lau
     """Return launches, in order of time, with as many of their rows as fit.
 
     All hosts must make the same choice without communication, so it depends only on values that they share:
-    the run id and the slot. Each program gets one launch before any gets a second. Of a launch that alone
-    exceeds the limit, each slot sends other rows.
+    the number of a launch and the slot. Each program gets one launch before any gets a second. Of a launch
+    that alone exceeds the limit, each slot sends other rows.
     """
     turns: defaultdict[str, list[_Launched]] = defaultdict(list)
     for each in launched:
         turns[each.module].append(each)
     order = []
     for module, ones in turns.items():
-        ones.sort(key=lambda each: _spread(each.run))
-        order += [(turn, _spread(each.run), module, each) for turn, each in enumerate(ones)]
+        ones.sort(key=lambda each: _spread(_known(each)))
+        order += [(turn, _spread(_known(each)), module, each) for turn, each in enumerate(ones)]
     order.sort(key=lambda entry: entry[:3])
     left = limit
     chosen: list[tuple[_Launched, list[_Row]]] = []
@@ -199,13 +216,17 @@ def _some(rows: list[_Row], limit: int, slot: int) -> list[_Row]:
     return sorted(sorted(rows, key=turn)[:limit], key=lambda row: (row.start, row.op, row.occurrence))
 
 
-def _spread(run: int) -> int:
-    """Return a hash of a run id.
+def _known(each: _Launched) -> int:
+    return each.run if each.number is None else each.number
 
-    Run ids ascend over all programs, so unhashed ids would often follow a regular pattern: with two programs
-    in turn, every second id always belongs to the same one.
+
+def _spread(number: int) -> int:
+    """Return a hash of the number of a launch.
+
+    Those of CPUs ascend over all programs, so unhashed ones would often follow a regular pattern: with two
+    programs in turn, every second number always belongs to the same one.
     """
-    return (run * 0x9E3779B97F4A7C15) & _MASK
+    return (number * 0x9E3779B97F4A7C15) & _MASK
 
 
 def _us(nanoseconds: int) -> int:

@@ -36,6 +36,8 @@ class Taken:
     cpu: float
     trace: bytes
     is_cut_off: bool = False
+    began: float = 0.0  # by the monotonic clock
+    wall: float = 0.0  # by the wall clock
 
 
 class Sessions:
@@ -72,7 +74,7 @@ class Sessions:
                 if (who := self._profiler.in_use()) is not None:
                     raise InUse(who)
                 cpu = time.thread_time()
-                at_ms, began = now_ms(), time.monotonic()
+                at_ms, began, wall = now_ms(), time.monotonic(), time.time()
                 session = self._started(start)
                 while not (lock.is_wanted or is_over()) and (left := began + seconds - time.monotonic()) > 0:
                     wait(self._bell, min(left, LOOK_EVERY_S))
@@ -80,7 +82,7 @@ class Sessions:
                 stopping()
                 trace = self._profiler.stop(session)
                 is_cut_off = lock.is_wanted and lasted < seconds
-                return Taken(at_ms, lasted, time.thread_time() - cpu, trace, is_cut_off)
+                return Taken(at_ms, lasted, time.thread_time() - cpu, trace, is_cut_off, began, wall)
         finally:
             self._held = None
 

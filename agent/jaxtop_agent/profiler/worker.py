@@ -28,10 +28,9 @@ from jaxtop_agent.profiler.schedule import (
 from jaxtop_agent.profiler.session import InUse, Sessions, Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from jaxtop.wire import Launch
     from jaxtop_agent.core.board import Board, Topology
+    from jaxtop_agent.hooks.jax import Hooks
     from jaxtop_agent.steps.progress import Progress
 
 SOURCE = "collectives"
@@ -47,14 +46,15 @@ class Windows:
     def __init__(
         self,
         board: Board,
-        launches: Callable[[], Mapping[str, int]],
+        hooks: Hooks,
         chosen: str,
         progress: Progress | None = None,
     ) -> None:
         """Create the worker; `chosen` is the policy, `progress` what the script reports of its steps."""
         self._board = board
         self._policy = chosen
-        self._load = Load(board, launches)
+        self._hooks = hooks
+        self._load = Load(board, hooks.launches)
         self._expected = Expected()
         self._looked = -math.inf
         self._schedule = Schedule()
@@ -85,7 +85,7 @@ class Windows:
         try:
             profiler = self._profiler = jaxprivate.Profiler()
             self._sessions = Sessions(profiler, board.windows_bell)
-            self._reader = Reader(board, profiler)
+            self._reader = Reader(board, profiler, self._hooks.numbered)
             if not profiler.frees_the_gil:
                 self._schedule = Schedule(LIMITS_UNDER_GIL)
             sessions = self._sessions

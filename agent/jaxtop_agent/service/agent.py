@@ -168,7 +168,7 @@ class Agent:
         sampled = collectors.sampled(self.watched, hooks.launched, self.progress, self._own_threads)
         sampler = Sampler(board, sampled, hooks.restore, self.progress.gather, Storms(board).look)
         registrar = Registrar(board, ClockOffset())
-        windows = self._windows = Windows(board, hooks.launches, settings.collectives, self.progress)
+        windows = self._windows = Windows(board, hooks, settings.collectives, self.progress)
         self._workers = [
             Worker(name, each.run, self._failure(name))
             for name, each in (

@@ -1,8 +1,10 @@
 """The windows of all hosts, joined launch by launch to find which units waited and which came last.
 
-An instance is identified by program, run id, op and round, which are the same on all hosts. The clocks of
-hosts are never compared. A launch is evaluated when every agent that reports windows has reported it, or when
-it is `WINDOWS_TO_WAIT` windows old. In the second case, only groups whose members have all reported it count.
+An instance is identified by program, number of the launch, op and round, which are the same on all hosts.
+Durations are never reckoned from the clocks of several hosts. A launch is evaluated when every agent that
+reports windows has reported it, or when it is `WINDOWS_TO_WAIT` windows old. In the second case, only groups
+whose members have all reported it count. A launch without a number is evaluated at once: it is joined with
+none, so only groups inside its process count.
 """
 
 from __future__ import annotations
@@ -11,18 +13,19 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.layout import layouts, may_be_met
+from jaxtop.model.collectives.matching import are_one, traced
 from jaxtop.model.collectives.timing import Participants, silent_places, timed, timed_alone
 from jaxtop.model.host import changed_ms, run_of
-from jaxtop.model.windows import LaunchShare, Pending, ProgramWindows
+from jaxtop.model.windows import LaunchShare, Pending, ProgramWindows, launch_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from jaxtop import wire
     from jaxtop.model.collectives.layout import Layout
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import Durations, ProgramKey, Timing
+    from jaxtop.model.windows import Durations, LaunchId, ProgramKey, Timing
 
 # The number of complete launches that are kept of each collective. Collectives with many devices keep fewer
 # launches, and their waits by device in fewer still. One window may fill only its part, so that the last
@@ -55,6 +58,9 @@ def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joine
     may have connected, or if launches are overdue or too many.
     """
     state.windows.changes += 1
+    if not window.is_trusted:
+        return
+    tests = traced(window, run_of(host))
     rows: dict[int, list[wire.Timed]] = {}
     for each in window.timed:
         rows.setdefault(each.launch, []).append(each)
@@ -64,15 +70,17 @@ def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joine
     for program, launches in by_program.items():
         key = (run_of(host), *window.programs[program])
         windows = _windows_of(state, key)
-        number = _number(windows, [window.launches[i].run_id for i in launches])
+        ids = {i: launch_id(host.agent, window, i) for i in launches}
+        number = _number(windows, ids.values(), window.slot)
         _note_rhythm(windows, number, window.at_ms, changed_ms(host.pulse))
         windows.reported[host.agent] = number
         for i in launches:
-            launch = window.launches[i]
-            if launch.run_id in windows.closed:
+            if ids[i] in windows.closed:
                 continue
-            pending = windows.pending.setdefault(launch.run_id, Pending(number))
-            pending.launches[host.agent] = launch
+            pending = windows.pending.setdefault(ids[i], Pending(number))
+            pending.launches[host.agent] = window.launches[i]
+            if window.common_us is not None:
+                pending.traced[host.agent] = tests[i]
             for row in rows.get(i, ()):
                 of_op = pending.rows.setdefault((window.ops[row.op], row.occurrence), {})
                 of_op[host.agent] = row.durations_us
@@ -90,14 +98,20 @@ def _windows_of(state: ClusterState, key: ProgramKey) -> ProgramWindows:
     return windows
 
 
-def _number(windows: ProgramWindows, run_ids: list[int]) -> int:
-    """Return the window number. Windows of several hosts have one number if they share a launch."""
-    for run_id in run_ids:
-        if run_id in windows.pending:
-            return windows.pending[run_id].window
-        if run_id in windows.closed:
-            return windows.closed[run_id]
-    windows.window += 1
+def _number(windows: ProgramWindows, ids: Collection[LaunchId], slot: int | None) -> int:
+    """Return the window number. Windows of several hosts have one number if they share a launch.
+
+    Windows without numbered launches have one number if they were taken in the same slot.
+    """
+    for each in ids:
+        if each in windows.pending:
+            return windows.pending[each].window
+        if each in windows.closed:
+            return windows.closed[each]
+    slot = None if any(isinstance(each, int) for each in ids) else slot
+    if slot is None or slot != windows.slot:
+        windows.window += 1
+        windows.slot = slot
     return windows.window
 
 
@@ -120,15 +134,16 @@ def _evaluate(
     # While some processes are unknown, the set of expected agents is incomplete.
     is_met = layout is None or layout.is_met
     due = [
-        run_id
-        for run_id, each in windows.pending.items()
-        if each.window <= windows.window - WINDOWS_TO_WAIT
+        launch
+        for launch, each in windows.pending.items()
+        if not isinstance(launch, int)
+        or each.window <= windows.window - WINDOWS_TO_WAIT
         or (is_met and len(each.launches) >= len(expected) and expected <= each.launches.keys())
     ]
     ops: set[str] = set()
-    for run_id in due or _too_many(windows):
-        pending = windows.pending.pop(run_id)
-        windows.closed[run_id] = pending.window
+    for launch in due or _too_many(windows):
+        pending = windows.pending.pop(launch)
+        windows.closed[launch] = pending.window
         if len(windows.closed) > MOST_CLOSED:
             del windows.closed[next(iter(windows.closed))]
         ops |= _close(windows, pending, layout, expected)
@@ -150,7 +165,7 @@ def _expected(
     return state.derived.of("expected", key, state.windows.programs, (windows.window, layout), derive)
 
 
-def _too_many(windows: ProgramWindows) -> list[int]:
+def _too_many(windows: ProgramWindows) -> list[LaunchId]:
     if len(windows.pending) <= MOST_PENDING:
         # No row has more reports than agents, so most windows need no count of all.
         rows = sum(len(each.rows) for each in windows.pending.values())
@@ -164,6 +179,9 @@ def _too_many(windows: ProgramWindows) -> list[int]:
 
 def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, expected: set[str]) -> set[str]:
     """Time the ops of a launch and return those that could be timed."""
+    if not are_one(pending, layout):
+        windows.unmatched += 1
+        return set()
     launches = pending.launches.values()
     windows.shares = (*windows.shares, *_share(launches))[-MOST_LAUNCHES:]
     launch_us = round(median(each.duration_us for each in launches))

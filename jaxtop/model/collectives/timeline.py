@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.windows import LaunchId, launch_id
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
+
+    # A launch, an op in it, and the round of that op.
+    _Instance = tuple[LaunchId, str, int]
 
 
 class Span(NamedTuple):
@@ -32,7 +37,7 @@ class Span(NamedTuple):
 class Block(NamedTuple):
     """A launch on one host."""
 
-    run_id: int
+    id: LaunchId
     start_us: int
     end_us: int
     spans: tuple[Span, ...] = ()
@@ -72,8 +77,19 @@ class WindowsSeen(NamedTuple):
     newest: Host | None
 
 
-# The run id of a launch, an op in it, and the round of that op.
-_Instance = tuple[int, str, int]
+class _Launch(NamedTuple):
+    """A launch in a window, by what it is on all hosts."""
+
+    id: LaunchId
+    its: wire.Launch
+
+    @property
+    def start_us(self) -> int:
+        return self.its.start_us
+
+    @property
+    def end_us(self) -> int:
+        return self.its.start_us + self.its.duration_us
 
 
 class _Timed(NamedTuple):
@@ -111,12 +127,12 @@ def timeline(
     of them timed.
     """
     windows = {agent: host.window for agent in agents if (host := cluster.hosts.get(agent))}
-    chosen = {agent: _launches(window, view) for agent, window in windows.items()}
+    chosen = {agent: _launches(agent, window, view) for agent, window in windows.items()}
     common = _common(chosen, launches)
     groups = {device_id: number for number, group in enumerate(view.groups) for device_id in group}
     times: dict[str, dict[_Instance, _Timed]] = {}
     for agent, found in chosen.items():
-        kept = {i: each for i, each in found.items() if each.run_id in common[agent]}
+        kept = {i: each for i, each in found.items() if each.id in common[agent]}
         chosen[agent] = kept
         hello = cluster.hosts[agent].hello
         local = [groups.get(device.id) for device in hello.devices] if hello else []
@@ -150,25 +166,29 @@ def _program(window: wire.Window, view: CollectiveView) -> frozenset[int]:
     )
 
 
-def _launches(window: wire.Window, view: CollectiveView) -> dict[int, wire.Launch]:
+def _launches(agent: str, window: wire.Window, view: CollectiveView) -> dict[int, _Launch]:
     programs = _program(window, view)
-    return {i: launch for i, launch in enumerate(window.launches) if launch.program in programs}
+    return {
+        i: _Launch(launch_id(agent, window, i), launch)
+        for i, launch in enumerate(window.launches)
+        if launch.program in programs
+    }
 
 
-def _common(chosen: Mapping[str, Mapping[int, wire.Launch]], most: int) -> dict[str, frozenset[int]]:
-    """Return the run ids to show of each host: the latest that most hosts have, or else its own latest."""
-    seen = Counter(launch.run_id for found in chosen.values() for launch in found.values())
+def _common(chosen: Mapping[str, Mapping[int, _Launch]], most: int) -> dict[str, frozenset[LaunchId]]:
+    """Return the launches to show of each host: the latest that most hosts have, or else its own latest."""
+    seen = Counter(launch.id for found in chosen.values() for launch in found.values())
     often = max(seen.values(), default=0)
-    shared = frozenset([run_id for run_id, count in seen.items() if count == often][-most:])
+    shared = frozenset([each for each, count in seen.items() if count == often][-most:])
     result = {}
     for agent, found in chosen.items():
-        own = [launch.run_id for launch in sorted(found.values(), key=lambda each: each.start_us)]
+        own = [launch.id for launch in sorted(found.values(), key=lambda each: each.start_us)]
         result[agent] = shared if often > 1 and shared.intersection(own) else frozenset(own[-most:])
     return result
 
 
 def _times(
-    window: wire.Window, launches: Mapping[int, wire.Launch], op: str, groups: Sequence[int | None]
+    window: wire.Window, launches: Mapping[int, _Launch], op: str, groups: Sequence[int | None]
 ) -> dict[_Instance, _Timed]:
     """Return what a host timed; `groups` has the group of each of its devices in this op."""
     found = {}
@@ -185,7 +205,7 @@ def _times(
         ]
         # All participants end together, so the first device to arrive has the longest duration.
         end = timed.start_us + max(known)
-        found[launch.run_id, name, timed.occurrence] = _Timed(timed.start_us, end, tuple(by_group))
+        found[launch.id, name, timed.occurrence] = _Timed(timed.start_us, end, tuple(by_group))
     return found
 
 
@@ -202,19 +222,15 @@ def _anchor(times: Mapping[str, Mapping[_Instance, _Timed]], reference: str, anc
 def _shift(
     own: Mapping[_Instance, _Timed],
     reference: Mapping[_Instance, _Timed],
-    launches: Mapping[int, wire.Launch],
-    of_reference: Mapping[int, wire.Launch],
+    launches: Mapping[int, _Launch],
+    of_reference: Mapping[int, _Launch],
     anchor: str,
 ) -> int:
     """Return the offset that aligns a host by its anchor ends, else by launch ends, else by first starts."""
     apart = [reference[key].end_us - own[key].end_us for key in own if key[1] == anchor and key in reference]
     if not apart:
-        ends = {each.run_id: each.start_us + each.duration_us for each in of_reference.values()}
-        apart = [
-            ends[each.run_id] - each.start_us - each.duration_us
-            for each in launches.values()
-            if each.run_id in ends
-        ]
+        ends = {each.id: each.end_us for each in of_reference.values()}
+        apart = [ends[each.id] - each.end_us for each in launches.values() if each.id in ends]
     if not apart:
         first = min(each.start_us for each in launches.values())
         return min(each.start_us for each in of_reference.values()) - first
@@ -223,12 +239,12 @@ def _shift(
 
 def _strip(
     agent: str,
-    launches: Iterable[wire.Launch],
+    launches: Iterable[_Launch],
     times: Mapping[_Instance, _Timed],
     least: Mapping[tuple[_Instance, int], int],
     shift: int,
 ) -> Strip:
-    spans: dict[int, list[Span]] = {}
+    spans: dict[LaunchId, list[Span]] = {}
     for instance, (start, end, by_group) in times.items():
         wait = max((took - least[instance, number] for number, took in by_group), default=0)
         span = Span(instance[1], start + shift, min(start + wait, end) + shift, end + shift)
@@ -236,22 +252,22 @@ def _strip(
     ordered = sorted(launches, key=lambda each: each.start_us)
     blocks = tuple(
         Block(
-            each.run_id,
+            each.id,
             each.start_us + shift,
-            each.start_us + each.duration_us + shift,
-            tuple(sorted(spans.get(each.run_id, ()), key=lambda span: span.start_us)),
+            each.end_us + shift,
+            tuple(sorted(spans.get(each.id, ()), key=lambda span: span.start_us)),
         )
         for each in ordered
     )
     return Strip(
         agent,
         blocks,
-        _share(ordered, [each.collective_us for each in ordered]),
-        _share(ordered, [each.exposed_us for each in ordered]),
+        _share(ordered, [each.its.collective_us for each in ordered]),
+        _share(ordered, [each.its.exposed_us for each in ordered]),
     )
 
 
-def _share(launches: Sequence[wire.Launch], parts: Sequence[int | None]) -> float | None:
-    total = sum(each.duration_us for each in launches)
+def _share(launches: Sequence[_Launch], parts: Sequence[int | None]) -> float | None:
+    total = sum(each.its.duration_us for each in launches)
     known = [part for part in parts if part is not None]
     return sum(known) / total if total and len(known) == len(parts) else None
