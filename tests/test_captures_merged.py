@@ -399,9 +399,11 @@ class TestTheFolder:
             # A double of two bytes, which are the last of the trace.
             bytes_field(1, text_field(2, "Task Environment") + bytes_field(6, b"\x11ab")),
             space(plane("/device:GPU:" + "1" * 5000, {"Stream #1": [Event("x", 1, 2, {})]})),
-            space(plane("/device:TPU:0", {"XLA Modules": [Event("jit_f(1)", 1, 2, {"run_id": "many"})]})),
+            space(
+                plane("/device:TPU:0", {"XLA Modules": [Event("jit_f(1)", 1, 2, {"_ct": 12, "_c": "many"})]})
+            ),
         ],
-        ids=["double", "number", "run"],
+        ids=["double", "number", "context"],
     )
     def test_a_trace_with_odd_values_is_kept_and_said_in_one_line(self, tmp_path, raw):
         (agent,), about = run(1)

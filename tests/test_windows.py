@@ -227,9 +227,9 @@ class TestAcceleratorsAsDocumented:
     def test_kernels_of_a_gpu_find_their_run_by_the_call_that_launched_them(self):
         seen = traces.read("gpu", profile(gpu_space()), NOTHING_KNOWN, {1: 11})
         window = window_of(seen, [10, 11])
-        assert [each.number for each in window.launches] == [70, 71]  # the last may have gone on
+        assert [each.start_us for each in window.launches] == [20, 120, 220]
         assert window.programs == (("jit_step", None),) and window.ops == ("all-reduce-start.1",)
-        assert [row.durations_us for row in window.timed] == [(None, 20), (None, 20)]
+        assert [row.durations_us for row in window.timed] == [(None, 20)] * 3
         assert (window.launches[0].duration_us, window.launches[0].collective_us) == (25, 20)
         assert window.launches[0].exposed_us == 15
 
@@ -248,17 +248,23 @@ class TestAcceleratorsAsDocumented:
     )
     def test_whichever_call_put_work_on_a_gpu_it_is_found(self, call):
         seen = traces.read("gpu", profile(gpu_space(call)), NOTHING_KNOWN, {1: 11})
-        assert [each.number for each in window_of(seen, [11]).launches] == [70, 71]
+        assert [each.start_us for each in window_of(seen, [11]).launches] == [20, 120, 220]
+        assert [*seen.executed] == [("jit_step", run) for run in range(3)]
 
     @pytest.mark.parametrize("launch", [ENQUEUED, EXECUTED, EXECUTED_ON_ONE])
     def test_launches_are_known_by_the_names_of_each_version(self, launch):
         seen = traces.read("gpu", profile(gpu_space(launch=launch)), NOTHING_KNOWN, {1: 11})
-        assert [each.number for each in window_of(seen, [11]).launches] == [70, 71]
+        assert [each.start_us for each in window_of(seen, [11]).launches] == [20, 120, 220]
+        assert [*seen.executed] == [("jit_step", run) for run in range(3)]
 
     def test_kernels_of_launches_that_nothing_names_are_said_to_be_such(self):
-        raw = gpu_space(launch=("Scheduled CommonPjRtLoadedExecutable::Execute", ("_c",)))
+        kernels = [
+            Event("gemm", at, 2, {"hlo_op": op, "hlo_module": "jit_step"}) for at, op in ((5, "a"), (9, "b"))
+        ]
+        raw = space(plane("/device:GPU:1", {"Stream #20(Compute)": kernels}))
         window = window_of(traces.read("gpu", profile(raw), NOTHING_KNOWN, {1: 11}), [11])
         assert window.note == "the trace does not link kernels to launches"
+        assert window.unassigned_permille == 1000 and not window.is_trusted
 
     def test_of_an_async_collective_on_a_tpu_the_wait_for_it_counts(self):
         lines = {
@@ -275,7 +281,7 @@ class TestAcceleratorsAsDocumented:
         }
         raw = space(plane("/device:TPU:0", lines), plane("/device:TPU:0 SparseCore 0", lines))
         window = window_of(traces.read("tpu", profile(raw), NOTHING_KNOWN, {}), [0])
-        assert [each.number for each in window.launches] == [5]
+        assert [(each.number, each.start_us) for each in window.launches] == [(None, 10)]
         assert {window.ops[row.op]: row.durations_us for row in window.timed} == {
             "all-reduce-start.1": (20,),
             "all-gather.3": (10,),
@@ -292,7 +298,7 @@ class TestAcceleratorsAsDocumented:
 
 def seen_of(launches):
     """(module, run, collectives) each, on device 0."""
-    seen = Seen()
+    seen = Seen(is_shared=True)
     for place, (module, run, count) in enumerate(launches):
         start = place * 1_000_000
         seen.spans.append(Span(module, run, 0, start, start + 900_000))

@@ -195,7 +195,7 @@ class _Reader:
                 end = self._end_of_work(part, *ended)
                 seen.work(on, part.start, end, part.name)
             elif ended != NEVER:
-                seen.ops.append(Op(*on, op, part.start, ended[0]))
+                seen.ops.append(Op(on.module, on.run, on.device, op, part.start, ended[0]))
         self._find_whole()
 
     def _end_of_work(self, part: _Part, end: int, thread: int) -> int:

@@ -23,6 +23,8 @@ EXECUTE = re.compile(r"(\[\d+\] )?\w*LoadedExecutable::Execute(Sharded|Portable)
 LINK = re.compile(r".*(Execut|Enqueue|Issue|Launch|Schedul).*")
 # The stat with which `GpuExecutable::ExecuteThunks` names the program that it runs.
 NAMES_ITS_PROGRAM = "module_name"
+# The kind of the contexts of PJRT's launches.
+PJRT = 5
 # A chain longer than this is none.
 MOST_STEPS = 64
 
@@ -68,6 +70,8 @@ class Executes:
         self._executes: list[Event] = []
         self._starts: list[int] = []
         self._longest = 0
+        # A part of each launch that began before the trace.
+        self._begun: dict[Context, Event] = {}
         # The programs that the threads of a launch say to run.
         self._programs: dict[Event, set[str]] = {}
         self._named: list[Event] = []
@@ -162,7 +166,10 @@ class Executes:
         return [each for each in self._executes[first:last] if at <= each.end]
 
     def _root(self, event: Event | None) -> Event | None:
-        """Return the outermost launch that this event is part of."""
+        """Return the outermost launch that this event is part of.
+
+        If that began before the trace, its parts on all threads have the same context.
+        """
         best: Event | None = None
         for _ in range(MOST_STEPS):
             if event is None:
@@ -170,6 +177,8 @@ class Executes:
             if event.is_execute:
                 best = event
             handed = self._producer(event)
+            if handed is None and best is None and event.consumes is not None and event.consumes[0] == PJRT:
+                best = self._begun.setdefault(event.consumes, event)
             event = handed if handed is not None else event.around
         return best
 

@@ -8,6 +8,7 @@ are split into launches where the same sequence of operations begins again.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -49,7 +50,10 @@ def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> 
     for run, its in runs.items():
         _note_collectives(run, its, wanted)
     _note_short(runs, executes)
-    _show(runs, assign([*runs], seen), wanted, seen)
+    devices: dict[Program, set[int]] = {}
+    for program, device in kernels:
+        devices.setdefault(program, set()).add(device)
+    _show(runs, assign([*runs], devices, seen), wanted, seen)
 
 
 def _kernels(plane: Any, names: set[str], seen: Seen) -> dict[Program, list[Kernel]]:
@@ -100,7 +104,17 @@ def _runs(
         seen.leave(NO_CALL, _time(unknown))
     found = {_run(program, device, its, root): its for root, its in of_root.items()}
     found.update({_run(program, device, its, None): its for its in pieces})
+    _note_incomplete(list(found), unknown)
     return found
+
+
+def _note_incomplete(runs: list[Run], unknown: list[Kernel]) -> None:
+    """Mark the runs to which kernels without a launch may belong: those that began before and after each."""
+    runs.sort(key=lambda run: run.start)
+    for kernel in unknown:
+        place = bisect_right(runs, kernel.start, key=lambda run: run.start)
+        for run in runs[max(0, place - 1) : place + 1]:
+            run.is_cut = True
 
 
 def _time(kernels: list[Kernel]) -> int:
@@ -117,7 +131,7 @@ def _run(program: Program, device: int, kernels: list[Kernel], root: Event | Non
 
 def _note_collectives(run: Run, kernels: list[Kernel], wanted: Wanted) -> None:
     for kernel, op in _collectives(run, kernels, wanted):
-        if meets(kernel.op):
+        if meets(op):
             key = op, sum(name == op for name, _ in run.ends)
             run.ends[key] = kernel.end, kernel.end - kernel.start
 
@@ -147,7 +161,7 @@ def _note_short(runs: dict[Run, list[Kernel]], executes: Executes) -> None:
         if sizes[run.program][len(its)] == 1:
             done = {kernel.correlation for kernel in its}
             calls = executes.calls_of(run.root, run.program.module)
-            run.is_cut = not calls or not calls <= done
+            run.is_cut |= not calls or not calls <= done
 
 
 def _show(runs: dict[Run, list[Kernel]], numbers: dict[Run, int], wanted: Wanted, seen: Seen) -> None:

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.traces.parts import APART, COLLECTIVE, NOT_MATCHED
+from jaxtop.traces.parts import APART, NOT_MATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from jaxtop.traces.executes import Event
     from jaxtop.traces.parts import Seen
@@ -58,8 +59,11 @@ class Run:
     is_cut: bool = False
 
 
-def assign(runs: Sequence[Run], seen: Seen) -> dict[Run, int]:
-    """Return the launch of each run, as a number within its module; note the runs that have none."""
+def assign(runs: Sequence[Run], devices: Mapping[Program, AbstractSet[int]], seen: Seen) -> dict[Run, int]:
+    """Return the launch of each run, as a number within its module; note the runs that have none.
+
+    `devices` are those on which the trace shows each program.
+    """
     of_program: defaultdict[Program, defaultdict[int, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in sorted(runs, key=lambda each: each.start):
         of_program[run.program][run.device].append(run)
@@ -75,7 +79,7 @@ def assign(runs: Sequence[Run], seen: Seen) -> dict[Run, int]:
                 seen.executed[module, number] = root.start, root.end
             found.update(dict.fromkeys(ones, number))
             seen.assigned_ns += sum(run.busy_ns for run in ones)
-    _note_cut(found, seen)
+    _note_cut(found, devices, seen)
     return found
 
 
@@ -98,24 +102,22 @@ def _launches(of_device: Mapping[int, Sequence[Run]], seen: Seen) -> list[list[R
     return found
 
 
-def _note_cut(found: Mapping[Run, int], seen: Seen) -> None:
-    """Note the launches that the trace has on fewer devices than others of their program, or not wholly.
+def _note_cut(found: Mapping[Run, int], devices: Mapping[Program, AbstractSet[int]], seen: Seen) -> None:
+    """Note the launches that the trace does not have on all devices of their program, or not wholly.
 
     A launch with fewer operations on one device than on the others is not whole, unless it never has more.
     """
     launches: defaultdict[tuple[Program, int], list[Run]] = defaultdict(list)
     for run, number in found.items():
         launches[run.program, number].append(run)
-    most: dict[Program, int] = {}
     sizes: defaultdict[tuple[Program, int], Counter[int]] = defaultdict(Counter)
     for (program, _), ones in launches.items():
-        most[program] = max(most.get(program, 0), len(ones))
         for run in ones:
             sizes[program, run.device][run.operations] += 1
     for (program, number), ones in launches.items():
         is_uneven = len({run.operations for run in ones}) > 1
         lacks = [run.operations < max(sizes[program, run.device]) for run in ones]
-        if len(ones) < most[program] or (is_uneven and any(lacks)) or any(run.is_cut for run in ones):
+        if len(ones) < len(devices[program]) or (is_uneven and any(lacks)) or any(run.is_cut for run in ones):
             seen.cut.add((program.module, number))
 
 
@@ -192,6 +194,6 @@ def _is_same(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return abs(one[0] - other[0]) <= max(CLOCKS_NS, min(one[1], other[1]))
 
 
-def meets(name: str) -> bool:
+def meets(collective: str) -> bool:
     """Return whether all members of a group leave a collective of this name together."""
-    return COLLECTIVE.fullmatch(name) is not None and not _ONE_WAY.search(name)
+    return not _ONE_WAY.search(collective)

@@ -34,36 +34,34 @@ class Split(NamedTuple):
 
 def split(kernels: Sequence[Kernel]) -> Split:
     """Split the kernels of a program on a device, in order of their starts."""
+    nothing = Split([], [], [*kernels])
     counts = Counter(kernel.op for kernel in kernels)
     fewest = min(counts.values(), default=0)
-    marks = [i for i, kernel in enumerate(kernels) if counts[kernel.op] == fewest]
-    marker = kernels[marks[0]].op if fewest > 1 else None
-    places = [i for i in marks if kernels[i].op == marker]
-    firsts = {_after_longest_pause(kernels, first, last) for first, last in pairwise(places)}
-    if len(firsts) != 1:
-        return Split([], [], [*kernels])
-    begin = firsts.pop()
-    starts = [i for i, kernel in enumerate(kernels) if kernel.op == begin]
-    pieces = [list(kernels[first:last]) for first, last in pairwise([*starts, len(kernels)])]
+    marker = next((kernel.op for kernel in kernels if counts[kernel.op] == fewest), None)
+    places = [i for i, kernel in enumerate(kernels) if kernel.op == marker]
+    lengths = {after - before for before, after in pairwise(places)}
+    pauses = {_longest_pause(kernels[before : after + 1]) for before, after in pairwise(places)}
+    if len(lengths) != 1 or len(pauses) != 1:
+        return nothing
+    (length,), (offset,) = lengths, pauses
+    starts = range((places[0] + offset) % length, len(kernels), length)
+    pieces = [list(kernels[first : first + length]) for first in starts]
     *whole, last = pieces
-    contents = [Counter(kernel.op for kernel in piece) for piece in whole]
-    if not whole or any(each != contents[0] for each in contents):
-        return Split([], [], [*kernels])
+    contents = Counter(kernel.op for kernel in whole[0]) if whole else Counter()
+    if not whole or any(Counter(kernel.op for kernel in piece) != contents for piece in whole):
+        return nothing
     cut = list(kernels[: starts[0]])
-    if Counter(kernel.op for kernel in last) == contents[0]:
+    if Counter(kernel.op for kernel in last) == contents:
         whole.append(last)
     else:
         cut += last
     return Split(whole, cut, [])
 
 
-def _after_longest_pause(kernels: Sequence[Kernel], first: int, last: int) -> str:
-    """Return the operation after the longest pause between these places; the last one included."""
-    ended = kernels[first].end
-    longest, found = None, ""
-    for kernel in kernels[first + 1 : last + 1]:
-        pause = kernel.start - ended
-        if longest is None or pause > longest:
-            longest, found = pause, kernel.op
+def _longest_pause(kernels: Sequence[Kernel]) -> int:
+    """Return the place of the kernel after the longest pause."""
+    ended, pauses = kernels[0].end, []
+    for kernel in kernels[1:]:
+        pauses.append(kernel.start - ended)
         ended = max(ended, kernel.end)
-    return found
+    return 1 + pauses.index(max(pauses))

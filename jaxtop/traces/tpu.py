@@ -87,7 +87,7 @@ class _Core:
             if op is None and CONTAINER.fullmatch(name):
                 continue
             run.busy_ns += end - start
-            if op is not None and meets(name) and "-start" not in name:
+            if op is not None and meets(op) and "-start" not in name:
                 run.ends[op, rounds[run, op]] = end, end - start
                 rounds[run, op] += 1
             self.work.append(_Work(run, name, op, start, end))
@@ -113,7 +113,10 @@ def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> 
         core = _Core(device, executes)
         core.read(plane, wanted, seen)
         cores.append(core)
-    numbers = assign([run for core in cores for run in core.runs], seen)
+    devices: dict[Program, set[int]] = {}
+    for run in (run for core in cores for run in core.runs):
+        devices.setdefault(run.program, set()).add(run.device)
+    numbers = assign([run for core in cores for run in core.runs], devices, seen)
     for core in cores:
         _show(core, numbers, seen)
 

@@ -79,7 +79,7 @@ class Reader:
         )
         del trace
         limit = rows.room(topology.process_count, len(devices))
-        known: dict[tuple[str, int], int] | None = None if seen.is_shared else {}
+        known: dict[tuple[str, int], int] = {}
         if not seen.is_shared and topology.process_count > 1:
             known = numbers(seen, self._numbered(), round(taken.began * 1e9))
             if (error := board.clock_error) is not None:

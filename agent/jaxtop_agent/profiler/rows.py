@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter, defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.traces.parts import breathing, length, merged, shared
@@ -58,12 +59,11 @@ def message(
     limit: int,
     blank: Window,
     *,
-    numbers: Mapping[tuple[str, int], int] | None = None,
+    numbers: Mapping[tuple[str, int], int] = MappingProxyType({}),
 ) -> Window:
     """Return the window message; `blank` has the fields that are already known.
 
-    `numbers` are those that all processes give launches, by module and run; None if the runs of the trace
-    are such numbers.
+    `numbers` are those that all processes give launches, by module and run, if the trace itself has none.
     """
     launched = _launches(seen, devices, numbers)
     programs: dict[tuple[str, str | None], int] = {}
@@ -135,9 +135,7 @@ def whole_launches(seen: Seen) -> Iterator[tuple[str, int, list[Span], Mapping[i
             yield module, run, parts, ops.get((module, run), {})
 
 
-def _launches(
-    seen: Seen, devices: Sequence[int], numbers: Mapping[tuple[str, int], int] | None
-) -> list[_Launched]:
+def _launches(seen: Seen, devices: Sequence[int], numbers: Mapping[tuple[str, int], int]) -> list[_Launched]:
     """Return the whole launches by start time."""
     found = []
     for module, run, parts, ops in whole_launches(seen):
@@ -152,7 +150,7 @@ def _launches(
                 module,
                 longest.number,
                 run,
-                run if numbers is None else numbers.get((module, run)),
+                run if seen.is_shared else numbers.get((module, run)),
                 longest.start,
                 longest.end - longest.start,
                 total,

@@ -1,0 +1,187 @@
+"""Traces of accelerators: their launches and waits, beside what was planted in them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from jaxtop import traces
+from jaxtop.traces.parts import APART, NO_CALL, NOT_MATCHED
+from jaxtop.traces.xspace import Trace
+from tests.made_traces import PERIOD_US, PLATFORMS, PROGRAM, REDUCE, Launch, Made, launches
+from tests.xspace import Event, plane, space
+
+NOTHING_KNOWN = traces.Wanted({})
+
+
+def seen_of(platform, made, raw=None):
+    name, make = PLATFORMS[platform]
+    return traces.read(name, Trace(make(made) if raw is None else raw), NOTHING_KNOWN, {})
+
+
+def measured(seen):
+    """The waits of each whole launch of the program by device, in microseconds, in order of time."""
+    by_run = {}
+    for op in seen.ops:
+        if op.module == PROGRAM and op.name == REDUCE and (op.module, op.run) not in seen.cut:
+            by_run.setdefault(op.run, {})[op.device] = op.duration / 1000
+    return [
+        {device: lasted - min(of_run.values()) for device, lasted in of_run.items()}
+        for _, of_run in sorted(by_run.items())
+    ]
+
+
+def planted(made):
+    return [launch.waits() for launch in made.launches]
+
+
+def is_equal(found, truth):
+    """Within a hundredth, or a microsecond: the profiler's times have nanoseconds."""
+    return found.keys() == truth.keys() and all(
+        found[device] == pytest.approx(truth[device], rel=0.01, abs=1) for device in truth
+    )
+
+
+def are_right(found, truth):
+    """Whether each wait is that of a launch, in order, so that only whole launches may be missing."""
+    left = iter(truth)
+    return all(any(is_equal(each, one) for one in left) for each in found)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+class TestLaunches:
+    def test_waits_are_those_planted(self, platform):
+        made = Made(launches(4, 6, late=2))
+        seen = seen_of(platform, made)
+        assert len(measured(seen)) == 6 and seen.unassigned == 0
+        assert all(map(is_equal, measured(seen), planted(made)))
+
+    def test_a_program_on_one_device_alone_shifts_nothing(self, platform):
+        made = Made(launches(4, 6, late=1), alone=3)
+        seen = seen_of(platform, made)
+        assert all(map(is_equal, measured(seen), planted(made))) and len(measured(seen)) == 6
+
+    def test_launches_from_before_the_trace_keep_their_order(self, platform):
+        made = Made(launches(4, 6, late=3), ahead=2)
+        seen = seen_of(platform, made)
+        assert all(map(is_equal, measured(seen), planted(made))) and len(measured(seen)) == 6
+        assert [(PROGRAM, run) in seen.executed for run in range(6)] == [False] * 2 + [True] * 4
+
+    def test_without_the_host_launches_are_counted_on_each_device(self, platform):
+        made = Made(launches(4, 6, late=0), has_host=False)
+        seen = seen_of(platform, made)
+        assert all(map(is_equal, measured(seen), planted(made))) and len(measured(seen)) == 6
+        assert not seen.executed
+
+    def test_without_the_host_a_device_that_began_later_is_shifted_by_the_ends_of_collectives(self, platform):
+        """The trace of a device may begin after its first launch."""
+        made = Made(launches(3, 6, late=0), has_host=False)
+        shorter = [
+            launch if place else Launch(dict(list(launch.arrivals.items())[:2]))
+            for place, launch in enumerate(made.launches)
+        ]
+        seen = seen_of(platform, replace(made, launches=shorter))
+        found = measured(seen)
+        assert len(found) >= 4 and are_right(found, planted(made)[1:])
+
+    def test_runs_that_fit_no_launch_are_left_out_and_counted(self, platform):
+        """All of a device is shifted by half a step: its collectives end beside no others."""
+        made = Made(launches(3, 6), has_host=False)
+        odd = [
+            Launch({**launch.arrivals, 2: launch.arrivals[2] + PERIOD_US * (0.5 if place else 0.25)})
+            for place, launch in enumerate(made.launches)
+        ]
+        together = [replace(made, launches=[Launch({2: each.arrivals[2]}) for each in odd])]
+        _, make = PLATFORMS[platform]
+        others = replace(made, launches=[Launch({0: each.arrivals[0], 1: each.arrivals[1]}) for each in odd])
+        raw = make(others) + b"".join(make(each) for each in together)
+        seen = seen_of(platform, made, raw)
+        assert seen.unassigned > 0.3 and seen.left_ns.keys() <= {APART, NOT_MATCHED}
+        assert all(2 not in each for each in measured(seen))
+
+    @pytest.mark.parametrize("lost", [0.02, 0.1, 0.5])
+    def test_where_the_host_lost_events_nothing_wrong_is_measured(self, platform, lost):
+        for seed in range(40):
+            made = Made(launches(4, 8, late=seed % 5, seed=seed), lost=lost, seed=seed)
+            assert are_right(measured(seen_of(platform, made)), planted(made))
+
+
+def test_in_a_thousand_random_traces_no_wait_is_wrong_and_no_other_device_comes_last():
+    dice = random.Random(27)
+    found = whole = 0
+    for number in range(1_000):
+        platform = dice.choice([*PLATFORMS])
+        devices = dice.randint(2, 4)
+        made = Made(
+            launches(
+                devices,
+                dice.randint(2, 7),
+                late=dice.choice([None, *range(devices)]),
+                late_us=dice.choice([2_000.0, 6_000.0, 70_000.0]),
+                noise_us=dice.choice([20.0, 300.0, 3_000.0]),
+                seed=number,
+            ),
+            alone=dice.choice([0, 0, 1, 5]),
+            ahead=dice.choice([0, 0, 1, 3]),
+            has_host=dice.random() < 0.8,
+            lost=dice.choice([0.0, 0.0, 0.05, 0.3]),
+            seed=number,
+        )
+        waits = measured(seen_of(platform, made))
+        assert are_right(waits, planted(made)), (number, platform, made)
+        found += len(waits)
+        whole += len(made.launches)
+    assert found > whole / 2  # most are measured, all the same
+
+
+class TestNvidia:
+    def test_kernels_between_those_of_known_launches_whose_calls_are_lost_are_counted(self):
+        made = Made(launches(1, 6))
+        name, make = PLATFORMS["rocm"]
+        whole = traces.read(name, Trace(make(made)), NOTHING_KNOWN, {})
+        lost = traces.read(name, Trace(make(replace(made, lost=0.4, seed=5))), NOTHING_KNOWN, {})
+        assert whole.unassigned == 0 and lost.left_ns.keys() == {NO_CALL}
+        assert lost.assigned_ns + lost.left_ns[NO_CALL] + lost.cut_ns == whole.assigned_ns
+
+
+class TestTpu:
+    def test_a_collective_in_flight_and_a_barrier_count_as_time_in_collectives(self):
+        made = Made(launches(2, 3, late=1))
+        seen = seen_of("tpu", made)
+        barriers = {on.device: each for on, each in seen.barriers.items() if on.run == 0}
+        ((start, end),) = barriers[0]
+        assert (end - start) / 1000 == pytest.approx(made.launches[0].waits()[0], abs=1)
+        early = next(op for op in seen.ops if op.run == 0 and op.device == 0)
+        assert early.arrived == start and early.start == end
+
+    def test_operations_of_two_programs_with_one_run_id_are_not_mixed(self):
+        """Run ids count per core over all programs, so one number is another program on another core."""
+
+        def core(*programs):
+            modules, ops = [], []
+            for place, name in enumerate(programs):
+                modules.append(Event(f"{name}(5)", 10_000 * place, 900, {"run_id": place + 1}))
+                ops.append(Event(f"%all-reduce.{name} = f32[] all-reduce()", 10_000 * place + 100, 700, {}))
+            return {"XLA Modules": modules, "XLA Ops": ops}
+
+        raw = space(plane("/device:TPU:0", core("a", "b")), plane("/device:TPU:1", core("b", "c")))
+        wanted = traces.Wanted({name: {f"all-reduce.{name}": f"all-reduce.{name}"} for name in "abc"})
+        seen = traces.read("tpu", Trace(raw), wanted, {})
+        assert {(op.module, op.name, op.device) for op in seen.ops} == {
+            (name, f"all-reduce.{name}", device) for name, device in (("a", 0), ("c", 1))
+        }
+        assert seen.left_ns.keys() == {NOT_MATCHED}  # the two runs of b are a launch apart
+
+
+def test_a_launch_that_goes_through_many_threads_ends_the_search():
+    """Contexts that lead in a circle have no launch."""
+    loop = [
+        Event("EnqueueA", 0, 10, {"_ct": 5, "_c": 1, "_pt": 5, "_p": 2}),
+        Event("EnqueueB", 20, 10, {"_ct": 5, "_c": 2, "_pt": 5, "_p": 1}),
+    ]
+    modules = [Event("jit_f(1)", 30, 10, {"_ct": 5, "_c": 1})]
+    raw = space(plane("/host:CPU", {"main": loop}), plane("/device:TPU:0", {"XLA Modules": modules}))
+    seen = traces.read("tpu", Trace(raw), NOTHING_KNOWN, {})
+    assert [span.module for span in seen.spans] == ["jit_f"] and not seen.executed
