@@ -21,13 +21,17 @@ PJRT, TPU_SYSTEM, TPU_QUEUE = 5, 7, 12
 
 
 class Launch(NamedTuple):
-    """When each device reaches the collective of a launch, in microseconds, by device."""
+    """When each device reaches the collective of a launch, in microseconds, by device.
+
+    `until` is when all leave it, if devices of other processes may come last.
+    """
 
     arrivals: dict[int, float]
+    until: float | None = None
 
     @property
     def leaves(self) -> float:
-        return max(self.arrivals.values()) + TRANSFER_US
+        return max(self.arrivals.values()) + TRANSFER_US if self.until is None else self.until
 
     def waits(self) -> dict[int, float]:
         latest = max(self.arrivals.values())
@@ -123,7 +127,7 @@ def tpu(made: Made) -> bytes:
                     Event("DoEnqueueProgram", at + 110, 40, enqueued),
                 ]
             own, run = lines[device], number + 1 + (made.alone if device == first else 0)
-            last = max(launch.arrivals.values())
+            last = launch.leaves - TRANSFER_US
             said = {"run_id": run, "_ct": TPU_QUEUE, "_c": queued}
             begin, leaves = arrival - COMPUTE_US, launch.leaves
             own["XLA Modules"].append(Event(f"{PROGRAM}({FINGERPRINT})", begin, leaves - begin, said))

@@ -109,7 +109,7 @@ def test_who_waits_is_told_from_durations_alone():
     assert (early.last, early.instances, early.late_us) == (0, 1, None)
 
 
-def test_launches_are_told_apart_by_run_id_whatever_the_windows_held():
+def test_launches_are_told_apart_by_their_numbers_whatever_the_windows_held():
     """Windows of two hosts rarely begin and end with the same launch."""
     cluster = two_hosts()
     first = window(*((run_id, {"all-reduce.1": (200, 200)}) for run_id in (5, 6, 7)))

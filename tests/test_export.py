@@ -96,6 +96,7 @@ CONTRACT = {
     "arrays": [ARRAY],
     "programs": list,
     "collectives": list,
+    "windows": {"unassigned": FIGURE, "unmatched_launches": COUNT},
     "events": [{"at": TEXT, "severity": TEXT, "kind": TEXT, "process_index": COUNT, "text": TEXT}],
 }
 

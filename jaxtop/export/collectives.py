@@ -9,7 +9,7 @@ from jaxtop.model import scaled
 
 if TYPE_CHECKING:
     from jaxtop import wire
-    from jaxtop.model.collectives import AxisTraffic, CollectiveView
+    from jaxtop.model.collectives import AxisTraffic, CollectiveView, Doubts
 
 
 def as_value(view: CollectiveView) -> dict[str, Any]:
@@ -50,3 +50,10 @@ def of_axes(each: AxisTraffic) -> dict[str, Any]:
         **fields(each, ("run", "axes", "crosses_hosts", "collectives", "bytes_per_second", "at_least")),
         "seconds_per_second": None if each.us_per_second is None else each.us_per_second / 10**6,
     }
+
+
+def of_doubts(each: Doubts) -> dict[str, Any] | None:
+    """Return what windows of the profiler could not be used for; None if there is nothing."""
+    if not each.words:
+        return None
+    return {"unassigned": each.unassigned or None, "unmatched_launches": each.unmatched}

@@ -15,7 +15,7 @@ from jaxtop.export import peaks
 from jaxtop.export.check import Checkup, of_rules
 from jaxtop.export.readings import OF_DEVICES, fields, of_device, of_host, of_step, percent, readings, slowed
 from jaxtop.model import EMPTY_HOST, Part, arrays, at_peaks, meshes, programs, runs, scaled, step_of, steps_of
-from jaxtop.model.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares
+from jaxtop.model.collectives import axis_traffic, collectives, doubts, lateness_of_hosts, step_shares
 from jaxtop.model.parts import NAMES as PART_NAMES
 from jaxtop.model.parts import parts
 from jaxtop.model.stalls.lulls import running_of
@@ -71,6 +71,7 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
         "compile_lines": of_compiles.lines(cluster, now),
         "collectives": [of_collectives.as_value(view) for view in all_collectives],
         "axes": [of_collectives.of_axes(each) for each in axis_traffic(all_collectives)],
+        "windows": of_collectives.of_doubts(doubts(cluster)),
         "events": [
             {
                 "at": timestamp(event.at),

@@ -11,14 +11,15 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.traces.parts import Seen, breathing, extent, reading, stats
+from jaxtop.traces.parts import Seen, breathing, extent, reading, run_of, stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 HOST = "/host:CPU"
-# One launch on all its devices. `Scheduled …Execute` and `…ExecuteHelper` are its parts.
-EXECUTE = re.compile(r"(\[\d+\] )?\w*LoadedExecutable::Execute(Sharded|Portable)?\b(?! on).*")
+# One launch on all its devices, whatever the client is called. `Scheduled …Execute` and `…ExecuteHelper` are
+# its parts, and so is one that begins with the place of a device.
+EXECUTE = re.compile(r"(\[\d+\] )?\w*Executable::Execute(Sharded|Portable)?( \(.*\))?")
 # The events that may hand a launch on, or enclose one that does.
 LINK = re.compile(r".*(Execut|Enqueue|Issue|Launch|Schedul).*")
 # The stat with which `GpuExecutable::ExecuteThunks` names the program that it runs.
@@ -34,17 +35,17 @@ Context = tuple[int, int]
 class Event:
     """An event of a thread that is part of a chain."""
 
-    __slots__ = ("around", "consumes", "end", "is_execute", "program", "start")
+    __slots__ = ("around", "consumes", "end", "is_execute", "number", "program", "start")
 
-    def __init__(
-        self, start: int, end: int, consumes: Context | None, program: str | None, *, is_execute: bool
-    ) -> None:
+    def __init__(self, start: int, end: int, *, is_execute: bool) -> None:
         self.start = start
         self.end = end
-        self.consumes = consumes
-        self.program = program
         self.is_execute = is_execute
         self.around: Event | None = None
+        # What it took from another event; the program that it runs; the number that all processes give it.
+        self.consumes: Context | None = None
+        self.program: str | None = None
+        self.number: int | None = None
 
 
 class Call:
@@ -105,15 +106,19 @@ class Executes:
             program = said.get("hlo_module")
             self.calls[int(correlation)] = Call(start, around, None if program is None else str(program))
             return
-        consumes = (int(said["_ct"]), int(said["_c"])) if "_c" in said and "_ct" in said else None
-        program = str(said[NAMES_ITS_PROGRAM]) if NAMES_ITS_PROGRAM in said else None
-        own = Event(start, end, consumes, program, is_execute=EXECUTE.fullmatch(event.name) is not None)
+        own = Event(start, end, is_execute=EXECUTE.fullmatch(event.name) is not None)
         own.around = around
+        if "_c" in said and "_ct" in said:
+            own.consumes = int(said["_ct"]), int(said["_c"])
+        if NAMES_ITS_PROGRAM in said:
+            own.program = str(said[NAMES_ITS_PROGRAM])
+        if own.is_execute and "run_id" in said:
+            own.number = run_of(said["run_id"])
         if "_p" in said and "_pt" in said:
             self._producers.setdefault((int(said["_pt"]), int(said["_p"])), []).append(own)
         if own.is_execute:
             self._executes.append(own)
-        if program is not None:
+        if own.program is not None:
             self._named.append(own)
         open_.append(own)
 

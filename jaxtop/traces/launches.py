@@ -30,7 +30,7 @@ CLOCKS_NS = 1_000_000
 # How many launches later or earlier a device may begin than another one in a trace without the host.
 MOST_SHIFT = 64
 # In these, a device may have sent its part long before another one receives it.
-_ONE_WAY = re.compile(r"permute|broadcast")
+_ONE_WAY = re.compile(r"permute|broadcast|send|recv")
 
 
 class Program(NamedTuple):
@@ -77,6 +77,8 @@ def assign(runs: Sequence[Run], devices: Mapping[Program, AbstractSet[int]], see
             root = next((run.root for run in ones if run.root is not None), None)
             if root is not None:
                 seen.executed[module, number] = root.start, root.end
+                if root.number is not None:
+                    seen.numbers[module, number] = root.number
             found.update(dict.fromkeys(ones, number))
             seen.assigned_ns += sum(run.busy_ns for run in ones)
     _note_cut(found, devices, seen)

@@ -129,6 +129,8 @@ class Seen:
     is_shared: bool = False
     # When the host made each launch, by (module, run), where the trace shows it.
     executed: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    # The number that all processes give a launch, where the trace has one: JAX 0.10 notes it on the host.
+    numbers: dict[tuple[str, int], int] = field(default_factory=dict)
     assigned_ns: int = 0  # the device time of operations that belong to a launch
     cut_ns: int = 0  # that of launches that the trace cuts off
     left_ns: dict[str, int] = field(default_factory=dict)  # that of all others, by the reason

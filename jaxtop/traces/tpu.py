@@ -22,6 +22,8 @@ BARRIER = "barrier-cores"
 # `jit_step(15161771884)`, and `%all-reduce.1 = f32[8]{0} all-reduce(...)`
 MODULE = re.compile(r"(.+?)(?:\((\d+)\))?")
 OP = re.compile(r"%?([^\s=]+)")
+# Where a core waits for another slice: a transfer through the hosts, over the network of the data center.
+BETWEEN_SLICES = re.compile(r"(send|recv)-done(\.\d+)*")
 
 
 class _Work(NamedTuple):
@@ -84,6 +86,8 @@ class _Core:
             if run is None:
                 continue
             op = wanted.op(run.program.module, name)
+            if op is None and BETWEEN_SLICES.fullmatch(name):
+                op = name
             if op is None and CONTAINER.fullmatch(name):
                 continue
             run.busy_ns += end - start

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
 
-# Of a window with a larger share than this, launches may be missing without a sign.
+# A window with a larger share of unassigned device time is empty.
 MOST_UNASSIGNED_PERMILLE = 100
 
 
@@ -46,7 +46,8 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
     `programs` are (name, fingerprint); the fingerprint is None if several programs of that name are loaded.
     `slot` is the common slot of the wall clock, None for a window on request. `unsent` counts what did not
     fit; `note` is the reason if the window is empty. `is_capture`: it was read from a full profile.
-    `unassigned_permille` is the share of the programs' device time that belongs to no launch.
+    `unassigned_permille` is the share of the programs' device time that belongs to no launch. If it is large,
+    launches may be missing without a sign, so the window is empty.
 
     Where launches are numbered by counting, `common_us` is the start by the clock of process 0, in
     microseconds since the epoch, and the clocks differ by at most `clock_error_us`; None if unknown.
@@ -65,11 +66,6 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
     unassigned_permille: int = 0
     common_us: int | None = None
     clock_error_us: int = 0
-
-    @property
-    def is_trusted(self) -> bool:
-        """Whether the trace assigns nearly all device time to launches, so that verdicts may rest on it."""
-        return self.unassigned_permille <= MOST_UNASSIGNED_PERMILLE
 
     @property
     def is_short(self) -> bool:

@@ -1,7 +1,8 @@
-"""The number of each launch in a trace: how many launches of its program the process had made before.
+"""The number of each launch in a trace that all processes give it.
 
-Processes that run the same script count alike, so the number joins what they traced, whereas no id in the
-trace of an accelerator does. The launch hook notes each launch shortly after the host's `Execute` returns.
+From JAX 0.10 on, the host's `Execute` has it: it rises by one with each launch of the program. Before, it is
+how many launches of the program the process had made: processes that run the same script count alike. The
+launch hook notes each launch shortly after `Execute` returns.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ def numbers(seen: Seen, noted: Sequence[Numbered], began_ns: int) -> dict[tuple[
     found: dict[tuple[str, int], int] = {}
     for module, starts in runs.items():
         order = sorted(starts, key=lambda run: starts[run])
-        executed = {run: seen.executed[module, run] for run in order if (module, run) in seen.executed}
-        known = _matched(executed, by_program.get(module, []), began_ns)
+        known = {run: seen.numbers[module, run] for run in order if (module, run) in seen.numbers}
+        if not known:
+            executed = {run: seen.executed[module, run] for run in order if (module, run) in seen.executed}
+            known = _matched(executed, by_program.get(module, []), began_ns)
         found.update({(module, run): number for run, number in _in_order(order, known).items()})
     return found
 
@@ -79,4 +82,4 @@ def _in_order(order: Sequence[int], known: Mapping[int, int]) -> dict[int, int]:
     if len(shifts) != 1:
         return dict(known)
     shift = shifts.pop()
-    return {run: place + shift for run, place in places.items() if place + shift >= 0}
+    return {run: place + shift for run, place in places.items()}

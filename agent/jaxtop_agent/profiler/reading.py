@@ -89,7 +89,7 @@ class Reader:
         board.windows = (*board.windows, window)[-WINDOWS_FOR_NEW_VIEWERS:]
         board.send(window)
         programs = {name for name, _ in window.programs}
-        if has_names:
+        if has_names and window.launches:
             self._shown = operations.Shown(seen, taken.at_ms)
             if self.send_operations():
                 self._named_at = time.monotonic()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.traces.parts import breathing, length, merged, shared
 from jaxtop.wire import Launch, Timed, Window
+from jaxtop.wire.windows import MOST_UNASSIGNED_PERMILLE
 from jaxtop_agent.core.waiting import Slices, breathe
 from jaxtop_agent.programs.loaded import Loaded, which
 
@@ -65,7 +66,8 @@ def message(
 
     `numbers` are those that all processes give launches, by module and run, if the trace itself has none.
     """
-    launched = _launches(seen, devices, numbers)
+    unassigned = round(1000 * (seen.unassigned or 0))
+    launched = _launches(seen, devices, numbers) if unassigned <= MOST_UNASSIGNED_PERMILLE else []
     programs: dict[tuple[str, str | None], int] = {}
     ops: dict[str, int] = {}
     launches: list[Launch] = []
@@ -100,7 +102,7 @@ def message(
         unsent=unsent,
         note=blank.note or _note(seen, launched),
         is_capture=blank.is_capture,
-        unassigned_permille=round(1000 * (seen.unassigned or 0)),
+        unassigned_permille=unassigned,
         common_us=blank.common_us,
         clock_error_us=blank.clock_error_us,
     )
@@ -111,10 +113,10 @@ def _note(seen: Seen, launched: list[_Launched]) -> str:
         return ""
     if seen.is_too_large:
         return f"the window held more than {seen.events:,} events, too many to read"
+    if seen.left_ns and (share := seen.unassigned or 0) * 1000 > MOST_UNASSIGNED_PERMILLE:
+        return f"{share:.0%} of device time could not be assigned to launches"
     if seen.cut or seen.ops or seen.busy:
         return "no complete launch in the window"
-    if seen.left_ns:
-        return "the trace does not link kernels to launches"
     return "no device events"
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
-# A collective of one launch: program, run id, operation, round in a loop, number of the group.
-Instance = tuple[str, int, str, int, int]
+# A collective of one launch: program, launch, operation, round in a loop, number of the group.
+Instance = tuple[str, tuple[int, int], str, int, int]
 
 
 class Machine(NamedTuple):

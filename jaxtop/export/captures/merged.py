@@ -96,7 +96,7 @@ def merge(
             )
             if seen.is_too_large:
                 too_large.append(host.label)
-            instances = _instances(seen, groups_of)
+            instances = _instances(seen, groups_of, number + 1)
             _note(found, seen)
             start = body.tell()
             if not seen.is_too_large:
@@ -133,8 +133,8 @@ class _Place(NamedTuple):
     op: traces.Op
 
 
-def _instances(seen: Seen, groups_of: GroupsOf) -> dict[tuple[int, int], _Place]:
-    """Return the collectives by device and start."""
+def _instances(seen: Seen, groups_of: GroupsOf, host: int) -> dict[tuple[int, int], _Place]:
+    """Return the collectives by device and start; `host` is the number of the host from 1 on."""
     rounds: Counter[tuple[str, int, int, str]] = Counter()
     group_of: dict[tuple[str, str], dict[int, int]] = {}
     found: dict[tuple[int, int], _Place] = {}
@@ -148,9 +148,17 @@ def _instances(seen: Seen, groups_of: GroupsOf) -> dict[tuple[int, int], _Place]
                 device: number for number, group in enumerate(groups) if len(group) > 1 for device in group
             }
         group = group_of[op.module, op.name].get(op.device)
-        instance = None if group is None else (op.module, op.run, op.name, occurrence, group)
+        instance = None if group is None else (op.module, _launch(seen, op, host), op.name, occurrence, group)
         found[op.device, op.start] = _Place(instance, op)
     return found
+
+
+def _launch(seen: Seen, op: traces.Op, host: int) -> tuple[int, int]:
+    """Return the number that all hosts give a launch, or one that only this host gives it."""
+    if seen.is_shared:
+        return 0, op.run
+    number = seen.numbers.get((op.module, op.run))
+    return (host, op.run) if number is None else (0, number)
 
 
 def _ends(instances: Mapping[tuple[int, int], _Place], began: int) -> dict[Instance, int]:

@@ -1,5 +1,6 @@
 """The collectives of the whole cluster: their cost, their mesh axes, and the late participants."""
 
+from jaxtop.model.collectives.doubts import Doubts, doubts
 from jaxtop.model.collectives.sums import (
     AxisTraffic,
     Lateness,
@@ -15,6 +16,6 @@ from jaxtop.model.collectives.views import CollectiveView, collectives
 from jaxtop.model.collectives.waits import Straggler
 
 __all__ = [
-    "AxisTraffic", "CollectiveView", "Lateness", "StepShare", "Straggler", "axis_traffic", "collectives",
-    "latecomers", "lateness_of_hosts", "program_waits", "step_shares", "waits",
+    "AxisTraffic", "CollectiveView", "Doubts", "Lateness", "StepShare", "Straggler", "axis_traffic",
+    "collectives", "doubts", "latecomers", "lateness_of_hosts", "program_waits", "step_shares", "waits",
 ]  # fmt: skip

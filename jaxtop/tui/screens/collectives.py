@@ -9,6 +9,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from jaxtop.model.collectives import CollectiveView, step_shares
+from jaxtop.model.collectives.doubts import doubts
 from jaxtop.model.collectives.folded import folded, group_key
 from jaxtop.model.collectives.timeline import windows_seen
 from jaxtop.tui.core import text
@@ -154,11 +155,11 @@ def summary(moment: Moment, width: int, palette: Palette) -> Text:
 
 
 def _lately(moment: Moment) -> list[str]:
-    seen = windows_seen(moment.cluster)
+    seen, left_out = windows_seen(moment.cluster), doubts(moment.cluster).words
     if seen.newest is None or not seen.windows:
         return [untimed(moment)]
     age = text.age(moment.ago(seen.newest, seen.newest.window.at_ms))
-    return [f"windows: {seen.windows:,}, last {age} ago", *moment.not_on("collectives")[:1]]
+    return [*left_out, f"windows: {seen.windows:,}, last {age} ago", *moment.not_on("collectives")[:1]]
 
 
 class CollectivesView(TableView):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
+from jaxtop.model.collectives.doubts import doubts
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.gap_findings import place_of, source_of
@@ -47,7 +48,11 @@ def _straggler(facts: RunFacts) -> Iterator[Finding]:
     for late, view in worst.values():
         yield _by_collective(facts, late, view)
     if not late_scripts and not any(view.is_enough for view in views):
-        raise Unmeasured(FEW)
+        raise Unmeasured(_why_few(facts))
+
+
+def _why_few(facts: RunFacts) -> str:
+    return next(iter(doubts(facts.cluster, facts.run.id).words), FEW)
 
 
 def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
@@ -134,7 +139,7 @@ def _evidence(name: str, ms: float, late: Straggler, view: CollectiveView) -> tu
 def _uneven_work(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for the device for which the other devices of its process wait longest."""
     if not any(view.is_enough for view in facts.collectives):
-        raise Unmeasured(FEW if facts.collectives else NO_COLLECTIVES)
+        raise Unmeasured(_why_few(facts) if facts.collectives else NO_COLLECTIVES)
     stragglers = [(view.straggler, view) for view in facts.collectives if view.straggler is not None]
     found = [
         (us, late, view) for late, view in stragglers if (us := _uneven_us(facts, late, view)) is not None
