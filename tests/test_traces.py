@@ -137,6 +137,41 @@ def test_in_a_thousand_random_traces_no_wait_is_wrong_and_no_other_device_comes_
 
 
 class TestNvidia:
+    def test_a_collective_without_a_kernel_of_the_library_is_found_by_its_operation(self):
+        """XLA reduces small arrays with kernels of its own; copies around those of a library are no part."""
+        program: dict[str, int | str] = {"hlo_module": PROGRAM, "program_id": 3}
+
+        def kernel(name, op, at, us, number):
+            return Event(name, at, us, {"hlo_op": op, "correlation_id": number, **program})
+
+        streams = {
+            "Stream #1(Compute)": [
+                kernel("AllReduceKernel", "all-reduce.1", 20, 5, 1),
+                kernel("MemcpyD2D", "all-gather.2", 30, 1, 2),
+            ],
+            "Stream #2(NCCL)": [kernel("ncclDevKernel_AllGather", "all-gather.2", 32, 9, 3)],
+        }
+        calls = [Event("cuLaunchKernel", 11 + i, 0.5, {"correlation_id": i, **program}) for i in (1, 2, 3)]
+        execute = Event("CommonPjRtLoadedExecutable::Execute (jit_step)", 10, 8, {"_pt": 5, "_p": 1})
+        raw = space(plane("/device:GPU:0", streams), plane("/host:CPU", {"python": [execute, *calls]}))
+        seen = traces.read("cuda", Trace(raw), NOTHING_KNOWN, {})
+        assert {op.name: op.duration for op in seen.ops} == {"all-reduce.1": 5_000, "all-gather.2": 9_000}
+        assert sum(end - start for each in seen.busy.values() for start, end in each) == 1_000
+        assert not seen.cut  # each call has its kernel
+
+    def test_kernels_of_a_graph_share_the_call_that_launched_it(self):
+        made = Made(launches(2, 4, late=1))
+        seen = seen_of("nvidia", made)
+        assert all(map(is_equal, measured(seen), planted(made))) and len(measured(seen)) == 4
+
+    def test_devices_of_other_processes_are_planes_without_events(self):
+        """As a process that sees a part of the devices of its machine; its plane may have another number."""
+        made = Made(launches(1, 4))
+        name, make = PLATFORMS["nvidia"]
+        raw = make(made).replace(b"/device:GPU:0", b"/device:GPU:5") + space(plane("/device:GPU:0", {}))
+        seen = traces.read(name, Trace(raw), NOTHING_KNOWN, {5: 41})
+        assert {span.device for span in seen.spans} == {41} and not seen.cut
+
     def test_kernels_between_those_of_known_launches_whose_calls_are_lost_are_counted(self):
         made = Made(launches(1, 6))
         name, make = PLATFORMS["rocm"]
@@ -155,6 +190,19 @@ class TestTpu:
         assert (end - start) / 1000 == pytest.approx(made.launches[0].waits()[0], abs=1)
         early = next(op for op in seen.ops if op.run == 0 and op.device == 0)
         assert early.arrived == start and early.start == end
+
+    def test_a_transfer_between_slices_is_time_in_a_collective_and_sparse_cores_are_no_cores(self):
+        """Megascale sends through the hosts; the core waits in the `-done`."""
+        rendezvous = 'frontend_attributes={_xla_host_transfer_rendezvous="r1"}'
+        ops = [
+            Event("%recv = (f32[8]{0}, u32[], token[]) recv(token[] %t), channel_id=3", 10, 1, {}),
+            Event("%fusion.1 = f32[8]{0} fusion(f32[8]{0} %p)", 12, 20, {}),
+            Event(f"%recv-done.4 = (f32[8]{{0}}, token[]) recv-done(%recv), {rendezvous}", 32, 30, {}),
+        ]
+        lines = {"XLA Modules": [Event("jit_step(1)", 10, 60, {})], "XLA Ops": ops}
+        raw = space(plane("/device:TPU:0", lines), plane("/device:TPU:0 SparseCore 0", lines))
+        seen = traces.read("tpu", Trace(raw), NOTHING_KNOWN, {})
+        assert [(op.name, op.duration, op.device) for op in seen.ops] == [("recv-done.4", 30_000, 0)]
 
     def test_operations_of_two_programs_with_one_run_id_are_not_mixed(self):
         """Run ids count per core over all programs, so one number is another program on another core."""

@@ -21,7 +21,8 @@ PLANE = re.compile(r"/device:GPU:(\d+)")
 # The driver calls that put work on a stream. XLA appends the graph to the name of a call that launches one.
 # Older versions give the call the name of the kernel.
 CALL = re.compile(r"(cu|cuda|hip)([A-Z]\w*)?(Launch|Mem)\w*( \(CudaGraph:\d+\))?")
-COLLECTIVE_KERNEL = re.compile(r".*(nccl|rccl).*", re.IGNORECASE)
+# NVSHMEM's kernels have its name, too. XLA's own kernels for small all-reduces have that of the operation.
+OF_LIBRARY = re.compile(r".*(nccl|rccl|nvshmem).*", re.IGNORECASE)
 # Lines that are derived from the streams.
 STREAM = "Stream"
 
@@ -74,7 +75,7 @@ def _kernels(plane: Any, names: set[str], seen: Seen) -> dict[Program, list[Kern
                     str(said.get("hlo_op", "")),
                     *extent(event),
                     None if correlation is None else int(correlation),
-                    COLLECTIVE_KERNEL.match(event.name) is not None,
+                    OF_LIBRARY.match(event.name) is not None,
                 )
             )
     return found
@@ -137,12 +138,17 @@ def _note_collectives(run: Run, kernels: list[Kernel], wanted: Wanted) -> None:
 
 
 def _collectives(run: Run, kernels: list[Kernel], wanted: Wanted) -> list[tuple[Kernel, str]]:
-    found = []
+    """Return the kernels that are collectives: those of the library, or where an operation has none, all."""
+    found: defaultdict[str, list[Kernel]] = defaultdict(list)
     for kernel in kernels:
-        op = wanted.op(run.program.module, kernel.op) if kernel.is_collective else None
+        op = wanted.op(run.program.module, kernel.op)
         if op is not None:
-            found.append((kernel, op))
-    return found
+            found[op].append(kernel)
+    return [
+        (kernel, op)
+        for op, its in found.items()
+        for kernel in [kernel for kernel in its if kernel.is_of_library] or its
+    ]
 
 
 def _note_short(runs: dict[Run, list[Kernel]], executes: Executes) -> None:

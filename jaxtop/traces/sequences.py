@@ -21,7 +21,7 @@ class Kernel(NamedTuple):
     start: int
     end: int
     correlation: int | None
-    is_collective: bool
+    is_of_library: bool
 
 
 class Split(NamedTuple):
