@@ -91,6 +91,8 @@ def places(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int, int | None
                 if at > end:
                     raise Malformed("a number that is longer than its message")
             if kind == VARINT:
+                if key < 8:
+                    raise Malformed("a field without a number")
                 yield key >> 3, size, None
                 continue
         elif kind in {FIXED64, FIXED32}:

@@ -14,6 +14,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import __version__, keys, runfiles
@@ -80,9 +81,19 @@ STAND_INS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON object")
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        type=Path,
+        help="say what jaxtop sees in a captured profile: *.xplane.pb, *.xplane.pb.gz, or a folder with one",
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
+    if arguments.trace is not None:
+        from jaxtop.cli import doctor_trace  # the readers of traces: the checks need none of them
+
+        return doctor_trace.show(arguments.trace, is_json=arguments.json)
     reports = costs.ask()
     findings = [*(finding for check in CHECKS for finding in check()), *_costs(reports)]
     if arguments.json:

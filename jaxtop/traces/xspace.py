@@ -7,8 +7,14 @@ the trace.
 from __future__ import annotations
 
 import struct
+import sys
+from typing import TYPE_CHECKING
 
 from jaxtop.protobuf import places, signed
+from jaxtop.traces.parts import TooLarge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # XSpace, XPlane, XLine, XEvent, XStat and the metadata of events and stats, by field number.
 PLANE = 1
@@ -17,7 +23,7 @@ _LINE_ID, LINE_NAME, _LINE_START_NS, EVENT, _LINE_SHOWN = 1, 2, 3, 4, 11
 _EVENT_OF, _OFFSET_PS, _DURATION_PS, _STAT = 1, 2, 3, 4
 _STAT_OF, _DOUBLE, _UNSIGNED, _SIGNED, _TEXT, _RAW, _NAME = 1, 2, 3, 4, 5, 6, 7
 _KEY, _VALUE = 1, 2
-_ID, _ITS_NAME, _ITS_SHOWN = 1, 2, 4
+_ID, _ITS_NAME, _ITS_SHOWN, _ITS_STAT = 1, 2, 4, 5
 _DOUBLE_FORMAT = struct.Struct("<d")
 
 # The plane that says when the trace was taken.
@@ -93,10 +99,14 @@ class Line:
 class Plane:
     """The lines of a device, or of the host."""
 
-    def __init__(self, raw: bytes, first: int, last: int) -> None:
+    def __init__(self, raw: bytes, first: int, last: int, most: int = sys.maxsize) -> None:
         self.raw = raw
         self.name = ""
         self.event_names: dict[int, str] = {}
+        self._extent = first, last
+        # The events on its lines, with all that is listed beside them: what reading it takes.
+        self.events = 0
+        self._most = most
         self._stat_names: dict[int, str] = {}
         self._lines: list[tuple[int, int]] = []
         self._stats: list[tuple[int, int]] = []
@@ -104,6 +114,9 @@ class Plane:
         for field, value, end in places(raw, first, last):
             if end is None:
                 continue
+            self.events += 1
+            if self.events > most:
+                raise TooLarge
             if field == PLANE_NAME:
                 self.name = _text(raw, value, end)
             elif field == LINE:
@@ -121,6 +134,18 @@ class Plane:
     @property
     def stats(self) -> dict[str, Value]:
         return dict(self.stat(*each) for each in self._stats)
+
+    def described(self) -> Iterator[dict[str, Value]]:
+        """Yield the stats of each description of an event: the profiler keeps programs in some."""
+        for field, value, end in places(self.raw, *self._extent):
+            if field == _EVENT_NAME and end is not None:
+                for its_field, first, last in places(self.raw, value, end):
+                    if its_field == _VALUE and last is not None:
+                        yield dict(
+                            self.stat(start, until)
+                            for one, start, until in places(self.raw, first, last)
+                            if one == _ITS_STAT and until is not None
+                        )
 
     def stat(self, first: int, last: int) -> tuple[str, Value]:
         """Return a stat by name. Most stats of events repeat, so short ones are read once."""
@@ -158,29 +183,41 @@ class Plane:
         number = start_ns = 0
         name = shown = ""
         events: list[int] = []
+        # Each event has two places.
+        most = 2 * (self._most - self.events)
         for field, value, end in places(self.raw, first, last):
             if end is None:
                 number = signed(value) if field == _LINE_ID else number
                 start_ns = signed(value) if field == _LINE_START_NS else start_ns
             elif field == EVENT:
                 events += (value, end)
+                if len(events) > most:
+                    raise TooLarge
             elif field == LINE_NAME:
                 name = _text(self.raw, value, end)
             elif field == _LINE_SHOWN:
                 shown = _text(self.raw, value, end)
+        self.events += len(events) // 2
         return Line(self, number, name or shown, start_ns * 1000, events)
 
 
 class Trace:
-    """A trace of one process; raises `Malformed` if the bytes are something else."""
+    """A trace of one process; raises `Malformed` if the bytes are something else.
 
-    def __init__(self, raw: bytes) -> None:
+    With `most`, it raises `TooLarge` if there are more events, before it takes much memory.
+    """
+
+    def __init__(self, raw: bytes, most: int = sys.maxsize) -> None:
         self.planes: list[Plane] = []
         # When the trace began by the clock of its machine, in nanoseconds since the epoch; 0 if unknown.
         self.started_ns = 0
         for field, value, end in places(raw, 0, len(raw)):
             if field == PLANE and end is not None:
-                self.planes.append(Plane(raw, value, end))
+                plane = Plane(raw, value, end, most)
+                self.planes.append(plane)
+                most -= plane.events + 1
+                if most < 0:
+                    raise TooLarge
         for plane in self.planes:
             if plane.name == ENVIRONMENT:
                 started = plane.stats.get(STARTED, 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,8 +16,8 @@ from jaxtop.export.captures.perfetto import MOST_LANES
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.host import run_of
 from jaxtop.names import legible, reason, shorten
-from jaxtop.protobuf import Malformed
 from jaxtop.traces import Wanted
+from jaxtop.traces.files import UNREADABLE
 from jaxtop.traces.parts import no_pause
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 SCHEMA = 1
 # The settings of the profiler, as the summary names them. See the agent's `jaxprivate/profiler.py`.
 OPTIONS = {"python_tracer": False, "host_tracer_level": 2, "programs": True}
-# What an odd trace raises in the readers.
-UNREADABLE = (Malformed, ValueError, TypeError, OverflowError, struct.error)
 LONGEST_REASON = 120
 # The hosts that a note names.
 NAMED = 5

@@ -1,0 +1,76 @@
+"""The contents of one trace as JSON, and what is wrong with them in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop.traces.contents import Contents, Launch, Program
+
+SCHEMA = 1
+
+
+def as_json(contents: Contents) -> dict[str, Any]:
+    """Return the contents as a JSON object; times are in milliseconds."""
+    seen = contents.seen
+    return {
+        "schema": SCHEMA,
+        "platform": contents.platform,
+        "devices": [each._asdict() for each in contents.devices],
+        "events": seen.events,
+        "unassigned": seen.unassigned,
+        "assigned_ms": milliseconds(seen.assigned_ns or None),
+        "unassigned_ms": {why: milliseconds(ns) for why, ns in seen.left_ns.items()},
+        "cut_launches": len(seen.cut),
+        "cut_ms": milliseconds(seen.cut_ns),
+        "programs": [_program(each) for each in contents.programs],
+        "problems": [*problems(contents)],
+    }
+
+
+def _program(program: Program) -> dict[str, Any]:
+    launches = program.launches
+    return {
+        "name": program.name,
+        "devices": program.devices,
+        "launches": len(launches),
+        "devices_per_launch": [len(each.devices) for each in launches],
+        "waits_ms": [_waits(each) for each in launches],
+        "collectives_per_launch": [each.collectives for each in launches],
+        "ends_apart_ms": [milliseconds(each.apart) for each in launches],
+        "cut": [place for place, each in enumerate(launches) if each.is_cut],
+    }
+
+
+def _waits(launch: Launch) -> list[float | None] | None:
+    return None if launch.waits is None else [milliseconds(each) for each in launch.waits]
+
+
+def milliseconds(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e6
+
+
+def problems(contents: Contents) -> Iterator[str]:
+    """Yield what is missing or wrong in a trace, a line each."""
+    seen = contents.seen
+    if seen.is_too_large:
+        yield f"the trace has more than {seen.most:,} events: nothing of it was read"
+        return
+    left = sum(seen.left_ns.values())
+    for why, ns in seen.left_ns.items():
+        share = ns / (seen.assigned_ns + left) if ns else 0.0
+        yield f"{ns / 1e6:.3f} ms of operations ({share:.1%}) belong to no launch: {why}"
+    if seen.cut_ns:
+        yield f"{seen.cut_ns / 1e6:.3f} ms of operations belong to launches that the trace cuts off"
+    if seen.cut:
+        yield f"the trace does not have {_launches(len(seen.cut))} wholly, or not on all devices: no waits"
+    if not contents.programs:
+        yield "no operation of a device names its program"
+    if contents.programs and contents.platform != "cpu" and not seen.executed:
+        yield "the host's launches are not in the trace: those of each device were counted"
+
+
+def _launches(count: int) -> str:
+    return "1 launch" if count == 1 else f"{count} launches"

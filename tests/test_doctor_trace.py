@@ -1,0 +1,269 @@
+"""`jaxtop doctor --trace`: what a captured profile contains, or why it cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import sys
+from dataclasses import replace
+
+import pytest
+
+from jaxtop.protobuf import bytes_field, number_field
+from jaxtop.traces import files
+from tests.made_traces import PLATFORMS, PROGRAM, Launch, Made, launches, tpu
+from tests.support import jaxtop_here, run
+from tests.xspace import Event, plane, space
+
+
+def saved(tmp_path, raw, name="host.xplane.pb"):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(raw)
+    return path
+
+
+def document(path):
+    done = jaxtop_here("doctor", "--trace", path, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def program(path, name=PROGRAM):
+    (found,) = (each for each in document(path)["programs"] if each["name"] == name)
+    return found
+
+
+def refused(path):
+    """The reason why nothing was read: one line on standard error."""
+    done = jaxtop_here("doctor", "--trace", path)
+    assert done.returncode != 0 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("jaxtop: ")
+    return done.stderr.rstrip().partition(f"{path} ")[2]
+
+
+def core(*launched, wait="barrier-cores"):
+    """A TPU core: for each launch the operation, arrival, start of the transfer and end, in microseconds."""
+    modules, ops, waits = [], [], []
+    for op, arrival, start, end in launched:
+        modules.append(Event("jit_step(7)", arrival - 100, end - arrival + 100, {}))
+        waits.append(Event(wait, arrival, start - arrival, {}))
+        ops.append(Event(f"%{op} = f32[8]{{0}} {op}(%p)", start, end - start, {}))
+    return {"XLA Modules": modules, "XLA Ops": ops, "XLA TraceMe": waits}
+
+
+class TestContents:
+    @pytest.mark.parametrize("platform", PLATFORMS)
+    def test_launches_and_waits_are_those_planted(self, tmp_path, platform):
+        made = Made(launches(4, 6, late=2))
+        _, make = PLATFORMS[platform]
+        path = saved(tmp_path, make(made))
+        found = program(path)
+        assert document(path)["unassigned"] == 0 and document(path)["problems"] == []
+        assert (found["launches"], found["devices_per_launch"]) == (6, [4] * 6)
+        assert found["devices"] == [0, 1, 2, 3] and found["cut"] == []
+        for waits, launch in zip(found["waits_ms"], made.launches, strict=True):
+            truth = [wait / 1000 for _, wait in sorted(launch.waits().items())]
+            assert waits == pytest.approx(truth, rel=0.01, abs=0.001)
+
+    @pytest.mark.parametrize(
+        ("name", "said", "platform", "kind"),
+        [
+            ("/device:TPU:0", {"device_type_string": "TPU v6 Lite"}, "tpu", "TPU v6 Lite"),
+            ("/device:GPU:0", {"device_vendor": "AMD", "core_count": 304}, "rocm", "AMD, 304 cores"),
+            (
+                "/device:GPU:0",
+                {"device_vendor": "Nvidia", "compute_cap_major": 9, "compute_cap_minor": 0},
+                "cuda",
+                "Nvidia, compute capability 9.0",
+            ),
+            ("/device:GPU:0", {}, "gpu", None),
+        ],
+    )
+    def test_platform_and_kind_are_those_of_the_planes(self, tmp_path, name, said, platform, kind):
+        found = document(saved(tmp_path, space(plane(name, {}, said), plane("/host:CPU", {}))))
+        assert found["platform"] == platform
+        assert found["devices"] == [{"number": 0, "kind": kind}]
+        assert found["unassigned"] is None and found["programs"] == []
+
+    def test_a_trace_without_devices_is_one_of_the_cpu(self, tmp_path):
+        found = document(saved(tmp_path, space(plane("/host:CPU", {}))))
+        assert (found["platform"], found["devices"]) == ("cpu", [])
+
+    def test_planes_of_idle_gpus_are_no_problem(self, tmp_path):
+        _, make = PLATFORMS["rocm"]
+        idle = space(*(plane(f"/device:GPU:{device}", {}) for device in range(1, 8)))
+        found = document(saved(tmp_path, make(Made(launches(1, 3))) + idle))
+        assert len(found["devices"]) == 8 and found["problems"] == []
+        assert found["programs"][0]["devices"] == [0]
+
+    def test_a_single_device_measures_no_wait(self, tmp_path):
+        """Those it waited for are in other traces."""
+        found = program(saved(tmp_path, tpu(Made(launches(1, 3)))))
+        assert found["waits_ms"] == [None] * 3 and found["collectives_per_launch"] == [1] * 3
+
+    def test_a_launch_that_some_devices_lack_measures_no_wait(self, tmp_path):
+        made = Made(launches(4, 4, late=1))
+        *whole, last = made.launches
+        cut = replace(made, launches=[*whole, Launch({0: last.arrivals[0], 1: last.arrivals[1]})])
+        path = saved(tmp_path, tpu(cut))
+        assert program(path)["waits_ms"][3] is None and None not in program(path)["waits_ms"][:3]
+        assert (program(path)["cut"], document(path)["cut_launches"]) == ([3], 1)
+        (problem,) = document(path)["problems"]
+        assert problem.startswith("the trace does not have 1 launch wholly")
+
+    def test_waits_are_those_of_the_collective_in_which_a_device_waited_longest(self, tmp_path):
+        first = core(("all-reduce.1", 1000, 1500, 1600), ("all-reduce.2", 9000, 9100, 9200))
+        second = core(("all-reduce.1", 1500, 1500, 1600), ("all-reduce.2", 9100, 9100, 9200))
+        once = [Event("jit_step(7)", 500, 9000, {})]
+        cores = [{**each, "XLA Modules": once} for each in (first, second)]
+        path = saved(tmp_path, space(*(plane(f"/device:TPU:{i}", each) for i, each in enumerate(cores))))
+        assert program(path)["waits_ms"] == [[0.5, 0.0]]
+        assert program(path)["collectives_per_launch"] == [2]
+
+    def test_devices_that_left_a_collective_at_another_time_are_another_group(self, tmp_path):
+        """The trace says nothing of groups; members of one leave together."""
+        early = [("all-reduce.1", 1000, 1500, 1600), ("all-reduce.1", 1500, 1500, 1600)]
+        late = [("all-reduce.1", 2000, 9000, 9100), ("all-reduce.1", 9000, 9000, 9100)]
+        launched = Event("TfrtTpuLoadedExecutable::Execute", 10, 200, {"_pt": 5, "_p": 1})
+        handed = [Event("DoEnqueueProgram", 20 + i, 1, {"_pt": 12, "_p": 10 + i}) for i in range(4)]
+        planes = [plane("/host:CPU", {"main": [launched, *handed]})]
+        for i, each in enumerate((*early, *late)):
+            lines = core(each)
+            (module,) = lines["XLA Modules"]
+            lines["XLA Modules"] = [module._replace(stats={"_ct": 12, "_c": 10 + i})]
+            planes.append(plane(f"/device:TPU:{i}", lines))
+        assert program(saved(tmp_path, space(*planes)))["waits_ms"] == [[None, None, 7.0, 0.0]]
+
+    def test_time_that_belongs_to_no_launch_is_given_with_the_reason(self, tmp_path):
+        _, make = PLATFORMS["rocm"]
+        found = document(saved(tmp_path, make(Made(launches(1, 8), lost=0.4, seed=5))))
+        (why,) = found["unassigned_ms"]
+        assert why == "nothing in the trace names the launch"
+        left = found["unassigned_ms"][why]
+        assert found["unassigned"] == pytest.approx(left / (left + found["assigned_ms"]))
+        assert any(why in each for each in found["problems"])
+
+    def test_what_is_said_is_the_same_as_text(self, tmp_path):
+        made = Made(launches(4, 20, late=2), has_host=False)
+        done = jaxtop_here("doctor", "--trace", saved(tmp_path, tpu(made)))
+        lines = done.stdout.splitlines()
+        assert lines[0].startswith("tpu, 4 × kind unknown") and "0.0%" in lines[0]
+        assert any(line.split()[:4] == [PROGRAM, "20", "0", "4"] for line in lines)
+        assert "in 8 of 20 launches, those with the longest waits" in done.stdout
+        assert lines[-1].startswith("problem: the host's launches are not in the trace")
+
+
+class TestPrograms:
+    def compiled(self, *instructions):
+        """A program as `xla/service/hlo.proto` has it: name, opcode, and the number of an operand of each."""
+        inside = b""
+        for number, (name, opcode, operand) in enumerate(instructions):
+            one = bytes_field(1, name.encode()) + bytes_field(2, opcode.encode()) + number_field(35, number)
+            inside += bytes_field(2, one + (b"" if operand is None else number_field(36, operand)))
+        module = bytes_field(1, b"jit_step") + bytes_field(3, inside + number_field(5, 1))
+        return plane("/host:metadata", {}, programs={"jit_step(7)": bytes_field(1, module)})
+
+    def test_a_collective_with_another_name_is_known_from_the_program_in_the_trace(self, tmp_path):
+        cores = [core(("exchange.4", 1000, 2000, 3000)), core(("exchange.4", 2000, 2000, 3000))]
+        planes = [plane(f"/device:TPU:{i}", each) for i, each in enumerate(cores)]
+        without = program(saved(tmp_path, space(*planes)))
+        known = self.compiled(("p", "parameter", None), ("exchange.4", "all-reduce", 0))
+        found = program(saved(tmp_path, space(*planes, known)))
+        assert (without["waits_ms"], found["waits_ms"]) == ([None], [[1.0, 0.0]])
+
+    def test_an_operation_that_ends_one_has_its_name(self, tmp_path):
+        cores = [core(("wait.1", 1000, 2000, 3000)), core(("wait.1", 2000, 2000, 3000))]
+        planes = [plane(f"/device:TPU:{i}", each) for i, each in enumerate(cores)]
+        known = self.compiled(("exchange.1", "all-gather-start", None), ("wait.1", "all-gather-done", 0))
+        assert program(saved(tmp_path, space(*planes, known)))["waits_ms"] == [[1.0, 0.0]]
+
+    def test_a_program_that_cannot_be_read_leaves_the_names_of_operations(self, tmp_path):
+        odd = plane("/host:metadata", {}, programs={"jit_step(7)": b"\xff\xff", "jit_f(8)": b""})
+        found = program(saved(tmp_path, tpu(Made(launches(2, 2))) + space(odd)))
+        assert None not in found["waits_ms"]
+
+
+class TestFiles:
+    def test_a_compressed_profile_and_one_in_a_folder_are_the_same(self, tmp_path):
+        raw = tpu(Made(launches(2, 2)))
+        plain = document(saved(tmp_path, raw, "a/host.xplane.pb"))
+        packed = saved(tmp_path, gzip.compress(raw), "b/plugins/profile/2026/host.xplane.pb.gz")
+        assert plain["programs"] == document(packed)["programs"] == document(tmp_path / "b")["programs"]
+        assert document(tmp_path / "b")["file"] == str(packed)
+
+    def test_of_several_in_a_folder_one_must_be_named(self, tmp_path):
+        for name in ("one", "two"):
+            saved(tmp_path, tpu(Made(launches(1, 1))), f"{name}.xplane.pb")
+        assert refused(tmp_path).startswith("has 2 profiles: name one of them, such as")
+
+    def test_what_is_no_profile_is_refused_in_one_line(self, tmp_path):
+        raw = tpu(Made(launches(2, 3)))
+        for content, why in [
+            (b"", "is empty"),
+            (b"hello, world\n" * 99, "is no profile"),
+            (b"\n\n\nhello, world\n" * 99, "is no"),
+            (bytes(4096), "is no profile"),
+            (b"\x0a\x02" + bytes(2), "is no whole profile: a field without a number"),
+            (raw[: len(raw) // 2], "is no whole profile: a field that is longer than its message"),
+            (space(plane("text", {})), "is no profile: it has no planes"),
+            (gzip.compress(raw)[:-100], "is compressed, and cannot be unpacked"),
+            (gzip.compress(b"hello"), "is no profile"),
+            (gzip.compress(b""), "is empty"),
+            (b"\x1f\x8bhello", "is compressed, and cannot be unpacked"),
+        ]:
+            assert refused(saved(tmp_path, content)).startswith(why)
+
+    def test_an_empty_folder_and_what_is_no_file_are_refused(self, tmp_path):
+        assert refused(tmp_path) == "has no profile (*.xplane.pb) in it"
+        os.mkfifo(tmp_path / "pipe")
+        assert refused(tmp_path / "pipe") == "is not a file"
+        assert refused(tmp_path / "none") == "cannot be read: no such file or directory"
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+    def test_a_file_of_others_is_refused(self, tmp_path):
+        path = saved(tmp_path, b"")
+        path.chmod(0)
+        assert refused(path) == "cannot be read: permission denied"
+
+    def test_a_file_that_is_too_large_is_refused_before_it_is_read(self, tmp_path, monkeypatch):
+        path = saved(tmp_path, b"\x0a")
+        os.truncate(path, 2_000_000_000)
+        assert refused(path) == "is larger than 1,000 MB, which is not read"
+        monkeypatch.setattr(files, "MOST_BYTES", 1000)
+        packed = saved(tmp_path, gzip.compress(tpu(Made(launches(2, 3)))), "packed.xplane.pb")
+        assert refused(packed) == "is larger than 1,000 MB, which is not read"
+
+    def test_a_trace_with_too_many_events_is_refused(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(files, "MOST_EVENTS", 50)
+        path = saved(tmp_path, tpu(Made(launches(2, 20))))
+        assert refused(path) == "has more than 50 events, which are not read"
+        events = plane("/host:CPU", {"main": [Event("one", 0, 1, {})] * 60})
+        assert refused(saved(tmp_path, space(events))) == "has more than 50 events, which are not read"
+        assert refused(saved(tmp_path, b"\x0a\x00" * 60)) == "has more than 50 events, which are not read"
+
+    @pytest.mark.parametrize("platform", PLATFORMS)
+    def test_damaged_profiles_give_an_answer_or_a_reason(self, tmp_path, platform):
+        _, make = PLATFORMS[platform]
+        raw, dice = make(Made(launches(2, 3))), random.Random(3)
+        for _ in range(150):
+            damaged = bytearray(raw)
+            for _ in range(dice.choice([1, 3, 30])):
+                damaged[dice.randrange(len(damaged))] = dice.randrange(256)
+            done = jaxtop_here("doctor", "--trace", saved(tmp_path, bytes(damaged)))
+            if done.returncode == 0:
+                assert done.stdout and not done.stderr
+            else:
+                assert done.stderr.startswith("jaxtop: ") and done.stderr.count("\n") == 1
+
+
+def test_no_jax_is_imported(tmp_path):
+    path = saved(tmp_path, tpu(Made(launches(2, 2))))
+    code = (
+        "import sys\nfrom jaxtop.cli import main\n"
+        f"status = main(['doctor', '--trace', {str(path)!r}])\n"
+        "sys.exit(status or any(each in sys.modules for each in ('jax', 'jaxlib')))"
+    )
+    assert run(sys.executable, "-c", code).returncode == 0
