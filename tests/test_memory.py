@@ -246,8 +246,8 @@ class TestGrowers:
 class Device:
     """As the allocator of a GPU answers."""
 
-    def __init__(self, **stats: int) -> None:
-        self.stats = stats
+    def __init__(self, platform: str = "gpu", **stats: int) -> None:
+        self.platform, self.stats = platform, stats
 
     def memory_stats(self) -> dict[str, int]:
         return self.stats

@@ -129,6 +129,7 @@ def known(rates_of: RatesOf) -> tuple[KnownDevice, ...]:
         described = describe(device, None if gpu is None else gpu.uuid)
         stats = jaxprivate.memory_stats(device) or {}
         limit, used = stats.get("bytes_limit"), stats.get("bytes_in_use")
+        reserved = stats.get("bytes_reserved", 0)
         found.append(
             KnownDevice(
                 device.id,
@@ -137,7 +138,7 @@ def known(rates_of: RatesOf) -> tuple[KnownDevice, ...]:
                 described.platform,
                 described.kind,
                 described.uuid,
-                None if limit is None or used is None else limit - used,
+                None if limit is None or used is None else max(0, limit - used - reserved),
                 limit,
                 rates_of(hostname, described),
                 None if gpu is None else _power_limit(gpu),

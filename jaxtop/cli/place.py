@@ -159,14 +159,17 @@ def of_cluster(cluster: Cluster, now: float, probe: Probe | None) -> list[KnownD
 
 
 def _of_view(view: DeviceView, cluster: Cluster, probe: Probe | None) -> KnownDevice:
-    from jaxtop.model.host import figure  # as above
+    from jaxtop.model.allocators import free_of  # as above
+    from jaxtop.model.host import figure
 
     hello = cluster.hosts[view.agent].hello
     assert hello is not None  # it lists the device
-    sample, used, total = view.pulse.devices, view.used_bytes, view.limit_bytes
+    sample, total = view.pulse.devices, view.limit_bytes
+    free = free_of(sample, view.position)
     if total is None:  # the allocator does not count, but the driver may
         used = figure(sample.driver_used_bytes, view.position)
         total = figure(sample.driver_total_bytes, view.position)
+        free = None if total is None or used is None else max(0, total - used)
     power = figure(sample.power_mw, view.position)
     return KnownDevice(
         view.id,
@@ -175,7 +178,7 @@ def _of_view(view: DeviceView, cluster: Cluster, probe: Probe | None) -> KnownDe
         view.platform,
         view.kind,
         hello.devices[view.position].uuid,
-        None if total is None or used is None else max(0, total - used),
+        free,
         total,
         probed_rates(probe, hello.hostname, hello.devices[view.position]),
         None if power is None else power / 1000,

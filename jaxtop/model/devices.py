@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from jaxtop import wire
+from jaxtop.model.allocators import taken_share
 from jaxtop.model.host import NO_PULSE, figure, run_of
 from jaxtop.model.hosts import host_views
 
@@ -58,7 +59,10 @@ class DeviceView:
             return self
         held = self.last_pulse.devices
         memory = wire.DeviceSample(
-            used_bytes=held.used_bytes, peak_bytes=held.peak_bytes, limit_bytes=held.limit_bytes
+            used_bytes=held.used_bytes,
+            peak_bytes=held.peak_bytes,
+            limit_bytes=held.limit_bytes,
+            reserved_bytes=held.reserved_bytes,
         )
         return replace(
             self,
@@ -76,9 +80,8 @@ class DeviceView:
 
     @property
     def used_share(self) -> float | None:
-        if self.used_bytes is None or not self.limit_bytes:
-            return None
-        return self.used_bytes / self.limit_bytes
+        """The share of the limit that is in use or reserved; None without a limit."""
+        return taken_share(self.pulse.devices, self.position)
 
 
 def devices(cluster: ClusterState, now: float) -> list[DeviceView]:
@@ -108,16 +111,6 @@ def launch_rate(cluster: ClusterState, host: Host) -> float | None:
 def memory_history(cluster: ClusterState, agent: str, position: int) -> list[int | None]:
     """Return the bytes in use of one device, oldest first."""
     return [figure(sample.used_bytes, position) for sample in cluster.history.get(agent, ())]
-
-
-def free_bytes(pulse: wire.Pulse) -> list[int]:
-    """Return the bytes that the allocator of each device can still provide, for devices where it is known."""
-    sample, found = pulse.devices, []
-    for i, limit in enumerate(sample.limit_bytes or ()):
-        used = figure(sample.used_bytes, i)
-        if limit and used is not None:
-            found.append(max(0, limit - used - (figure(sample.reserved_bytes, i) or 0)))
-    return found
 
 
 def scaled(value: int | None, unit: int) -> float | None:

@@ -76,6 +76,8 @@ class Figure:
     short_title: str = ""
     # A field of the same sample, or a number. By default 1 for shares.
     maximum: str | float | None = None
+    # A field of the same sample that takes from the maximum, too: thresholds count both.
+    beside: str = ""
     thresholds: tuple[Threshold, ...] = ()
     aliases: tuple[str, ...] = ()
     json: str = ""
@@ -130,7 +132,10 @@ class Figure:
         """Return the most severe threshold that it has reached in a pulse, if any."""
         if not self.thresholds:
             return None
-        return self.judged(self.read(pulse, position), self.full(pulse, position))
+        value = self.read(pulse, position)
+        if self.beside and value is not None:
+            value += _reader(self.scope, self.beside)(pulse, position) or 0.0
+        return self.judged(value, self.full(pulse, position))
 
     def judged(self, value: float | None, full: float | None = None) -> Threshold | None:
         """Return the most severe threshold that this value has reached, if any."""

@@ -47,7 +47,7 @@ _TABLE: tuple[Figure, ...] = (
     _device(
         "used_bytes", "memory", Unit.BYTES, "used_bytes", "device_memory_used_bytes", ALLOCATOR,
         "Memory in use, by the allocator; where there is none, by the live arrays.",
-        maximum="limit_bytes", thresholds=(
+        maximum="limit_bytes", beside="reserved_bytes", thresholds=(
             Threshold(0.9, _WARNING, "nearly full", "what a step needs for a moment may not fit any more",
                       is_of_full=True),
         ),

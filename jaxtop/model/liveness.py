@@ -141,8 +141,8 @@ def _held(pulse: Pulse) -> Pulse:
 
 _HELD_BY_DEVICES = (
     "used_bytes", "peak_bytes", "limit_bytes", "reserved_bytes", "largest_free_bytes", "pool_bytes",
-    "driver_used_bytes", "driver_total_bytes", "power_limit_mw", "temperature_limit_c", "clock_max_mhz",
-    "energy_mj", "ecc_corrected", "ecc_uncorrected",
+    "peak_reserved_bytes", "driver_used_bytes", "driver_total_bytes", "power_limit_mw",
+    "temperature_limit_c", "clock_max_mhz", "energy_mj", "ecc_corrected", "ecc_uncorrected",
 )  # fmt: skip
 _HELD_BY_HOSTS = ("rss_bytes", "threads", "memory_total_bytes", "cores_milli", "is_container")
 

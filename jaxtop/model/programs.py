@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop import names
+from jaxtop.model.allocators import free_bytes
 from jaxtop.model.compiles import cause_of, lost_ms
-from jaxtop.model.devices import free_bytes
 from jaxtop.model.hosts import host_views
 from jaxtop.model.loaded_programs import differing, identity, loaded, most, unlike
 from jaxtop.model.rates import program_of, rates

@@ -62,6 +62,7 @@ class DeviceSample(Struct, frozen=True, array_like=True):
     to_host_p99_us: Column = None
     collective_p50_us: Column = None
     collective_p99_us: Column = None
+    peak_reserved_bytes: Column = None
 
 
 # Reasons why a device runs slower than it could, one bit each, the lowest bit first.

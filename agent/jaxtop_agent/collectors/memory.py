@@ -33,6 +33,7 @@ class AllocatorMemory:
             peak_bytes=_column(stats, "peak_bytes_in_use"),
             limit_bytes=_column(stats, "bytes_limit"),
             reserved_bytes=_column(stats, "bytes_reserved"),
+            peak_reserved_bytes=_column(stats, "peak_bytes_reserved"),
             largest_free_bytes=_column(stats, "largest_free_block_bytes"),
             pool_bytes=_column(stats, "pool_bytes"),
         )

@@ -55,12 +55,24 @@ def default_memory(device: Any) -> str | None:
 
 
 def memory_stats(device: Any) -> dict[str, int] | None:
-    """Return the allocator's figures for a local device; None if its allocator does not count."""
+    """Return the allocator's figures for a local device; None if its allocator does not count.
+
+    Backends that are no PjRt clients, such as Pathways, raise; others return None, as the CPU's and the GPU's
+    allocators `platform` and `vmm` do. A figure that a plugin does not have is -1
+    (`PjRtCApiDevice::GetAllocatorStats` in openxla/xla): it is left out.
+
+    So is the limit of CUDA's asynchronous allocator, which alone among those of GPUs reports no pool: it is
+    the size from which free memory goes back to the driver, and allocations may go beyond
+    (`gpu_cudamallocasync_allocator.cc`).
+    """
     try:
         stats = device.memory_stats()
-    except Exception:  # some backends raise where others return None
+    except Exception:
         return None
-    return stats or None
+    found = {key: value for key, value in (stats or {}).items() if value >= 0}
+    if "pool_bytes" not in found and getattr(device, "platform", "") == "gpu":
+        found.pop("bytes_limit", None)
+    return found or None
 
 
 def expected() -> tuple[int | None, int | None]:

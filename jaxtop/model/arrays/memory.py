@@ -9,6 +9,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
+from jaxtop.model.allocators import largest_block, scattered_bytes
 from jaxtop.model.arrays.groups import is_in_host_memory, total
 from jaxtop.model.host import figure, run_of
 from jaxtop.model.meshes import mesh_view
@@ -110,15 +111,13 @@ def _view(host: Host, device: DeviceView, sums: list[tuple[int, ...]], temporari
         return MemoryView(device, arrays + NOTHING[_ARRAYS:])
     sample = host.pulse.devices
     reserved = figure(sample.reserved_bytes, device.position) or 0
-    largest = figure(sample.largest_free_bytes, device.position)
-    pool = figure(sample.pool_bytes, device.position)
-    if largest is not None and pool:
-        reserved += max(0, pool - device.used_bytes - largest)
+    reserved += scattered_bytes(sample, device.position)
     # Arrays and allocator are read at different moments, so they may disagree between two launches.
     beyond = max(0, device.used_bytes - sum(arrays))
     temporaries = min(temporaries, beyond)
     free = max(0, (device.limit_bytes or 0) - device.used_bytes - reserved)
     parts = (*arrays, temporaries, beyond - temporaries, reserved, free)
+    largest = largest_block(sample, device.position)
     return MemoryView(device, parts, largest, is_counted=not host.is_off("arrays"))
 
 

@@ -8,11 +8,11 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import names
+from jaxtop.model.allocators import free_bytes
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.arrays.growth import growers_of, without_indices
 from jaxtop.model.arrays.memory import held_by_arrays
 from jaxtop.model.crashes import ended_at
-from jaxtop.model.devices import free_bytes
 from jaxtop.model.findings.words import line_of
 from jaxtop.model.host import figure
 from jaxtop.model.hosts import host_views

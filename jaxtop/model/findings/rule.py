@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from jaxtop.model.allocators import taken_share
 from jaxtop.model.arrays.growth import growers
 from jaxtop.model.collectives.views import collectives
 from jaxtop.model.gaps import LATER_MS, gap_of, late_of
@@ -152,8 +153,8 @@ class RunFacts:
         """Whether any device is nearly full; where limits are unknown, none is."""
         for view in self.reporting:
             sample = view.now.pulse.devices
-            for used, limit in zip(sample.used_bytes or (), sample.limit_bytes or (), strict=False):
-                if used is not None and limit and used >= SCARCE * limit:
+            for i in range(len(sample.limit_bytes or ())):
+                if (share := taken_share(sample, i)) is not None and share >= SCARCE:
                     return True
         return False
 

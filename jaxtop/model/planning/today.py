@@ -7,8 +7,8 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.allocators import usable_bytes
 from jaxtop.model.arrays.groups import ArrayView, apart, arrays, is_in_host_memory, slices
-from jaxtop.model.host import figure
 from jaxtop.model.hosts import runs
 from jaxtop.model.planning.plan import CannotPlan, Tensor, Today
 from jaxtop.model.planning.today_time import devices_per_host, today_time
@@ -146,9 +146,8 @@ def _limit(members: Iterable[Host], mesh: MeshView) -> int | None:
     for host in members:
         sample = host.pulse.devices
         for i, device in enumerate(host.hello.devices if host.hello else ()):
-            limit = figure(sample.limit_bytes, i)
-            if limit and device.id in mesh.positions:
-                found.append(limit - (figure(sample.reserved_bytes, i) or 0))
+            if device.id in mesh.positions and (usable := usable_bytes(sample, i)) is not None:
+                found.append(usable)
     return min(found, default=None)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.allocators import free_bytes, free_of, largest_block, largest_piece, most_held
 from jaxtop.model.amounts import in_bytes
-from jaxtop.model.devices import free_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.words import line_of
@@ -46,7 +46,7 @@ class _Fragments(NamedTuple):
 
 def _fragmentation(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for the device whose free memory lies in the smallest pieces."""
-    views = [view for view in facts.reporting if view.now.pulse.devices.largest_free_bytes]
+    views = [view for view in facts.reporting if _searches(view.now.pulse)]
     if not views:
         raise Unmeasured("no allocator reports its largest free block")
     found = [each for view in views for each in _fragments(facts, view)]
@@ -56,22 +56,21 @@ def _fragmentation(facts: RunFacts) -> Iterator[Finding]:
         yield _of_fragments(facts, worst, too_large)
 
 
+def _searches(pulse: wire.Pulse) -> bool:
+    """Return whether any allocator of a process searches for its largest free block."""
+    places = range(len(pulse.devices.largest_free_bytes or ()))
+    return any(largest_block(pulse.devices, i) is not None for i in places)
+
+
 def _fragments(facts: RunFacts, view: HostView) -> Iterator[_Fragments]:
     most, least = (facts.number(each) for each in (FRAGMENT_SHARE, FREE_SHARE))
     sample = view.now.pulse.devices
-    memory = zip(
-        sample.largest_free_bytes or (), sample.limit_bytes or (), sample.used_bytes or (), strict=False
-    )
-    for i, (device, (largest, limit, used)) in enumerate(zip(view.host.devices, memory, strict=False)):
-        if largest is None or not limit or used is None:
+    for i, device in enumerate(view.host.devices):
+        limit, free, largest = figure(sample.limit_bytes, i), free_of(sample, i), largest_piece(sample, i)
+        if limit is None or not free or largest is None:
             continue
-        if largest >= most * (limit - used):
-            continue  # as on most devices: what else is known makes the share only larger
-        free = limit - used - (figure(sample.reserved_bytes, i) or 0)
-        pool = figure(sample.pool_bytes, i)
-        at_hand = max(largest, 0 if pool is None else limit - pool)  # the pool can still grow by the rest
-        if free >= least * limit and at_hand < most * free:
-            yield _Fragments(at_hand / free, at_hand, free, device.id, view)
+        if free >= least * limit and largest < most * free:
+            yield _Fragments(largest / free, largest, free, device.id, view)
 
 
 def _too_large(found: _Fragments) -> wire.Program | None:
@@ -155,7 +154,8 @@ def _checked(facts: RunFacts, each: LoadedProgram, view: HostView, free: int, mo
 
 def _is_above_peak(pulse: wire.Pulse, program: wire.Program) -> bool:
     """Return whether a launch would need more than any device ever held, so that there was none."""
-    peaks = [peak for peak in pulse.devices.peak_bytes or () if peak is not None]
+    places = range(len(pulse.devices.peak_bytes or ()))
+    peaks = [peak for i in places if (peak := most_held(pulse.devices, i)) is not None]
     needs = (program.argument_bytes or 0) + (adds_bytes(program) or 0)
     return not peaks or max(peaks) < needs
 

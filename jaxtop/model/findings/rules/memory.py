@@ -7,8 +7,8 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.allocators import free_bytes, usable_bytes
 from jaxtop.model.amounts import in_bytes
-from jaxtop.model.devices import free_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import FEWEST_POINTS, least, makes_steps, trend
@@ -74,7 +74,7 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
         samples = facts.cluster.history[each.view.host.agent]
         found = trend([(sample.at, figure(sample.used_bytes, each.position)) for sample in samples])
         if found is not None:
-            free = _limit(each.view.now.pulse, each.position) - found.top
+            free = (usable_bytes(each.view.now.pulse.devices, each.position) or 0) - found.top
             rising.append(_Rising(max(0.0, free) / found.per_minute, found, each.view, each.position))
     soon = [each for each in rising if each.minutes < later]
     if soon:
@@ -82,12 +82,6 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
             soon, key=lambda each: (round(each.minutes), each.view.host.process_index or 0, each.position)
         )
         yield _of_device(facts, first, len(soon))
-
-
-def _limit(pulse: Pulse, position: int) -> int:
-    """Return the bytes that the allocator can use on a device."""
-    sample = pulse.devices
-    return (figure(sample.limit_bytes, position) or 0) - (figure(sample.reserved_bytes, position) or 0)
 
 
 def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Filling]:
@@ -98,11 +92,11 @@ def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Fill
     early = list(islice((each for each in samples if each.used_bytes is not None), 4))
     before, now = least(early), least(islice(reversed(samples), 4))
     minutes, pulse = (samples[-1].at - early[0].at) / 60 if early else 0.0, view.now.pulse
-    limits = pulse.devices.limit_bytes or ()
-    for position, (was, used, limit) in enumerate(zip(before, now, limits, strict=False)):
-        if was is None or used is None or not limit or used <= was:
+    for position, (was, used) in enumerate(zip(before, now, strict=False)):
+        limit = usable_bytes(pulse.devices, position)
+        if was is None or used is None or limit is None or used <= was:
             continue
-        until_full = (limit - used) * minutes / (used - was)
+        until_full = max(0, limit - used) * minutes / (used - was)
         if until_full < within:
             yield _Filling(until_full, view, position)
 
@@ -127,7 +121,7 @@ def _of_device(facts: RunFacts, each: _Rising, count: int) -> Finding:
         evidence=(
             Evidence("growth a minute", rising.per_minute, "bytes", "allocator", facts.at),
             Evidence("most in use lately", rising.top, "bytes", "allocator", facts.at),
-            Evidence("limit", _limit(pulse, each.position), "bytes", "allocator", facts.at),
+            Evidence("limit", usable_bytes(pulse.devices, each.position), "bytes", "allocator", facts.at),
             Evidence("observed for", rising.seconds, "seconds", "allocator", facts.at),
         ),
         proof=Proof("memory", f"id={device_id}", str(device_id)),

@@ -9,6 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
+from jaxtop.model.allocators import usable_bytes
 from jaxtop.model.amounts import in_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
@@ -24,7 +25,6 @@ from jaxtop.model.findings.large_arrays import (
 from jaxtop.model.findings.rule import SCARCE, Rule, Unmeasured
 from jaxtop.model.findings.trends import least, makes_steps
 from jaxtop.model.findings.words import containing, line_of
-from jaxtop.model.host import figure
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _of_uneven(facts: RunFacts, device_id: int, held: int, beyond: float, count:
         if device.id == device_id
     )
     pulse, host = view.now.pulse, view.host
-    limit, source = figure(pulse.devices.limit_bytes, position), pulse.memory_source or ""
+    limit, source = usable_bytes(pulse.devices, position), pulse.memory_source or ""
     return Finding(
         Severity.WARNING if limit and held >= SCARCE * limit else Severity.INFO,
         0.8,
