@@ -10,7 +10,6 @@ from jaxtop.model.amounts import in_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.words import line_of
-from jaxtop.model.host import figure
 from jaxtop.model.loaded_programs import loaded
 from jaxtop.model.programs import adds_bytes, launched_lately
 from jaxtop.model.rates import program_of
@@ -65,11 +64,14 @@ def _searches(pulse: wire.Pulse) -> bool:
 def _fragments(facts: RunFacts, view: HostView) -> Iterator[_Fragments]:
     most, least = (facts.number(each) for each in (FRAGMENT_SHARE, FREE_SHARE))
     sample = view.now.pulse.devices
-    for i, device in enumerate(view.host.devices):
-        limit, free, largest = figure(sample.limit_bytes, i), free_of(sample, i), largest_piece(sample, i)
-        if limit is None or not free or largest is None:
-            continue
-        if free >= least * limit and largest < most * free:
+    memory = zip(
+        sample.largest_free_bytes or (), sample.limit_bytes or (), sample.used_bytes or (), strict=False
+    )
+    for i, (device, (block, limit, used)) in enumerate(zip(view.host.devices, memory, strict=False)):
+        if not block or not limit or used is None or block >= most * (limit - used):
+            continue  # as on most devices: what else is known makes the share only larger
+        free, largest = free_of(sample, i), largest_piece(sample, i)
+        if free and largest is not None and free >= least * limit and largest < most * free:
             yield _Fragments(largest / free, largest, free, device.id, view)
 
 
