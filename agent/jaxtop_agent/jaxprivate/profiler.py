@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from jaxtop_agent.jaxprivate.backends import default_client
 from jaxtop_agent.jaxprivate.lookup import find, imported, named
 
 
@@ -52,8 +53,11 @@ class Profiler:
 
     def start(self) -> Any:
         """Start a session, which traces everything that runs from now on."""
-        # The level that contains the operations.
-        return self._started(host_level=1 if self._version >= (0, 10) else 2, with_programs=False)
+        # The level that contains the operations of CPUs. On accelerators the host only launches them, and the
+        # next level has all threads through which a launch is handed on.
+        client = default_client()
+        is_enough = self._version >= (0, 10) and getattr(client, "platform", None) == "cpu"
+        return self._started(host_level=1 if is_enough else 2, with_programs=False)
 
     def start_full(self) -> Any:
         """Start a session whose trace has what XProf shows, such as programs, but not Python's calls."""
