@@ -91,6 +91,12 @@ def test_other_counters(parts: dict[str, str], expected: int | None):
     assert rounds(**parts) == expected
 
 
+def test_a_long_chain_of_sums_is_read_once_each():
+    """Each sum uses the one before twice: without what is known, 2 to the 16 of them would be read."""
+    chain = "\n  ".join(f"%s{i} = s32[] add(%s{i - 1}, %s{i - 1})" for i in range(1, 200))
+    assert rounds(body=f"%s0 = s32[] constant(0)\n  {chain}\n  %next = s32[] add(%i, %s199)") is None
+
+
 def test_what_the_compiler_states_comes_first():
     stated = 'body=%body, backend_config={"known_trip_count":{"n":"7"}}'
     (collective,) = hlo.read(looped().replace("body=%body", stated)).collectives

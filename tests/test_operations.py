@@ -189,7 +189,8 @@ def test_a_fusion_that_runs_beside_others_counts_like_one():
 
 
 @pytest.mark.parametrize(
-    "target", ["ConcatBitcast", "AsyncCollectiveStart", "AsyncCollectiveDone", "X64SplitLow", "MoveToHost"]
+    "target",
+    ["ConcatBitcast", "AsyncCollectiveStart", "AsyncCollectiveDone", "PrepareAsyncCallStart", "HostExecute"],
 )
 def test_calls_that_only_name_values_for_the_compiler_are_known_to_do_nothing(target):
     assert work(f'%c = f32[8,16] custom-call(%p0), custom_call_target="{target}"') == Work()
@@ -199,3 +200,29 @@ def test_a_kernel_of_unknown_cost_makes_a_lower_bound():
     for target in ("tpu_custom_call", "__gpu$xla.gpu.triton", "mosaic_gpu_v2"):
         found = work(f'%c = f32[8,16] custom-call(%p0), custom_call_target="{target}"')
         assert found is not None and found.at_least and found.bytes == 2 * 512
+
+
+@pytest.mark.parametrize(
+    "window",
+    ["size=1000000000x3", "size=3x3 lhs_dilate=0x1", "size=3x3 stride=0x1", "size=1x1 lhs_dilate=2x2"],
+)
+def test_a_window_that_cannot_be_counted_makes_a_lower_bound_at_once(window):
+    wide = window.startswith("size=1x1")
+    shape = "f32[1,2000000,2000000,1]" if wide else "f32[1,8,8,1]"
+    found = work(
+        f"%c = {shape} convolution(%p0, %p1), window={{{window}}}, dim_labels=b01f_01io->b01f",
+        parameters=("f32[1,8,8,1]", "f32[3,3,1,1]"),
+    )
+    assert found is not None and found.at_least and not found.operations
+
+
+def test_a_product_in_groups_counts_each_row_once():
+    """Each of 64 rows meets the matrix of its group, of four."""
+    call = (
+        "%c = (f16[64,128]{1,0}, s8[784]{0}) custom-call(%p0, %p1, %p2), "
+        'custom_call_target="__cublas$lt$groupedMatmul", '
+        'backend_config={"grouped_gemm_backend_config":{"gemm_backend_config":{"dot_dimension_numbers":'
+        '{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["1"]}}}}'
+    )
+    found = work(call, parameters=("f16[64,96]", "f16[4,96,128]", "s32[4]"))
+    assert found is not None and (found.operations, found.at_least) == (2 * 64 * 96 * 128, False)

@@ -56,7 +56,7 @@ _PYTHON = re.compile(r".*python\w*callback\w*")
 _NO_WORK = re.compile(
     r".*python\w*callback\w*|.*[Ss]harding.*|annotate_device_placement|AllocateBuffer|AssumeGatherIndicesInBound"
     r"|MoveTo(Host|Device)|Pin|Unpin|LayoutConstraint|xla\.sdy\..*|SliceToDynamic|PadToStatic"
-    r"|ConcatBitcast|AsyncCollective(Start|Done)|X64(Combine|SplitLow|SplitHigh)"
+    r"|ConcatBitcast|(AsyncCollective|PrepareAsyncCall)(Start|Done)|X64(Combine|SplitLow|SplitHigh)|HostExecute"
 )
 
 
@@ -86,6 +86,10 @@ class _Along(NamedTuple):
 
 
 NOTHING = Extent((0,), 0)
+# What a text that no compiler writes may raise while it is counted.
+_UNREADABLE = (LookupError, ValueError, ArithmeticError)
+# A window along one dimension with more pairs of kernel position and result is not counted.
+MOST_POSITIONS = 1 << 20
 
 
 class Cost(NamedTuple):
@@ -137,7 +141,7 @@ def cost(by: Instruction, operands: Sequence[Extent]) -> Cost:
             found = found._replace(applied=_applied(by, operands, out))
         elif opcode in _COMPUTED:
             found = found._replace(operations=_COMPUTED[opcode](by, operands, out))
-    except (IndexError, KeyError, ValueError):
+    except _UNREADABLE:
         found = found._replace(is_known=False)
     return found
 
@@ -206,6 +210,8 @@ def _convolved(
 def _positions(image: int, kernel: int, result: int, window: _Along) -> int:
     """Count the pairs of kernel position and image element that meet, without padding and dilation holes."""
     _, stride, low, dilation, base = window
+    if kernel * (1 if base == 1 else result) > MOST_POSITIONS:
+        raise ValueError("a window that takes too long to count")
     found = 0
     for place in range(kernel):
         shift = place * dilation - low  # element r of the result uses position r * stride + shift
@@ -266,7 +272,7 @@ def _of_library(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, 
             elif match[1] == "BackwardFilter":
                 two, result = result, two
             return Cost(_convolved(by, one, two, result), touched)
-    except (IndexError, KeyError, ValueError):
+    except _UNREADABLE:
         pass
     return Cost(bytes=touched, is_known=False)
 

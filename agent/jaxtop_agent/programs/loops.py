@@ -96,6 +96,7 @@ class _Values:
     def __init__(self, listed: list[Instruction]) -> None:
         self._listed = listed
         self._by_name = {each.name: each for each in listed}
+        self._known: dict[str, Value | None] = {}
 
     def begins(self, name: str) -> dict[int, int]:
         """Return the known integers among the elements of a tuple, by their places."""
@@ -123,6 +124,12 @@ class _Values:
         by = self._by_name.get(name)
         if by is None or depth > FARTHEST:
             return None
+        if name not in self._known:
+            self._known[name] = None  # ends recursion: an instruction that uses itself has no value
+            self._known[name] = self._found(by, depth)
+        return self._known[name]
+
+    def _found(self, by: Instruction, depth: int) -> Value | None:
         if by.opcode in _SAME:
             return self.of(by.operand, depth + 1)
         if by.opcode == "get-tuple-element":
