@@ -11,6 +11,7 @@ import pytest
 
 from jaxtop.hostnames import VARIABLES
 from jaxtop.processes import JOBS
+from tests import leftovers
 
 # Whoever is started in the background of a shell ignores Ctrl+C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -48,6 +49,32 @@ def pytest_collection():
     finally:
         gc.freeze()
         gc.enable()
+
+
+_BEGAN = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    leftovers.adopt_orphans()
+    item.stash[_BEGAN] = leftovers.now()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item):
+    item.stash[_BEGAN] = (
+        leftovers.now()
+    )  # what fixtures of the module have started lasts longer than the test
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    if report.failed and _BEGAN in item.stash:
+        left = leftovers.end_since(item.stash[_BEGAN])
+        if left:
+            report.sections.append(("Processes that were left running, and ended", "\n".join(left)))
+    return report
 
 
 @pytest.fixture(autouse=True)

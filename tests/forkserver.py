@@ -21,7 +21,7 @@ import sys
 import threading
 import types
 from collections import defaultdict
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import PathFinder
@@ -98,6 +98,7 @@ class Server:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
             )
+        self.pid = self._process.pid
         atexit.register(self._stop)
 
     def start(self, request: dict[str, object], ends: list[int]) -> int:
@@ -110,9 +111,18 @@ class Server:
         self._process.wait()
 
 
-@cache
+_servers: dict[str, Server] = {}
+
+
 def _server(kind: str) -> Server:
-    return Server(kind)
+    if kind not in _servers:
+        _servers[kind] = Server(kind)
+    return _servers[kind]
+
+
+def pids() -> set[int]:
+    """Return the processes of the servers that this process has started."""
+    return {each.pid for each in _servers.values()}
 
 
 def imported(kind: str) -> list[str]:
