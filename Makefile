@@ -28,8 +28,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test check check-nicely test-newest test-side-by-side test-pairs test-alone test-oldest test-lowest test-pythons test-node soak bench faults plans screenshots docs clean
 
-demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine, with the app on it
-	$(BIN)/jaxtop demo
+demo: $(VENV)/.demo                  ## a real multi-process JAX run on this machine, with the app on it
+	@$(BIN)/jaxtop demo
 
 # The quiet tests mostly wait, and what checks the text takes the time that they leave.
 test:                                ## everything CI runs
@@ -103,11 +103,19 @@ docs: $(VENV)/.ready                 ## the generated pages of docs/
 screenshots: $(VENV)/.ready
 	$(BIN)/python -m tests.screenshots
 
-$(VENV)/.ready: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "jaxtop needs Python 3.11 or newer; try: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(INSTALL) --editable '.[dev]'
-	touch $@
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "jaxtop needs Python 3.11 or newer; try: make PYTHON=python3.11")'
+	@echo "making a Python environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+# What the demo needs takes a tenth of the time of what the tests need.
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	@$(BIN)/python tests/install.py --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
+	@$(BIN)/python tests/install.py --editable '.[dev]'
+	@touch $@ $(VENV)/.demo
 
 $(VENV)-oldest/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-oldest
