@@ -257,6 +257,7 @@ class TestTpu:
         )
         kinds = [(each.kind, each.bytes) for each in reading.collectives]
         assert kinds == [("ragged-all-to-all", 128), ("collective-broadcast", 64)]
+        assert [each.added for each in reading.collectives] == ["", ""]  # no partitioner adds these
         assert [each.groups for each in reading.collectives] == [0, None]  # the second speaks of partitions
 
 
