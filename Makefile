@@ -26,7 +26,7 @@ ON_EACH_PYTHON := tests/test_bytes.py tests/test_first_steps_live.py tests/test_
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check check-nicely test-newest test-side-by-side test-pairs test-alone test-oldest test-lowest test-pythons test-node soak bench faults plans screenshots docs clean
+.PHONY: demo test check check-nicely test-newest test-side-by-side test-pairs test-alone test-oldest test-lowest test-pythons test-node soak bench faults plans accelerators screenshots docs clean
 
 demo: $(VENV)/.demo                  ## a real multi-process JAX run on this machine, with the app on it
 	@$(BIN)/jaxtop demo
@@ -96,6 +96,10 @@ faults: $(VENV)/.ready               ## which planted faults are found in real r
 
 plans: $(VENV)/.ready                ## what the planner predicts, beside what real runs on other meshes need
 	$(BIN)/python -m tests.plans --quiet
+
+accelerators: $(VENV)/.ready         ## what the readers make of profiles and compiled texts in DIR, beside XProf
+	@test -n "$(DIR)" || { echo "name a folder: make accelerators DIR=…"; exit 2; }
+	$(BIN)/python -m tests.accelerators $(DIR)
 
 docs: $(VENV)/.ready                 ## the generated pages of docs/
 	$(BIN)/python -m tests.pages

@@ -79,6 +79,7 @@ class TestContents:
                 "cuda",
                 "Nvidia, compute capability 9.0",
             ),
+            ("/device:GPU:0", {"device_vendor": "Nvidia", "gpu_device_name": "H100"}, "cuda", "H100"),
             ("/device:GPU:0", {}, "gpu", None),
         ],
     )
@@ -98,6 +99,17 @@ class TestContents:
         found = document(saved(tmp_path, make(Made(launches(1, 3))) + idle))
         assert len(found["devices"]) == 8 and found["problems"] == []
         assert found["programs"][0]["devices"] == [0]
+
+    def test_what_the_profiler_dropped_is_a_problem(self, tmp_path):
+        """The host ran the program on more devices, or more often, than kernels are in the trace."""
+        _, make = PLATFORMS["rocm"]
+        ran = [Event(f"{PROGRAM}:XLA GPU module", 100 * i, 50, {}) for i in range(10)]
+        warned = bytes_field(3, b"dropped 5 events")
+        raw = make(Made(launches(2, 3))) + space(plane("/host:CPU", {"main": ran})) + warned
+        assert document(saved(tmp_path, raw))["problems"] == [
+            "the profiler said: dropped 5 events",
+            f"the host ran {PROGRAM} on devices 10 times; 6 are in the trace",
+        ]
 
     def test_a_single_device_measures_no_wait(self, tmp_path):
         """Those it waited for are in other traces."""

@@ -182,6 +182,22 @@ class TestNvidia:
 
 
 class TestTpu:
+    def test_an_operation_across_a_correction_of_the_clock_takes_as_long_as_on_its_core(self):
+        """The profiler fits the clock of a core to that of the host: an event may cover a jump of it."""
+
+        def core(jump):
+            ops = [
+                Event("%fusion.1 = f32[] fusion()", 100, 50 + jump, {"device_duration_ps": 50_000_000}),
+                Event("%all-reduce.1 = f32[] all-reduce()", 400, 200, {"device_duration_ps": 120_000_000}),
+            ]
+            return {"XLA Modules": [Event("jit_step(7)", 100, 500, {})], "XLA Ops": ops}
+
+        raw = space(plane("/device:TPU:0", core(0)), plane("/device:TPU:1", core(90)))
+        seen = traces.read("tpu", Trace(raw), NOTHING_KNOWN, {}, has_names=True)
+        assert [named["fusion.1"].ns for named in seen.named.values()] == [50_000] * 2
+        assert [(op.end, op.duration) for op in seen.ops] == [(600_000, 120_000)] * 2
+        assert seen.assigned_ns == 2 * 170_000
+
     def test_a_collective_in_flight_and_a_barrier_count_as_time_in_collectives(self):
         made = Made(launches(2, 3, late=1))
         seen = seen_of("tpu", made)

@@ -6,11 +6,12 @@ Only the trace is asked, so devices have the numbers of this trace.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import traces
 from jaxtop.traces import gpu, tpu
+from jaxtop.traces.executes import HOST
 from jaxtop.traces.launches import CLOCKS_NS, meets
 from jaxtop.traces.parts import MOST_READ
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from jaxtop.traces import Op, Seen, Wanted
     from jaxtop.traces.xspace import Plane, Trace
 
+# The event around the launch of a program on a GPU.
+_RUNS = ":XLA GPU module"
 # How XLA names the makers of GPUs, and JAX their platforms.
 _VENDORS: dict[object, str] = {"AMD": "rocm", "Nvidia": "cuda"}
 
@@ -49,11 +52,15 @@ class Launch(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """The launches of a program in order, and all devices on which the trace shows it."""
+    """The launches of a program in order, and all devices on which the trace shows it.
+
+    `host_runs` is how often the host ran it on a device, where the trace says so.
+    """
 
     name: str
     devices: tuple[int, ...]
     launches: tuple[Launch, ...]
+    host_runs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -64,13 +71,24 @@ class Contents:
     devices: tuple[Device, ...]
     programs: tuple[Program, ...]
     seen: Seen
+    # What the profiler itself warned of: events that it dropped, above all.
+    warnings: tuple[str, ...] = ()
 
 
 def contents(trace: Trace, wanted: Wanted, most: int = MOST_READ) -> Contents:
     """Return the contents of a trace with at most so many events; the readers raise what odd bytes raise."""
     platform, devices = platform_of(trace.planes)
-    seen = traces.read(platform, trace, wanted, {}, most=most)
-    return Contents(platform, devices, programs(seen), seen)
+    seen = traces.read(platform, trace, wanted, {}, has_names=True, most=most)
+    runs = _host_runs(trace.planes)
+    found = tuple(replace(each, host_runs=runs.get(each.name)) for each in programs(seen))
+    return Contents(platform, devices, found, seen, tuple(trace.warnings))
+
+
+def _host_runs(planes: Iterable[Plane]) -> Counter[str]:
+    """Return how often the host ran each program on a GPU."""
+    lines = (line for plane in planes if plane.name == HOST for line in plane.lines)
+    names = (event.name for line in lines for event in line.events)
+    return Counter(name.removesuffix(_RUNS) for name in names if name.endswith(_RUNS))
 
 
 def platform_of(planes: Iterable[Plane]) -> tuple[str, tuple[Device, ...]]:
@@ -91,8 +109,11 @@ def platform_of(planes: Iterable[Plane]) -> tuple[str, tuple[Device, ...]]:
 
 
 def _gpu(plane: Plane) -> str | None:
-    """Return what is known of a GPU: planes have no names of models."""
+    """Return what is known of a GPU: newer planes of NVIDIA have the name of its model."""
     stats = plane.stats
+    name = stats.get("gpu_device_name")
+    if isinstance(name, str):
+        return name
     vendor, major, cores = (stats.get(name) for name in ("device_vendor", "compute_cap_major", "core_count"))
     words = [vendor] if isinstance(vendor, str) else []
     if isinstance(major, int):

@@ -139,8 +139,11 @@ class Seen:
     most: int = MOST_READ
     pause: Callable[[], object] = no_pause
 
-    def work(self, on: On, start: int, end: int, name: str) -> None:
-        """Note work of a launch on a device; the name is that of the operation."""
+    def work(self, on: On, start: int, end: int, name: str, lasted: int | None = None) -> None:
+        """Note work of a launch on a device; the name is that of the operation.
+
+        `lasted` is how long it took, where that is known better than from its start and end.
+        """
         self.busy.setdefault(on, []).append((start, end))
         if self.has_names:
             named = self.named.setdefault(on, {})
@@ -148,7 +151,7 @@ class Seen:
             if runs is None:
                 runs = named[name] = Runs()
             runs.count += 1
-            runs.ns += end - start
+            runs.ns += end - start if lasted is None else lasted
 
     def leave(self, why: str, ns: int) -> None:
         """Note device time of a program that belongs to no launch."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # XSpace, XPlane, XLine, XEvent, XStat and the metadata of events and stats, by field number.
-PLANE = 1
+PLANE, _ERROR, _WARNING = 1, 2, 3
 PLANE_NAME, LINE, _EVENT_NAME, _STAT_NAME, _PLANE_STAT = 2, 3, 4, 5, 6
 _LINE_ID, LINE_NAME, _LINE_START_NS, EVENT, _LINE_SHOWN = 1, 2, 3, 4, 11
 _EVENT_OF, _OFFSET_PS, _DURATION_PS, _STAT = 1, 2, 3, 4
@@ -29,6 +29,7 @@ _DOUBLE_FORMAT = struct.Struct("<d")
 # The plane that says when the trace was taken.
 ENVIRONMENT, STARTED = "Task Environment", "profile_start_time"
 Value = int | float | str | bytes
+MOST_WARNINGS = 100
 # The stats that are stored once read: how many of a plane, and of how many bytes.
 MOST_CACHED, LONGEST_CACHED = 20_000, 32
 
@@ -209,6 +210,8 @@ class Trace:
 
     def __init__(self, raw: bytes, most: int = sys.maxsize) -> None:
         self.planes: list[Plane] = []
+        # What the profiler could not do, in its words: events that it dropped, above all.
+        self.warnings: list[str] = []
         # When the trace began by the clock of its machine, in nanoseconds since the epoch; 0 if unknown.
         self.started_ns = 0
         for field, value, end in places(raw, 0, len(raw)):
@@ -218,6 +221,8 @@ class Trace:
                 most -= plane.events + 1
                 if most < 0:
                     raise TooLarge
+            elif field in {_ERROR, _WARNING} and end is not None and len(self.warnings) < MOST_WARNINGS:
+                self.warnings.append(_text(raw, value, end))
         for plane in self.planes:
             if plane.name == ENVIRONMENT:
                 started = plane.stats.get(STARTED, 0)

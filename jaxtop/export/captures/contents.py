@@ -40,6 +40,7 @@ def _program(program: Program) -> dict[str, Any]:
         "waits_ms": [_waits(each) for each in launches],
         "collectives_per_launch": [each.collectives for each in launches],
         "ends_apart_ms": [milliseconds(each.apart) for each in launches],
+        "host_runs": program.host_runs,
         "cut": [place for place, each in enumerate(launches) if each.is_cut],
     }
 
@@ -58,6 +59,7 @@ def problems(contents: Contents) -> Iterator[str]:
     if seen.is_too_large:
         yield f"the trace has more than {seen.most:,} events: nothing of it was read"
         return
+    yield from (f"the profiler said: {each}" for each in contents.warnings)
     left = sum(seen.left_ns.values())
     for why, ns in seen.left_ns.items():
         share = ns / (seen.assigned_ns + left) if ns else 0.0
@@ -66,6 +68,10 @@ def problems(contents: Contents) -> Iterator[str]:
         yield f"{seen.cut_ns / 1e6:.3f} ms of operations belong to launches that the trace cuts off"
     if seen.cut:
         yield f"the trace does not have {_launches(len(seen.cut))} wholly, or not on all devices: no waits"
+    for each in contents.programs:
+        shown = sum(len(launch.devices) for launch in each.launches)
+        if each.host_runs is not None and shown < each.host_runs:
+            yield f"the host ran {each.name} on devices {each.host_runs} times; {shown} are in the trace"
     if not contents.programs:
         yield "no operation of a device names its program"
     if contents.programs and contents.platform != "cpu" and not seen.executed:
