@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import os
 import resource
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 # A thread's stack, and what the allocator reserves for it; most of it is never touched.
 ADDRESS_SPACE_A_THREAD = 80 << 20
 ENDS_WITHIN = 1.0
+# Recordings leave this much of a file system free: the run needs it.
+LEAST_FREE_DISK = 64 << 20
 
 
 class NoRoom(OSError):
@@ -78,3 +81,11 @@ def require_address_space(threads: int) -> None:
         return
     if limit - taken < size:
         raise NoRoom(f"less than {size >> 20} MB of address space are left (ulimit -v)")
+
+
+def require_disk(folder: Path, least: int = LEAST_FREE_DISK) -> None:
+    """Raise unless this many bytes are free in the file system of a folder; each run needs the rest itself."""
+    usage = shutil.disk_usage(folder)
+    # A total of 0 means that the file system does not count its space.
+    if usage.total and usage.free < least:
+        raise NoRoom(f"the disk has {usage.free / (1 << 20):.1f} MiB free; {least >> 20} MiB stay for the run")

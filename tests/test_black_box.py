@@ -252,3 +252,39 @@ def test_a_run_says_that_it_records_and_when_it_cannot(tmp_path):
             eventually(lambda said=said, told=told: told().startswith(said), timeout=40)
     assert boxes(tmp_path / "box")
     assert os.listdir(tmp_path / "box")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], check=False).returncode:
+        pytest.skip("nobody but root can make a small file system")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+SAYING = """
+    import sys, time
+    from jaxtop import agent
+    handle = agent.start(record=sys.argv[1])
+    import jax
+    end = time.monotonic() + 60
+    while not handle.ignored and time.monotonic() < end:
+        time.sleep(0.05)
+    print(handle)
+"""
+
+
+def test_a_box_for_which_the_disk_has_no_room_is_said_on_the_terminal(small_disk, tmp_path):
+    """By `jaxtop run`, by the handle of `agent.start`, and as a finding: the folder stays empty."""
+    run = jaxtop("run", "--record", small_disk / "box", "-c", "print('done')")
+    said = f"--record {small_disk / 'box'}: the disk has 1.0 MiB free; 64 MiB stay for the run: nothing is rec"
+    assert run.stdout == "done\n" and said in run.stderr and run.stderr.count("\n") == 1
+    run = jaxtop("run", "-c", "print('done')", env=environment(JAXTOP_RECORD=str(small_disk)))
+    assert f"JAXTOP_RECORD {small_disk}: the disk has 1.0 MiB free" in run.stderr
+    handle = subprocess.run(
+        [PYTHON, script(tmp_path, SAYING), small_disk], env=environment(), capture_output=True, text=True
+    )
+    assert "the disk has 1.0 MiB free; 64 MiB stay for the run: nothing is recorded" in handle.stdout
+    assert not boxes(small_disk)

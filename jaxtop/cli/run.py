@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import keys, private
+from jaxtop import keys, private, room
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import note, number
+from jaxtop.names import reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,16 +97,22 @@ def _warnings(arguments: argparse.Namespace) -> Iterator[str]:
                 trial.bind((socket.gethostbyname(arguments.bind), 0))
         except OSError as error:
             yield f"--bind {arguments.bind} cannot be served on ({error.strerror}): no viewer can connect"
-    if arguments.record:
-        asked = Path(arguments.record).expanduser()
+    named = "--record" if arguments.record else "JAXTOP_RECORD"
+    if record := arguments.record or os.environ.get("JAXTOP_RECORD"):
+        asked = Path(record).expanduser()
         folder = asked.parent if asked.suffix == ".mcap" else asked
         try:
             private.make(folder)
         except OSError as error:
-            yield f"--record {arguments.record} cannot be created ({error.strerror}): nothing is recorded"
+            yield f"{named} {record} cannot be created ({error.strerror}): nothing is recorded"
             return
         if not (folder.is_dir() and os.access(folder, os.W_OK)):
-            yield f"--record {arguments.record} is no folder that you can write to: nothing is recorded"
+            yield f"{named} {record} is no folder that you can write to: nothing is recorded"
+            return
+        try:
+            room.require_disk(folder)
+        except OSError as error:
+            yield f"{named} {record}: {reason(error)}: nothing is recorded"
 
 
 def _program(arguments: argparse.Namespace) -> list[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 import tempfile
 import threading
 import time
@@ -15,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxtop import room
 from jaxtop.names import reason
 from jaxtop.recording.compact import compact
 from jaxtop.recording.writer import Keyframe, Writer
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 # The recording fails if more than this waits to be written: the disk is too slow.
 MOST_WAITING_BYTES = 64 << 20
 # The recording fails if less than this is free: the run needs the rest of the disk.
-LEAST_FREE = 64 << 20
+LEAST_FREE = room.LEAST_FREE_DISK
 LOOK_AT_DISK_EVERY = 10.0
 # Frames are normally written at the next flush. If this many bytes wait, they are written at once.
 MUCH = 64 << 10
@@ -281,10 +280,7 @@ class RecordingWriter:
     def _look_for_room(self, needed: int = 0) -> None:
         """Raise `OSError` if the run would have too little of the disk, with so many bytes more written."""
         folder = Path(tempfile.gettempdir()) if self._is_unnamed else self._path.parent
-        usage = shutil.disk_usage(folder)
-        # A total of 0 means that the file system does not count its space.
-        if usage.total and usage.free < LEAST_FREE + needed:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        room.require_disk(folder, LEAST_FREE + needed)
 
     def _fail(self, why: str) -> None:
         if self.failure is None:

@@ -41,7 +41,7 @@ class Agent:
     """Waits for JAX, then starts the publisher, the sampler and the registrar."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings, self.ignored = settings, settings.ignored
+        self._settings = settings
         self.pid = os.getpid()
         self._workers: list[Worker] = []
         self._board: Board | None = None
@@ -62,6 +62,14 @@ class Agent:
     @property
     def name(self) -> str:
         return (self._board.identity.name if self._board else self._settings.name) or ""
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """A sentence for each setting that cannot be used; a black box may turn out so after a while."""
+        state = self._board.sources.get("recording", "") if self._board else ""
+        is_off = self._settings.record is not None and state.startswith("off: ")
+        unrecorded = f"record={self._settings.record}: {state.removeprefix('off: ')}: nothing is recorded"
+        return (*self._settings.ignored, *([unrecorded] if is_off else []))
 
     @property
     def address(self) -> str:

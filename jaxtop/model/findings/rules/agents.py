@@ -146,6 +146,7 @@ RULES = (
         source="the recording thread of the agent",
         advice="Free space on that disk, or give another folder: agent.start(record=…), JAXTOP_RECORD.",
         check=_black_box,
+        holds_for=0.0,  # nothing is lost on a disk for a moment only
         inputs=_hellos,
     ),
     Rule(
