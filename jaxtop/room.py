@@ -84,8 +84,9 @@ def require_address_space(threads: int) -> None:
 
 
 def require_disk(folder: Path, least: int = LEAST_FREE_DISK) -> None:
-    """Raise unless this many bytes are free in the file system of a folder; each run needs the rest itself."""
+    """Raise unless this many bytes are free on the disk of a folder."""
     usage = shutil.disk_usage(folder)
     # A total of 0 means that the file system does not count its space.
     if usage.total and usage.free < least:
-        raise NoRoom(f"the disk has {usage.free / (1 << 20):.1f} MiB free; {least >> 20} MiB stay for the run")
+        free = f"{usage.free / (1 << 20):.1f} MiB free"
+        raise NoRoom(f"the disk has {free}; {least >> 20} MiB stay for the run")

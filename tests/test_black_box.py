@@ -22,6 +22,7 @@ from tests.support import (
     jax_run,
     jaxtop,
     processes,
+    run,
     script,
     snapshot,
 )
@@ -278,13 +279,12 @@ SAYING = """
 
 def test_a_box_for_which_the_disk_has_no_room_is_said_on_the_terminal(small_disk, tmp_path):
     """By `jaxtop run`, by the handle of `agent.start`, and as a finding: the folder stays empty."""
-    run = jaxtop("run", "--record", small_disk / "box", "-c", "print('done')")
-    said = f"--record {small_disk / 'box'}: the disk has 1.0 MiB free; 64 MiB stay for the run: nothing is rec"
-    assert run.stdout == "done\n" and said in run.stderr and run.stderr.count("\n") == 1
-    run = jaxtop("run", "-c", "print('done')", env=environment(JAXTOP_RECORD=str(small_disk)))
-    assert f"JAXTOP_RECORD {small_disk}: the disk has 1.0 MiB free" in run.stderr
-    handle = subprocess.run(
-        [PYTHON, script(tmp_path, SAYING), small_disk], env=environment(), capture_output=True, text=True
-    )
-    assert "the disk has 1.0 MiB free; 64 MiB stay for the run: nothing is recorded" in handle.stdout
+    done = jaxtop("run", "--record", small_disk / "box", "-c", "print('done')")
+    why = "the disk has 1.0 MiB free; 64 MiB stay for the run: nothing is recorded"
+    said = f"--record {small_disk / 'box'}: {why}"
+    assert done.stdout == "done\n" and said in done.stderr and done.stderr.count("\n") == 1
+    done = jaxtop("run", "-c", "print('done')", env=environment(JAXTOP_RECORD=str(small_disk)))
+    assert f"JAXTOP_RECORD {small_disk}: the disk has 1.0 MiB free" in done.stderr
+    handle = run(PYTHON, script(tmp_path, SAYING), small_disk, env=environment(), imports_jax=True)
+    assert why in handle.stdout
     assert not boxes(small_disk)
