@@ -21,7 +21,7 @@ ENDINGS = (".xplane.pb", ".xplane.pb.gz")
 # A larger one is not read: `jaxtop capture` takes none.
 MOST_BYTES = 1_000_000_000
 _TOO_LONG = f"is larger than {MOST_BYTES // 1_000_000:,} MB, which is not read"
-# To read so many takes half a minute.
+# To read so many takes one to two minutes, and about 3 GB.
 MOST_EVENTS = 3_000_000
 # Where XProf and TensorBoard keep profiles.
 _FOLDERS = (".", "*", "*/*", "plugins/profile/*")
