@@ -35,6 +35,7 @@ def a_run(
     slice_of=lambda _: None,
     run="r1",
     silent=(),
+    platform="cpu",
 ):
     """A cluster with one run. A mesh is its axes, or axes and device ids in their order."""
     cluster = Cluster()
@@ -45,7 +46,9 @@ def a_run(
             tell(cluster, (NOW, f"{run}-{index}", link("unreachable")))
             continue
         ids = range(index * per_host, (index + 1) * per_host)
-        devices = tuple(_device(each, i, coords, core, slice_of) for i, each in enumerate(ids))
+        devices = tuple(
+            _device(each, i, coords, core, slice_of, platform=platform) for i, each in enumerate(ids)
+        )
         agent = f"{run}-{index}"
         tell(
             cluster,
@@ -58,9 +61,15 @@ def a_run(
     return cluster
 
 
-def _device(number, place, coords, core, slice_of):
+def _device(number, place, coords, core, slice_of, *, platform):
     return wire.Device(
-        number, "cpu", "cpu", place, coords(number), core_on_chip=core(number), slice_index=slice_of(number)
+        number,
+        platform,
+        platform,
+        place,
+        coords(number),
+        core_on_chip=core(number),
+        slice_index=slice_of(number),
     )
 
 

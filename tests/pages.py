@@ -19,6 +19,7 @@ from jaxtop.cli import manual
 from jaxtop.cli.doctor import STAND_INS
 from jaxtop.export.metrics import METRICS, SERIES, SNAPSHOT
 from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Scope
+from jaxtop.model.chips import CHIPS
 from jaxtop.model.figures import figures_of
 from tests.faults import table
 from tests.plans import table as plans_table
@@ -83,16 +84,36 @@ def pages() -> dict[str, str]:
 def hardware_page() -> str:
     rows = [f"| {each.figures} | {each.reader} | {each.tested_with} |" for each in STAND_INS]
     table = "\n".join(["| figures | read from | tested with |", "|---|---|---|", *rows])
-    return _with_generated("hardware.md", "stand-ins", table)
+    page = _with_generated("hardware.md", "stand-ins", table)
+    return _with_generated("hardware.md", "chips", chips_table(), page)
+
+
+def chips_table() -> str:
+    """The published figures of each kind of device, with their source."""
+    lines = [
+        "| `device_kind` | bfloat16 | float32 | fp8 | int8 | fp4 | memory | bandwidth | link | links | devices | "
+        "source |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for chip in CHIPS:
+        figures = (
+            chip.half, chip.single, chip.fp8, chip.int8, chip.fp4, chip.memory, chip.bandwidth, chip.link,
+            chip.links, chip.cores,
+        )  # fmt: skip
+        shown = " | ".join("n/a" if each is None else f"{each:g}" for each in figures)
+        source = f"[page]({chip.page})" if chip.page.startswith("http") else chip.page
+        kinds = chip.kinds.replace("|", "\\|")
+        lines.append(f"| `{kinds}` | {shown} | {source} |")
+    return "\n".join(lines)
 
 
 def planner_page() -> str:
     return _with_generated("planner.md", "measured", plans_table.page())
 
 
-def _with_generated(page: str, name: str, generated: str) -> str:
-    """Return a written page with this text between its comments `name` and `end`."""
-    start, _, rest = (DOCS / page).read_text().partition(f"<!-- {name}")
+def _with_generated(page: str, name: str, generated: str, text: str = "") -> str:
+    """Return a written page, or its text, with this text between its comments `name` and `end`."""
+    start, _, rest = (text or (DOCS / page).read_text()).partition(f"<!-- {name}")
     comment, _, rest = rest.partition("\n")
     _, _, end = rest.partition("<!-- end -->")
     return f"{start}<!-- {name}{comment}\n{generated}\n<!-- end -->{end}"

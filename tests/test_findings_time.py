@@ -539,7 +539,17 @@ def collective(op, kind, size, groups, times=1, source=""):  # noqa: PLR0917 - a
     return wire.Collective(op, kind, f"f32[{size // 4}]", size, groups, times, source=source)
 
 
-def of_collectives(listed, took_us, *, launches=50, windows=4, devices=4, exposed_us=1000):
+def of_collectives(
+    listed,
+    took_us,
+    *,
+    launches=50,
+    windows=4,
+    devices=4,
+    exposed_us=1000,
+    platform="gpu",
+    slice_of=lambda _: None,
+):
     """Two processes of so many GPUs on a mesh (data, model); each collective takes so many microseconds."""
     cluster, total = Cluster(), 2 * devices
     ids = wire.pack_ids(tuple(range(total)))
@@ -549,7 +559,10 @@ def of_collectives(listed, took_us, *, launches=50, windows=4, devices=4, expose
     census = wire.Arrays(int(NOW * 1000), meshes=(mesh,), shardings=(sharding,), groups=(group,), counts=(1,))
     for index in range(2):
         agent = agent_id(index)
-        own = tuple(wire.Device(index * devices + i, "H100", "gpu", i) for i in range(devices))
+        own = tuple(
+            wire.Device(index * devices + i, "H100", platform, i, slice_index=slice_of(index))
+            for i in range(devices)
+        )
         along_model = wire.ReplicaGroups((devices,), ((0, total, 1),))
         along_data = wire.ReplicaGroups((2,), tuple((i, 2, devices) for i in range(devices)))
         inventory = wire.Inventory(
@@ -558,7 +571,7 @@ def of_collectives(listed, took_us, *, launches=50, windows=4, devices=4, expose
         )  # fmt: skip
         for each in (
             wire.Link("up", f"10.0.0.{index}:7411"),
-            hello(index, 2, own, platform="gpu"),
+            hello(index, 2, own, platform=platform),
             census,
             wire.Programs(1, (wire.Program("jit_train_step", "f", total, devices),)),
             inventory,
@@ -650,6 +663,14 @@ class TestCollectives:
         assert one.subject.axis == "data" and one.severity is Severity.WARNING
         assert "64 times the bytes of model" in one.text
         assert one.cost.share_of_step == pytest.approx(0.2, rel=0.05)
+        # The links of a slice of TPUs, and those of an NVLink fabric, join its hosts.
+        for platform, slices in (("tpu", None), ("tpu", 0), ("gpu", 0)):
+            joined = of_collectives(
+                heavy, 40_000, devices=2, platform=platform, slice_of=lambda _, at=slices: at
+            )
+            assert found("axis_crosses_hosts", joined) == []
+        apart = of_collectives(heavy, 40_000, devices=2, platform="tpu", slice_of=lambda host: host)
+        assert "axis data crosses slices" in only("axis_crosses_hosts", apart).text
         assert found("axis_crosses_hosts", of_collectives(heavy, 40_000, devices=4)) == []  # of other sizes
         light = [
             collective("all-reduce.1", "all-reduce", 1 << 20, 1),

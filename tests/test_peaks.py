@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
+from jaxtop.model.chips import CHIPS
 from jaxtop.model.peaks import SET_BY_OWNER, peak_of
 from jaxtop.wire import Device
 from tests.builders import hello
@@ -47,7 +50,20 @@ def tera(kind):
         ("TPU v5", 459),
         ("TPU v5p", 459),
         ("TPU v4", 275),
-        ("AMD Instinct MI300X", 1307),
+        ("AMD Instinct MI300X", 1307.4),
+        ("AMD Instinct MI300X VF", 1307.4),
+        ("AMD Instinct MI325X", 1307.4),
+        ("AMD Instinct MI300A", 980.6),
+        ("AMD Instinct MI350X", 2306.9),
+        ("AMD Instinct MI355X", 2516.6),
+        ("NVIDIA GeForce RTX 4090", 165.2),
+        ("TPU v4 lite", 137),
+        ("TPU v5e", 197),
+        ("TPU v6e", 918),
+        ("TPU7", 2307 / 2),
+        ("TPU8i", 1101 / 2),
+        ("TPU8t", 996.1),
+        ("A100-SXM4-40GB", 312),
         ("AMD Instinct MI250X", 191.5),
     ],
 )
@@ -62,8 +78,20 @@ def test_the_peak_is_the_makers_for_dense_matrices(kind, expected):
         "NVIDIA H100 80GB HBM3 MIG 3g.40gb",
         "NVIDIA RTX A1000",
         "NVIDIA GB10",
-        "NVIDIA GeForce RTX 4090",
-        "TPU v4 lite",
+        "NVIDIA H100 MIG 1g.10gb",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "NVIDIA GeForce RTX 4090 D",
+        "GRID A100X-40C",
+        "NVIDIA A100X",
+        "NVIDIA H100 NVL 2",
+        "TPU v7",
+        "TPU v8",
+        "TPU v5x",
+        "TPU v6",
+        "gfx942:sramecc+:xnack-",
+        "gfx950",
+        "AMD Instinct MI300",
+        "AMD Instinct MI308X",
         "AMD Instinct MI250X / MI250",
         "cpu",
     ],
@@ -82,6 +110,27 @@ def test_devices_that_share_a_chip_share_its_peak():
     cores = tuple(Device(i, "TPU v4", "tpu", coords=(i // 2, 0, 0), core_on_chip=i % 2) for i in range(4))
     hello = msgspec.structs.replace(HELLO, devices=cores)
     assert [peak_of(hello, each).flops for each in cores] == [275e12 / 2] * 4
+
+
+def test_gpus_do_not_share_a_chip_whatever_xla_calls_their_place():
+    """In XLA their coords are ordinals, which may repeat."""
+    pair = tuple(Device(i, "NVIDIA H200", "gpu", coords=(0,)) for i in range(2))
+    hello = msgspec.structs.replace(HELLO, devices=pair)
+    assert [peak_of(hello, each).flops for each in pair] == [989e12] * 2
+
+
+def test_each_kind_is_in_the_table_once_and_rates_rise_as_types_shrink():
+    names = [
+        "NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200", "NVIDIA H200 NVL",
+        "NVIDIA B200", "NVIDIA GB200", "TPU v5", "TPU v5 lite", "TPU v4", "TPU v4 lite", "TPU7x",
+        "AMD Instinct MI300X",
+    ]  # fmt: skip
+    for name in names:
+        assert sum(re.fullmatch(chip.kinds, name) is not None for chip in CHIPS) == 1
+    for chip in CHIPS:
+        rates = [rate for rate in (chip.single, chip.half, chip.fp8, chip.fp4) if rate is not None]
+        assert rates == sorted(rates), chip
+        assert chip.page and (chip.links is None or chip.links in {4, 6, 7, 12, 18})
 
 
 @pytest.mark.parametrize(

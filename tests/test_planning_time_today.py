@@ -143,11 +143,23 @@ class TestPublished:
         within = self.cost("gpu", "all-gather", "NVIDIA H100 80GB HBM3", ("model",), size)
         assert within == pytest.approx(3 * 2 + size * 0.75 / 450e9 * 1e6)
         across = self.cost("gpu", "all-gather", "NVIDIA H100 80GB HBM3", ("data", "model"), size)
-        assert across == pytest.approx(15 * 10 + size * 15 / 16 / 400e9 * 1e6)
+        # A host of four GPUs has four cards of 50 GB/s.
+        assert across == pytest.approx(15 * 10 + size * 15 / 16 / 200e9 * 1e6)
         # Four groups at the same time share the network of a host.
         shared = self.cost("gpu", "all-gather", "NVIDIA H100 80GB HBM3", ("data",), size)
-        assert shared == pytest.approx(3 * 10 + size * 0.75 / 100e9 * 1e6)
+        assert shared == pytest.approx(3 * 10 + size * 0.75 / 50e9 * 1e6)
 
-    @pytest.mark.parametrize("kind", ["NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA A40", "cpu"])
+    def test_slices_of_tpus_are_joined_by_the_network(self):
+        """6.25 GB/s a chip of a v5p (50 Gbps), and each of the four chips in a slice brings its own."""
+        size = 1 << 28
+        across = self.cost("tpu", "all-gather", "TPU v5p", ("data", "model"), size)
+        assert across == pytest.approx(15 * 10 + size * 15 / 16 / 25e9 * 1e6)
+        run = Today("r1", MESH, tuple(range(16)), 4, "tpu", "TPU v4", ())
+        assert cost_of(run, MESH, ("data",), "all-gather", size) is None  # its network is not published
+
+    @pytest.mark.parametrize(
+        "kind",
+        ["NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA A40", "NVIDIA H800", "AMD Instinct MI300X", "cpu"],
+    )
     def test_other_devices_have_no_published_links(self, kind):
-        assert published_link("gpu", kind, crosses_hosts=False) is None
+        assert published_link("gpu", kind, crosses=False) is None

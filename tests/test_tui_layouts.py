@@ -287,6 +287,31 @@ class TestCoordinates:
         assert physical(self.known(lambda _: None), "r1") is None
         assert physical(self.known(lambda i: (i * 10**6, 0)), "r1") is None
 
+    @pytest.mark.parametrize(
+        ("coords", "count", "core", "axes"),
+        [
+            # v5e 4x8, two hosts of eight chips of one core; v6e is alike.
+            (lambda i: (i % 4, i // 4, 0), 32, lambda _: 0, (("z", 1), ("y", 8), ("x", 4))),
+            # v4 and v5p 2x2x4: a device is a chip with both cores (megacore).
+            (lambda i: (i % 2, i // 2 % 2, i // 4), 16, lambda _: 0, (("z", 4), ("y", 2), ("x", 2))),
+            # v3 and 7x 2x2x1: two devices on a chip.
+            (
+                lambda i: (i // 2 % 2, i // 4, 0),
+                8,
+                lambda i: i % 2,
+                (("core", 2), ("z", 1), ("y", 2), ("x", 2)),
+            ),
+        ],
+    )
+    def test_each_generation_of_tpus_has_its_torus(self, coords, count, core, axes):
+        grid = physical(self.known(coords, count, core=core, platform="tpu"), "r1")
+        assert grid.axes == axes and sorted(grid.members) == list(range(count))
+
+    @pytest.mark.parametrize("coords", [lambda i: (i % 4,), lambda i: (0, i // 4, i % 4), lambda _: None])
+    def test_gpus_have_no_coordinates_even_where_xla_numbers_them(self, coords):
+        """The ordinals in two hosts are the same: these are no cores that share a chip."""
+        assert physical(self.known(coords, 8, platform="gpu", slice_of=lambda i: i // 4), "r1") is None
+
 
 class TestWithoutColour:
     def test_the_value_is_told_by_glyphs_and_by_nothing_else(self):

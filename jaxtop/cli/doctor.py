@@ -74,7 +74,7 @@ STAND_INS = (
     StandIn(
         "memory of GPUs and TPUs",
         "JAX's allocators",
-        "made-up figures under the names that the allocators use",
+        "figures that others printed on GPUs and TPUs, and published",
     ),
 )
 

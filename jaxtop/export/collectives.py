@@ -21,7 +21,9 @@ def as_value(view: CollectiveView) -> dict[str, Any]:
         "axes": view.axes,
         "whole_axes": None if view.axes is None else view.is_whole_axes,
         "groups": len(view.groups) or None,
-        **fields(view, ("group_size", "crosses_hosts", "bytes", "times", "per_second", "samples")),
+        **fields(
+            view, ("group_size", "crosses_hosts", "uses_network", "bytes", "times", "per_second", "samples")
+        ),
         "enough": view.is_enough,
         **fields(view, ("p50_us", "p99_us", "transfer_us", "wait_us")),
         "timed_by": view.timed_by,
@@ -47,7 +49,10 @@ def _origin(listed: wire.Collective | None) -> dict[str, Any]:
 
 def of_axes(each: AxisTraffic) -> dict[str, Any]:
     return {
-        **fields(each, ("run", "axes", "crosses_hosts", "collectives", "bytes_per_second", "at_least")),
+        **fields(
+            each,
+            ("run", "axes", "crosses_hosts", "uses_network", "collectives", "bytes_per_second", "at_least"),
+        ),
         "seconds_per_second": None if each.us_per_second is None else each.us_per_second / 10**6,
     }
 

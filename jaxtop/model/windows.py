@@ -59,6 +59,8 @@ class Grouped(NamedTuple):
     teams: tuple[Team, ...]
     crosses_hosts: bool | None
     axes: Axes | None
+    # Whether groups leave what fast links join, such as a slice of TPUs.
+    uses_network: bool | None = None
 
 
 class Timing(NamedTuple):

@@ -40,6 +40,12 @@ class TopologyOfProcess:
         """Keep the devices: those of a process do not change while it runs."""
 
 
+def _slice_index(device: Any) -> int | None:
+    """Return the slice of a TPU or the partition of a GPU, which XLA calls slice_index, too, or did."""
+    found = getattr(device, "slice_index", None)
+    return getattr(device, "partition_index", None) if found is None else found
+
+
 def describe(device: Any, uuid: str | None = None) -> Device:
     """Return a device of this process as messages have it; `uuid` is the driver's name of it."""
     coords = getattr(device, "coords", None)
@@ -50,6 +56,6 @@ def describe(device: Any, uuid: str | None = None) -> Device:
         local_id=jaxprivate.hardware_ordinal(device),
         coords=tuple(int(c) for c in coords) if coords is not None else None,
         core_on_chip=getattr(device, "core_on_chip", None),
-        slice_index=getattr(device, "slice_index", None),
+        slice_index=_slice_index(device),
         uuid=uuid,
     )

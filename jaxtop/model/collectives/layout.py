@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jaxtop import wire
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.collectives.groups import assignment, axes_of, best_mesh, expand
+from jaxtop.model.domains import domain_of
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import hosts
 from jaxtop.model.meshes import MeshView, mesh_view
@@ -18,6 +19,7 @@ from jaxtop.model.windows import Grouped, Team, Unit
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from jaxtop.model.domains import Domain
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import Groups, ProgramKey
@@ -140,14 +142,18 @@ def _layout(
         if len(mesh.device_ids) == len(found) and members.issuperset(mesh.device_ids)
     ]
     place_of = {device: place for place, device in enumerate(found)}
-    owners = [-1] * len(found)
+    owners, domains = [-1] * len(found), [-1] * len(found)
+    numbers: dict[Domain, int] = {}
     places: dict[str, tuple[int | None, ...]] = {}
     for number, host in enumerate(of_run):
         local = [device.id for device in host.devices]
         if not members.isdisjoint(local):
             places[host.agent] = tuple(place_of.get(device) for device in local)
-            for device in members.intersection(local):
-                owners[place_of[device]] = number
+            for device in host.devices:
+                if device.id in members:
+                    owners[place_of[device.id]] = number
+                    domain = domain_of(host, device)
+                    domains[place_of[device.id]] = numbers.setdefault(domain, len(numbers))
     by_number = {
         number: named
         for number, groups in enumerate(inventory.groups)
@@ -163,6 +169,7 @@ def _layout(
             _teams(expand(inventory.groups[number]), ids, owners, of_run),
             _crosses(expand(inventory.groups[number]), owners),
             axes_of(mesh, ids) if mesh is not None else None,
+            _crosses(expand(inventory.groups[number]), domains),
         )
         for number, ids in by_number.items()
     }

@@ -49,6 +49,7 @@ class AxisTraffic:
     bytes_per_second: float | None
     us_per_second: float | None
     at_least: bool = False
+    uses_network: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +103,25 @@ def axis_traffic(views: Iterable[CollectiveView]) -> list[AxisTraffic]:
     for (run, axes), members in groups.items():
         sizes, at_least = _sizes(members, variants)
         times = [each.us_per_second for each in members if each.us_per_second is not None]
-        crosses = {each.crosses_hosts for each in members}
         found.append(
             AxisTraffic(
                 run,
                 axes,
-                True if True in crosses else None if None in crosses else False,
+                _any(each.crosses_hosts for each in members),
                 len(members),
                 sum(sizes) if sizes else None,
                 sum(times) if times else None,
                 bool(sizes) and at_least,
+                _any(each.uses_network for each in members),
             )
         )
     return sorted(found, key=lambda each: (-(each.us_per_second or 0), -(each.bytes_per_second or 0)))
+
+
+def _any(values: Iterable[bool | None]) -> bool | None:
+    """Return whether any is true; None where none is, but some are unknown."""
+    found = set(values)
+    return True if True in found else None if None in found else False
 
 
 def _sizes(

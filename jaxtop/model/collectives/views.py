@@ -62,6 +62,8 @@ class CollectiveView:
     p50_us: int | None = None
     p99_us: int | None = None
     transfer_us: int | None = None
+    # Whether its groups leave what fast links join: a slice of TPUs, the GPUs that NVLink joins, else a host.
+    uses_network: bool | None = None
     wait_us: int | None = None
     busbw_bytes_per_s: int | None = None
     straggler: Straggler | None = None
@@ -226,6 +228,7 @@ def _measure(
         groups=grouped.device_ids if grouped else (),
         group_size=size,
         crosses_hosts=grouped.crosses_hosts if grouped else None,
+        uses_network=grouped.uses_network if grouped else None,
         bytes=listed.bytes if listed else None,
         times=listed.times if listed else None,
         per_second=None,

@@ -231,8 +231,8 @@ def link_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str) -> LinkCos
     published = published_link(
         today.platform,
         today.device_kind,
-        crosses_hosts=reach == BETWEEN,
-        share_of_host=_share_of_host(mesh, axes, today.devices_per_host),
+        crosses=reach == BETWEEN,
+        members_here=_members_of_host(mesh, axes, today.devices_per_host),
     )
     if published is not None:
         return published
@@ -243,11 +243,11 @@ def link_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str) -> LinkCos
     return other._replace(source=source, is_measured=False)
 
 
-def _share_of_host(mesh: Axes, axes: Sequence[str], devices_per_host: int) -> float:
-    """Return the share of a host's devices that a group has: the groups share the network of the host."""
+def _members_of_host(mesh: Axes, axes: Sequence[str], devices_per_host: int) -> float:
+    """Return the devices of a host or slice that a group has: each brings its share of the network."""
     members, stride = 1, 1
     for name, size in reversed(mesh):
         if name in axes:
             members *= max(1, min(size, devices_per_host // stride))
         stride *= size
-    return min(1.0, members / max(1, devices_per_host))
+    return min(members, max(1, devices_per_host))

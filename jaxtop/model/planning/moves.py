@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.domains import name_of_domains
 from jaxtop.model.planning.asking import mesh_in_words, spec_in_words
 from jaxtop.model.planning.gathers import gathered
 from jaxtop.model.planning.links import BETWEEN, reach_of
@@ -176,13 +177,14 @@ def _swapped(base: _Base) -> Iterator[Move]:
     if not found:
         return
     ms, saved, axes = max(found, key=lambda each: each[0])
+    domains = name_of_domains(today.platform)
     yield Move(
-        f"Change the order of the axes: {heavy} stays within hosts",
+        f"Change the order of the axes: {heavy} stays within {domains}",
         f"{_make_mesh(today.axes)} → {_make_mesh(axes)}",
         saved,
         ms,
-        f"of the axes that cross hosts today, {heavy} communicates most ({mesh_in_words(today.axes)}, "
-        f"{today.devices_per_host} devices a host)",
+        f"of the axes that cross {domains} today, {heavy} communicates most ({mesh_in_words(today.axes)}, "
+        f"{today.devices_per_host} devices in each)",
         axes=axes,
     )
 
@@ -193,7 +195,7 @@ def _make_mesh(axes: Axes) -> str:
 
 
 def _crosses_hosts(today: Today, axes: Axes, axis: str) -> bool:
-    return reach_of(axes, (axis,), today.devices_per_host) == BETWEEN
+    return reach_of(axes, (axis,), today.devices_per_host) == BETWEEN  # on TPUs: between slices
 
 
 def _donated(today: Today) -> Iterator[Move]:

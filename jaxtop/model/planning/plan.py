@@ -150,7 +150,8 @@ class Today:
     run: str
     axes: Axes
     device_ids: tuple[int, ...]
-    # The number of mesh devices in each process, in the order of the mesh.
+    # The number of mesh devices that fast links join, in the order of the mesh: those of a process, of a
+    # slice of TPUs, of what NVLink joins.
     devices_per_host: int
     platform: str
     device_kind: str

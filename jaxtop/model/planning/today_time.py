@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from math import prod
 from statistics import fmean, median
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.groups import axes_of
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.views import collectives
+from jaxtop.model.domains import Domain, domain_of
 from jaxtop.model.host import figure, run_of
 from jaxtop.model.hosts import host_views
 from jaxtop.model.parts import mean_of, parts
@@ -90,6 +92,7 @@ def today_time(
         probe,
         sharing=sharing,
         assumed=assumed_link(platform, shared_cores),
+        domains={device.id: domain_of(view.host, device) for view in views for device in view.host.devices},
     )
     unknown = (*of_step, *of_exchanges)
     return TodayTime(step, exchanges, links, flops, touched, balance, _watts(views), shared_cores, unknown)
@@ -101,13 +104,14 @@ def _holds(view: HostView, mesh: MeshView) -> bool:
 
 
 def devices_per_host(views: Iterable[HostView], mesh: MeshView) -> int:
-    """Return the number of mesh devices in the process that has most of them."""
-    counts = [
-        sum(device.id in mesh.positions for device in view.host.hello.devices)
+    """Return the number of mesh devices that fast links join at most: those of a process or of a slice."""
+    counts = Counter(
+        domain_of(view.host, device)
         for view in views
-        if view.host.hello
-    ]
-    return max(counts, default=len(mesh.device_ids))
+        for device in view.host.devices
+        if device.id in mesh.positions
+    )
+    return max(counts.values(), default=len(mesh.device_ids))
 
 
 def exchanges_of(
@@ -211,6 +215,7 @@ def links_of(
     *,
     sharing: int = 0,
     assumed: LinkCost,
+    domains: Mapping[int, Domain] = MappingProxyType({}),
 ) -> Links | None:
     """Return what links cost: as collectives of this run show it, else as a probe measured it.
 
@@ -227,19 +232,23 @@ def links_of(
             point(each.kind, each.bytes, members, each.transfer_us, sharing=sharing, weight=each.times)
         )
     found = links_from(points, WINDOWS, assumed)
-    probed = links_from(_probed(probe, shares=sharing > 0), PROBE, assumed) if probe is not None else {}
+    probed = (
+        links_from(_probed(probe, domains, shares=sharing > 0), PROBE, assumed) if probe is not None else {}
+    )
     if sharing and not (found or probed):
         return {(WITHIN, ANY): assumed, (BETWEEN, ANY): assumed}
     return {**probed, **found} or None
 
 
-def _probed(probe: Probe, *, shares: bool) -> Mapping[tuple[str, str, str], Sequence[Point]]:
+def _probed(
+    probe: Probe, domains: Mapping[int, Domain], *, shares: bool
+) -> Mapping[tuple[str, str, str], Sequence[Point]]:
     """Return the points of a probe by reach only: its axes may share no more than names with the run's."""
-    process = {device.id: device.process for device in probe.devices}
+    places = {device.id: domains.get(device.id, ("process", device.process)) for device in probe.devices}
     sharing = len(probe.devices) if shares else 0
     found: defaultdict[tuple[str, str, str], list[Point]] = defaultdict(list)
     for each in probe.collectives:
-        crosses = any(len({process.get(member) for member in group.device_ids}) > 1 for group in each.groups)
+        crosses = any(len({places.get(member) for member in group.device_ids}) > 1 for group in each.groups)
         place = "", BETWEEN if crosses else WITHIN, each.kind
         found[place].append(point(each.kind, each.bytes, each.group_size, each.time_s * 1e6, sharing=sharing))
     return found

@@ -116,7 +116,12 @@ def physical(devices: Sequence[DeviceView], run: str) -> Grid | None:
     x runs across and y down, as on a map. The axes before these make pages: slices, each with its own
     coordinates; cores, if several share a chip; and the other dimensions.
     """
-    placed = [(i, device) for i, device in enumerate(devices) if device.run == run and device.coords]
+    placed = [
+        (i, device)
+        for i, device in enumerate(devices)
+        # GPUs have coords in recent versions of XLA: their ordinal in the host, which repeats on each.
+        if device.run == run and device.coords and device.platform != "gpu"
+    ]
     if not placed:
         return None
     dimensions = max(len(device.coords or ()) for _, device in placed)

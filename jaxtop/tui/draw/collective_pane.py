@@ -91,6 +91,8 @@ def _facts(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
 
 def _place(view: CollectiveView, ink: Ink) -> Text:
     crosses = {None: "", True: "across hosts", False: "inside hosts"}[view.crosses_hosts]
+    if view.crosses_hosts and view.uses_network is False:
+        crosses += ", over fast links"
     return pairs([("", view.shape or text.NA), ("over", axes_in_words(view)), ("", crosses)], ink)
 
 

@@ -60,7 +60,7 @@ class Scene(DeviceScene):
 
     @cached_property
     def has_coords(self) -> bool:
-        return any(device.coords is not None for device in self.moment.devices)
+        return any(device.coords is not None and device.platform != "gpu" for device in self.moment.devices)
 
 
 @dataclass(slots=True)

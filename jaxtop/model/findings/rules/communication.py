@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.folded import SMALL_BYTES
 from jaxtop.model.collectives.sums import axis_traffic
+from jaxtop.model.domains import name_of_domains
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.launch_times import has_current_windows
@@ -180,9 +181,9 @@ def _axis_crosses_hosts(facts: RunFacts) -> Iterator[Finding]:
     if not any(each.bytes_per_second for each in traffic):
         raise Unmeasured("the traffic along the axes is not known")
     single = [each for each in traffic if each.axes is not None and len(each.axes) == 1]
-    known = [each for each in single if each.bytes_per_second is not None and each.crosses_hosts is not None]
-    within = [each for each in known if not each.crosses_hosts and not each.at_least]
-    across = [each for each in known if each.crosses_hosts and each.us_per_second]
+    known = [each for each in single if each.bytes_per_second is not None and each.uses_network is not None]
+    within = [each for each in known if not each.uses_network and not each.at_least]
+    across = [each for each in known if each.uses_network and each.us_per_second]
     sizes = dict(size for view in facts.collectives if view.mesh is not None for size in view.mesh.axes)
     heavier, least = (facts.number(each) for each in (HEAVIER, HEAVY_SHARE))
     found = [
@@ -201,12 +202,15 @@ def _axis_crosses_hosts(facts: RunFacts) -> Iterator[Finding]:
     share, step_ms = (heavy.us_per_second or 0) / 1e6, _step_ms(facts)
     times = (heavy.bytes_per_second or 0) / max(1.0, light.bytes_per_second or 0)
     more = f"{times:.0f} times the bytes of" if times < 1000 else "far more than"
+    domains = name_of_domains(
+        next((view.host.hello.platform or "" for view in facts.reporting if view.host.hello), "")
+    )
     is_warning = share >= facts.number(WARNING_SHARE) and not facts.is_on_cpu
     yield Finding(
         Severity.WARNING if is_warning else Severity.INFO,
         0.7,
-        f"axis {_axes(heavy)} crosses hosts and moves {more} {_axes(light)}, which stays within hosts: "
-        f"{min(1.0, share):.0%} of the time",
+        f"axis {_axes(heavy)} crosses {domains} and moves {more} {_axes(light)}, which stays within "
+        f"{domains}: {min(1.0, share):.0%} of the time",
         Subject(axis=_axes(heavy)),
         about=f"{_axes(heavy)} {_axes(light)}",
         cost=Cost(None if step_ms is None else min(1.0, share) * step_ms, min(1.0, share)),
@@ -246,9 +250,10 @@ RULES = (
     Rule(
         name="axis_crosses_hosts",
         title="Axis across hosts",
-        threshold="an axis that crosses hosts moves twice the bytes of one of the same size that does not, "
-        "for 5 % of the time; a warning from 15 % on",
-        rationale="Links within a host are many times faster than the network between hosts.",
+        threshold="an axis that crosses hosts (TPUs: slices) moves twice the bytes of one of the same "
+        "size that does not, for 5 % of the time; a warning from 15 % on",
+        rationale="Links within a host, a slice of TPUs or an NVLink fabric are many times faster than the "
+        "network between them.",
         source="compiled programs, meshes and windows of the profiler",
         advice="Swap the two axes in the mesh, so that the heavy one stays within hosts; jaxtop place "
         "ranks orders.",
