@@ -88,18 +88,18 @@ def hardware_page() -> str:
     return _with_generated("hardware.md", "chips", chips_table(), page)
 
 
+CHIP_COLUMNS = {
+    "bfloat16": "half", "float32": "single", "fp8": "fp8", "int8": "int8", "fp4": "fp4", "memory": "memory",
+    "bandwidth": "bandwidth", "link": "link", "links": "links", "devices": "cores",
+}  # fmt: skip
+
+
 def chips_table() -> str:
     """The published figures of each kind of device, with their source."""
-    lines = [
-        "| `device_kind` | bfloat16 | float32 | fp8 | int8 | fp4 | memory | bandwidth | link | links | devices | "
-        "source |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    titles = ("`device_kind`", *CHIP_COLUMNS, "source")
+    lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for chip in CHIPS:
-        figures = (
-            chip.half, chip.single, chip.fp8, chip.int8, chip.fp4, chip.memory, chip.bandwidth, chip.link,
-            chip.links, chip.cores,
-        )  # fmt: skip
+        figures = [getattr(chip, name) for name in CHIP_COLUMNS.values()]
         shown = " | ".join("n/a" if each is None else f"{each:g}" for each in figures)
         source = f"[page]({chip.page})" if chip.page.startswith("http") else chip.page
         kinds = chip.kinds.replace("|", "\\|")
