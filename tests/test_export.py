@@ -321,7 +321,7 @@ def test_the_document_says_what_the_hosts_said():
         __version__,
         "1970-01-01T00:00:20.000Z",
     )
-    assert document["runs"] == [{"id": "r1", "name": "train", "process_count": 2}]
+    assert document["runs"] == [{"id": "r1", "name": "train", "process_count": 2, "step": None}]
     host = document["hosts"][0]
     assert (host["state"], host["age_s"], host["incarnation"]) == ("live", 1.0, 1)
     assert (host["sampled_age_s"], host["counted_age_s"]) == (0.4, 10.0)

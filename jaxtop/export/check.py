@@ -15,6 +15,7 @@ from jaxtop.model import RULES_BY_NAME, Severity, findings, runs
 from jaxtop.model.crashes import ended_at, exit_status
 from jaxtop.model.findings.coverage import HEALTHY, NOT_CHECKED, Coverage, coverage
 from jaxtop.model.findings.words import costs
+from jaxtop.model.step_parts import too_little_of
 from jaxtop.names import legible
 from jaxtop.times import timestamp
 
@@ -40,10 +41,13 @@ class Checkup:
     findings: tuple[Finding, ...]
     # By run and rule.
     unchecked: dict[tuple[str, str], str]
+    # Why too little is measured to call the runs healthy; empty if enough is.
+    too_little: str = ""
 
     @classmethod
     def of(cls, cluster: Cluster, at: float) -> Checkup:
-        return cls(at, tuple(runs(cluster, at)), tuple(findings(cluster)), dict(cluster.findings.unchecked))
+        unchecked, why = dict(cluster.findings.unchecked), too_little_of(cluster, at)
+        return cls(at, tuple(runs(cluster, at)), tuple(findings(cluster)), unchecked, why)
 
     @property
     def status(self) -> int:
@@ -79,7 +83,8 @@ class Checkup:
         """How many findings there are of each severity, and how much was checked; with infos, healthy."""
         counts = {each: sum(found.severity is each for found in self.findings) for each in Severity}
         words = [_counted(count, severity) for severity, count in counts.items() if count]
-        return self.coverage.after(", ".join(words if self.status else [HEALTHY, *words]))
+        verdict = ", ".join(words if self.status else [HEALTHY, *words])
+        return self.coverage.after(verdict, too_little=self.too_little)
 
     @property
     def coverage(self) -> Coverage:

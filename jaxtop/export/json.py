@@ -17,8 +17,8 @@ from jaxtop.export.readings import OF_DEVICES, fields, of_device, of_host, of_st
 from jaxtop.model import EMPTY_HOST, Part, arrays, at_peaks, meshes, programs, runs, scaled, step_of, steps_of
 from jaxtop.model.collectives import axis_traffic, collectives, doubts, lateness_of_hosts, step_shares
 from jaxtop.model.parts import NAMES as PART_NAMES
-from jaxtop.model.parts import parts
 from jaxtop.model.stalls.lulls import running_of
+from jaxtop.model.step_parts import parts, run_parts
 from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
@@ -52,7 +52,10 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
         "schema": SCHEMA,
         "jaxtop": __version__,
         "at": timestamp(now),
-        "runs": [fields(run, ("id", "name", "process_count")) for run in runs(cluster, now)],
+        "runs": [
+            {**fields(run, ("id", "name", "process_count")), "step": _step_of_run(cluster, now, run.id)}
+            for run in runs(cluster, now)
+        ],
         "verdict": checkup.verdict,
         "findings": [of_findings.as_value(each, now) for each in checkup.findings],
         **of_rules(checkup),
@@ -177,7 +180,25 @@ def _step(view: HostView, its_parts: Parts | None) -> dict[str, Any] | None:
         **found,
         **figures,
         "past_s": None if step is None else step.past_s,
-        "parts": its_parts and {name: round(getattr(its_parts, name), 4) for name in PART_NAMES},
+        "parts": its_parts and _parts(its_parts),
+    }
+
+
+def _parts(found: Parts) -> dict[str, float]:
+    return {name: round(getattr(found, name), 4) for name in PART_NAMES}
+
+
+def _step_of_run(cluster: Cluster, now: float, run: str) -> dict[str, Any] | None:
+    """Return where a step of a run goes for the processes that are not late, and which are."""
+    found = run_parts(cluster, now, run)
+    if found is None:
+        return None
+    return {
+        "parts": _parts(found.parts),
+        "host_gap_waits_for_core": round(found.parts.delayed, 4),
+        "parts_at": None if found.parts.at is None else timestamp(found.parts.at),
+        "processes": found.processes,
+        "late": [cluster.hosts[agent].process_index for agent in found.late],
     }
 
 

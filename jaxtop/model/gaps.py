@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.host import changed_ms
 from jaxtop.model.rates import rates
@@ -36,6 +36,18 @@ LATER = 0.15
 # It must be beyond that of the others by so many standard errors of its samples, of which there are few.
 ERRORS = 3
 LATER_MS = Number("script_ms", 5.0, "late by its script from so many milliseconds a step on")
+# While more than this share of the samples compiles, the run is starting.
+MOST_COMPILING = 0.1
+# Pauses at a line with so large a share of the samples are reported from this share of the time on.
+PAUSE_SHARE, LINE_SHARE = Number("share", 0.1, "reported from this share of the time on"), 0.05
+# So many pauses within a minute repeat, or two within this time. A single one is something that is rare.
+REPEATED, SOON_MS = 3, 20_000
+# The agent counts a gap as a pause if it is so much longer than a step.
+SHORTEST_S = 0.25
+# With this many launches a step or a second, each shorter than SHORT_MS, Python is what takes time. LAUNCHING
+# is the share of the samples in launches.
+MANY_LAUNCHES = Number("launches", 50, "reported from so many launches a step on")
+MANY_A_SECOND, SHORT_MS, LAUNCHING = 1000, 0.5, 0.3
 # So large a part of the processes must be measured.
 MEASURED = 0.75
 # Processes notice a change of the rhythm within this time, so until then their paces may differ.
@@ -66,10 +78,20 @@ class Gap:
     wait: float
     compiling: float
     delayed: float
+    core_share: float = 0.0
 
     @property
     def ms(self) -> float:
         return self.share * self.step_ms
+
+    @property
+    def whole(self) -> float:
+        """The share of wall time in which nothing is launched, with the waits for a core."""
+        return self.share + self.core_share
+
+    @property
+    def whole_ms(self) -> float:
+        return self.whole * self.step_ms
 
     def line(self, activity: int) -> tuple[ActiveLine, float] | None:
         """Return the line with most samples of an activity, and its share of all samples."""
@@ -112,7 +134,50 @@ def gap_of(host: Host, parts: Parts | None) -> Gap | None:
         shares[WAIT],
         shares[COMPILE],
         delayed,
+        min(share, delayed),
     )
+
+
+class Pause(NamedTuple):
+    """The pauses of a host: their share of wall time, without waits for a core; how long and how rare."""
+
+    share: float
+    lasts_s: float
+    every_steps: float
+
+
+def pause_of(gap: Gap, least: float = PAUSE_SHARE.default) -> Pause | None:
+    """Return the repeated pauses of a host in its script; None if they are few, short, or a small share."""
+    line, rhythm = gap.line(SCRIPT), gap.host.pulse.rhythm
+    if gap.uncovered is None or gap.compiling >= MOST_COMPILING:
+        return None
+    if line is None or line[1] < LINE_SHARE or rhythm is None:
+        return None
+    each_ms = gap.p50_s * 1000 + rhythm.lost_us / 1000  # of a step, with its part of the pauses
+    steps = rhythm.pauses_ms / max(1, rhythm.pauses - 1) / each_ms
+    lasts_s = steps * rhythm.lost_us / 1e6
+    if lasts_s < SHORTEST_S:
+        return None  # steps that differ much, and not the pauses, make the mean longer than the median
+    is_repeated = rhythm.pauses >= REPEATED or (rhythm.pauses > 1 and rhythm.pauses_ms <= SOON_MS)
+    share = confirmed(rhythm.lost_us / 1000 / gap.step_ms, gap.script + gap.delayed) - gap.delayed
+    return Pause(share, lasts_s, steps) if is_repeated and share >= least else None
+
+
+def launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> float | None:
+    """Return the launches a second if they are many and Python spends its time on them; else None."""
+    if gap.launch < max(LAUNCHING, gap.wait):
+        return None
+    launches = sum(rates(gap.host).of_function.values())
+    if not launches or (launches < MANY_A_SECOND and launches * gap.step_ms < many * 1000):
+        return None
+    # Without windows, a launch is at most as long as the main thread takes for it.
+    busy = gap.launch if gap.uncovered is None else 1 - gap.uncovered
+    return launches if busy * 1000 / launches <= SHORT_MS else None
+
+
+def lost_to_launches(gap: Gap) -> float:
+    """Return the share of the time that launches cost: what the programs in windows leave over of it."""
+    return min(gap.launch, 1 - measured_busy(gap.host)) if gap.uncovered is None else gap.uncovered
 
 
 def measured_busy(host: Host) -> float:

@@ -1,4 +1,6 @@
-"""Where the wall time of a process goes: computing, communicating, waiting for others, nothing launched.
+"""Where the wall time of a process goes, as it shows itself: computing, communicating, waiting, no launches.
+
+What the others of its run add, such as a late process that it waits for, is in `step_parts.py`.
 
 The time in which programs run is how often each is launched, from counters, times how long a launch takes,
 from windows of the profiler. What that leaves over is a gap of the host as far as something confirms it: idle
@@ -34,8 +36,9 @@ class Parts(NamedTuple):
     """The shares of wall time of a process, or the means over processes; they add up to 1.
 
     `communication` is exposed: nothing else ran on the device meanwhile. `waiting` is the part of it that is
-    spent until the last member of a collective comes. In a `host_gap` nothing is launched. `at` is the time
-    of the windows that the durations of launches come from.
+    spent until the last member of a collective comes. In a `host_gap` nothing is launched; for its part
+    `delayed`, the main thread waits for a core. `at` is the time of the windows that the durations of
+    launches come from, None without windows.
     """
 
     compute: float
@@ -44,6 +47,7 @@ class Parts(NamedTuple):
     host_gap: float
     unknown: float
     at: float | None = None
+    delayed: float = 0.0
 
     @property
     def accounted(self) -> float:
@@ -59,10 +63,34 @@ class Parts(NamedTuple):
 NAMES = ("compute", "communication", "waiting", "host_gap", "unknown")
 
 
-def parts(cluster: ClusterState, now: float) -> Mapping[str, Parts]:
+def shares_of(found: Parts | None) -> list[tuple[str, float]]:
+    """Return the parts with their names as words; none if they are unknown."""
+    return [] if found is None else [(name.replace("_", " "), getattr(found, name)) for name in NAMES]
+
+
+class Busy(NamedTuple):
+    """The shares of wall time that programs take by rates and durations: may be more than there is.
+
+    `unsplit` is that of programs whose exposed communication is unknown. `communication` has no waits.
+    """
+
+    compute: float = 0.0
+    communication: float = 0.0
+    waiting: float = 0.0
+    unsplit: float = 0.0
+
+
+class OwnParts(NamedTuple):
+    """The parts of a process by its own figures, and the time in programs that they were made of."""
+
+    parts: Parts
+    busy: Busy
+
+
+def own_parts(cluster: ClusterState, now: float) -> Mapping[str, OwnParts]:
     """Return where the time of each host goes, by agent; hosts of which too little is known are left out."""
 
-    def derive() -> dict[str, Parts]:
+    def derive() -> dict[str, OwnParts]:
         waited = program_waits(cluster, now)
         found = {
             view.host.agent: _parts_in(cluster, view.now, waited)
@@ -71,7 +99,28 @@ def parts(cluster: ClusterState, now: float) -> Mapping[str, Parts]:
         }
         return {agent: each for agent, each in found.items() if each is not None}
 
-    return cluster.derived.get("parts at a time", (cluster.changes, now), derive)
+    return cluster.derived.get("own parts at a time", (cluster.changes, now), derive)
+
+
+def with_lateness(own: OwnParts | None, gap: float, delayed: float, wait: float | None) -> Parts:
+    """Return the parts of a process with its confirmed gap, and its wait for late processes if there are any.
+
+    That wait replaces the one in windows, which are few and may be old. What is then left over is unknown.
+    """
+    parts, busy = own or (Parts(0.0, 0.0, 0.0, 0.0, 1.0), Busy())
+    if wait is None and gap <= parts.host_gap:
+        return parts._replace(delayed=min(delayed, parts.host_gap))
+    gap = max(gap, parts.host_gap)
+    if wait is None:
+        fixed, waiting, programs = gap, busy.waiting, sum(busy)
+    else:
+        waiting, gap = wait, min(gap, 1 - wait)
+        fixed, programs = gap + waiting, sum(busy) - busy.waiting
+    scale = min(1.0, max(0.0, 1 - fixed) / programs) if programs else 1.0
+    waiting *= scale if wait is None else 1.0
+    compute, communication = busy.compute * scale, busy.communication * scale
+    unknown = max(0.0, 1 - compute - communication - waiting - gap)
+    return Parts(compute, communication, waiting, gap, unknown, parts.at, min(delayed, gap))
 
 
 def mean_of(found: Iterable[Parts]) -> Parts | None:
@@ -86,19 +135,20 @@ def mean_of(found: Iterable[Parts]) -> Parts | None:
         fmean(each.host_gap for each in listed),
         fmean(each.unknown for each in listed),
         min((each.at for each in listed if each.at is not None), default=None),
+        fmean(each.delayed for each in listed),
     )
 
 
 def _parts_in(
     cluster: ClusterState, host: Host, waited: Mapping[ProgramKey, Mapping[int, int]]
-) -> Parts | None:
+) -> OwnParts | None:
     measured = measured_in(cluster, host, waited)
     return cluster.derived.of(
         "parts", host.agent, cluster.hosts, (host, measured), lambda: _parts(host, measured)
     )
 
 
-def _parts(host: Host, measured: Measured) -> Parts | None:
+def _parts(host: Host, measured: Measured) -> OwnParts | None:
     """Return the parts of a host; None if the launches of its step are not measured, or its steps stopped."""
     found = rates(host)
     if not _is_running(host, found.of_function):
@@ -129,7 +179,7 @@ def _parts(host: Host, measured: Measured) -> Parts | None:
     left = max(0.0, 1 - busy * scale)
     gap = min(left, max(measured.idle or 0.0 if is_whole else 0.0, not_launching(host) or 0.0))
     age = max(0, host.pulse.at_ms - measured.at_ms) / 1000
-    return Parts(
+    its_parts = Parts(
         compute * scale,
         (exposed - waiting) * scale,
         waiting * scale,
@@ -137,6 +187,9 @@ def _parts(host: Host, measured: Measured) -> Parts | None:
         left - gap + unsplit * scale,
         None if host.pulse_at is None else host.pulse_at - age,
     )
+    once = measured.overlap
+    taken = Busy(compute * once, (exposed - waiting) * once, waiting * once, unsplit * once)
+    return OwnParts(its_parts, taken)
 
 
 def _witnessed(host: Host, measured: Measured, busy: float) -> float:

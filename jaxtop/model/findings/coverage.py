@@ -33,9 +33,14 @@ class Coverage(NamedTuple):
         """Whether most rules could not be checked."""
         return 2 * len(self.checked) < len(RULES)
 
-    def after(self, verdict: str, joint: str = "; ") -> str:
-        """Return a verdict on a run with how much was checked: where that is little, it is not healthy."""
+    def after(self, verdict: str, joint: str = "; ", too_little: str = "") -> str:
+        """Return a verdict on a run with how much was checked: where that is little, it is not healthy.
+
+        `too_little` is why nothing can be said though rules were checked; empty if enough is measured.
+        """
         notes = verdict.removeprefix(HEALTHY)
+        if too_little and verdict != notes and not self.is_little:
+            return f"{too_little}{notes}{joint}{self.in_short}"
         if verdict == notes or not self.is_little:
             return f"{verdict}{joint}{self.in_short}"
         if not self.checked:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Unmeasured
+from jaxtop.model.gaps import MOST_COMPILING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from jaxtop.model.gaps import Gap
     from jaxtop.wire import ActiveLine
 
-# While more than this share of the samples compiles, the run is starting.
-MOST_COMPILING = 0.1
+# From this part of a gap on, a finding says that the main thread waits for a core.
+OF_CORE = 0.1
 EXPLAINS = ("slower_than_before",)
 SOURCE = (
     "launch counters, windows of the profiler, and samples of the main thread, without its waits for a core"
@@ -32,7 +33,7 @@ def measured_gaps(facts: RunFacts) -> list[Gap]:
 
 def worst_of(found: Sequence[Gap], activity: int) -> tuple[Gap, ActiveLine]:
     """Return the largest gap with the line that has most samples of an activity."""
-    worst = max(found, key=lambda each: each.share)
+    worst = max(found, key=lambda each: (each.share, each.whole))
     line = worst.line(activity)
     assert line is not None
     return worst, line[0]
@@ -41,6 +42,12 @@ def worst_of(found: Sequence[Gap], activity: int) -> tuple[Gap, ActiveLine]:
 def source_of(line: ActiveLine | None) -> str:
     """Return a line as file:line; empty if it is unknown."""
     return "" if line is None else f"{line.place.file}:{line.place.line}"
+
+
+def of_core(gap: Gap) -> str:
+    """Return which part of a gap waits for a core, as the end of a clause; empty if it is small."""
+    part = gap.core_share / gap.whole if gap.whole else 0.0
+    return f", of which {part:.0%} waits for a core" if part >= OF_CORE else ""
 
 
 def place_of(line: ActiveLine) -> str:
@@ -70,7 +77,7 @@ def finding_of(
     is_cause = facts.late <= {each.host.agent for each in found}
     has_waiting = is_cause and len(found) < len(facts.present)
     parts = facts.parts.get(host.agent)
-    gap = None if worst.uncovered is None else worst.share
+    gap, core = (None, None) if worst.uncovered is None else (worst.whole, worst.core_share)
     return Finding(
         severity,
         0.9 if parts is not None else 0.7,
@@ -79,6 +86,7 @@ def finding_of(
         cost=cost or Cost(worst.ms, worst.share),
         evidence=(
             Evidence("host gap", gap, "ratio", _WINDOWS, parts.at if parts else at),
+            Evidence("part of it that waits for a core", core, "ratio", _SAMPLES, at),
             Evidence("median step", worst.p50_s, "seconds", _WINDOWS, at),
             Evidence("a step, pauses included", worst.step_ms / 1000, "seconds", _WINDOWS, at),
             Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, at),

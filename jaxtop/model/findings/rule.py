@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from jaxtop.model.allocators import taken_share
 from jaxtop.model.arrays.growth import growers
 from jaxtop.model.collectives.views import collectives
-from jaxtop.model.gaps import LATER_MS, gap_of, late_of
 from jaxtop.model.hosts import named
-from jaxtop.model.parts import parts
+from jaxtop.model.lateness import NO_LATENESS, Lateness, lateness, reporting
+from jaxtop.model.step_parts import RunParts, parts, run_parts
 from jaxtop.model.steps import step_of_run
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class RunFacts:
     @cached_property
     def reporting(self) -> list[HostView]:
         """The hosts whose figures are current."""
-        return [view for view in self.run.hosts if not view.state.is_silent and view.now.pulse_at is not None]
+        return reporting(self.run)
 
     @cached_property
     def parts(self) -> Mapping[str, Parts]:
@@ -110,15 +110,23 @@ class RunFacts:
         return parts(self.cluster, self._at)
 
     @cached_property
+    def run_parts(self) -> RunParts | None:
+        """Where a step of the run goes, as the panel shows it; None if nothing measures it."""
+        return run_parts(self.cluster, self._at, self.run.id)
+
+    @cached_property
+    def _lateness(self) -> Lateness:
+        return lateness(self.cluster, self._at).get(self.run.id, NO_LATENESS)
+
+    @cached_property
     def gaps(self) -> list[Gap]:
         """The gaps of the hosts whose main threads are sampled."""
-        found = (gap_of(view.now, self.parts.get(view.host.agent)) for view in self.reporting)
-        return [each for each in found if each is not None]
+        return list(self._lateness.gaps)
 
     @cached_property
     def late_scripts(self) -> list[Gap]:
         """The gaps of the processes for whose scripts all others wait."""
-        return late_of(self.gaps, len(self.present), self.cluster.tuning.value("straggler", LATER_MS))
+        return list(self._lateness.scripts)
 
     @cached_property
     def late(self) -> set[str]:

@@ -14,7 +14,7 @@ from jaxtop.model.collectives.views import collectives
 from jaxtop.model.domains import Domain, domain_of
 from jaxtop.model.host import figure, run_of
 from jaxtop.model.hosts import host_views
-from jaxtop.model.parts import mean_of, parts
+from jaxtop.model.parts import mean_of
 from jaxtop.model.peaks import peak_of
 from jaxtop.model.planning.links import (
     ANY,
@@ -29,6 +29,7 @@ from jaxtop.model.planning.links import (
 )
 from jaxtop.model.planning.plan import Exchange, LinkCost, StepTime
 from jaxtop.model.planning.published import assumed_link
+from jaxtop.model.step_parts import parts
 from jaxtop.model.steps import step_in
 
 if TYPE_CHECKING:
@@ -180,7 +181,8 @@ def step_of_today(
         return None, ["the step: no process reports a repeating step, so times are unknown"]
     step_ms = fmean(steps_ms)
     of_hosts = parts(cluster, now)
-    shares = mean_of(of_hosts[view.host.agent] for view in views if view.host.agent in of_hosts)
+    members = (of_hosts[view.host.agent] for view in views if view.host.agent in of_hosts)
+    shares = mean_of(each for each in members if each.at is not None)
     measured = sum((each.transfer_us or 0.0) * each.times for each in exchanges) * launches_per_step / 1000
     is_timed = all(each.transfer_us is not None for each in exchanges)
     communication = min(measured, MOST_OF_A_STEP * step_ms) if is_timed else None

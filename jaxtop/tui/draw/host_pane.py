@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # The least widths for three columns and for two.
 THREE, TWO = 110, 64
+# A part of a step that is smaller is shown as 0 %.
+SMALLEST = 0.005
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class HostSubject:
     seen: str = ""
     # What a process that failed was like.
     postmortem: Postmortem | None = None
+    # Where its steps go, by name of the part; empty if that is unknown.
+    parts: Sequence[tuple[str, float]] = ()
 
 
 def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
@@ -66,6 +70,7 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
         step.append(Text(f"last step {text.age(subject.still)} ago", of_level(Level.WARNING, ink), end=""))
     if subject.step is not None:
         step += step_lines(subject.step, ink, room, subject.trend)
+    step += _parts(subject, ink, room)
     if subject.postmortem is None:
         machine, busy = _machine(subject, ink, room, height if count == 2 else None)
     else:
@@ -75,6 +80,20 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
         return joined(fitted([*step, *machine, *busy], width, height))
     parts = [step, machine, busy] if count == 3 else [step, [*machine, *busy]]
     return joined(side_by_side([(room, part) for part in parts], height))
+
+
+def _parts(subject: HostSubject, ink: Ink, room: int) -> list[Text]:
+    """Return the parts of a step that are not 0, on as few lines as there is room for."""
+    lines: list[Text] = []
+    for name, share in subject.parts:
+        if share < SMALLEST:
+            continue
+        each = pairs([(name, text.share(share))], ink)
+        if lines and lines[-1].cell_len + 2 + each.cell_len <= room:
+            lines[-1].append("  ").append_text(each)
+        else:
+            lines.append(each)
+    return lines
 
 
 def _machine(subject: HostSubject, ink: Ink, room: int, height: int | None) -> tuple[list[Text], list[Text]]:

@@ -65,6 +65,7 @@ class Overview:
     still: str = ""
     parts: Sequence[Part] = ()
     accounted: float | None = None
+    about_parts: str = ""
     why_no_parts: str = ""
     memory: MemoryView | None = None
     memory_label: str = ""
@@ -230,7 +231,7 @@ def _where(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
         for part in shown.parts
     ]
     why_none = Text(shown.why_no_parts, ink.muted)
-    return panel("Where a step goes", lines or [why_none], (width, height), ink)
+    return panel("Where a step goes", lines or [why_none], (width, height), ink, shown.about_parts)
 
 
 def _used(shown: Overview) -> str:

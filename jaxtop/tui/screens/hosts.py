@@ -9,6 +9,8 @@ from rich.text import Text
 from jaxtop.model import STEP_TIME, recent
 from jaxtop.model.findings.postmortem import has_failed, postmortem
 from jaxtop.model.hosts import seen_by
+from jaxtop.model.parts import shares_of
+from jaxtop.model.step_parts import parts
 from jaxtop.tui.columns.devices import tone
 from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.columns.host_row import HostRow
@@ -89,6 +91,7 @@ class HostsView(TableView):
             seen_by(self.moment.cluster, row.host, self.moment.now),
             postmortem(self.moment.cluster, row.view.host, row.state)
             if has_failed(row.view.host, row.state) else None,
+            shares_of(parts(self.moment.cluster, self.moment.now).get(row.host.agent)),
         )  # fmt: skip
         self._pane.show(lambda width, height: host_pane(subject, ink, width, height))
 

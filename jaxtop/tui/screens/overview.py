@@ -17,6 +17,7 @@ from jaxtop.model import (
 from jaxtop.model.findings.coverage import HEALTHY, coverage
 from jaxtop.model.hosts import named
 from jaxtop.model.stalls.case import LOST
+from jaxtop.model.step_parts import too_little_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import NOTHING, Moment, Selection
 from jaxtop.tui.draw import overview as draw
@@ -97,7 +98,7 @@ def verdict(moment: Moment, muted: Collection[tuple[str, str, str]] = ()) -> tup
     doubt = _too_early(moment)
     if doubt:
         return " · ".join([f"nothing wrong so far, {doubt}", checked.in_short + why, *facts]), "muted"
-    sentence = checked.after(HEALTHY, " · ")
+    sentence = checked.after(HEALTHY, " · ", too_little_of(moment.cluster, moment.now))
     kind = "good" if sentence.startswith(HEALTHY) else "muted"
     return " · ".join([sentence[0].upper() + sentence[1:] + why, *facts]), kind
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import islice
-from statistics import fmean
 from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop.model import (
@@ -18,7 +17,9 @@ from jaxtop.model import (
     recent,
     step_of_run,
 )
-from jaxtop.model.parts import NAMES, parts
+from jaxtop.model.hosts import named
+from jaxtop.model.parts import shares_of
+from jaxtop.model.step_parts import run_parts
 from jaxtop.model.thresholds import Level
 from jaxtop.names import shorten
 from jaxtop.tui.columns.events import COMPILE, ONGOING, ongoing_events
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from jaxtop.model import HostView, LoggedEvent, ProgramView
+    from jaxtop.model.step_parts import RunParts
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 MOST_HOSTS, PAST, STEPS = 40, 8, 200
 # The collectives and programs that the panels list at most.
 MOST_LISTED = 12
+# From this part of the gap, and from windows of this age in seconds on, the panel of the parts says so.
+CORE_FROM, OLD_FROM = 0.1, 30.0
 _View = TypeVar("_View")
 _CPU, _MEMORY = FIGURES["process_cpu_cores"], FIGURES["memory_used_bytes"]
 
@@ -53,12 +57,7 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
     paces = [pace for host in now if (pace := pace_of(host)) is not None]
     first = next((view.host.agent for view in moment.hosts if view.now.pulse.rhythm), None)
     past = recent(moment.cluster, first, STEP_TIME, 0, STEPS) if first else []
-    found = list(parts(moment.cluster, moment.now).values())
-    shares = (
-        [draw.Part(name.replace("_", " "), fmean(getattr(each, name) for each in found)) for name in NAMES]
-        if found
-        else []
-    )
+    found = run_parts(moment.cluster, moment.now)
     holders = [each for each in moment.devices if each.used_bytes is not None]
     fullest = max(holders, key=lambda each: (each.used_share or 0.0, each.used_bytes), default=None)
     held = memory(moment.cluster, [fullest]) if fullest else []
@@ -67,8 +66,9 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
         step_s=step.p50_s if step else None,
         per_second=min(paces, default=None),
         steps=past,
-        parts=shares,
-        accounted=fmean(each.accounted for each in found) if found else None,
+        parts=[draw.Part(*each) for each in shares_of(found and found.parts)],
+        accounted=found.parts.accounted if found else None,
+        about_parts=_about_parts(moment, found),
         why_no_parts="no profiler window yet: press c for one now",
         memory=held[0] if held else None,
         memory_label=moment.label_of(fullest) if fullest else "",
@@ -87,6 +87,21 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
             for event, words in islice(_news(moment), MOST_HOSTS)
         ],
     )
+
+
+def _about_parts(moment: Moment, found: RunParts | None) -> str:
+    """Return what the shares are of: which processes, what waits for a core, and how old the windows are."""
+    if found is None:
+        return ""
+    words, mean = [], found.parts
+    late = [moment.cluster.hosts[agent] for agent in found.late]
+    if late:
+        words.append(f"of those that wait for {named(late)}")
+    if mean.host_gap and mean.delayed >= CORE_FROM * mean.host_gap:
+        words.append(f"{mean.delayed / mean.host_gap:.0%} of the gap waits for a core")
+    if mean.at is not None and moment.now - mean.at >= OLD_FROM:
+        words.append(f"windows {text.age(moment.now - mean.at)} old")
+    return ", ".join(words) or "of wall time"
 
 
 def _news(moment: Moment) -> Iterator[tuple[LoggedEvent, str]]:

@@ -13,7 +13,6 @@ from jaxtop.model.domains import name_of_domains
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.launch_times import has_current_windows
-from jaxtop.model.parts import mean_of
 from jaxtop.model.rates import least_rate
 from jaxtop.model.steps import pace_of
 from jaxtop.model.tuning import Number
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.sums import AxisTraffic
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.hosts import HostView
 
 COMMUNICATION_SHARE = Number("share", 0.3, "reported from this share of a step on")
 SMALL_SHARE = HEAVY_SHARE = Number("share", 0.05, "reported from this share of the time on")
@@ -85,14 +85,20 @@ def _axes(view: CollectiveView | AxisTraffic) -> str:
     return ", ".join(view.axes or ())
 
 
+def _is_timed(facts: RunFacts, view: HostView) -> bool:
+    """Return whether a window shows launches of the step of a host."""
+    parts = facts.parts.get(view.host.agent)
+    return parts is not None and parts.at is not None
+
+
 def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
-    views_now = [view for view in facts.reporting if view.host.agent in facts.parts]
-    if not views_now:
+    timed = [view for view in facts.reporting if _is_timed(facts, view)]
+    if not timed:
         raise Unmeasured("no window of the profiler contains a launch of the step")
     # Slower steps may communicate for longer: launches of before say nothing of that.
-    mean = mean_of(facts.parts[each.host.agent] for each in views_now if has_current_windows(each.now))
-    if mean is None:
+    if facts.run_parts is None or not any(has_current_windows(each.now) for each in timed):
         raise Unmeasured("no window was taken since the time of a step changed")
+    mean = facts.run_parts.parts
     step_ms, views = _step_ms(facts), [each for each in facts.collectives if _us_per_second(each)]
     if mean.communication < facts.number(COMMUNICATION_SHARE) or not views:
         return

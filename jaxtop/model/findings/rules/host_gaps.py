@@ -11,12 +11,12 @@ from jaxtop.model.findings.gap_findings import (
     acting,
     finding_of,
     measured_gaps,
+    of_core,
     place_of,
     worst_of,
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.gaps import are_apart, measured_busy
-from jaxtop.model.rates import rates
+from jaxtop.model.gaps import MANY_LAUNCHES, are_apart, launches_of, lost_to_launches
 from jaxtop.model.tuning import Number
 from jaxtop.wire import LAUNCH, SCRIPT, WAIT
 
@@ -31,11 +31,7 @@ INPUT_SHARE = Number("share", WARNING_SHARE, "reported from this share of a step
 INPUT_CRITICAL = Number("critical_share", 0.5, "critical from this share of a step on")
 # This part of a gap must be confirmed by samples of the main thread in the script.
 OF_GAP = 0.6
-# With this many launches a step or a second, each shorter than SHORT_MS, Python is what takes time. LAUNCHING
-# is the share of the samples in launches.
-MANY_LAUNCHES = Number("launches", 50, "reported from so many launches a step on")
 IDLE_SHARE = Number("share", WARNING_SHARE, "reported if no program runs for this share of the time")
-MANY_A_SECOND, SHORT_MS, LAUNCHING = 1000, 0.5, 0.3
 READ_SHARE = Number("share", 0.1, "reported from this share of a step on")
 READ_WARNING = Number("warning_share", WARNING_SHARE, "a warning from this share of a step on")
 READ_WAITS = 0.15
@@ -43,7 +39,8 @@ _OF_LAUNCHES = ("blocking_reads", *EXPLAINS)
 
 
 def _is_of_script(gap: Gap) -> bool:
-    return gap.script >= OF_GAP * gap.share and gap.line(SCRIPT) is not None
+    in_script = gap.script + min(gap.delayed, gap.core_share)
+    return in_script >= OF_GAP * gap.whole and gap.line(SCRIPT) is not None
 
 
 def _input_bound(facts: RunFacts) -> Iterator[Finding]:
@@ -51,36 +48,38 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
     found = [
         each
         for each in measured_gaps(facts)
-        if each.is_in_each_step and each.share >= least and _is_of_script(each)
+        if each.is_in_each_step and each.whole >= least and _is_of_script(each)
     ]
     # A process that launches thousands of programs a step is in the script between them. One that waits for
     # each result prepares the next step only afterwards.
-    found = [each for each in found if not _launches_of(each) and not _is_read(each)]
+    found = [each for each in found if not launches_of(each) and not _is_read(each)]
     # Few processes for which all others wait are stragglers.
     if 2 * len(found) <= len(facts.present) and not are_apart(facts.gaps):
         return
     if found:
         worst, line = worst_of(found, SCRIPT)
         text = (
-            f"{acting(facts, found, 'launches', 'launch')} nothing for {worst.ms:.0f} of "
+            f"{acting(facts, found, 'launches', 'launch')} nothing for {worst.whole_ms:.0f} of "
             f"{worst.step_ms:.0f} ms a step "
-            f"({worst.share:.0%}): {place_of(line)}"
+            f"({worst.whole:.0%}{of_core(worst)}): {place_of(line)}"
         )
-        is_critical = worst.share >= facts.number(INPUT_CRITICAL)
-        severity = Severity.CRITICAL if is_critical else Severity.WARNING
-        yield finding_of(facts, found, worst, line, severity=severity, text=text)
+        severity = Severity.CRITICAL if worst.share >= facts.number(INPUT_CRITICAL) else Severity.WARNING
+        if worst.share < least:  # more of it is the machine's fault than the script's
+            severity = Severity.INFO
+        cost = Cost(worst.whole_ms, worst.whole)
+        yield finding_of(facts, found, worst, line, severity=severity, text=text, cost=cost)
 
 
 def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
     if not facts.gaps:
         raise Unmeasured("the main threads, or steps, were not measured for long enough")
     least, many = facts.number(IDLE_SHARE), facts.number(MANY_LAUNCHES)
-    found = [each for each in facts.gaps if _lost_to_launches(each) >= least and _launches_of(each, many)]
+    found = [each for each in facts.gaps if lost_to_launches(each) >= least and launches_of(each, many)]
     if found:
-        worst = max(found, key=_lost_to_launches)
-        lost = _lost_to_launches(worst)
+        worst = max(found, key=lost_to_launches)
+        lost = lost_to_launches(worst)
         top = worst.line(LAUNCH)
-        a_second = _launches_of(worst, many) or 0.0
+        a_second = launches_of(worst, many) or 0.0
         a_step = a_second * worst.step_ms / 1000
         # Where each short launch is a step of its own, that may be all that there is to compute.
         severity = Severity.WARNING if a_step >= many else Severity.INFO
@@ -99,36 +98,20 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
         )
 
 
-def _lost_to_launches(gap: Gap) -> float:
-    """Return the share of the time that launches cost: what the programs in windows leave over of it."""
-    return min(gap.launch, 1 - measured_busy(gap.host)) if gap.uncovered is None else gap.uncovered
-
-
-def _launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> float | None:
-    """Return the launches a second if they are many and Python spends its time on them; else None."""
-    if gap.launch < max(LAUNCHING, gap.wait):
-        return None
-    launches = sum(rates(gap.host).of_function.values())
-    if not launches or (launches < MANY_A_SECOND and launches * gap.step_ms < many * 1000):
-        return None
-    # Without windows, a launch is at most as long as the main thread takes for it.
-    busy = gap.launch if gap.uncovered is None else 1 - gap.uncovered
-    return launches if busy * 1000 / launches <= SHORT_MS else None
-
-
 def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
     least = facts.number(READ_SHARE)
-    found = [each for each in measured_gaps(facts) if _is_read(each, least) and not _launches_of(each)]
+    found = [each for each in measured_gaps(facts) if _is_read(each, least) and not launches_of(each)]
     if found:
         worst, read = worst_of(found, WAIT)
         text = (
             f"{acting(facts, found, 'waits', 'wait')} for a result in each step at {place_of(read)}; "
             "devices idle "
-            f"{worst.ms:.1f} of {worst.step_ms:.0f} ms ({worst.share:.0%})"
+            f"{worst.whole_ms:.1f} of {worst.step_ms:.0f} ms ({worst.whole:.0%}{of_core(worst)})"
         )
         is_much = worst.share >= facts.number(READ_WARNING)
         severity = Severity.WARNING if is_much else Severity.INFO
-        yield finding_of(facts, found, worst, read, severity=severity, text=text)
+        cost = Cost(worst.whole_ms, worst.whole)
+        yield finding_of(facts, found, worst, read, severity=severity, text=text, cost=cost)
 
 
 def _is_read(gap: Gap, least: float = READ_SHARE.default) -> bool:
@@ -143,7 +126,7 @@ RULES = (
         name="input_bound",
         title="Input bound",
         threshold="in each step nothing is launched for 20 % of the time, and the main thread is in the "
-        "script",
+        "script; a note if less is left without its waits for a core",
         rationale="While the script reads or prepares data, the devices are idle.",
         source=SOURCE,
         advice="Prepare the next batch on another thread or process while the devices compute (prefetch), "

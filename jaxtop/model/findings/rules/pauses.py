@@ -17,7 +17,7 @@ from jaxtop.model.findings.gap_findings import (
     worst_of,
 )
 from jaxtop.model.findings.rule import Rule
-from jaxtop.model.gaps import confirmed
+from jaxtop.model.gaps import PAUSE_SHARE, pause_of
 from jaxtop.model.tuning import Number
 from jaxtop.wire import SCRIPT
 
@@ -28,15 +28,9 @@ if TYPE_CHECKING:
     from jaxtop.model.gaps import Gap
     from jaxtop.wire import ActiveLine
 
-PAUSE_SHARE = Number("share", 0.1, "reported from this share of the time on")
 LONG_PAUSE_SHARE = Number("warning_share", 0.25, "a warning from this share of the time on")
-LINE_SHARE = 0.05
 # Pauses after fewer steps on average are not counted in steps.
 FEWEST_STEPS = 2
-# So many pauses within a minute repeat, or two within this time. A single one is something that is rare.
-REPEATED, SOON_MS = 3, 20_000
-# The agent counts a gap as a pause if it is so much longer than a step.
-SHORTEST_S = 0.25
 _SAVING = re.compile(r"sav|checkpoint|ckpt|orbax|fsync|dump|pickle|serializ", re.IGNORECASE)
 
 
@@ -45,15 +39,9 @@ def _pausing(facts: RunFacts, *, saves: bool) -> list[Gap]:
     found = []
     least = facts.number(PAUSE_SHARE)
     for each in measured_gaps(facts):
-        line, rhythm = each.line(SCRIPT), each.host.pulse.rhythm
-        if line is None or line[1] < LINE_SHARE or _saves(line[0]) is not saves or rhythm is None:
-            continue
-        if _lasts_and_comes_every(each)[0] < SHORTEST_S:
-            continue  # steps that differ much, and not the pauses, make the mean longer than the median
-        is_repeated = rhythm.pauses >= REPEATED or (rhythm.pauses > 1 and rhythm.pauses_ms <= SOON_MS)
-        share = confirmed(rhythm.lost_us / 1000 / each.step_ms, each.script + each.delayed) - each.delayed
-        if is_repeated and share >= least:
-            found.append(replace(each, share=share))
+        line, pause = each.line(SCRIPT), pause_of(each, least)
+        if line is not None and pause is not None and _saves(line[0]) is saves:
+            found.append(replace(each, share=pause.share))
     return found
 
 
@@ -72,18 +60,12 @@ def _pauses(facts: RunFacts) -> Iterator[Finding]:
         yield finding_of(facts, found, worst, line, severity=Severity.WARNING, text=text)
 
 
-def _lasts_and_comes_every(gap: Gap) -> tuple[float, float]:
-    """Return how many seconds a pause lasts, and after how many steps one comes."""
-    rhythm = gap.host.pulse.rhythm
-    assert rhythm is not None
-    each_ms = gap.p50_s * 1000 + rhythm.lost_us / 1000  # of a step, with its part of the pauses
-    steps = rhythm.pauses_ms / max(1, rhythm.pauses - 1) / each_ms
-    return steps * rhythm.lost_us / 1e6, steps
-
-
 def _how_often(gap: Gap) -> str:
-    seconds, steps = _lasts_and_comes_every(gap)
-    return "between some steps" if steps < FEWEST_STEPS else f"for {seconds:.2g} s every {steps:.0f} steps"
+    pause = pause_of(gap, 0.0)
+    assert pause is not None
+    if pause.every_steps < FEWEST_STEPS:
+        return "between some steps"
+    return f"for {pause.lasts_s:.2g} s every {pause.every_steps:.0f} steps"
 
 
 def _checkpoint_pauses(facts: RunFacts) -> Iterator[Finding]:

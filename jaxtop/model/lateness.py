@@ -1,0 +1,89 @@
+"""The gaps of the processes of each run, and how long the others wait for those that are late.
+
+Findings and the parts of a step are both made of this, so that they say the same.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.collectives.views import collectives
+from jaxtop.model.gaps import LATER_MS, PAUSE_SHARE, are_apart, gap_of, late_of, pause_of
+from jaxtop.model.hosts import runs
+from jaxtop.model.parts import own_parts
+from jaxtop.model.steps import step_of_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jaxtop.model.gaps import Gap
+    from jaxtop.model.hosts import HostView, Run
+    from jaxtop.model.state import ClusterState
+
+
+class Lateness(NamedTuple):
+    """The gaps of a run's processes, those that are late by their scripts, and what each late one costs.
+
+    `costs` has the share of wall time for which the others wait for a process, by agent.
+    """
+
+    gaps: tuple[Gap, ...] = ()
+    scripts: tuple[Gap, ...] = ()
+    costs: Mapping[str, float] = MappingProxyType({})
+
+    def wait_of(self, agent: str) -> float | None:
+        """Return the share of wall time for which a process waits for late ones; None if it is not known.
+
+        Nothing but windows shows what a late process waits for itself.
+        """
+        return None if agent in self.costs else max(self.costs.values(), default=None)
+
+
+NO_LATENESS = Lateness()
+
+
+def lateness(cluster: ClusterState, now: float) -> Mapping[str, Lateness]:
+    """Return who is late in each run, by the id of the run."""
+
+    def derive() -> dict[str, Lateness]:
+        return {run.id: _of_run(cluster, run, now) for run in runs(cluster, now)}
+
+    return cluster.derived.get("lateness at a time", (cluster.changes, now), derive)
+
+
+def reporting(run: Run) -> list[HostView]:
+    """Return the hosts of a run whose figures are current."""
+    return [view for view in run.hosts if not view.state.is_silent and view.now.pulse_at is not None]
+
+
+def _of_run(cluster: ClusterState, run: Run, now: float) -> Lateness:
+    own, views = own_parts(cluster, now), reporting(run)
+    found = ((view, own.get(view.host.agent)) for view in views)
+    gaps = [gap for view, each in found if (gap := gap_of(view.now, each and each.parts)) is not None]
+    present = sum(not view.state.has_exited for view in run.hosts)
+    scripts = late_of(gaps, present, cluster.tuning.value("straggler", LATER_MS))
+    costs = _by_collectives(cluster, run, views, now)
+    costs.update(_by_pauses(gaps, present, cluster.tuning.value("pauses", PAUSE_SHARE)))
+    costs.update({each.host.agent: each.share for each in scripts})
+    return Lateness(tuple(gaps), tuple(scripts), costs)
+
+
+def _by_collectives(
+    cluster: ClusterState, run: Run, views: Sequence[HostView], now: float
+) -> dict[str, float]:
+    """Return the longest wait for each process that comes last in a collective, as a share of a step."""
+    step, found = step_of_run(view.now for view in views), dict[str, float]()
+    if step is None or not step.p50_s:
+        return found
+    for view in collectives(cluster, now):
+        late = view.straggler
+        if view.run == run.id and late is not None:
+            found[late.agent] = max(found.get(late.agent, 0.0), min(1.0, late.late_us / 1e6 / step.p50_s))
+    return found
+
+
+def _by_pauses(gaps: Sequence[Gap], present: int, least: float) -> dict[str, float]:
+    """Return the pauses of the few processes for which all others wait."""
+    found = {each.host.agent: pause.share for each in gaps if (pause := pause_of(each, least)) is not None}
+    return found if found and 2 * len(found) <= present and not are_apart(gaps) else {}
