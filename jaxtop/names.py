@@ -21,6 +21,20 @@ def function_of(program: str) -> str:
     return program.removeprefix(_PREFIX).removeprefix("pmap_")
 
 
+# Names that many different functions share, because these have no name of their own.
+_NAMELESS = ("<", "_fun", "call_wrapped", "_multi_slice")
+
+
+def is_nameless(function: str) -> bool:
+    """Return whether many different functions are called like this one."""
+    return function.startswith(_NAMELESS)
+
+
+def is_nameless_program(program: str) -> bool:
+    """Return whether many different functions are compiled into programs of this name."""
+    return function_of(program).startswith(("_lambda", *_NAMELESS))
+
+
 def unwrapped(function: str) -> str:
     """Return the name of a function that JAX calls `jit(name)`."""
     return function.removeprefix("jit(").removesuffix(")") if function.startswith("jit(") else function

@@ -363,6 +363,38 @@ class TestCompilations:
             rarely = run(said, activity(compiling=40, wait=60), compiles, launches=12)
             assert found("recompilation", rarely) == []
 
+    def test_programs_that_are_not_loaded_any_more_count(self):
+        """A function that is made anew in each step takes its program with it."""
+        function = "a new function object, though its code is the same"
+        said = wire.Programs(
+            int(NOW * 1000),
+            compiles={"jit__lambda": 9},
+            compilations=tuple(
+                wire.Compilation(int((NOW - age) * 1000), "<lambda>", f"t.py:{line}", 5_000, cause)
+                for age, line, cause in (
+                    *((20 * i, 7, "function" if i < 3 else "first") for i in reversed(range(4))),
+                    *((70, 90 + i, "first") for i in range(5)),
+                )
+            ),
+            lines=(wire.CompiledLine("<lambda>", "t.py:7", 4, 20_000, 3),),
+        )
+        one = only("recompilation", run(said, activity(compiling=40, wait=60)))
+        assert one.text == f"<lambda> at t.py:7 was compiled 4 times on host 0: {function} (3 of 3 times)"
+        assert one.subject.source == "t.py:7" and one.advice.startswith("Make the function")
+        elsewhere = [msgspec.structs.replace(each, source=f"t.py:{i}")
+                     for i, each in enumerate(said.compilations)]  # fmt: skip
+        other = msgspec.structs.replace(said, compilations=tuple(elsewhere))
+        assert found("recompilation", run(other, activity(compiling=40, wait=60))) == []
+
+    def test_operations_outside_of_jit_are_none(self):
+        """A script that evaluates two sets has the same operation in several shapes."""
+        listed = tuple(wire.Program("jit_add", f"f{i}", 4, 4, created="t.py:16") for i in range(4))
+        seen = tuple(int((NOW - i * 15) * 1000) for i in range(4))
+        said = wire.Programs(int(NOW * 1000), listed, seen_ms=seen, of_jax=("jit_add",))
+        assert found("recompilation", run(said, activity(compiling=60, wait=40))) == []
+        of_script = msgspec.structs.replace(said, of_jax=())
+        assert found("recompilation", run(of_script, activity(compiling=60, wait=40)))
+
     def test_each_function_once_is_not(self):
         said = wire.Programs(int(NOW * 1000), compiles={f"jit_{i}": 1 for i in range(50)})
         assert found("recompilation", run(said, activity(compiling=90, wait=10))) == []

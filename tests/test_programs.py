@@ -232,10 +232,14 @@ class TestStorms:
         assert not self.compiled(*often).is_storm(40_000)
 
     def test_functions_without_a_name_are_many(self):
-        nameless = Compiled("<lambda>")
+        """Those of one line are one function, which a loop makes anew; the others are different ones."""
+        nameless, unknown, one = Compiled("<lambda>"), Compiled("<lambda>"), Compiled("<lambda>")
         for second in range(9):
-            nameless = nameless.again(second * 1000, 100)
-        assert not nameless.is_storm(9000)
+            nameless = nameless.again(second * 1000, 100, place=f"<lambda> at train.py:{second}")
+            unknown = unknown.again(second * 1000, 100)
+            one = one.again(second * 1000, 100, place="<lambda> at train.py:7")
+        assert not nameless.is_storm(9000) and not unknown.is_storm(9000)
+        assert one.is_storm(9000) and one.storm_text(9000).startswith("<lambda> was compiled 9 times in 8 s")
 
     def test_the_program_says_so(self):
         cluster = pair(told(STEP, recompiling=("jit_step",)), told(STEP))

@@ -9,6 +9,7 @@ from itertools import count
 import pytest
 
 from jaxtop import keys, runfiles
+from jaxtop.model.findings.observer import findings
 from jaxtop.names import program_of
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, run, snapshot, viewer
 from tests.support import script as write
@@ -91,6 +92,33 @@ def test_a_function_that_is_compiled_over_and_over_is_told_once(home):
         attached.until(lambda: len(variants()) == compiled)
         (home / "forget").touch()
         attached.until(lambda: not variants())  # nothing of ours keeps them
+        assert ended(home, script) == [0]
+
+
+def test_a_function_that_is_made_anew_in_each_step_is_found_though_none_stays_loaded(home):
+    """An operation outside of `jax.jit` that is compiled as often is JAX's own."""
+    with started(home) as script, viewer() as attached:
+        attached.until_state({0: "live"}, timeout=120)
+        pulses = [0]
+
+        def is_found():
+            """After each pulse the script makes another one."""
+            pulse = attached.host(0).pulse.at_ms
+            if pulse != pulses[-1] and not (home / "fresh").exists():
+                pulses.append(pulse)
+                (home / "fresh").touch()
+            return [each for each in findings(attached.cluster) if each.rule == "recompilation"]
+
+        attached.until(lambda: bool(is_found()))
+        one, *others = is_found()
+        line = next(
+            i for i, each in enumerate(SCRIPT.read_text().splitlines(), 1) if "fresh function" in each
+        )
+        assert (one.subject.source, others) == (f"programs.py:{line}", [])
+        assert one.text.startswith(f"<lambda> at programs.py:{line} was compiled ")
+        assert "a new function object, though its code is the same" in one.text
+        programs = attached.host(0).programs
+        assert {"jit_tan", "jit__lambda"} - set(programs.of_jax) == {"jit__lambda"}
         assert ended(home, script) == [0]
 
 

@@ -111,7 +111,8 @@ class Programs(Struct, frozen=True, omit_defaults=True, tag="programs"):
     `seen_ms` and `compile_ms` are columns beside `programs`: when each was first seen, and how long its
     compilation took. `rest` counts programs that are not listed; `recompiling` names the functions that are
     currently compiled again and again. `compilations` are the latest ones, the oldest first; `lines` are
-    those of the script that lost most time by compilations.
+    those of the script that lost most time by compilations. `of_jax` has the names of programs whose
+    functions JAX itself defines, such as operations outside of `jax.jit`.
     """
 
     at_ms: TimeMs
@@ -123,6 +124,7 @@ class Programs(Struct, frozen=True, omit_defaults=True, tag="programs"):
     recompiling: tuple[str, ...] = ()
     compilations: tuple[Compilation, ...] = ()
     lines: tuple[CompiledLine, ...] = ()
+    of_jax: tuple[str, ...] = ()
 
 
 class ReplicaGroups(Struct, frozen=True, array_like=True):

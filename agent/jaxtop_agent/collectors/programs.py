@@ -252,6 +252,7 @@ class LoadedPrograms:
             rest=len(self._keys) - len(known),
             compiles={name: compiles[name].count for name in sorted(names & compiles.keys())},
             recompiling=tuple(sorted(recompiling)),
+            of_jax=tuple(sorted(name for name, each in compiles.items() if each.is_of_jax)),
             **({} if history is None else _compilations(history)),
         )
 

@@ -200,7 +200,12 @@ class Compiles:
         noted, name = self.compiled, program_of(function)
         if name in noted or len(noted) < MOST_NAMES:
             noted[name] = noted.get(name, Compiled(function)).again(
-                steady_ms(), took, of_jax=facts.of_jax, initializes=facts.initializes, last=last
+                steady_ms(),
+                took,
+                of_jax=facts.of_jax,
+                initializes=facts.initializes,
+                last=last,
+                place=facts.subject.place,
             )
         return last
 
@@ -218,7 +223,7 @@ def _facts(frame: FrameType, function: str) -> _Facts:
         signature = Signature.of(found)
     # JAX derives functions from the script's, and compiles some ahead of time: their arguments' names differ.
     key = function, found.defined, found.is_launch or found.names
-    return _Facts(Subject(function, source, key, signature), found.of_jax, found.initializes)
+    return _Facts(Subject(function, source, key, signature, found.defined), found.of_jax, found.initializes)
 
 
 def _function(facts: dict[str, object]) -> str:

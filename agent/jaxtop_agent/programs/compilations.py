@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop import names
 
 if TYPE_CHECKING:
     from jaxtop_agent.programs.recompilations import Noted
@@ -16,8 +19,6 @@ STORM_COMPILES, STORM_MS, STORM_LASTS_MS, INITIALIZING_LASTS_MS = 5, 60_000, 8_0
 # A storm ends after this time without a compilation.
 STORM_OVER_MS = 30_000
 MOST_REMEMBERED = 50
-# Names that many different functions share, because these have no name of their own.
-_NAMELESS = ("<", "_fun", "call_wrapped", "_multi_slice")
 
 
 def steady_ms() -> int:
@@ -25,11 +26,18 @@ def steady_ms() -> int:
     return round(time.monotonic() * 1000)
 
 
+class Ended(NamedTuple):
+    """When a compilation ended, and where its function is defined; empty if that is unknown."""
+
+    at_ms: int
+    place: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The compilations of one function: their number so far, and the duration of the last one.
+    """The compilations of the functions of one name: their number so far, and the duration of the last one.
 
-    `ended` has the times at which the latest ones ended. It leaves out compilations of JAX's own functions,
+    `ended` has the latest ones. It leaves out compilations of JAX's own functions,
     because JAX compiles those for each new shape. `is_the_scripts` is true if at least one compilation is
     known to be of a function that is not JAX's own. `initializes` is true if the last compiled program makes
     values out of nearly nothing. `last` is the last compilation, with its cause.
@@ -38,7 +46,7 @@ class Compiled:
     function: str
     count: int = 0
     last_ms: int = 0
-    ended: tuple[int, ...] = ()
+    ended: tuple[Ended, ...] = ()
     is_the_scripts: bool = False
     initializes: bool = False
     last: Noted | None = None
@@ -51,18 +59,29 @@ class Compiled:
         of_jax: bool | None = None,
         initializes: bool = False,
         last: Noted | None = None,
+        place: str = "",
     ) -> Compiled:
         """Return the state after one more compilation; `of_jax` is None if the owner is unknown."""
-        ended = self.ended if of_jax else (*self.ended, at_ms)[-MOST_REMEMBERED:]
+        ended = self.ended if of_jax else (*self.ended, Ended(at_ms, place))[-MOST_REMEMBERED:]
         is_the_scripts = self.is_the_scripts or of_jax is False
         return Compiled(self.function, self.count + 1, took_ms, ended, is_the_scripts, initializes, last)
 
+    @property
+    def is_of_jax(self) -> bool:
+        """Whether JAX itself is known to define each function of this name."""
+        return self.count > 0 and not self.ended
+
     def lately(self, now_ms: int) -> tuple[int, ...]:
-        """Return when the compilations of the last minute ended."""
-        return tuple(at for at in self.ended if now_ms - at < STORM_MS)
+        """Return when the compilations of the last minute ended; of nameless functions, those of a place."""
+        lately = [each for each in self.ended if now_ms - each.at_ms < STORM_MS]
+        if names.is_nameless(self.function):
+            places = Counter(each.place for each in lately if each.place)
+            (place, _), *_ = places.most_common(1) or [("", 0)]
+            lately = [each for each in lately if place and each.place == place]
+        return tuple(each.at_ms for each in lately)
 
     def is_storm(self, now_ms: int) -> bool:
-        if len(self.ended) < STORM_COMPILES or self.function.startswith(_NAMELESS):
+        if len(self.ended) < STORM_COMPILES:
             return False
         lately = self.lately(now_ms)
         lasts_ms = INITIALIZING_LASTS_MS if self.initializes else STORM_LASTS_MS

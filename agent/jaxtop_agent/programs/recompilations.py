@@ -53,12 +53,21 @@ class Line(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What is compiled: the function, the line of the script that started it, and its signature."""
+    """What is compiled: the function, the line of the script that started it, and its signature.
+
+    `defined` is the function with the line that defines it; empty on versions of JAX that do not tell it.
+    """
 
     function: str
     source: str = ""
     key: Key = ()
     signature: Signature | None = None
+    defined: str = ""
+
+    @property
+    def place(self) -> str:
+        """The line that defines the function, else the one that started its compilation."""
+        return self.defined or self.source
 
 
 class Recompilations:

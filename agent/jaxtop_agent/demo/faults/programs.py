@@ -19,6 +19,28 @@ class ChangingShapes(Fault):
         return 1 + i // 4 % 30
 
 
+class FreshLambda(Fault):
+    name = "fresh_lambda"
+    text = "each step calls jax.jit on a new function, and compiles it again"
+    rules = ("recompilation",)
+    subject = {"program": "_lambda", "source": "programs.py"}
+    everywhere = True
+    costs_time = True
+
+    def begin(self, state: Any) -> Any:
+        import jax
+        import numpy as np
+
+        self.x = jax.device_put(np.ones((32, 32), np.float32), jax.local_devices()[0])
+        return state
+
+    def before_launch(self, i: int) -> None:  # noqa: ARG002
+        import jax
+        import jax.numpy as jnp
+
+        jax.jit(lambda x: jnp.tanh(x @ x).sum())(self.x)
+
+
 class MismatchedProgram(Fault):
     name = "mismatched_program"
     text = "the last host compiles its step with another learning rate"
@@ -116,4 +138,4 @@ def _on_each_device(mesh: Any, function: Any, shape: tuple[int, ...]) -> tuple[A
     return x, jax.jit(mapped)
 
 
-FAULTS = (ChangingShapes, MismatchedProgram, NanLoss, LossSpike, SmallCollectives, UnevenWork)
+FAULTS = (ChangingShapes, FreshLambda, MismatchedProgram, NanLoss, LossSpike, SmallCollectives, UnevenWork)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jaxtop.model.compiles import Cause
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
+    from jaxtop.wire import CompiledLine
 
 FEWEST_SAMPLES = 10
 # So many new programs of a function within this time, over at least the shorter one.
@@ -58,28 +59,54 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _many_lately(host: Host, least: float) -> list[str]:
-    """Return the function of which several programs are new, while the main thread compiles.
+    """Return the function that was compiled several times lately, while the main thread compiles.
 
-    Where a compilation takes long, fewer than five fit into a minute. Small operations on the arguments are
-    compiled again, too, so only the function that takes longest is returned.
+    Where a compilation takes long, fewer than five fit into a minute. Operations on the arguments are
+    compiled again, too, so JAX's own functions do not count, and only the function that takes longest is
+    returned.
     """
     if (_share(host) or 0.0) < least:
         return []
-    now, took, seen = host.pulse.at_ms, Counter[str](), defaultdict[str, list[int]](list)
-    for i, (program, at_ms) in enumerate(zip(host.programs.programs, host.programs.seen_ms, strict=False)):
-        if program.created is not None:
-            seen[program.name].append(at_ms)
-            took[program.name] += figure(host.programs.compile_ms, i) or 0
+    now, took, seen = host.pulse.at_ms, Counter[str](), defaultdict[tuple[str, str], list[int]](list)
+    for key, at_ms, duration_ms in _compiled(host):
+        seen[key].append(at_ms)
+        took[key[0]] += duration_ms
     for each in host.pulse.compiling:
-        if (name := program_of(each.function)) in seen:
-            seen[name].append(now)
+        if (key := (program_of(each.function), "")) in seen:
+            seen[key].append(now)
     often = {program_of(function) for function, count in host.launches.items() if count >= OFTEN}
-    found = [
+    found = {
         name
-        for name, times in seen.items()
+        for (name, _), times in seen.items()
         if _are_many(sorted(times), now) or (name in often and _is_again(sorted(times), now))
-    ]
+    }
     return sorted(found, key=took.__getitem__)[-1:]
+
+
+def _compiled(host: Host) -> Iterator[tuple[tuple[str, str], int, int]]:
+    """Yield when the script's functions were compiled and for how long: the latest times, or loaded programs.
+
+    A function without a name is told by its line. Programs that are not loaded any more were compiled, too.
+    """
+    loaded = defaultdict[tuple[str, str], list[tuple[int, int]]](list)
+    latest = defaultdict[tuple[str, str], list[tuple[int, int]]](list)
+    programs = host.programs
+    for i, (program, at_ms) in enumerate(zip(programs.programs, programs.seen_ms, strict=False)):
+        if program.created is not None:
+            key = _key(names.function_of(program.name), program.created.split(" ")[0])
+            loaded[key].append((at_ms, figure(programs.compile_ms, i) or 0))
+    for each in programs.compilations:
+        latest[_key(each.function, each.source)].append((each.at_ms, each.duration_ms))
+    own = frozenset(programs.of_jax)
+    for key in loaded.keys() | latest.keys():
+        if key[0] not in own:
+            yield from ((key, *each) for each in max(latest[key], loaded[key], key=len))
+
+
+def _key(function: str, source: str) -> tuple[str, str]:
+    """Return the program's name, and the line only if many functions share the name."""
+    program = program_of(function)
+    return program, source if names.is_nameless_program(program) else ""
 
 
 def _are_many(times: Sequence[int], now: int) -> bool:
@@ -100,15 +127,19 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
     pace = pace_of(host)
     who = facts.named(hosts)
     variants = [each for each in host.programs.programs if each.name == name]
-    count = max(host.programs.compiles.get(name, 0), len(variants))  # some may be from before JAX was watched
-    cause = cause_of(host.programs.compilations, name)
+    cause, line = _cause(host, name)
+    if line is not None:
+        variants = []  # of other functions as well
+    # Some variants may be from before JAX was watched.
+    count = max(host.programs.compiles.get(name, 0), len(variants)) if line is None else line.count
     created = next((each.created for each in variants if each.created), None) or ""
     source = created.split(" ")[0] if cause is None else cause.last.source
     changed = _changed(variants) if cause is None else f": {cause.words}"
+    what = names.function_of(name) if line is None else f"{line.function} at {line.source}"
     return Finding(
         Severity.WARNING,
         0.95,
-        f"{names.function_of(name)} was compiled {count:,} times on {who}{changed}",
+        f"{what} was compiled {count:,} times on {who}{changed}",
         Subject.of(host, program=name, source=source),
         about=name,
         cost=Cost(None if share is None or not pace else share * 1000 / pace, share),
@@ -117,8 +148,8 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
             Evidence(
                 "main thread in compilation", share, "ratio", "samples of the main thread", host.pulse_at
             ),
-            Evidence("variants loaded", len(variants), source="loaded programs", at=host.pulse_at),
-            *_of_cause(host, name, cause),
+            *_of_variants(host, None if line is not None else len(variants)),
+            *_of_cause(host, name, cause, line),
         ),
         advice="" if cause is None else ADVICE.get(cause.last.cause, ""),
         proof=Proof("programs", row=name),
@@ -130,13 +161,33 @@ def _share(host: Host) -> float | None:
     return host.activity.samples[COMPILE] / total if total >= FEWEST_SAMPLES else None
 
 
-def _of_cause(host: Host, name: str, cause: Cause | None) -> Iterator[Evidence]:
+def _cause(host: Host, name: str) -> tuple[Cause | None, CompiledLine | None]:
+    """Return why a function is compiled again; where many share its name, also the line that does so most."""
+    listed = [each for each in host.programs.compilations if program_of(each.function) == name]
+    if not names.is_nameless_program(name):
+        return cause_of(listed, name), None
+    again = Counter(each.source for each in listed if each.is_again and each.source)
+    if not again:
+        return cause_of(listed, name), None
+    (source, _), *_ = again.most_common(1)
+    lines = (
+        each for each in host.programs.lines if each.source == source and program_of(each.function) == name
+    )
+    return cause_of([each for each in listed if each.source == source], name), next(lines, None)
+
+
+def _of_variants(host: Host, count: int | None) -> Iterator[Evidence]:
+    if count is not None:
+        yield Evidence("variants loaded", count, source="loaded programs", at=host.pulse_at)
+
+
+def _of_cause(host: Host, name: str, cause: Cause | None, line: CompiledLine | None) -> Iterator[Evidence]:
     if cause is not None:
         argument = cause.last.argument or "the function"
         yield Evidence(
             "changed", f"{cause.last.cause} of {argument}", source="arguments compared", at=host.pulse_at
         )
-        lost = lost_ms(host.programs.lines).get(name)
+        lost = lost_ms(host.programs.lines).get(name) if line is None else line.duration_ms
         yield Evidence(
             "time lost", None if lost is None else lost / 1000, "s", "JAX's compilation events", host.pulse_at
         )
@@ -158,7 +209,8 @@ RULES = (
         title="Recompilation",
         threshold="a function of the script is compiled five times within a minute, over more than eight "
         "seconds; or four times in two minutes, or twice in a minute if it was launched 20 times "
-        "and not compiled for 15 s, while 20 % of the time goes into it",
+        "and not compiled for 15 s, while 20 % of the time goes into it; whether its programs stay "
+        "loaded does not matter, and JAX's own functions do not count",
         rationale="While JAX compiles a step, nothing is launched; and each program takes memory.",
         source="JAX's compilation events and the loaded programs",
         advice="Pad arguments to a few shapes; make a function that is passed to jit once, outside the loop.",
