@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 from textual.color import Color
 
 from jaxtop import wire
@@ -155,6 +156,18 @@ class TestDetail:
             assert "█████" in app.text("#detail")
 
         drive(act, a_run(limit=2 * MIB))
+
+    def test_what_is_reserved_is_said_and_counts_in_the_share(self):
+        cluster = a_run(limit=4 * MIB, source="allocator", platform="tpu")
+        held = cluster.hosts["r1-0"].pulse
+        sample = structs.replace(held.devices, reserved_bytes=(2 * MIB,) * 4)
+        tell(cluster, (NOW, "r1-0", structs.replace(held, at_ms=held.at_ms + 1, devices=sample)))
+
+        async def act(app, _):
+            assert "limit 4.0M  share 75%" in app.text("#detail")
+            assert "reserved 2.0M" in app.text("#detail")
+
+        drive(act, cluster)
 
     def test_history_has_its_ends_in_figures(self):
         cluster = a_run()

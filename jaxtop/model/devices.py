@@ -79,6 +79,11 @@ class DeviceView:
         return self.agent, self.id
 
     @property
+    def reserved_bytes(self) -> int | None:
+        """What the allocator keeps for programs beside the bytes in use, as on TPUs."""
+        return figure(self.pulse.devices.reserved_bytes, self.position)
+
+    @property
     def used_share(self) -> float | None:
         """The share of the limit that is in use or reserved; None without a limit."""
         return taken_share(self.pulse.devices, self.position)

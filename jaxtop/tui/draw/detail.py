@@ -84,7 +84,7 @@ def _identity(subject: Subject, ink: Ink) -> list[Text]:
     platform = "" if kind == device.platform else f"{device.platform}, "
     local = "" if device.local_id is None else f", local id {device.local_id}"
     lines = [head, Text(f"{platform}{kind}{local}"), Text(subject.host_label)]
-    if device.coords is not None:
+    if device.coords is not None and device.platform != "gpu":  # there, its ordinal in the host
         lines.append(pairs([("coords", " ".join(map(str, device.coords)))], ink))
     step = step_of(host)
     computes = step.flops_per_second if step else None
@@ -144,6 +144,8 @@ def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
     else:
         limit = text.size(device.limit_bytes)
         lines.append(pairs([("limit", limit), ("share", text.share(share))], ink))
+    if device.reserved_bytes:  # it counts in the share
+        lines.append(pairs([("reserved", text.size(device.reserved_bytes))], ink))
     if share is not None:
         colour = ink.ramp(min(STEPS - 1, int(share * STEPS)))
         lines.append(Text(bar(share, width), ink.style(colour, ink.panel)))
