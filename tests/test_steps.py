@@ -438,6 +438,25 @@ def test_a_change_is_noticed_however_many_steps_pass_between_two_looks(every, la
     assert script.now - found.since == near(60 * later * MS)
 
 
+@pytest.mark.parametrize("every", [1, 20, 180])
+@pytest.mark.parametrize("before", [[17, 2, 25, 33, 12, 8, 21], [15, 1, 40]], ids=["few short", "a third"])
+def test_single_launches_ahead_hide_no_change(before, every):
+    """A script with two steps in flight waits for some longer, and then launches the next at once."""
+    script, found = paced(*before * 60, *[205] * 15, every=every)
+    assert (found.p50_ns, script.now - found.since) == (near(205 * MS), near(15 * 205 * MS))
+    assert found.before_ns is not None and found.paused is None
+    script, found = paced(*before * 60, *[205] * 80, *before * 60, every=every)
+    assert found.before_ns == near(205 * MS) and found.paused is None
+    assert found.p50_ns < 30 * MS
+
+
+def test_launches_ahead_after_a_pause_are_no_other_rhythm():
+    """The device has run dry, so the next launches wait for nothing."""
+    for every in (1, 8, 30, 90):
+        _, found = paced(*([60] * 70 + [400] + [1] * 6) * 3, *[60] * 40, every=every)
+        assert found.before_ns is None, every
+
+
 @pytest.mark.parametrize(
     "later",
     [[300] * 4, [100] * 19 + [2000], [118] * 20],

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.steps.durations import SHORTEST_PAUSE_NS, until_other, usual_step
+from jaxtop_agent.steps.durations import (
+    ONLY_LAUNCHED_NS,
+    SHORTEST_PAUSE_NS,
+    until_other,
+    usual_step,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +24,8 @@ IN_A_ROW, FACTOR, AT_LEAST_NS = 5, 1.25, 5_000_000
 FEWEST_BEFORE, MOST_BEFORE = 8, 32
 BLOCK, BLOCKS_BEFORE = 6, 4
 MOST_COMPARED = IN_A_ROW + MOST_BEFORE + BLOCK
+# Steps are timed one by one where at most one in this many gaps is a mere launch, of the last ones as well.
+MERE_LAUNCHES = 3
 # A gap is a pause if it is this many times as long as the usual step, and longer by SHORTEST_PAUSE_NS.
 PAUSE = 3
 # The pauses of the last minute count, but not those shorter than this part of the longest of the latest
@@ -36,6 +43,15 @@ def may_change(steps: Sequence[float], new: int) -> bool:
     return bool(compared) and max(compared) - min(compared) > AT_LEAST_NS
 
 
+def are_timed(steps: Sequence[float], start: int, end: int) -> bool:
+    """Return whether the script waits for each step, or nearly: it does not launch ahead of the device."""
+    compared = steps[max(start, end - MOST_COMPARED) : end]
+    return all(
+        MERE_LAUNCHES * sum(each <= ONLY_LAUNCHED_NS for each in listed) <= len(listed)
+        for listed in (compared, compared[-2 * BLOCK :])
+    )
+
+
 def changed_at(steps: list[float], start: int, end: int) -> int | None:
     """Return the index of the first step of a new rhythm, from the steps between; None if it is the same.
 
@@ -49,6 +65,8 @@ def changed_at(steps: list[float], start: int, end: int) -> int | None:
     if _may_differ(last, min(before), max(before)):
         before.sort()
         is_new = _differs(last, before[len(before) // 4], before[-1 - len(before) // 4])
+        if min(last) <= ONLY_LAUNCHED_NS < before[len(before) // 4]:
+            is_new = None  # a few launches that wait for nothing, as after a pause
     if is_new is not None:
         first = end - IN_A_ROW
         while first > start and is_new(steps[first - 1]):

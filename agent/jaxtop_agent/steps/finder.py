@@ -8,8 +8,8 @@ from heapq import merge
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.steps.changes import Pauses, changed_at, may_change
-from jaxtop_agent.steps.durations import ONLY_LAUNCHED_NS, Gap, step_times
+from jaxtop_agent.steps.changes import Pauses, are_timed, changed_at, may_change
+from jaxtop_agent.steps.durations import Gap, step_times
 from jaxtop_agent.steps.figures import RECENT_NS, Counted, Facts, StepFigures, figures
 from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, find_slow, is_still, makers
 
@@ -155,16 +155,18 @@ class Steps:
         """Forget the gaps of an earlier rhythm: figures of steps mix no two.
 
         A change shows only while few steps have followed it, so this looks back at every new step. Among gaps
-        of mere launching, waits for the device would look like another rhythm.
+        of mere launching, waits for the device would look like another rhythm: there only the last step
+        counts.
         """
         gaps = list(self._gaps)
         new = sum(gap.end > looked_until for gap in gaps)
-        is_timed = all(gap.duration > ONLY_LAUNCHED_NS * gap.steps for gap in gaps)
         steps = [gap.duration / gap.steps for gap in gaps]
         if not may_change(steps, new):
             return
         start = 0
-        for end in range(len(gaps) - new + 1 if is_timed else len(gaps), len(gaps) + 1):
+        for end in range(len(gaps) - new + 1, len(gaps) + 1):
+            if end < len(gaps) and not are_timed(steps, start, end):
+                continue
             first = changed_at(steps, start, end)
             if first is not None:
                 earlier = gaps[start:first]
