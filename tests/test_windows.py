@@ -26,6 +26,8 @@ from jaxtop_agent.profiler.schedule import (
     FIRST_TRIES,
     FIRST_WINDOWS,
     LIMITS_UNDER_GIL,
+    RENEWALS_CPU_S,
+    RENEWALS_OVER_S,
     RENEWED_CPU_S,
     SLOT_S,
     TIME_SHARE,
@@ -481,6 +483,15 @@ def result(seconds=0.1, cpu=0.02, events=500, launches=2, step=0.02):
     return Result(seconds, cpu, events, launches, step)
 
 
+def begun():
+    """The schedule of a viewer whose first windows have been taken."""
+    schedule = Schedule()
+    for _ in range(FIRST_WINDOWS):
+        schedule.learn(result(cpu=0.03))
+    assert schedule.level > 0
+    return schedule
+
+
 class TestSchedule:
     def test_where_little_memory_is_left_windows_are_small(self):
         schedule = Schedule()
@@ -542,18 +553,25 @@ class TestSchedule:
         schedule.begin(2000.0)
         assert schedule.level == 0
 
-    def test_a_changed_rhythm_repeats_the_first_windows_but_rarely(self):
-        schedule = Schedule()
-        for _ in range(FIRST_WINDOWS):
-            schedule.learn(result(cpu=0.03))
-        assert schedule.level > 0
-        schedule.renew(1000.0)
+    def test_each_of_several_changes_of_the_rhythm_repeats_the_first_windows(self):
+        schedule = begun()
+        for now in (1000.0, 1020.0, 1040.0, 1060.0):
+            schedule.renew(now)
+            assert schedule.level == 0, now
+            for _ in range(FIRST_WINDOWS):
+                schedule.learn(result(cpu=0.03))
+            assert schedule.level > 0
+
+    def test_what_changes_of_the_rhythm_cost_is_bounded(self):
+        schedule, spent = begun(), 0.0
+        for i in range(60):
+            schedule.renew(1000.0 + 20 * i)
+            while schedule.level == 0:
+                schedule.learn(result(cpu=0.11))
+                spent += 0.11
+        assert RENEWALS_CPU_S <= spent <= RENEWALS_CPU_S * (2 + 1200 / RENEWALS_OVER_S)
+        schedule.renew(1200 + 1000.0 + RENEWALS_OVER_S)
         assert schedule.level == 0
-        for _ in range(FIRST_WINDOWS):
-            schedule.learn(result(cpu=0.03))
-        schedule.renew(1060.0)
-        assert schedule.level > 0
-        schedule.renew(2000.0)
         schedule.learn(result(cpu=RENEWED_CPU_S + 0.01))
         assert schedule.level > 0
 

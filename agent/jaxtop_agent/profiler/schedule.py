@@ -64,8 +64,9 @@ EXCESS = 1.5
 # The CPU seconds that the first windows may cost together. During these, a step is too large only if it
 # exceeds the event limit by the factor CLEARLY.
 FIRST_CPU_S, CLEARLY = 0.8, 4
-# After a change of the step's rhythm the first windows are repeated, for less, and not again for a while.
-RENEWED_CPU_S, RENEW_EVERY_S = 0.3, 240.0
+# After a change of the step's rhythm the first windows are repeated, for less. Such windows may use so many
+# CPU seconds together, which come back over this time. Below the least a change is not followed.
+RENEWED_CPU_S, RENEWALS_CPU_S, LEAST_RENEWED_CPU_S, RENEWALS_OVER_S = 0.3, 0.9, 0.05, 480.0
 
 
 def why_not_sampled(policy: str, platform: str, profiler: Profiler) -> str | None:
@@ -117,7 +118,10 @@ class Schedule:
         self._last_events_per_s = 0.0
         self._guess_s = SHORTEST_S
         self._windows = 0
-        self._began = self._renewed = -math.inf
+        self._began = -math.inf
+        # What may be spent after changes of the rhythm, and when that was reckoned.
+        self._credit, self._credited = RENEWALS_CPU_S, -math.inf
+        self._is_renewed = False  # whether the first windows are those after a change
         self._start_over(0.0)
         self._at_most_per_s = DENSEST_PER_S
 
@@ -125,7 +129,7 @@ class Schedule:
         """Start the first windows for a new viewer, in close succession, unless they have just been taken."""
         if now - self._began < FIRST_WINDOWS * self._period:
             return
-        self._began = now
+        self._began, self._is_renewed = now, False
         self._start_over(0.0)
         self._events_per_s = self._last_events_per_s = 0.0
         self._at_most_per_s = DENSEST_PER_S
@@ -135,9 +139,13 @@ class Schedule:
         """Repeat the first windows, because earlier ones show another rhythm of the step."""
         spent = self._spent
         if not self._is_beginning:
-            if now - self._renewed < RENEW_EVERY_S:
+            passed = max(0.0, now - self._credited)
+            regained = RENEWALS_CPU_S * min(1.0, passed / RENEWALS_OVER_S)
+            self._credit, self._credited = min(RENEWALS_CPU_S, self._credit + regained), now
+            if self._credit < LEAST_RENEWED_CPU_S:
                 return
-            self._renewed, spent = now, FIRST_CPU_S - RENEWED_CPU_S
+            spent = FIRST_CPU_S - min(RENEWED_CPU_S, self._credit)
+            self._is_renewed = True
         self._start_over(spent)
 
     def _start_over(self, spent: float) -> None:
@@ -231,6 +239,8 @@ class Schedule:
     def learn(self, result: Result) -> None:
         """Learn from a window; the most expensive recent window counts, with a weight that decays."""
         self._windows += 1
+        if self._is_renewed and self._is_beginning:
+            self._credit -= result.cpu
         self._tries -= 1
         self._launches -= result.whole_launches
         if result.whole_launches:
