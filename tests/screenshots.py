@@ -9,6 +9,8 @@ python -m tests.screenshots [FOLDER] [--tour]    # only the animated tour
 from __future__ import annotations
 
 import asyncio
+import html
+import re
 import signal
 import subprocess
 import sys
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 FOLDER = Path(__file__).parent.parent / "screenshots"
+README = FOLDER.parent / "README.md"
+_TEXT = re.compile(r'<text[^>]*? x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>', re.DOTALL)
+# What a first look at the product must not meet.
+UNKNOWN = ("n/a", " yet", "CONNECTING")
 WAIT = 90.0
 # Long enough for rates and sparklines to have something to show.
 SETTLE = 12.0
@@ -47,19 +53,57 @@ TABLE = (120, 16)
 
 
 class Picture:
-    """A picture to be taken: the keys that lead there, and the size of the terminal."""
+    """A picture to be taken: the keys that lead there, and the size of the terminal.
 
-    def __init__(self, name: str, *keys_pressed: str, size: tuple[int, int] = (120, 36)) -> None:
+    `shows` is what must stand in it.
+    """
+
+    def __init__(
+        self, name: str, *keys_pressed: str, size: tuple[int, int] = (120, 36), shows: str = ""
+    ) -> None:
         self.name = name
         self.keys = keys_pressed
         self.size = size
+        self.shows = shows
 
 
+class NotShown(Exception):
+    """A picture does not show what it is for."""
+
+
+def text_of(svg: str) -> str:
+    """Return the text of a picture, row by row."""
+    rows: dict[float, list[tuple[float, str]]] = {}
+    for x, y, content in _TEXT.findall(svg):
+        rows.setdefault(float(y), []).append((float(x), html.unescape(content).replace("\xa0", " ")))
+    return "\n".join("".join(part for _, part in sorted(rows[y])) for y in sorted(rows))
+
+
+def check(picture: Picture, svg: str, *, in_readme: bool) -> None:
+    """Raise `NotShown` if a picture lacks what it is for, or if one of the README shows what is unknown."""
+    text = text_of(svg)
+    if picture.shows not in text:
+        raise NotShown(f"{picture.name}: {picture.shows!r} does not stand in it")
+    unknown = next((word for word in UNKNOWN if in_readme and word in text), None)
+    if unknown is not None:
+        row = next(row for row in text.splitlines() if unknown in row)
+        raise NotShown(f"{picture.name}: a picture of the README shows {unknown!r}: {row.strip()}")
+
+
+def in_readme() -> set[str]:
+    """Return the names of the pictures that the README shows."""
+    return set(re.findall(r"\(screenshots/([\w-]+)\.svg\)", README.read_text()))
+
+
+OF_A_STRAGGLER = (
+    Picture("overview-straggler", size=(120, 36), shows="is late"),
+    Picture("collectives", "6", size=(140, 30), shows="process 1 "),
+)
 OF_THE_DEMO = (
-    Picture("overview"),
-    Picture("mesh", "2", "tab"),
-    Picture("mesh-by-host", "2"),
-    Picture("hosts", "3", size=TABLE),
+    Picture("overview", shows="Where a step goes"),
+    Picture("mesh", "2", "tab", shows="data"),
+    Picture("mesh-by-host", "2", shows="node01"),
+    Picture("hosts", "3", size=TABLE, shows="node01"),
     Picture("devices", "D", size=(120, 16)),
     Picture("help", "question_mark"),
     Picture("mesh-light", "2", "tab", "t"),
@@ -68,29 +112,27 @@ OF_THE_DEMO = (
 # A filter, and one of the parameters that it leaves.
 A_PARAMETER = ("4", "slash", *"bytes>1K & replication>1", "enter", "G", "up")
 OF_A_DEMO_WITH_16_DEVICES = (
-    Picture("arrays", *A_PARAMETER, size=(120, 34)),
-    Picture("memory", "5", size=(120, 32)),
-    Picture("programs", "7", size=(160, 26)),
+    Picture("arrays", *A_PARAMETER, size=(120, 34), shows="bytes>1K"),
+    Picture("memory", "5", size=(120, 32), shows="device 15"),
+    Picture("programs", "7", size=(160, 26), shows="train_step"),
 )
 OF_A_STOPPED_HOST = (
-    Picture("stopped-host", "2", "tab"),
-    Picture("stopped-host-table", "3", size=TABLE),
+    Picture("stopped-host", "2", "tab", shows="stopped"),
+    Picture("stopped-host-table", "3", size=TABLE, shows="stopped"),
     Picture("events", "8", size=TABLE),
 )
 # Of a recording: at its end a host has died; the first moment that is marked is its middle.
 OF_A_RECORDING = (
-    Picture("replay", "2", "tab"),
-    Picture("replay-80x24", "2", "tab", size=(80, 24)),
+    Picture("replay", "2", "tab", shows="REPLAY"),
+    Picture("replay-80x24", "2", "tab", size=(80, 24), shows="REPLAY"),
     Picture("difference", "v", "end", "v", size=(120, 24)),
 )
-OF_1024_HOSTS = (Picture("mesh-8192-devices", "2", size=(200, 50)),)
+OF_1024_HOSTS = (Picture("mesh-8192-devices", "2", size=(200, 50), shows="1024/1024 hosts"),)
 STAGED = (
     (staged.held(), Picture("memory-with-allocators", "5", size=(160, 28))),
     (staged.at_odds(), Picture("programs-that-differ", "7", "j", size=(176, 18))),
-    (staged_collectives.late(), Picture("overview-straggler", size=(120, 36))),
-    (staged_collectives.late(), Picture("collectives", "6", size=(140, 30))),
     (staged_collectives.late(), Picture("collectives-on-the-mesh", "6", "enter", size=(120, 32))),
-    (staged_collectives.standing(), Picture("stacks", "9", "enter", size=(140, 18))),
+    (staged_collectives.standing(), Picture("stacks", "9", "enter", size=(140, 18), shows="load_batch")),
     (staged_hardware.working(), Picture("devices-with-gpus", "D", *"jjjjjj", size=(160, 16))),
     (staged_hardware.working(), Picture("hosts-with-gpus", "3", "j", size=(160, 22))),
     (staged_hardware.working(), Picture("mesh-of-gpus", "2", *"jll", "m", "m", "m", "m", size=(120, 42))),
@@ -127,9 +169,10 @@ def main() -> None:
     folder.mkdir(exist_ok=True)
     with demo_run(devices_each=4, fault="straggler", after=tour.HEALTHY) as hosts:
         tour.take_tour(folder / "tour.svg", of(hosts))
-    print("tour.svg", flush=True)
-    if "--tour" in sys.argv:
-        return
+        print("tour.svg", flush=True)
+        if "--tour" in sys.argv:
+            return
+        take(folder, OF_A_STRAGGLER, of(hosts), expected=8)
     for frames, picture in STAGED:
         stage(folder, frames, picture)
     with demo_run(devices_each=8) as hosts:
@@ -259,9 +302,13 @@ async def _take(folder: Path, picture: Picture, follower: SourceThread, expected
         end = time.monotonic() + WAIT
         while time.monotonic() < end and _known(app.moment.cluster) < expected:
             await pilot.pause(0.25)
+        if (known := _known(app.moment.cluster)) < expected:
+            raise NotShown(f"{picture.name}: {known:,} of {expected:,} devices after {WAIT:.0f} s")
         await asyncio.sleep(SETTLE)
         await pilot.press(*picture.keys)
         await pilot.pause(1.0)
+        while time.monotonic() < end and picture.shows not in text_of(app.export_screenshot()):
+            await pilot.pause(1.0)
         _save(folder, picture, app)
 
 
@@ -269,6 +316,7 @@ def _save(folder: Path, picture: Picture, app: JaxtopApp) -> None:
     drawn = app.export_screenshot(title="jaxtop")
     # Or some programs drop the spaces at the ends, and with them the indents.
     drawn = drawn.replace("<text ", '<text xml:space="preserve" ')
+    check(picture, drawn, in_readme=picture.name in in_readme())
     (folder / f"{picture.name}.svg").write_text(drawn)
 
 
@@ -277,4 +325,7 @@ def _known(cluster: Cluster) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except NotShown as error:
+        sys.exit(f"screenshots: {error}")

@@ -125,11 +125,13 @@ def axes_in_words(view: CollectiveView) -> str:
 
 
 def straggler_in_words(view: CollectiveView) -> str:
-    """Return the straggler, "none", or that there are too few samples."""
+    """Return the straggler, "none", or why there is no verdict."""
     if view.straggler is not None:
         return f"{LATE} {who(view.straggler)} {text.share(view.straggler.share)}"
-    if not view.samples or not view.is_judged:
+    if not view.samples:
         return text.NA
+    if not view.is_judged:
+        return "shared CPU"
     return "none" if view.is_enough else "too few samples"
 
 
