@@ -69,8 +69,8 @@ STAND_INS = (
     StandIn("who hangs on NVIDIA GPUs", "NCCL's RAS service", "a server that speaks its protocol"),
     StandIn("who hangs on TPUs", "the metric service", "a server that speaks its protocol"),
     StandIn("times of NCCL's collectives", "NCCL Inspector", "files made by the tests in its format"),
-    StandIn("collectives on GPUs", "JAX's profiler", _TRACES),
-    StandIn("collectives on TPUs", "JAX's profiler", _TRACES),
+    StandIn("collectives on GPUs", "JAX's profiler", f"{_TRACES}; captured profiles have none"),
+    StandIn("collectives on TPUs", "JAX's profiler", f"a captured profile of a v6e, and {_TRACES}"),
     StandIn(
         "memory of GPUs and TPUs",
         "JAX's allocators",
