@@ -16,7 +16,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from jaxtop import keys, runfiles
-from jaxtop.cli import processes, terminal
+from jaxtop.cli import hangup, processes, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import number
 from jaxtop.sources import LiveSource, Seed
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 DEVICES = 4
 # JAX itself ends the survivors of a lost process after 100 seconds. After SIGTERM they need far less.
 PATIENCE = 10.0
+# Where the terminal is gone, the demo itself has no more time.
+HURRIED = 1.0
 _SECONDS = number("between 0 and 3600 seconds", 0, 3600)
 
 
@@ -94,6 +96,7 @@ def main(arguments: argparse.Namespace) -> int:
                 more=[*words, *fault_words(arguments.fault, arguments.fault_after)],
             )
             stack.callback(stop, hosts)
+        hangup.watch([hangup.OUTPUT] if arguments.headless else hangup.STREAMS)
         if not arguments.headless and terminal.is_there():
             return _watch(hosts, errors)
         print(
@@ -230,7 +233,7 @@ def start(
 
 def stop(hosts: list[subprocess.Popen[bytes]]) -> None:
     """End the processes, cleanly if possible."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + (HURRIED if hangup.is_ending() else PATIENCE)
     for host in hosts:
         if host.poll() is None:
             host.send_signal(signal.SIGCONT)  # a stopped process would not handle the next signal

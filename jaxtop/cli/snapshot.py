@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.cli import settings, targets
+from jaxtop.cli import hangup, settings, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import FORMATS, add_formats, written
 from jaxtop.cli.words import legible, note, number
@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     tuning = settings.load().tuning
+    hangup.watch([hangup.OUTPUT])  # nobody would read what this waits for
     source = targets.open_source(arguments)
     try:
         cluster = gather(source, arguments.wait, tuning)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
-import select
-import signal
 import sys
-from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
+from jaxtop.cli import hangup
 from jaxtop.cli.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,7 +25,8 @@ COLLECT_AFTER = 50_000, 20, 100
 
 
 def need(instead: str) -> None:
-    """Raise `UserError` if an app cannot be shown; `instead` says what to use."""
+    """Raise `UserError` if an app cannot be shown; `instead` says what to use. The terminal is watched."""
+    hangup.watch()
     why_not = _why_not()
     if why_not is not None:
         raise UserError(f"{why_not}; {instead}")
@@ -61,20 +60,15 @@ def collect_rarely() -> None:
 
 def show(app: App[Result]) -> Result | None:
     """Run an app until the user leaves it; return its result. A crash raises an error with its own status."""
-    if sys.stdin.isatty():
-        Thread(target=_leave_with_terminal, args=(sys.stdin.fileno(),), daemon=True).start()
-    result = app.run()
-    if app.return_code:
+    from textual.drivers.linux_driver import LinuxDriver  # heavy: errors must be fast
+
+    hangup.watch()
+    if app.driver_class is LinuxDriver:
+        app.driver_class = hangup.lenient(LinuxDriver)
+    try:
+        result = None if hangup.shown(app) else app.run()
+    finally:
+        hangup.shown(None)
+    if app.return_code and not hangup.is_ending():
         raise UserError("the app failed; the lines above say where", CRASHED)
     return result
-
-
-def _leave_with_terminal(file: int) -> None:
-    """End the process once its terminal is gone: Textual would read the end of its input again and again.
-
-    The kernel ends only processes whose controlling terminal it is.
-    """
-    poll = select.poll()
-    poll.register(file, 0)  # only its end
-    poll.poll()
-    os.kill(os.getpid(), signal.SIGHUP)
