@@ -106,6 +106,42 @@ def test_a_stall_is_critical_once_it_has_lasted_unless_its_cause_compiles():
         assert run.the("stalled").severity is (Severity.WARNING if is_compiling else Severity.CRITICAL)
 
 
+def test_a_stall_whose_cause_is_not_known_yet_is_unchecked():
+    """A viewer that has just come must not list it among the rules that found nothing."""
+    run = Staged(2, NOW + 100)
+    since = run.at - 86
+    run.train(2, lambda index, at, _step: stall(index, at, since))
+    assert run.found("stalled") == []
+    why = run.cluster.findings.unchecked["r1", "stalled"]
+    assert why.startswith("nothing was launched for 8") and why.endswith("the cause is not known yet")
+    run.train(10, lambda index, at, _step: stall(index, at, since))
+    assert run.the("stalled") and ("r1", "stalled") not in run.cluster.findings.unchecked
+
+
+def test_a_compilation_that_others_wait_for_is_a_note_with_what_it_took_before():
+    run = Staged(3)
+    run.train(20)
+    since = run.at
+
+    def pulse(index, at, _step):
+        told = trains(index, at, 200)
+        lull = wire.Lull("train_step", int(since * 1000))
+        running = (wire.Compiling("evaluate", int(since * 1000)),)
+        return replace(told, rhythm=None, **({"compiling": running} if index == 2 else {"lull": lull}))
+
+    for index in range(3):
+        past = wire.Compilation(int(run.at * 1000), "evaluate", duration_ms=70_000)
+        run.tell(index, wire.Programs(int(run.at * 1000), (), compilations=(past,)))
+    run.train(8, pulse)
+    assert run.found("stalled") == []
+    run.train(20, pulse)
+    found = run.the("stalled")
+    assert found.severity is Severity.INFO and found.subject.process_index == 2
+    assert found.text.startswith("host 2 has been compiling evaluate for 2")
+    assert found.text.endswith(", which took 70 s before; hosts 0–1 wait")
+    assert ("r1", "stalled") not in run.cluster.findings.unchecked
+
+
 def test_a_process_that_was_lost_long_before_a_stall_does_not_explain_it():
     run = Staged(4)
     run.train(20)

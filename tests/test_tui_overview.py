@@ -310,7 +310,7 @@ def test_the_verdict_fits_and_i_says_which_rules_were_not_checked_and_why(size):
     async def act(stage: Stage) -> None:
         assert f"of {len(RULES)} rules checked (i: why)" in stage.text.splitlines()[2]
         await stage.press("i")
-        assert "Not checked: " in stage.text and "no collectives were found" in stage.text
+        assert "Not checked: " in stage.text and "no collectives were measured" in stage.text
         await stage.press("escape")
         assert "Not checked: " not in stage.text
 

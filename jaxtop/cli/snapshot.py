@@ -15,6 +15,8 @@ from jaxtop.cli.words import legible, note, number
 from jaxtop.clock import steady
 from jaxtop.devbench import saved
 from jaxtop.model import Cluster, State, host_views, hosts, runs
+from jaxtop.model.findings.coverage import VITAL
+from jaxtop.model.findings.observer import MUTED
 from jaxtop.model.host import NO_ARRAYS, REFUSES_KEY
 from jaxtop.model.hosts import seen_by
 from jaxtop.model.liveness import was_never_reached
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 LONGEST_PEAKS_S, BETWEEN_PEAKS_S = 20.0, 1.5
 # Few hosts need longer to answer a command that then measures.
 LONGEST_GATHERING_S = 5.0
+# The longest wait for the cause of a stall, which needs 2 to 5 s of watching.
+LONGEST_DIAGNOSIS_S = 7.0
 # The most processes of which a line says why they are not live.
 MOST_REASONS = 5
 ALL_LIVE, SOME_MISSING, NOTHING_REACHED = 0, 1, 2
@@ -64,6 +68,8 @@ def main(arguments: argparse.Namespace) -> int:
         cluster = gather(source, arguments.wait, tuning)
         if arguments.watch:
             watch(source, cluster, arguments.watch)
+        # Who holds up a run that hangs shows a few seconds after this viewer came.
+        watch(source, cluster, LONGEST_DIAGNOSIS_S, lambda: not _is_being_diagnosed(cluster))
         if arguments.peaks:
             _ask_for_peaks(source, cluster)
     finally:
@@ -105,6 +111,11 @@ def _ask_for_peaks(source: Source, cluster: Cluster) -> None:
         return not waiting and time.monotonic() - since > BETWEEN_PEAKS_S
 
     watch(source, cluster, LONGEST_PEAKS_S, is_enough)
+
+
+def _is_being_diagnosed(cluster: Cluster) -> bool:
+    doubts = [why for (_, rule), why in cluster.findings.unchecked.items() if rule == VITAL and why != MUTED]
+    return bool(doubts) or any(each.reported is None for each in cluster.stalls.values())
 
 
 _IS = {
@@ -169,6 +180,8 @@ def watch(
 ) -> None:
     """Follow the source for this many seconds, or until `is_enough` returns true."""
     end = time.monotonic() + seconds
+    if is_enough():
+        return
     while (left := end - time.monotonic()) > 0:
         for frame in source.poll(left):
             cluster.feed(frame)

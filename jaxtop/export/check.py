@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from jaxtop.model import Cluster, Finding, Run
 
 SCHEMA = 1
+WIDTH = 100
 NO_FINDINGS, WARNINGS, CRITICAL = 0, 1, 2
 _COLOURS = {Severity.CRITICAL: "31", Severity.WARNING: "33", Severity.INFO: "36"}
 _STATUS = {Severity.CRITICAL: CRITICAL, Severity.WARNING: WARNINGS, Severity.INFO: NO_FINDINGS}
@@ -60,14 +62,12 @@ class Checkup:
         return list(self.coverage.checked)
 
     @property
-    def about(self) -> str:
-        """When the runs ended and how, unless one goes on; then why rules could not be checked; or empty."""
-        words = []
-        if self.runs and all(run.has_ended for run in self.runs):
-            members = [view.host for run in self.runs for view in run.hosts]
-            at = _time(max(map(ended_at, members)), self.at)
-            words.append(f"ended at {at}, exit status {exit_status(members)}")
-        return "; ".join(filter(None, (*words, self.coverage.why_not)))
+    def ended(self) -> str:
+        """When the runs ended and how; empty while one goes on."""
+        if not self.runs or not all(run.has_ended for run in self.runs):
+            return ""
+        members = [view.host for run in self.runs for view in run.hosts]
+        return f"ended at {_time(max(map(ended_at, members)), self.at)}, exit status {exit_status(members)}"
 
     def name_of(self, run_id: str) -> str:
         """Return the name of a run that people use."""
@@ -92,27 +92,35 @@ class Checkup:
 
 
 def to_text(checkup: Checkup, *, coloured: bool = False) -> str:
-    """Return one line on the whole, and a block for each finding."""
-    lines = [legible("; ".join(filter(None, (f"{checkup.title}: {checkup.verdict}", checkup.about))))]
+    """Return one line on the whole, a block for each finding, and why the other rules were not checked."""
+    lines = [legible("; ".join(filter(None, (f"{checkup.title}: {checkup.verdict}", checkup.ended))))]
     for each in checkup.findings:
         head = f"{each.severity.sign} {each.severity.value}"
         if coloured:
             head = f"\x1b[{_COLOURS[each.severity]}m{head}\x1b[0m"
         lines += ["", f"{head}  {_title(each)}: {legible(each.text)}"]
         lines += [f"    {name:<7} {legible(value)}" for name, value in _facts(checkup, each)]
+    head, *reasons = checkup.coverage.why_not or [""]
+    if head:
+        lines += ["", head]
+        for reason in reasons:
+            lines += wrap(legible(reason), WIDTH, initial_indent="    ", subsequent_indent="        ")
     return "\n".join(lines) + "\n"
 
 
 def to_markdown(checkup: Checkup) -> str:
     """Return the same for a chat or the summary of a build."""
-    about = f"; {checkup.about}" * bool(checkup.about)
-    lines = [f"**{_escaped(checkup.title)}: {checkup.verdict}**{_escaped(about)}"]
+    ended = f"; {checkup.ended}" * bool(checkup.ended)
+    lines = [f"**{_escaped(checkup.title)}: {checkup.verdict}**{_escaped(ended)}"]
     for each in checkup.findings:
         lines += [
             "",
             f"- {each.severity.sign} {each.severity.value} **{_title(each)}**: {_escaped(each.text)}",
         ]
         lines += [f"  - {name}: {_escaped(value)}" for name, value in _facts(checkup, each)]
+    head, *reasons = checkup.coverage.why_not or [""]
+    if head:
+        lines += ["", f"- {head}", *(f"  - {_escaped(reason)}" for reason in reasons)]
     return "\n".join(lines) + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.findings.observer import MUTED
 from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
 
 if TYPE_CHECKING:
@@ -12,8 +13,8 @@ if TYPE_CHECKING:
 
 # What a run without warnings is called.
 HEALTHY = "healthy"
-# The reasons that are spelled out.
-MOST_REASONS = 3
+# While this rule is not checked, no run is called healthy.
+VITAL = "stalled"
 
 
 class Coverage(NamedTuple):
@@ -21,6 +22,8 @@ class Coverage(NamedTuple):
 
     checked: tuple[str, ...] = ()
     unchecked: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    # Why it is not known whether a run is stalled; empty if it is.
+    doubt: str = ""
 
     @property
     def in_short(self) -> str:
@@ -39,6 +42,8 @@ class Coverage(NamedTuple):
         `too_little` is why nothing can be said though rules were checked; empty if enough is measured.
         """
         notes = verdict.removeprefix(HEALTHY)
+        if self.doubt and verdict != notes:
+            return f"{self.doubt}{notes}{joint}{self.in_short}"
         if too_little and verdict != notes and not self.is_little:
             return f"{too_little}{notes}{joint}{self.in_short}"
         if verdict == notes or not self.is_little:
@@ -48,15 +53,13 @@ class Coverage(NamedTuple):
         return f"nothing wrong in {self.in_short}{notes}"
 
     @property
-    def why_not(self) -> str:
-        """How many rules could not be checked, and the most frequent reasons with the rules; may be empty."""
+    def why_not(self) -> list[str]:
+        """How many rules could not be checked, then a line for each reason with its rules; may be empty."""
         if not self.unchecked:
-            return ""
-        reasons = [f"{reason} ({', '.join(titles)})" for reason, titles in self.unchecked.items()]
-        if len(reasons) > MOST_REASONS:
-            reasons[MOST_REASONS:] = [f"{len(reasons) - MOST_REASONS} more reasons in --json"]
+            return []
         count = len(RULES) - len(self.checked)
-        return f"{count} {'rule' if count == 1 else 'rules'} could not be checked: {'; '.join(reasons)}"
+        head = f"{count} {'rule' if count == 1 else 'rules'} could not be checked:"
+        return [head, *(f"{reason}: {', '.join(titles)}" for reason, titles in self.unchecked.items())]
 
 
 NOT_CHECKED = Coverage()
@@ -69,8 +72,10 @@ def coverage(unchecked: Mapping[tuple[str, str], str]) -> Coverage:
         if name in RULES_BY_NAME:
             titles.setdefault(reason, {})[RULES_BY_NAME[name].title] = None
     missing = {rule for _, rule in unchecked}
+    doubts = [reason for (_, name), reason in unchecked.items() if name == VITAL and reason != MUTED]
     by_frequency = sorted(titles.items(), key=lambda each: -len(each[1]))
     return Coverage(
         tuple(rule.name for rule in RULES if rule.name not in missing),
         {reason: tuple(found) for reason, found in by_frequency},
+        doubts[0] if doubts else "",
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import acting, named, run_members
 from jaxtop.model.stalls.case import LOST, Case
-from jaxtop.model.stalls.lulls import still_of
+from jaxtop.model.stalls.lulls import WAITS, still_of
 from jaxtop.model.stalls.stacks import place_text
 from jaxtop.model.state import Certainty, Diagnosis
 from jaxtop.names import program_of, shorten
@@ -57,6 +57,12 @@ def _case(cluster: ClusterState, run: str, at: float) -> _Diagnosed:
     return _Diagnosed([host for host, _ in members if run_of(host) == run], at)
 
 
+def _works(host: Host) -> bool:
+    """Return whether a process uses the CPU, or what it uses is not known."""
+    used = host.pulse.host.process_cpu_permille
+    return used is None or used >= WAITS
+
+
 class _Diagnosed(Case):
     """The cause of a stall, in words."""
 
@@ -64,11 +70,14 @@ class _Diagnosed(Case):
         odd, certainty, text = self.cause
         culprits = {host.agent for host in odd}
         waiting = tuple(host.agent for host in self.stalled if host.agent not in culprits)
-        is_grave = self.has_rhythm and len(waiting) > 1 and not self._compilers
-        severity = "critical" if is_grave else "warning"
         agents, at_ms = tuple(host.agent for host in odd), int(self.at * 1000)
         witness = self.witness_of(odd)
         is_moving = witness is not None and witness.is_moving
+        # Before the first steps a process may have more to prepare than the others.
+        is_idle = bool(odd) and len(self._waiters.intersection(waiting)) > 1 and not any(map(_works, odd))
+        is_sure = self.has_rhythm or (is_idle and not is_moving)
+        is_grave = len(waiting) > 1 and not self._compilers and is_sure
+        severity = "critical" if is_grave else "warning"
         return Diagnosis(run, at_ms, severity, text, agents, waiting, certainty, self._began, is_moving)
 
     @cached_property

@@ -133,7 +133,7 @@ class _Small(NamedTuple):
 
 def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
     if not facts.collectives:
-        raise Unmeasured("no collectives were found")
+        raise Unmeasured("no collectives were measured")
     most, many, least = (facts.number(each) for each in (MOST_BYTES, MANY, SMALL_SHARE))
     groups: dict[tuple[str, str | None, str], list[CollectiveView]] = defaultdict(list)
     rated = [_with_least_rate(facts, each) for each in facts.collectives]

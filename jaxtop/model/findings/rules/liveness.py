@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.crashes import crashed, crashed_by_loss
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
-from jaxtop.model.findings.rule import Rule, never
+from jaxtop.model.findings.rule import Rule, Unmeasured, never
 from jaxtop.model.hosts import acting, named
 from jaxtop.model.liveness import BY_SEVERITY, State
-from jaxtop.model.stalls.case import LOST, is_lost
+from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost
 from jaxtop.model.stalls.diagnosis import evidence
+from jaxtop.model.stalls.lulls import computes, running_of, still_of
 from jaxtop.model.tuning import Number
+from jaxtop.names import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -33,6 +35,7 @@ _CERTAIN = frozenset({State.DIED, State.STOPPED})
 TOGETHER = 2.0
 # A long stall with a known cause does not end by itself, unless the cause compiles, or still reads or writes.
 LASTS = Number("critical_seconds", 120.0, "critical after so many seconds, if a process holds the others up")
+LONGEST_FUNCTION = 40
 CONSEQUENCES = ("stalled", "straggler")
 
 
@@ -93,6 +96,9 @@ def _lost_text(state: State, lost: list[Host]) -> str:
 def _stalled(facts: RunFacts) -> Iterator[Finding]:
     found = stall_of(facts)
     if found is None:
+        yield from _compiling(facts)
+        if seconds := _still_for(facts):
+            raise Unmeasured(f"nothing was launched for {seconds:.0f} s, and the cause is not known yet")
         return
     hosts = facts.cluster.hosts
     host = hosts.get(found.about)
@@ -110,6 +116,68 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
         ),
         proof=Proof("stacks", row=found.about),
         since=found.began,
+    )
+
+
+def _still_for(facts: RunFacts) -> float:
+    """Return for how long processes have waited in a launch as never before; 0 if no stall is possible."""
+    waits = []
+    for view in facts.reporting:
+        pulse, still, running = view.host.pulse, still_of(view.host), running_of(view.host)
+        if still is None or pulse.compiling or (pulse.stall is None and computes(view.host)):
+            continue
+        seconds = (pulse.at_ms - still.since_ms) / 1000
+        usual = 0.0 if pulse.lull is None or pulse.stall is not None else pulse.lull.longest_ms / 1000
+        if (running is not None or pulse.stall is not None) and seconds > max(DIFFERS_FOR, usual):
+            waits.append(seconds)
+    is_known = bool(_compilers(facts)) or not waits
+    return 0.0 if is_known else max(waits)
+
+
+def _compilers(facts: RunFacts) -> list[tuple[float, Host, str]]:
+    """Return the processes that have been compiling for a while: the seconds, and what; the longest first."""
+    found = []
+    for view in facts.reporting:
+        pulse = view.host.pulse
+        if pulse.compiling:
+            first = min(pulse.compiling, key=lambda each: each.since_ms)
+            found.append(((pulse.at_ms - first.since_ms) / 1000, view.host, first.function))
+    return sorted((each for each in found if each[0] >= DIFFERS_FOR), key=lambda each: -each[0])
+
+
+def _compiling(facts: RunFacts) -> Iterator[Finding]:
+    """Yield a note while some processes compile and the others wait for them."""
+    compilers = _compilers(facts)
+    waiting = [view.host for view in facts.reporting if still_of(view.host) and not view.host.pulse.compiling]
+    if not compilers or not waiting:
+        return
+    seconds, host, function = compilers[0]
+    hosts = [each for _, each, _ in compilers]
+    before = [
+        one.duration_ms / 1000
+        for view in facts.present
+        for one in view.host.programs.compilations
+        if one.function == function
+    ]
+    usual = f", which took {before[-1]:.0f} s before" if before else ""
+    what = shorten(function, LONGEST_FUNCTION)
+    yield Finding(
+        Severity.INFO,
+        0.9,
+        f"{acting(hosts, 'has', 'have')} been compiling {what} for {seconds:.0f} s{usual}; "
+        f"{acting(waiting, 'waits', 'wait')}",
+        Subject.of(host),
+        about="compiling",
+        evidence=(
+            Evidence("compiling", seconds, "seconds", "jax.monitoring", facts.at),
+            Evidence("took before", before[-1] if before else None, "seconds", "jax.monitoring"),
+            Evidence("processes that wait", len(waiting), source="launch counters", at=facts.at),
+        ),
+        proof=Proof("programs"),
+        advice="Nothing is wrong yet: a compilation that only one process makes delays all. Compile the same "
+        "on all of them, or use jax.config.jax_compilation_cache_dir.",
+        explains=("gc_pauses", "straggler"),
+        since=facts.at - seconds,
     )
 
 
@@ -132,8 +200,8 @@ RULES = (
         name="stalled",
         title="Stalled",
         threshold="nothing is launched for far longer than usual, and no process makes progress; critical "
-        "if several processes wait, or after 120 s if the process that holds them up neither compiles nor "
-        "reads nor writes",
+        "if several processes wait for one that neither compiles nor computes nor reads nor writes, or after "
+        "120 s if it does not compile, read or write; a note while some compile for 10 s and others wait",
         rationale="A hang costs every device of the run until somebody ends it.",
         source="launch counters of all processes, and stacks of their main threads; where these are alike, "
         "NCCL's RAS service or the TPU runtime; before the first steps, bytes read, written and received",

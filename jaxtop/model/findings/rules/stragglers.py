@@ -27,7 +27,7 @@ CRITICAL_SHARE = Number("critical_share", 0.25, "lateness is critical from this 
 OF_LATENESS = Number("share", 0.7, "reported if the others of its process wait this share of its lateness")
 FEW = "too few windows of the profiler yet"
 _WINDOWS = "profiler windows"
-NO_COLLECTIVES = "no collectives were found"
+NO_COLLECTIVES = "no collectives were measured"
 
 
 def _straggler(facts: RunFacts) -> Iterator[Finding]:
