@@ -92,6 +92,25 @@ class TestGapsOfTheHost:
         assert found("pauses", stalling(lost_ms=20, pauses=12, pauses_ms=11 * 4 * 120)) == []
         assert only("pauses", stalling(lost_ms=20, pauses=12, pauses_ms=11 * 20 * 120))
 
+    @pytest.mark.parametrize(("script", "is_pause"), [(60, False), (30, True)], ids=["each step", "pauses"])
+    def test_pauses_are_not_what_is_in_each_step(self, script, is_pause):
+        """A busy machine makes the mean step 300 ms and the median 200, of which the script sleeps 160."""
+        uneven = {"lost_us": 100_000, "pauses": 5, "pauses_ms": 50_000}
+        steps = msgspec.structs.replace(rhythm(p50_ms=200, per_second=1000 / 300), **uneven)
+        seen = activity(script=script, wait=100 - script)
+        cluster = run(window((0, 40), (200, 40), (400, 40)), seen, rhythms=steps, launches=33)
+        assert bool(found("pauses", cluster)) is is_pause
+        assert bool(found("input_bound", cluster)) is not is_pause
+        if not is_pause:
+            assert 160 / 300 <= only("input_bound", cluster).cost.share_of_step <= 0.75
+
+    def test_pauses_never_hide_a_straggler(self):
+        """The late host's mean step is longer than its median, as on a busy machine."""
+        uneven = {"p50_us": 300_000, "lost_us": 85_000, "pauses": 5, "pauses_ms": 50_000}
+        cluster = of_late_host(script=70, **uneven)
+        assert only("straggler", cluster, NOW + 11).subject.process_index == 3
+        assert found("pauses", cluster, NOW + 11) == []
+
     def test_saving_is_a_note_unless_it_takes_long(self):
         cluster = stalling(lost_ms=20, script=20, lines=(SAVES,), pauses=3, pauses_ms=6_000)
         assert found("pauses", cluster) == []
@@ -205,25 +224,25 @@ def stalling(lost_ms=100, lines=None, script=50, **pauses):
         rhythm(p50_ms=100, per_second=1000 / (100 + lost_ms)), lost_us=lost_ms * 1000, **pauses
     )
     seen = activity(script=script, wait=100 - script, lines=lines)
-    return run(window(*FULL), seen, rhythms=paused)
+    launches = round(10_000 / (100 + lost_ms))
+    return run(window(*FULL), seen, rhythms=paused, launches=launches)
 
 
 NOT_LONG = "the main threads, or launches of the step, were not measured for long enough"
 GAPS = ("input_bound", "launch_bound", "blocking_reads", "pauses", "checkpoint_pauses")
 
 
-def of_late_host(slow=(3,)):
+def of_late_host(slow=(3,), script=60, others=5, **of_rhythm):
     cluster = Cluster()
     for each in staged_collectives.run(Made(4, 4, late=3)):
         cluster.feed(each)
     for index in range(4):
-        script = 60 if index in slow else 5
+        share = script if index in slow else others
+        steps = msgspec.structs.replace(rhythm(per_second=2.6, p50_ms=380), **of_rhythm)
         for at, launches in ((NOW + 1, 22), (NOW + 11, 50)):
-            seen = builders.pulse(index, at, 4, launches, rhythm=rhythm(per_second=2.6, p50_ms=380))
+            seen = builders.pulse(index, at, 4, launches, rhythm=steps)
             cluster.feed(frame(agent_id(index), seen, at))
-        cluster.feed(
-            frame(agent_id(index), activity(script=script, wait=100 - script, at=NOW + 11), NOW + 11)
-        )
+        cluster.feed(frame(agent_id(index), activity(script=share, wait=100 - share, at=NOW + 11), NOW + 11))
     return cluster
 
 

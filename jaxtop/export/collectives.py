@@ -27,6 +27,8 @@ def as_value(view: CollectiveView) -> dict[str, Any]:
         "enough": view.is_enough,
         **fields(view, ("p50_us", "p99_us", "transfer_us", "wait_us")),
         "timed_by": view.timed_by,
+        "timed_ms": view.taken and view.taken[1],
+        "current": view.is_current,
         "busbw_gbps": scaled(view.busbw_bytes_per_s, 10**9),  # gigabytes a second, despite the name
         "busbw_bytes_per_s": view.busbw_bytes_per_s,
         "straggler": late and fields(late, ("process_index", "device_id", "share", "late_us")),

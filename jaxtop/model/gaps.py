@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -64,7 +64,8 @@ class Gap:
     `uncovered` is the share of wall time in which no program is known to run, None where no window shows how
     long the programs take; the gap is the part of it that something confirms. `script`, `launch`, `wait` and
     `compiling` are shares of the samples. The gap and `script` do not contain `delayed`, in which the main
-    thread waited for a core: the machine caused that.
+    thread waited for a core: the machine caused that. `in_steps` is the share of wall time for which the
+    script launches nothing in each step at least, were all time beyond the median step its own, too.
     """
 
     host: Host
@@ -79,6 +80,12 @@ class Gap:
     compiling: float
     delayed: float
     core_share: float = 0.0
+    in_steps: float = 0.0
+
+    @property
+    def is_steadily_in_script(self) -> bool:
+        """Whether the script makes a gap in each step, of which pauses explain only a part."""
+        return self.in_steps >= max(LATER, ERRORS * _error(self, 0.0))
 
     @property
     def ms(self) -> float:
@@ -122,20 +129,23 @@ def gap_of(host: Host, parts: Parts | None) -> Gap | None:
     shares = [each / total for each in activity.samples]
     delayed = min(1.0, (activity.delayed_ms or 0) / max(1, activity.span_ms))
     in_steps = rhythm.p50_us * pace / 1e6
-    return Gap(
+    script = max(0.0, shares[SCRIPT] - delayed)
+    found = Gap(
         host,
         max(0.0, share - delayed),
         uncovered,
         1000 / pace,
         rhythm.p50_us / 1e6,
         in_steps >= IN_EACH_STEP and 1 - in_steps <= max(LEFT, OF_GAP_LEFT * share),
-        max(0.0, shares[SCRIPT] - delayed),
+        script,
         shares[LAUNCH],
         shares[WAIT],
         shares[COMPILE],
         delayed,
         min(share, delayed),
+        max(0.0, min(script, share - delayed) - max(0.0, 1 - in_steps)),
     )
+    return replace(found, is_in_each_step=True) if found.is_steadily_in_script else found
 
 
 class Pause(NamedTuple):
@@ -147,9 +157,12 @@ class Pause(NamedTuple):
 
 
 def pause_of(gap: Gap, least: float = PAUSE_SHARE.default) -> Pause | None:
-    """Return the repeated pauses of a host in its script; None if they are few, short, or a small share."""
+    """Return the repeated pauses of a host in its script; None if they are few, short, or a small share.
+
+    Samples do not show what a script does in its pauses, if it does the same in each step.
+    """
     line, rhythm = gap.line(SCRIPT), gap.host.pulse.rhythm
-    if gap.uncovered is None or gap.compiling >= MOST_COMPILING:
+    if gap.uncovered is None or gap.compiling >= MOST_COMPILING or gap.is_steadily_in_script:
         return None
     if line is None or line[1] < LINE_SHARE or rhythm is None:
         return None

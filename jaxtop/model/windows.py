@@ -85,6 +85,7 @@ class Timing(NamedTuple):
 class LaunchShare(NamedTuple):
     """The duration of a launch and its time in collectives, summed over the processes that reported both."""
 
+    window: int
     duration_us: int
     collective_us: int
     exposed_us: int | None
@@ -142,13 +143,11 @@ class ProgramWindows:
     `unmatched` counts the launches of which processes traced different ones under one number.
 
     Windows are numbered. `reported` has the last window of each agent, `closed` the window of each launch
-    that was evaluated. `first` is the first window of the present rhythm of the step, which began at
-    `since_ms`, None before the first window.
+    that was evaluated. `taken` has the times of the last windows, by number and agent, by its own clock.
     """
 
     window: int = 0
-    first: int = 0
-    since_ms: int | None = None
+    taken: dict[int, dict[str, int]] = field(default_factory=dict)
     reported: dict[str, int] = field(default_factory=dict)
     pending: dict[LaunchId, Pending] = field(default_factory=dict)
     closed: dict[LaunchId, int] = field(default_factory=dict)
@@ -161,6 +160,7 @@ class ProgramWindows:
     def copy(self) -> ProgramWindows:
         return replace(
             self,
+            taken={number: each.copy() for number, each in self.taken.items()},
             reported=self.reported.copy(),
             pending={launch: each.copy() for launch, each in self.pending.items()},
             closed=self.closed.copy(),

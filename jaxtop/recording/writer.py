@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SEQUENCES = 1 << 32
-# A keyframe points to this many of the last profiler windows of each agent.
-WINDOWS_KEPT = 4
+# A keyframe points to this many of the last profiler windows of each agent: more than figures are made of, so
+# that a jump yields the same figures as playback.
+WINDOWS_KEPT = 12
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.collectives.layout import layouts, may_be_met
 from jaxtop.model.collectives.matching import are_one, traced
 from jaxtop.model.collectives.timing import Participants, silent_places, timed, timed_alone
-from jaxtop.model.host import changed_ms, run_of
+from jaxtop.model.host import run_of
 from jaxtop.model.windows import LaunchShare, Pending, ProgramWindows, launch_id
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from jaxtop.model.windows import Durations, LaunchId, ProgramKey, Timing
 
 # The number of complete launches that are kept of each collective. Collectives with many devices keep fewer
-# launches, and their waits by device in fewer still. One window may fill only its part, so that the last
-# `WINDOWS_KEPT` windows have room.
+# launches, and their waits by device in fewer still. Only the last `WINDOWS_KEPT` windows count, which every
+# recording has at hand at each of its moments; one window may fill only its part.
 MOST_LAUNCHES, FEWEST_LAUNCHES, LAUNCHES_OF, WINDOWS_KEPT = 64, 24, 1 << 17, 8
 FEWEST_BY_DEVICE, BY_DEVICE_OF = 4, 1 << 15
 # After this many windows a launch is evaluated as it is, and an agent that reported no window since is no
 # longer expected. A viewer that joins late receives the last windows of each process together, so this is no
 # less than the number of windows that agents keep.
 WINDOWS_TO_WAIT = 4
-# Processes notice the same change of the step's rhythm within this time.
-APART_MS = 5_000
+# The number of windows of which the times are kept: with those that still wait for some processes.
+MOST_TAKEN = 2 * WINDOWS_KEPT
 MOST_PENDING, MOST_PENDING_ROWS = 1024, 200_000
 MOST_PROGRAMS, MOST_OPS, MOST_CLOSED = 256, 2048, 2048
 
@@ -70,7 +70,9 @@ def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joine
         windows = _windows_of(state, key)
         ids = {i: launch_id(host.agent, window, i) for i in launches}
         number = _number(windows, ids.values(), window.slot)
-        _note_rhythm(windows, number, window.at_ms, changed_ms(host.pulse))
+        windows.taken.setdefault(number, {})[host.agent] = window.at_ms
+        if len(windows.taken) > MOST_TAKEN:
+            del windows.taken[next(iter(windows.taken))]
         windows.reported[host.agent] = number
         for i in launches:
             if ids[i] in windows.closed:
@@ -111,14 +113,6 @@ def _number(windows: ProgramWindows, ids: Collection[LaunchId], slot: int | None
         windows.window += 1
         windows.slot = slot
     return windows.window
-
-
-def _note_rhythm(windows: ProgramWindows, number: int, at_ms: int, since_ms: int) -> None:
-    """Note the first window after a change of the step's rhythm, which each process dates a little apart."""
-    if windows.since_ms is None:
-        windows.since_ms = since_ms
-    elif at_ms >= since_ms > windows.since_ms + APART_MS:
-        windows.since_ms, windows.first, windows.shares = since_ms, number, ()
 
 
 def _is_overdue(windows: ProgramWindows) -> bool:
@@ -181,7 +175,7 @@ def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, exp
         windows.unmatched += 1
         return set()
     launches = pending.launches.values()
-    windows.shares = (*windows.shares, *_share(launches))[-MOST_LAUNCHES:]
+    windows.shares = (*windows.shares, *_share(pending.window, launches))[-MOST_LAUNCHES:]
     launch_us = round(median(each.duration_us for each in launches))
     by_op: dict[str, list[Mapping[str, Durations]]] = {}
     for op, occurrence in sorted(pending.rows):
@@ -203,13 +197,14 @@ def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, exp
     return touched
 
 
-def _share(launches: Iterable[wire.Launch]) -> list[LaunchShare]:
+def _share(window: int, launches: Iterable[wire.Launch]) -> list[LaunchShare]:
     known = [each for each in launches if each.collective_us is not None]
     exposed = [each.exposed_us for each in known if each.exposed_us is not None]
     if not known:
         return []
     return [
         LaunchShare(
+            window,
             sum(each.duration_us for each in known),
             sum(each.collective_us or 0 for each in known),
             sum(exposed) if len(exposed) == len(known) else None,
@@ -232,6 +227,8 @@ def _with(before: tuple[Timing, ...], now: Timing) -> tuple[Timing, ...]:
     if before and before[-1].grouped is not now.grouped and before[-1].grouped != now.grouped:
         return (now,)  # the participants have changed
     kept = [*before, now]
+    numbers = sorted({each.window for each in kept})[-WINDOWS_KEPT:]
+    kept = [each for each in kept if each.window >= numbers[0]]
     del kept[: -_room((now,))]
     by_device = max(FEWEST_BY_DEVICE, BY_DEVICE_OF // max(1, len(now.by_device or ())))
     for i, each in enumerate(kept[:-by_device]):

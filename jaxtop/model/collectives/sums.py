@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from jaxtop.model.collectives.present import first_windows
 from jaxtop.model.collectives.timing import arrivals_of
 from jaxtop.model.collectives.verdict import last_of, lateness
 from jaxtop.model.collectives.views import collectives
@@ -75,15 +76,17 @@ class Latecomer:
 def step_shares(cluster: ClusterState) -> list[StepShare]:
     """Return the shares of each program that windows saw, most launches first."""
     found = []
+    firsts = first_windows(cluster)
     for key, windows in cluster.windows.programs.items():
-        duration = sum(each.duration_us for each in windows.shares)
-        exposed = [each for each in windows.shares if each.exposed_us is not None]
+        shares = [each for each in windows.shares if each.window >= firsts.get(key, 0)] or windows.shares
+        duration = sum(each.duration_us for each in shares)
+        exposed = [each for each in shares if each.exposed_us is not None]
         of_exposed = sum(each.duration_us for each in exposed)
         found.append(
             StepShare(
                 *key,
-                launches=len(windows.shares),
-                share=sum(each.collective_us for each in windows.shares) / duration if duration else None,
+                launches=len(shares),
+                share=sum(each.collective_us for each in shares) / duration if duration else None,
                 exposed_share=sum(each.exposed_us or 0 for each in exposed) / of_exposed
                 if of_exposed
                 else None,

@@ -11,6 +11,7 @@ from jaxtop.model.collectives.inspected import NAME, Alike, inspected
 from jaxtop.model.collectives.kinds import busbw, kind_of
 from jaxtop.model.collectives.launch_rates import launch_rates
 from jaxtop.model.collectives.layout import layouts
+from jaxtop.model.collectives.present import first_windows, still_late
 from jaxtop.model.collectives.timing import arrivals_of
 from jaxtop.model.collectives.verdict import is_enough
 from jaxtop.model.collectives.waits import Straggler, Waits, longest_wait, straggler_of
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtop.model.meshes import MeshView
     from jaxtop.model.rates import Unsplit
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import ProgramKey, ProgramWindows, Timing
+    from jaxtop.model.windows import ProgramKey, ProgramWindows
 
 # The run, program and fingerprint of a collective, and its op.
 _Key = tuple[str, str, str | None, str]
@@ -68,6 +69,9 @@ class CollectiveView:
     busbw_bytes_per_s: int | None = None
     straggler: Straggler | None = None
     is_enough: bool = False  # whether there are enough samples for a verdict
+    # Whether its times are of the present rhythm of the step, and an agent with the time of its last window.
+    is_current: bool = True
+    taken: tuple[str, int] | None = None
     waits_us: Mapping[int, int] = field(default_factory=dict)
     is_async: bool = False
     mesh: MeshView | None = None
@@ -91,6 +95,21 @@ class CollectiveView:
         """Why the partitioner added it; empty if the script has it, or that is unknown."""
         return self.listed.added if self.listed else ""
 
+    def untimed(self) -> CollectiveView:
+        """Return it as if no window had timed it."""
+        return replace(
+            self,
+            samples=0,
+            p50_us=None,
+            p99_us=None,
+            transfer_us=None,
+            wait_us=None,
+            busbw_bytes_per_s=None,
+            straggler=None,
+            is_enough=False,
+            waits_us={},
+        )
+
     @property
     def key(self) -> tuple[Any, ...]:
         return self.run, self.program, self.fingerprint, self.op
@@ -113,7 +132,7 @@ def collectives(cluster: ClusterState, now: float) -> list[CollectiveView]:
     ]
     launched = launch_rates(cluster, keys, now)
     times = cluster.derived.same("inspected collectives", inspected(cluster, now))
-    inputs = windows.changes, cluster.layout_changes, launched, times
+    inputs = windows.changes, cluster.layout_changes, launched, times, first_windows(cluster)
     return cluster.derived.get("collectives", inputs, lambda: _collectives(cluster, launched, times))
 
 
@@ -176,22 +195,18 @@ def _measured(
     windows = cluster.windows.programs.get(key[:3])
     timings = windows.timings.get(key[3], ()) if windows else ()
     late = windows.late.get(key[3], ()) if windows else ()
+    first = first_windows(cluster).get(key[:3], 0)
     hosts = [cluster.hosts.get(each.unit.agent) for each in late]
     inputs = (
         timings,
         late,
-        windows.first if windows else 0,
+        first,
         *((layout.inventory, layout.groups_of(key[3]), layout.mesh) if layout else ()),
         *(host and host.hello for host in hosts),
     )
     return cluster.derived.of(
-        "collective", key, members, inputs, lambda: _measure(cluster, layout, key, windows)
+        "collective", key, members, inputs, lambda: _measure(cluster, layout, key, windows, first)
     )
-
-
-def _current(timings: tuple[Timing, ...], first: int) -> tuple[Timing, ...]:
-    """Return the timings of the present rhythm of the step, or all if there are none yet."""
-    return tuple(each for each in timings if each.window >= first) or timings
 
 
 def _measure(
@@ -199,11 +214,16 @@ def _measure(
     layout: Layout | None,
     key: _Key,
     windows: ProgramWindows | None,
+    first: int,
 ) -> CollectiveView:
     run, program, fingerprint, op = key
     all_timings = windows.timings.get(op, ()) if windows else ()
     late = windows.late.get(op, ()) if windows else ()
-    timings = _current(all_timings, windows.first if windows else 0)
+    present = tuple(each for each in all_timings if each.window >= first)
+    timings = present or all_timings
+    times = windows.taken.get(timings[-1].window, {}) if windows and timings else {}
+    taken = min(times.items(), default=None)
+    named = still_late(late, present, is_all=len(present) == len(all_timings))
     listed: wire.Collective | None = layout.of_op.get(op) if layout else None
     grouped = layout.groups_of(op) if layout else None
     axes = grouped.axes if grouped else None
@@ -238,8 +258,10 @@ def _measure(
         transfer_us=transfer_us,
         wait_us=longest_wait(timings),
         busbw_bytes_per_s=busbw(kind, listed.bytes if listed else None, size, transfer_us),
-        straggler=straggler_of(cluster, grouped, late, waits),
-        is_enough=bool(teams) and is_enough(arrivals_of(all_timings, 0)),
+        straggler=straggler_of(cluster, grouped, named, waits),
+        is_current=bool(present) or not timings,
+        taken=taken,
+        is_enough=bool(teams and present) and is_enough(arrivals_of(all_timings, 0)),
         waits_us=waits,
         is_async=listed is not None and listed.is_async,
         mesh=layout.mesh if layout else None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
-from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.model.collectives.verdict import MISSING
@@ -44,9 +43,9 @@ def longest_wait(timings: Sequence[Timing]) -> int | None:
     for of_group in columns:
         known = [wait for wait in of_group if wait != MISSING]
         if known:
-            wait = median(known)
+            wait = _lower_median(known)  # as for each device, and for durations
             most = wait if most is None or wait > most else most
-    return None if most is None else round(most)
+    return most
 
 
 def _some_missing(timings: Sequence[Timing]) -> bool:

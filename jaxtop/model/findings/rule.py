@@ -150,7 +150,9 @@ class RunFacts:
 
     @cached_property
     def collectives(self) -> list[CollectiveView]:
-        return [each for each in collectives(self.cluster, self._at) if each.run == self.run.id]
+        """The collectives of the run, without times of before the rhythm of the step changed."""
+        found = (each for each in collectives(self.cluster, self._at) if each.run == self.run.id)
+        return [each if each.is_current else each.untimed() for each in found]
 
     @cached_property
     def growers(self) -> list[Grower]:

@@ -45,6 +45,8 @@ class Subject:
     untimed: str = ""
     # The bus bandwidth that a probe measured for this kind of collective.
     probed_busbw: float | None = None
+    # The seconds since its last window.
+    ago: float | None = None
 
 
 def strips_room(width: int, height: int) -> tuple[int, int]:
@@ -80,7 +82,7 @@ def _facts(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
     busbw = pairs([("bus bandwidth", text.bandwidth(view.busbw_bytes_per_s))], ink)
     share = of_probed(view.busbw_bytes_per_s, subject.probed_busbw)
     busbw.append(f"  estimated{share or ', as in nccl-tests'}", ink.muted)
-    lines = [heading(view.op, view.program, ink), _verdict(view, ink), _times(view, ink)]
+    lines = [heading(view.op, view.program, ink), _verdict(subject, ink), _times(view, ink)]
     if height > SHORT:
         lines += [busbw, _place(view, ink), *_origin(view, ink)]
     else:
@@ -135,7 +137,13 @@ def straggler_in_words(view: CollectiveView) -> str:
     return "none" if view.is_enough else "too few samples"
 
 
-def _verdict(view: CollectiveView, ink: Ink) -> Text:
+def _verdict(subject: Subject, ink: Ink) -> Text:
+    if subject.view.is_current:
+        return _late(subject.view, ink)
+    return Text(f"of {text.age(subject.ago)} ago, before a change (c: window now)", ink.muted)
+
+
+def _late(view: CollectiveView, ink: Ink) -> Text:
     late = view.straggler
     if late is not None:
         others = f", others wait {text.micros(late.late_us)}"
@@ -154,7 +162,8 @@ def _verdict(view: CollectiveView, ink: Ink) -> Text:
 
 def _times(view: CollectiveView, ink: Ink) -> Text:
     times = {"wait": view.wait_us, "transfer": view.transfer_us, "p50": view.p50_us, "p99": view.p99_us}
-    return pairs([(name, text.micros(microseconds)) for name, microseconds in times.items()], ink)
+    drawn = pairs([(name, text.micros(microseconds)) for name, microseconds in times.items()], ink)
+    return drawn if view.is_current else Text(drawn.plain, ink.muted)
 
 
 def by_wait(view: CollectiveView) -> list[int]:

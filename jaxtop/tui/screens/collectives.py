@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 # filter, the header and three rows. It is hidden if fewer than LEAST_PANE lines are left for it.
 TALL, PANE, TALL_PANE = 30, 11, 14
 ABOVE, LEAST_PANE = 6, 6
+# For a collective whose times are of an earlier rhythm of the step; the pane has their age.
+BEFORE = "before a change"
 
 
 def _late_colour(view: CollectiveView, palette: Palette) -> str | None:
@@ -53,6 +55,8 @@ def _late_colour(view: CollectiveView, palette: Palette) -> str | None:
 
 
 def _straggler(view: CollectiveView) -> str:
+    if not view.is_current:
+        return BEFORE
     if view.straggler is None and view.samples and view.is_judged and not view.is_enough:
         return f"too few: {view.samples}"
     return straggler_in_words(view)
@@ -63,7 +67,7 @@ def _lateness(view: CollectiveView) -> float | None:
 
 
 def _few(view: CollectiveView, palette: Palette) -> str | None:
-    return None if view.is_enough else palette.muted
+    return None if view.is_enough and view.is_current else palette.muted
 
 
 def _added_colour(view: CollectiveView, palette: Palette) -> str | None:
@@ -216,7 +220,9 @@ class CollectivesView(TableView):
         drawn = view.folded[0] if view.folded else view
         shown = self._chart = chart(moment, drawn, strips_room(width, height), self._chart)
         reason, busbw = untimed(moment), moment.probed_busbw(view)
-        subject = Subject(view, shown.timeline, self._host_name, shown.hidden, reason, busbw)
+        host = None if view.taken is None else moment.host(view.taken[0])
+        ago = None if host is None or view.taken is None else moment.ago(host, view.taken[1])
+        subject = Subject(view, shown.timeline, self._host_name, shown.hidden, reason, busbw, ago)
         lines = pane(subject, self.ink, width, height)
         self._pane.read(joined(lines))
 

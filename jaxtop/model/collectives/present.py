@@ -1,0 +1,69 @@
+"""Which windows show the present rhythm of the step, and who is late in these."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from jaxtop.model.collectives.timing import arrivals_of
+from jaxtop.model.collectives.verdict import RECENT_WINDOWS, last_of, lateness
+from jaxtop.model.host import changed_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jaxtop.model.state import ClusterState
+    from jaxtop.model.windows import Late, ProgramKey, ProgramWindows, Timing
+
+# A unit is still late if it came last in this share of the launches since.
+STILL_LATE = 0.5
+
+
+def first_windows(cluster: ClusterState) -> Mapping[ProgramKey, int]:
+    """Return the number of the first window of each program that shows the present rhythm of the step.
+
+    It follows from the windows and from the last pulses alone, however a moment was reached.
+    """
+    changed = {agent: changed_ms(host.pulse) for agent, host in cluster.hosts.items()}
+    inputs = cluster.windows.changes, cluster.derived.same("changes of the rhythm", changed)
+    return cluster.derived.get(
+        "first windows",
+        inputs,
+        lambda: {key: _first(windows, changed) for key, windows in cluster.windows.programs.items()},
+    )
+
+
+def _first(windows: ProgramWindows, changed: Mapping[str, int]) -> int:
+    """Return the number after the last window that half of its processes took before the change."""
+    first = 0
+    for number, times in windows.taken.items():
+        old = sum(at_ms < changed.get(agent, 0) for agent, at_ms in times.items())
+        # One process may have noticed another pace alone, and its next window may be due to that.
+        is_joint = len(times) > 1 or len(windows.reported) == 1
+        if is_joint and 2 * old >= len(times):
+            first = max(first, number + 1)
+    return first
+
+
+def still_late(named: Sequence[Late], present: Sequence[Timing], *, is_all: bool) -> tuple[Late, ...]:
+    """Return those of the late units that the latest windows of the present rhythm show to be late.
+
+    A verdict may rest on windows of before as well: then `is_all` is false, and the present ones say how late
+    a unit is.
+    """
+    numbers = sorted({each.window for each in present})[-RECENT_WINDOWS:]
+    lately = [each for each in present if each.window in numbers]
+    found = []
+    for late in named:
+        launches = arrivals_of(lately, late.team) if _has_team(lately, late) else []
+        units = lately[-1].grouped.teams[late.team].units if launches and lately[-1].grouped else ()
+        own = [each.waits for each in launches if units[last_of(each.waits)] == late.unit]
+        if not own or len(own) < STILL_LATE * len(launches):
+            continue
+        late_us = late.verdict.late_us if is_all else round(median(map(lateness, own)))
+        found.append(late._replace(verdict=late.verdict._replace(late_us=late_us)))
+    return tuple(found)
+
+
+def _has_team(timings: Sequence[Timing], late: Late) -> bool:
+    return bool(timings) and all(late.team < len(each.arrivals) for each in timings)

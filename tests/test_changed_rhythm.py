@@ -1,0 +1,164 @@
+"""What collectives show after the rhythm of the step has changed: windows taken since, and no others."""
+
+from __future__ import annotations
+
+import random
+from itertools import groupby
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.export.json import to_document
+from jaxtop.model import Cluster, findings
+from jaxtop.model.collectives import collectives
+from jaxtop.recording import Recording
+from jaxtop.sources.recorder import SessionRecorder
+from tests import builders, made_windows
+from tests.builders import NOW, agent_id, frame
+from tests.made_windows import Made
+from tests.recorded import session_of, taped
+from tests.stage import line, shown_after
+
+EVERY_S = 4
+QUIET = Made(hosts=2, devices=2, noise_us=500)
+
+
+def pulse(index, at, since=0.0):
+    """A pulse of steps whose rhythm last changed at this time."""
+    changed = {"since_ms": int(since * 1000), "before_us": 200_000} if since else {}
+    rhythm = wire.Rhythm(
+        1, ("train_step",), 50, 100, 300_000, 3_000, 50, 300_000, 300_000, 300_000, **changed
+    )
+    return builders.pulse(index, at, QUIET.devices, launches=int((at - NOW) * 3) + 10, rhythm=rhythm)
+
+
+def run(*phases):
+    """The frames of a run: each phase has its number of windows, and by how much host 1 is late in it.
+
+    The last host notices a change of the rhythm three seconds later, and each dates it a little apart.
+    """
+    frames, at, since, number = [], NOW, 0.0, 0
+    for index in range(QUIET.hosts):
+        agent = agent_id(index)
+        frames += [
+            frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), at),
+            frame(agent, builders.hello(index, QUIET.hosts, QUIET.devices), at),
+            frame(agent, wire.Programs(1, (made_windows.program(QUIET),)), at),
+            frame(agent, made_windows.inventory(QUIET, index), at),
+        ]
+    for phase, (windows, late_ms) in enumerate(phases):
+        made = QUIET._replace(late=1, late_us=late_ms * 1000)
+        since, before = (at + 0.4, since) if phase else (since, since)
+        for second in range(windows * EVERY_S or 6):
+            at += 1
+            for index in range(QUIET.hosts):
+                seen = before if second < 3 * index and phase else since and since + 0.2 * index
+                frames.append(frame(agent_id(index), pulse(index, at, seen), at))
+            if windows and second % EVERY_S == EVERY_S - 1:
+                for index in range(QUIET.hosts):
+                    sent = made_windows.window(made, index, number, 5, int((at - 0.5) * 1000))
+                    frames.append(frame(agent_id(index), sent, at + 0.01 * index))
+                number += 1
+    return frames
+
+
+def cluster_of(frames):
+    cluster = Cluster()
+    for each in frames:
+        cluster.feed(each)
+    return cluster
+
+
+def psum(cluster):
+    (one,) = (each for each in collectives(cluster, NOW) if each.op == "all-reduce.3")
+    return one
+
+
+@pytest.mark.parametrize("late_ms", [20, 60, 150, 0])
+def test_the_wait_follows_a_change_with_its_first_window(late_ms):
+    """Planted in turn; one window of the new rhythm is enough, though eight of the old one are kept."""
+    found = psum(cluster_of(run((8, 90), (1, late_ms))))
+    assert found.is_current and found.samples == 5 * QUIET.devices
+    assert found.wait_us == pytest.approx(late_ms * 1000, abs=3_000)
+
+
+def test_times_of_before_a_change_are_dated_and_out_of_findings():
+    before = cluster_of(run((8, 90)))
+    assert psum(before).straggler.late_us == pytest.approx(90_000, abs=3_000)
+    assert [each.rule for each in findings(before)] == ["straggler"]
+    after = cluster_of(run((8, 90), (0, 0)))
+    found = psum(after)
+    assert not found.is_current and found.straggler is None and not found.is_enough
+    assert found.wait_us == psum(before).wait_us  # dated, it may still be shown
+    assert found.taken == (agent_id(0), int((NOW + 8 * EVERY_S - 0.5) * 1000))
+    (shown,) = (each for each in to_document(after, NOW)["collectives"] if each["op"] == found.op)
+    assert (shown["current"], shown["timed_ms"]) == (False, found.taken[1])
+
+
+def test_the_screen_dims_and_dates_them():
+    told = run((8, 90), (0, 0))
+    shown = shown_after(*told, keys=("6",), size=(120, 36))
+    assert "before a change" in line("▌ all-reduce", shown)
+    assert "ago, before a change" in shown
+    assert "before a change" not in shown_after(*run((8, 90)), keys=("6",), size=(120, 36))
+
+
+def test_a_straggler_ends_with_its_windows():
+    """Ten seconds after the change, with no window or with one of a healthy step."""
+    for windows in (0, 1):
+        frames = run((8, 90), (windows, 0))
+        last = frames[-1].at
+        for second in range(1, 15):
+            for index in range(QUIET.hosts):
+                at = last + second
+                frames.append(frame(agent_id(index), pulse(index, at, NOW + 8 * EVERY_S + 0.4), at))
+        cluster = cluster_of(frames)
+        assert psum(cluster).straggler is None
+        assert [each for each in findings(cluster) if each.rule == "straggler"] == [], windows
+
+
+def test_how_late_a_straggler_is_follows_the_change():
+    found = psum(cluster_of(run((8, 60), (2, 150))))
+    assert found.straggler.process_index == 1
+    assert found.straggler.late_us == pytest.approx(150_000, abs=3_000)
+
+
+def test_a_moment_is_the_same_however_one_came_there(tmp_path, monkeypatch):
+    """Live, played through, after jumps in both directions, and from a recording that began later."""
+    monkeypatch.setattr("jaxtop.sources.recorder.FRAMES_BETWEEN", 20)
+    frames = run((10, 90), (5, 0), (12, 150), (3, 20))
+    live, shown = Cluster(), {}
+    for each in frames:
+        live.feed(each)
+        shown[each.at] = waits(live)
+    for name, first in (("whole", 0), ("later", len(frames) // 8)):
+        path = tmp_path / f"{name}.mcap"
+        record(path, frames, first)
+        with Recording(path) as recording:
+            assert len(recording.index.keyframes) >= 4
+        # A later recorder has all windows of which figures are made once eight more were taken.
+        since = NOW + (8 * EVERY_S + (frames[first].at - NOW) if first else 1)
+        moments = [at for at in shown if at > since]
+        with session_of(path) as session:
+            for at in (*moments, *random.Random(3).sample(moments, 40)):
+                assert waits(session.at(at)) == shown[at], (name, at - NOW)
+
+
+def waits(cluster):
+    found = collectives(cluster, NOW)
+    return {each.op: (each.wait_us, each.samples, each.is_current, each.straggler) for each in found}
+
+
+def record(path, frames, first):
+    cluster = cluster_of(frames[:first])
+    with taped(path) as tape:
+        recorder, due = SessionRecorder(tape), 0.0
+        for at, batch in groupby(frames[first:], key=lambda each: each.at):
+            told = list(batch)
+            for each in told:
+                cluster.feed(each)
+            recorder.take(told, cluster, at)
+            if at >= due:
+                tape.sync(60)
+                due = at + 1.5
+        recorder.finish(cluster)
