@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -125,10 +126,15 @@ def cluster():
     return cluster_of(*story)
 
 
+@cache
+def board_of(index):
+    """A board has descriptors: one for all windows of a process."""
+    return Board(builders.hello(index))
+
+
 def window(made, index, first=0, offset_s=0.0, slot=7):
     """What the agent of a process sends of its trace; its launches have these numbers."""
-    devices = (device(2 * index), device(2 * index + 1))
-    board = Board(replace(builders.hello(index), devices=devices))
+    board, devices = board_of(index), (device(2 * index), device(2 * index + 1))
     board.clock_offset, board.clock_error = offset_s, 0.0005
     topology = Topology(index, 2, "tpu", devices, None)
     reader = Reader(board, SimpleNamespace(parse=Trace), lambda: noted(made, first))
