@@ -145,7 +145,7 @@ def lenient(driver: type[Driver]) -> type[Driver]:
     class LenientDriver(driver):  # type: ignore[misc, valid-type]
         def __init__(self, *words: Any, **options: Any) -> None:
             super().__init__(*words, **options)
-            self._file: Any = _Lenient(self._file)  # type: ignore[has-type]
+            self._file: Any = _Lenient(self._file)
 
     return LenientDriver
 
