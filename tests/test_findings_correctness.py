@@ -84,6 +84,63 @@ def test_a_program_that_was_compiled_moments_ago_is_not_compared_yet():
     assert run.found("program_mismatch")
 
 
+def uses(run, index, program, slot=1, launches=5):
+    seen = tuple(wire.Launch(0, i, 1000 * i, 900) for i in range(launches))
+    told = wire.Window(
+        int(run.at * 1000), 900_000, slot, ((program.name, program.fingerprint),), launches=seen
+    )
+    run.tell(index, told)
+
+
+def test_variants_that_all_hosts_loaded_differ_where_hosts_use_different_ones():
+    """Both have the step for 32 rows and for 64; from some moment on, host 1 launches that for 64."""
+    run = Staged()
+    wide = replace(staged.OTHER_STEP, argument_bytes=7 << 30)
+    for index in (0, 1):
+        programs(run, index, staged.STEP, wide)
+        uses(run, index, staged.STEP)
+    run.train(12)
+    assert run.found("program_mismatch") == []
+    uses(run, 0, staged.STEP, slot=2)
+    run.train(4)
+    assert run.found("program_mismatch") == [], "the window of host 1 is older"
+    uses(run, 1, wide, slot=2)
+    run.train(4)
+    found = run.the("program_mismatch")
+    assert found.severity is Severity.CRITICAL and found.subject.program == "jit_train_step"
+    assert "differs between hosts in its arguments: host 0 has 5d41402a, host 1 has 7d793037" in found.text
+    for index in (0, 1):
+        uses(run, index, wide, slot=3)
+    run.train(14)
+    assert run.found("program_mismatch") == []
+
+
+def test_a_variant_that_only_one_host_loaded_differs_where_it_uses_it():
+    run = Staged()
+    wide = replace(staged.OTHER_STEP, argument_bytes=7 << 30)
+    programs(run, 0, staged.STEP)
+    programs(run, 1, staged.STEP, wide)
+    for index in (0, 1):
+        uses(run, index, staged.STEP)
+    run.train(14)
+    assert run.found("program_mismatch") == [], "it may have been compiled to look at its cost"
+    for index, each in enumerate((staged.STEP, wide)):
+        uses(run, index, each, slot=2)
+    run.train(4)
+    assert run.found("program_mismatch")
+
+
+def test_hosts_that_change_between_variants_use_the_same_ones():
+    run = Staged()
+    for index, shown in enumerate((staged.STEP, staged.OTHER_STEP)):
+        programs(run, index, staged.STEP, staged.OTHER_STEP)
+        uses(run, index, shown, launches=1)
+    run.train(14)
+    assert run.found("program_mismatch") == [], (
+        "one launch may be the last before a change, or the first after"
+    )
+
+
 # Versions
 
 

@@ -12,7 +12,7 @@ from jaxtop.model.hosts import hosts
 from jaxtop.model.rates import program_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop import wire
     from jaxtop.model.host import Host
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Figure = TypeVar("Figure", int, float)
 
 
+# With fewer launches in a window, it does not show which programs of a name a process uses.
+FEWEST_LAUNCHES = 2
 # A difference is reported only if it lasts, because processes are read at slightly different moments and some
 # compile faster than others.
 DIFFERS_AFTER_MS = 10_000
@@ -119,32 +121,108 @@ def identity(program: wire.Program) -> Any:
     return (program.name, program.fingerprint) if program.fingerprint else program
 
 
-def _suspects(members: Sequence[Host], merged: list[LoadedProgram]) -> list[list[LoadedProgram]]:
-    """Return programs of one name that span processes, each loaded by fewer processes than it needs.
+def _used_apart(cluster: ClusterState) -> list[list[LoadedProgram]]:
+    """Return programs of one name that span processes, each used by fewer processes than it needs.
+
+    All may be loaded everywhere: what counts is which of them ran in the last windows. Only windows of one
+    slot are compared, because all processes may go on to another variant at once.
+    """
+    members = hosts(cluster)
+    inputs = [each for host in members for each in (host.agent, host.programs, host.window)]
+
+    def derive() -> list[list[LoadedProgram]]:
+        used = {host.agent: _used(host) for host in members}
+        slots = {host.agent: host.window.slot for host in members}
+        names = {
+            name for of_host in used.values() for name, variants in of_host.items() if len(variants) == 1
+        }
+        found = []
+        for each in _suspects(
+            members, [each for each in loaded(cluster).merged if each.program.name in names], used
+        ):
+            agents = [host.agent for part in each for host in part.members]
+            if len({slots[agent] for agent in agents}) == 1 and None not in map(slots.get, agents):
+                found.append(each)
+        return found
+
+    return cluster.derived.get("programs used apart", inputs, derive)
+
+
+def _used(host: Host) -> dict[str, frozenset[str]]:
+    """Return the fingerprints of the programs that the last window shows, by name, where all are known."""
+    counted = host.window.launched() if host.window.is_short else {}
+    return {
+        name: frozenset(each for each in counts if each is not None)
+        for name, counts in counted.items()
+        if None not in counts and sum(counts.values()) >= FEWEST_LAUNCHES
+    }
+
+
+def _suspects(
+    members: Sequence[Host],
+    merged: list[LoadedProgram],
+    used: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
+) -> list[list[LoadedProgram]]:
+    """Return programs of one name that span processes, each held by fewer processes than it needs.
 
     A program over 8 devices cannot run unless processes with 8 devices have it. Stages of a pipeline differ
-    but are complete, so they are not reported. Nor are programs that one process runs by itself.
+    but are complete, so they are not reported. Nor are programs that one process runs by itself. With `used`,
+    the programs by name that each agent uses, a process holds only those.
     """
     by_name: dict[tuple[str, str, int], list[LoadedProgram]] = defaultdict(list)
-    for each in merged:
+    for one in merged:
+        each = one if used is None else _used_by(one, used)
         devices = each.program.devices or 0
         spans = (each.program.local_devices or 0) < devices
-        is_incomplete = spans and each.held_by < devices and bool(each.program.fingerprint)
-        if is_incomplete and each.held_by + _unknown_devices(members, each) < devices:
+        is_incomplete = spans and 0 < each.held_by < devices and bool(each.program.fingerprint)
+        if is_incomplete and each.held_by + _unknown_devices(members, each, used) < devices:
             by_name[each.run, each.program.name, devices].append(each)
     found = [parts for parts in by_name.values() if len(parts) > 1]
     return [sorted(parts, key=lambda each: -len(each.members)) for parts in found]
 
 
-def _unknown_devices(members: Sequence[Host], each: LoadedProgram) -> int:
+def _used_by(each: LoadedProgram, used: Mapping[str, Mapping[str, frozenset[str]]]) -> LoadedProgram:
+    """Return a program with those of its processes that use it, and no variant of it."""
+    alone = frozenset((each.program.fingerprint or "",))
+    groups = [
+        group._replace(members=[host for host in group.members if _variants(host, each, used) == alone])
+        for group in each.groups
+    ]
+    kept = [(group, place) for group, place in zip(groups, each.places, strict=True) if group.members]
+    count = sum(len(group.members) for group, _ in kept)
+    held_by = count * (each.program.local_devices or 0)
+    return LoadedProgram(
+        each.run, each.program, [group for group, _ in kept], [place for _, place in kept], held_by
+    )
+
+
+def _variants(
+    host: Host, each: LoadedProgram, used: Mapping[str, Mapping[str, frozenset[str]]]
+) -> frozenset[str] | None:
+    return used.get(host.agent, {}).get(each.program.name)
+
+
+def _unknown_devices(
+    members: Sequence[Host],
+    each: LoadedProgram,
+    used: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
+) -> int:
     """Return how many devices may belong to processes that also have it but have not reported it yet."""
     of_run = [host for host in members if run_of(host) == each.run]
     expected = max((host.process_count or 0 for host in of_run), default=0)
     have = {host.agent for host in each.members}
-    silent = sum(
-        (not host.programs.at_ms or host.programs.rest > 0) and host.agent not in have for host in of_run
-    )
+    silent = sum(_is_unknown(host, each, used) and host.agent not in have for host in of_run)
     return (silent + max(0, expected - len(of_run))) * (each.program.local_devices or 0)
+
+
+def _is_unknown(
+    host: Host, each: LoadedProgram, used: Mapping[str, Mapping[str, frozenset[str]]] | None
+) -> bool:
+    """Return whether a process may have a program, or use it, though it has not reported that."""
+    if used is None:
+        return not host.programs.at_ms or host.programs.rest > 0
+    found = _variants(host, each, used)
+    return found is None or each.program.fingerprint in found
 
 
 def differing(cluster: ClusterState) -> list[list[LoadedProgram]]:
@@ -152,8 +230,15 @@ def differing(cluster: ClusterState) -> list[list[LoadedProgram]]:
     return cluster.derived.get(
         "differing programs",
         (cluster.changes,),
-        lambda: [parts for parts in loaded(cluster).suspects if _lasts(cluster, parts)],
+        lambda: _differing(cluster),
     )
+
+
+def _differing(cluster: ClusterState) -> list[list[LoadedProgram]]:
+    found = [parts for parts in loaded(cluster).suspects if _lasts(cluster, parts)]
+    known = {(parts[0].run, parts[0].program.name) for parts in found}
+    apart = (each for each in _used_apart(cluster) if (each[0].run, each[0].program.name) not in known)
+    return [*found, *(parts for parts in apart if _lasts(cluster, parts))]
 
 
 def unlike(parts: Sequence[LoadedProgram]) -> str:

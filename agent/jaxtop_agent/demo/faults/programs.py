@@ -41,6 +41,17 @@ class FreshLambda(Fault):
         jax.jit(lambda x: jnp.tanh(x @ x).sum())(self.x)
 
 
+class OtherShapes(Fault):
+    name = "other_shapes"
+    text = "the batches of the last host have another shape, so that it launches another variant of its step"
+    rules = ("program_mismatch",)
+    subject = {"program": "train_step"}
+    is_of_one_process = False
+
+    def shorter(self, i: int) -> int:  # noqa: ARG002
+        return 2 if self.is_here else 0
+
+
 class MismatchedProgram(Fault):
     name = "mismatched_program"
     text = "the last host compiles its step with another learning rate"
@@ -138,4 +149,13 @@ def _on_each_device(mesh: Any, function: Any, shape: tuple[int, ...]) -> tuple[A
     return x, jax.jit(mapped)
 
 
-FAULTS = (ChangingShapes, FreshLambda, MismatchedProgram, NanLoss, LossSpike, SmallCollectives, UnevenWork)
+FAULTS = (
+    ChangingShapes,
+    FreshLambda,
+    OtherShapes,
+    MismatchedProgram,
+    NanLoss,
+    LossSpike,
+    SmallCollectives,
+    UnevenWork,
+)
