@@ -12,10 +12,12 @@ import pytest
 from jaxtop.model import RULES_BY_NAME
 from jaxtop.model.finding import Cost, Finding, Severity, Subject
 from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME, VARIANTS, network
+from tests.builders import NOW
 from tests.faults import follow, table
 from tests.faults.follower import Follower
-from tests.faults.outcome import Outcome, findings_about, is_about
+from tests.faults.outcome import Outcome, compare_with_panel, findings_about, is_about
 from tests.support import UNOPTIMIZED
+from tests.test_parts import of_rule, two_hosts
 
 
 def finding(rule, **subject):
@@ -130,3 +132,19 @@ def test_a_killed_host_is_found_in_a_real_run(monkeypatch):
     assert (outcome.rule, outcome.wrong) == ("host_lost", [])
     assert outcome.after_begin >= 0
     json.dumps(outcome.as_json())
+
+
+def test_the_panel_agrees_with_a_finding_up_to_a_tenth_of_it():
+    assert table.agrees(outcome("straggler", of_panel=0.55, of_finding=0.6))
+    assert not table.agrees(outcome("straggler", of_panel=0.52, of_finding=0.6))
+
+
+def test_a_finding_is_compared_with_the_part_of_the_step_that_it_names(tmp_path):
+    """Host 1 is late for 60 % of each step: the panel has that as the others' wait."""
+    cluster, results = two_hosts(took=(400, 200)), tmp_path / "results.json"
+    (late,) = of_rule("straggler", cluster)
+    seen = Outcome("straggler", "demo", rule="straggler", after_cost=1.0)
+    compare_with_panel(cluster, NOW, late, seen)
+    assert (seen.part, seen.of_panel, seen.of_finding) == ("waiting", 0.6, 0.6)
+    table.add(seen.as_json(), results)
+    assert "differs from its cost by at most a tenth: in 1 of 1 runs." in table.results(results)

@@ -130,6 +130,18 @@ def test_a_variant_that_only_one_host_loaded_differs_where_it_uses_it():
     assert run.found("program_mismatch")
 
 
+def test_a_variant_of_long_steps_needs_one_launch_where_the_others_have_not_loaded_it():
+    """A window contains one launch of the step, and later ones none."""
+    run = Staged()
+    programs(run, 0, staged.STEP)
+    programs(run, 1, staged.STEP, staged.OTHER_STEP)
+    for index, each in enumerate((staged.STEP, staged.OTHER_STEP)):
+        uses(run, index, each, slot=2 + index, launches=1)
+        run.tell(index, wire.Window(int(run.at * 1000), 900_000, 4, note="no complete launch"))
+    run.train(4)
+    assert run.found("program_mismatch")
+
+
 def test_hosts_that_change_between_variants_use_the_same_ones():
     run = Staged()
     for index, shown in enumerate((staged.STEP, staged.OTHER_STEP)):

@@ -96,10 +96,6 @@ class Gap:
         """The share of wall time in which nothing is launched, with the waits for a core."""
         return self.share + self.core_share
 
-    @property
-    def whole_ms(self) -> float:
-        return self.whole * self.step_ms
-
     def line(self, activity: int) -> tuple[ActiveLine, float] | None:
         """Return the line with most samples of an activity, and its share of all samples."""
         found = self.host.activity

@@ -69,13 +69,15 @@ class LaunchTimes(NamedTuple):
 class Launched:
     """The launches of one function in the last windows, by the fingerprints of its programs.
 
-    `at_ms` is the time of the last window. With each new window, the counts of older ones are halved. A
-    program that a window did not contain keeps its times.
+    `at_ms` is the time of the last window, `slot` its slot, and `latest` what it counted. With each new
+    window, the counts of older ones are halved. A program that a window did not contain keeps its times.
     """
 
     at_ms: int
     counts: Mapping[str | None, int]
     times: Mapping[str | None, LaunchTimes] = field(default_factory=dict)
+    latest: Mapping[str | None, int] = field(default_factory=dict)
+    slot: int | None = None
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,8 @@ def _past(cluster: ClusterState, host: Host) -> wire.Past:
                 each.at_ms,
                 tuple(each.counts.items()),
                 tuple((fingerprint, *times) for fingerprint, times in each.times.items()),
+                tuple(each.latest.items()),
+                each.slot,
             )
             for name, each in host.launched.items()
         ),
@@ -247,7 +249,7 @@ def fold_past(state: ClusterState, host: Host, past: wire.Past) -> Host:
 
 def _launched(past: wire.PastLaunched) -> Launched:
     times = {fingerprint: LaunchTimes(count, us, exposed) for fingerprint, count, us, exposed in past.times}
-    return Launched(past.at_ms, dict(past.counts), times)
+    return Launched(past.at_ms, dict(past.counts), times, dict(past.latest), past.slot)
 
 
 def fold_events(state: ClusterState, past: wire.PastEvents) -> None:

@@ -34,6 +34,8 @@ def launched_with(host: Host, window: wire.Window) -> Mapping[str, Launched]:
                 before.times if before is not None and before.at_ms >= changed_ms(host.pulse) else {},
                 times[name],
             ),
+            counts,
+            window.slot,
         )
     return MappingProxyType(dict(list(found.items())[-MOST_NAMES:]))
 

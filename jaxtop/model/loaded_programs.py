@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop import wire
-    from jaxtop.model.host import Host
+    from jaxtop.model.host import Host, Launched
     from jaxtop.model.state import ClusterState
 
 
@@ -24,6 +24,8 @@ Figure = TypeVar("Figure", int, float)
 
 # With fewer launches in a window, it does not show which programs of a name a process uses.
 FEWEST_LAUNCHES = 2
+# Windows are taken at least this often; what an older one shows may be over.
+OLDEST_WINDOW_MS = 300_000
 # A difference is reported only if it lasts, because processes are read at slightly different moments and some
 # compile faster than others.
 DIFFERS_AFTER_MS = 10_000
@@ -124,37 +126,46 @@ def identity(program: wire.Program) -> Any:
 def _used_apart(cluster: ClusterState) -> list[list[LoadedProgram]]:
     """Return programs of one name that span processes, each used by fewer processes than it needs.
 
-    All may be loaded everywhere: what counts is which of them ran in the last windows. Only windows of one
-    slot are compared, because all processes may go on to another variant at once.
+    All may be loaded everywhere: what counts is which of them the last windows show. If all are, all
+    processes may just go on to another variant, so that only windows of one slot with several launches are
+    compared.
     """
     members = hosts(cluster)
-    inputs = [each for host in members for each in (host.agent, host.programs, host.window)]
+    inputs = [each for host in members for each in (host.agent, host.programs, host.launched)]
 
     def derive() -> list[list[LoadedProgram]]:
+        merged = loaded(cluster).merged
         used = {host.agent: _used(host) for host in members}
-        slots = {host.agent: host.window.slot for host in members}
-        names = {
-            name for of_host in used.values() for name, variants in of_host.items() if len(variants) == 1
-        }
-        found = []
-        for each in _suspects(
-            members, [each for each in loaded(cluster).merged if each.program.name in names], used
-        ):
-            agents = [host.agent for part in each for host in part.members]
-            if len({slots[agent] for agent in agents}) == 1 and None not in map(slots.get, agents):
-                found.append(each)
-        return found
+        names = {name for of_host in used.values() for name, found in of_host.items() if len(found) == 1}
+        named = [each for each in merged if each.program.name in names]
+        partial = {id(each.program) for each in merged if each.held_by < (each.program.devices or 0)}
+        return [
+            parts
+            for parts in _suspects(members, named, used)
+            if any(id(each.program) in partial for each in parts) or _are_of_one_slot(parts)
+        ]
 
     return cluster.derived.get("programs used apart", inputs, derive)
 
 
+def _are_of_one_slot(parts: Sequence[LoadedProgram]) -> bool:
+    """Return whether windows of one slot show these programs, and several launches of each."""
+    seen = [host.launched[each.program.name] for each in parts for host in each.members]
+    slots = {each.slot for each in seen}
+    return len(slots) == 1 and None not in slots and all(_count(each) >= FEWEST_LAUNCHES for each in seen)
+
+
+def _count(launched: Launched) -> int:
+    return sum(launched.latest.values())
+
+
 def _used(host: Host) -> dict[str, frozenset[str]]:
     """Return the fingerprints of the programs that the last window shows, by name, where all are known."""
-    counted = host.window.launched() if host.window.is_short else {}
+    oldest = host.pulse.at_ms - OLDEST_WINDOW_MS
     return {
-        name: frozenset(each for each in counts if each is not None)
-        for name, counts in counted.items()
-        if None not in counts and sum(counts.values()) >= FEWEST_LAUNCHES
+        name: frozenset(each for each in launched.latest if each is not None)
+        for name, launched in host.launched.items()
+        if launched.latest and None not in launched.latest and launched.at_ms >= oldest
     }
 
 

@@ -53,6 +53,9 @@ class PastLaunched(Struct, frozen=True, array_like=True):
     at_ms: TimeMs
     counts: tuple[tuple[str | None, Count], ...]
     times: tuple[tuple[str | None, float, float, float | None], ...] = ()
+    # What the last window counted, and its slot.
+    latest: tuple[tuple[str | None, int], ...] = ()
+    slot: int | None = None
 
 
 class PastLoss(Struct, frozen=True, array_like=True):

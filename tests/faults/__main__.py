@@ -49,6 +49,10 @@ def _measure(name: str, program: str, arguments: argparse.Namespace) -> bool:
     print(f"{name} {program}: {found if fault else ''} [{outcome.seconds:.0f} s, load {outcome.load}]")
     if outcome.true is not None:
         print(f"    cost {outcome.estimated} of {outcome.true} {outcome.unit}")
+    if outcome.of_panel is not None:
+        print(
+            f"    {outcome.part} {outcome.of_panel:.0%} in the panel, {outcome.of_finding:.0%} in the finding"
+        )
     for line in [*outcome.wrong, *(f"{rule} unchecked: {why}" for rule, why in outcome.unchecked.items())]:
         print(f"    {line}")
     sys.stdout.flush()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from jaxtop.model.step_parts import run_parts
 from tests.faults.processes import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from jaxtop.model import Cluster
     from jaxtop.model.finding import Finding
     from jaxtop_agent.demo.faults import Fault
     from tests.faults.follower import Follower
@@ -17,6 +20,16 @@ if TYPE_CHECKING:
 
 # Findings that only say that something is slower accuse nobody.
 SYMPTOMS = frozenset({"slower_than_before"})
+# The part of a step whose share is the cost of a finding. What one process loses, the others wait for.
+PARTS = {
+    "straggler": "waiting",
+    "uneven_work": "waiting",
+    "input_bound": "host_gap",
+    "launch_bound": "host_gap",
+    "blocking_reads": "host_gap",
+    "communication_bound": "communication",
+}
+OF_ONE = {"pauses": "waiting", "checkpoint_pauses": "waiting"}
 
 
 @dataclass
@@ -32,6 +45,10 @@ class Outcome:
     estimated: float | None = None
     true: float | None = None
     unit: str = ""
+    # The part of a step that the finding names, its share in the panel, and in the finding.
+    part: str = ""
+    of_panel: float | None = None
+    of_finding: float | None = None
     wrong: list[str] = field(default_factory=list)
     unchecked: dict[str, str] = field(default_factory=dict)
     step_ms: float | None = None
@@ -85,6 +102,7 @@ def judge(fault: type[Fault] | None, follower: Follower, output: Output, outcome
             outcome.after_begin = round(max(0.0, at - output.began), 1)
             outcome.after_cost = round(max(0.0, at - output.costs), 1)
             _compare_costs(fault, (follower.before(finding), finding), output, outcome)
+            compare_with_panel(follower.cluster, time.time(), finding, outcome)
         else:
             unchecked = follower.cluster.findings.unchecked.items()
             outcome.unchecked = {rule: why for (_, rule), why in unchecked if rule in fault.rules}
@@ -93,6 +111,17 @@ def judge(fault: type[Fault] | None, follower: Follower, output: Output, outcome
         for key, (_, each) in follower.first.items()
         if key not in right and each.severity != "info" and each.rule not in SYMPTOMS
     ]
+
+
+def compare_with_panel(cluster: Cluster, at: float, finding: Finding, outcome: Outcome) -> None:
+    """Note the share of a step that a finding costs, and that of the part that it names in the panel."""
+    part, shown = PARTS.get(finding.rule, ""), run_parts(cluster, at, finding.run)
+    if shown is not None and finding.subject.agent in shown.late:
+        part = part or OF_ONE.get(finding.rule, "")
+    if shown is None or not part or finding.cost.share_of_step is None:
+        return
+    outcome.part, outcome.of_finding = part, round(finding.cost.share_of_step, 3)
+    outcome.of_panel = round(getattr(shown.parts, part), 3)
 
 
 def _compare_costs(

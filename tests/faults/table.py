@@ -32,6 +32,11 @@ def add(outcome: dict[str, Any], path: Path) -> None:
     path.write_text(json.dumps(outcomes, indent=1) + "\n")
 
 
+def agrees(outcome: dict[str, Any]) -> bool:
+    """Return whether the panel shows the part that a finding names as the finding does, up to a tenth."""
+    return abs(outcome["of_panel"] - outcome["of_finding"]) <= 0.1 * outcome["of_finding"]
+
+
 def results(path: Path | None = None) -> str:
     """Return what was measured, as Markdown: a summary and a row per fault."""
     outcomes = load(path)
@@ -57,6 +62,13 @@ def _summary(planted: list[dict[str, Any]], outcomes: list[dict[str, Any]]) -> l
         f"- Cost within 20 % of the true one: in {len(within)} of the {len(compared)} runs with both.",
         f"- Runs with a wrong accusation: {sum(bool(each['wrong']) for each in planted)} of {len(planted)}.",
     ]
+    shown = [each for each in found if None not in (each.get("of_panel"), each.get("of_finding"))]
+    if shown:
+        agree = sum(agrees(each) for each in shown)
+        lines.append(
+            "- The part of the step that a finding names differs from its cost by at most a tenth: in "
+            f"{agree} of {len(shown)} runs."
+        )
     healthy = [each for each in outcomes if each["fault"] == HEALTHY]
     if healthy:
         minutes = sum(each["seconds"] for each in healthy) / 60

@@ -39,14 +39,25 @@ def worst_of(found: Sequence[Gap], activity: int) -> tuple[Gap, ActiveLine]:
     return worst, line[0]
 
 
+def gap_over(facts: RunFacts, found: Sequence[Gap], worst: Gap) -> tuple[float, float]:
+    """Return the share of a gap with the waits for a core, and that of these: as the panel has them.
+
+    The panel has the mean over all processes. Where only some have the gap, it is that of the worst.
+    """
+    shown = facts.run_parts
+    if shown is None or len(found) < len(facts.present):
+        return worst.whole, worst.core_share
+    return shown.parts.host_gap, shown.parts.delayed
+
+
 def source_of(line: ActiveLine | None) -> str:
     """Return a line as file:line; empty if it is unknown."""
     return "" if line is None else f"{line.place.file}:{line.place.line}"
 
 
-def of_core(gap: Gap) -> str:
+def of_core(share: float, core: float) -> str:
     """Return which part of a gap waits for a core, as the end of a clause; empty if it is small."""
-    part = gap.core_share / gap.whole if gap.whole else 0.0
+    part = core / share if share else 0.0
     return f", of which {part:.0%} waits for a core" if part >= OF_CORE else ""
 
 

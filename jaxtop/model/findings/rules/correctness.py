@@ -211,10 +211,10 @@ RULES = (
         name="program_mismatch",
         title="Programs differ",
         threshold="for 10 s a program over several hosts has another fingerprint on some of them, and too "
-        "few hosts have either",
+        "few hosts have either, or use either of those that all have loaded",
         rationale="All processes must run the same program: different ones wait in different collectives, "
         "or exchange wrong values.",
-        source="fingerprints of the compiled programs of all processes",
+        source="fingerprints of the compiled programs of all processes, and windows of the profiler",
         advice="Look for values that depend on the process and are traced into it: its index, seeds, times, "
         "the order of sets, files that it reads.",
         check=_program_mismatch,

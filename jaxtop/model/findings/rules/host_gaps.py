@@ -10,6 +10,7 @@ from jaxtop.model.findings.gap_findings import (
     SOURCE,
     acting,
     finding_of,
+    gap_over,
     measured_gaps,
     of_core,
     place_of,
@@ -58,15 +59,16 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
         return
     if found:
         worst, line = worst_of(found, SCRIPT)
+        share, core = gap_over(facts, found, worst)
         text = (
-            f"{acting(facts, found, 'launches', 'launch')} nothing for {worst.whole_ms:.0f} of "
+            f"{acting(facts, found, 'launches', 'launch')} nothing for {share * worst.step_ms:.0f} of "
             f"{worst.step_ms:.0f} ms a step "
-            f"({worst.whole:.0%}{of_core(worst)}): {place_of(line)}"
+            f"({share:.0%}{of_core(share, core)}): {place_of(line)}"
         )
         severity = Severity.CRITICAL if worst.share >= facts.number(INPUT_CRITICAL) else Severity.WARNING
         if worst.share < least:  # more of it is the machine's fault than the script's
             severity = Severity.INFO
-        cost = Cost(worst.whole_ms, worst.whole)
+        cost = Cost(share * worst.step_ms, share)
         yield finding_of(facts, found, worst, line, severity=severity, text=text, cost=cost)
 
 
@@ -103,14 +105,15 @@ def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
     found = [each for each in measured_gaps(facts) if _is_read(each, least) and not launches_of(each)]
     if found:
         worst, read = worst_of(found, WAIT)
+        share, core = gap_over(facts, found, worst)
         text = (
             f"{acting(facts, found, 'waits', 'wait')} for a result in each step at {place_of(read)}; "
             "devices idle "
-            f"{worst.whole_ms:.1f} of {worst.step_ms:.0f} ms ({worst.whole:.0%}{of_core(worst)})"
+            f"{share * worst.step_ms:.1f} of {worst.step_ms:.0f} ms ({share:.0%}{of_core(share, core)})"
         )
         is_much = worst.share >= facts.number(READ_WARNING)
         severity = Severity.WARNING if is_much else Severity.INFO
-        cost = Cost(worst.whole_ms, worst.whole)
+        cost = Cost(share * worst.step_ms, share)
         yield finding_of(facts, found, worst, read, severity=severity, text=text, cost=cost)
 
 
