@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 STREAMS = INPUT, OUTPUT, ERRORS = (0, 1, 2)
 # So long each means may take; a recording is finished and processes are ended in the first.
-OWN_MEANS_S, SIGNAL_S = 2.0, 0.5
+OWN_MEANS_S, SIGNAL_S = 1.5, 0.5
 ASK_AGAIN_S = 0.05
 GONE = select.POLLHUP | select.POLLERR
 
