@@ -92,7 +92,7 @@ class JaxtopApp(NavigationApp):
         return palette_of(self.theme)
 
     def _paint(self) -> None:
-        if not self.is_running:  # the timer may fire while the screens are being removed
+        if not self.is_running or not self._bar.is_attached:  # the timer may fire while screens are removed
             return
         failure = self._feed.failure()
         if failure is not None:
@@ -105,7 +105,7 @@ class JaxtopApp(NavigationApp):
         moment = self.moment
         self._paint_lines(moment)
         self._view.count(self._tally.summary)
-        if moment is not self._drawn and self.screen is self.screen_stack[0]:
+        if moment is not self._drawn and len(self.screen_stack) == 1:  # no dialog is above it
             self._drawn = moment
             self._view.show(moment)
 

@@ -57,6 +57,8 @@ class LookApp(RunApp):
 
     async def on_event(self, event: events.Event) -> None:
         """Take the keys of the user's settings for those that they stand for, except in typed text."""
+        if isinstance(event, (events.InputEvent, events.Paste)) and not self.screen_stack:  # the app ends
+            return
         if isinstance(event, events.Key) and not event.is_forwarded and not isinstance(self.focused, Input):
             key = self._own_keys.get(event.key)
             if key == "":

@@ -174,7 +174,7 @@ class OverviewView(TableView):
 
     def _keep_focus(self) -> None:
         """Move the focus to the widget that has it now, where another one had it, or none."""
-        if not self.display or self.screen is not self.app.screen:
+        if not self.display or not self.is_on_top:
             return
         wanted = self.first_focus
         if self.app.focused is not wanted and self.app.focused in (None, self._verdict, self.table):

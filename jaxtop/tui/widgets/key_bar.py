@@ -105,7 +105,7 @@ class KeyBar(Static):
     def draw(self, open_screen: str | None = None) -> None:
         if open_screen is not None:
             self._open = open_screen
-        if not self.is_attached or self.app.screen is not self.screen:
+        if not self.is_attached or self.app.screen_stack[-1:] != [self.screen]:
             return
         screens: list[Item] = []
         keys: list[Item] = []

@@ -31,6 +31,8 @@ class Controls(Words):
         await run_pressed(event, self.app)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
+        if not self.is_attached:
+            return
         action = pressed_by(event.style)
         found = [each.binding for each in self.screen.active_bindings.values()]
         binding = next((each for each in found if each.action == action), None)
