@@ -203,3 +203,32 @@ class TestOnTheMesh:
             assert said == ["the devices of all-reduce.3 are unknown"]
 
         play(act, *staged.unread())
+
+
+def test_rows_that_are_not_arranged_yet_blame_no_filter():
+    async def act(stage: Stage) -> None:
+        await stage.press("6")
+        table = stage.view_shown.table
+        rows = table._rows
+        assert rows and table.shown
+        table._shown = []  # as between their arrival and the next refresh
+        table._lines = []
+        table._stale = True
+        assert "filter" not in table.draw_line(3, stage.app.palette).text
+        table._stale, table._query.text = False, "nothing like it"
+        assert (
+            "no collective matches the filter 'nothing like it'" in table.draw_line(3, stage.app.palette).text
+        )
+
+    play(act, *staged.late())
+
+
+def test_a_screen_opens_with_its_own_keys():
+    async def act(stage: Stage) -> None:
+        app = stage.app
+        await app.action_screen("collectives")
+        assert "Window now" in app._keys.content.plain and "Mute" not in app._keys.content.plain
+        await app.action_screen("stacks")
+        assert "Sample now" in app._keys.content.plain and "Window now" not in app._keys.content.plain
+
+    play(act, *staged.late(), size=(200, 50))

@@ -362,3 +362,22 @@ def test_stacks_of_a_stopped_process_are_of_the_past():
     assert "stacks of 3 of 3 live processes; last stacks of 1 stopped process; press p" in shown
     assert "waited" in line("▾ process 0 on node00", shown)
     assert "waits" in line("process 1 on node01", shown)
+
+
+def test_old_stacks_are_dimmed_and_say_what_was():
+    async def act(stage: Stage) -> None:
+        await stage.press("9")
+        assert "waits" in line("▸ hosts 0–2", stage.text)
+        table = stage.view_shown.table
+        assert table._tone(table.shown[0], stage.app.palette) is None
+        stage.clock.now += 41 * 60
+        stage.feed.frames += [
+            frame(agent_id(i), builders.pulse(i, stage.clock.now), sequence=9) for i in range(4)
+        ]
+        await stage.paint()
+        row = line("▸ hosts 0–2", stage.text)
+        assert "waited" in row and "41m" in row
+        tones = {table._tone(node, stage.app.palette) for node in table.shown}
+        assert tones == {stage.app.palette.muted}
+
+    play(act, *staged.standing(), size=(200, 50))

@@ -67,6 +67,8 @@ class NavigationApp(LookApp):
         return overview.muted if isinstance(overview, OverviewView) else set()
 
     def _check_size(self, size: Size) -> None:
+        if not self.screen_stack:  # the app ends
+            return
         below = self.screen_stack[0]  # not the help above it
         small, was_small = _is_too_small(size, self._open), below.has_class("small")
         below.set_class(small, "small")
@@ -105,6 +107,8 @@ class NavigationApp(LookApp):
             self._view.explain(finding)
 
     async def action_screen(self, name: str) -> None:
+        if not self._bar.is_attached:  # the app ends: nothing can be mounted any more
+            return
         self._proven = None
         before, view, is_first = self._view, self._view_of(name), False
         if view is not before:
@@ -114,7 +118,6 @@ class NavigationApp(LookApp):
             if is_first:
                 await switcher.add_content(view)
             self._open, switcher.current = name, view.id
-            self._keys.draw(name)
             self._check_size(self.size)
             if before.figure is not None:
                 view.look_at(before.figure)
@@ -126,7 +129,10 @@ class NavigationApp(LookApp):
         if is_first:
             accused = (each.row for each in moment.findings if each.proof.screen == name)
             view.point_at(next(accused, ""))
-        view.first_focus.focus()
+        if view.is_attached:
+            # `focus()` would do it later, and the bar show keys of the screen before until then.
+            view.screen.set_focus(view.first_focus)
+        self._keys.draw(name)
 
     def action_worst(self) -> None:
         worst = next((each for each in self.moment.findings if each.key not in self._muted), None)
@@ -157,6 +163,8 @@ class NavigationApp(LookApp):
         switcher = self.query_one(ContentSwitcher)
         switcher.current = None
         await switcher.remove_children()
+        if not switcher.is_attached:  # the app ends
+            return
         self._views, self._open, self._visited = {}, SCREENS[0].name, []
         await switcher.add_content(self._view, set_current=True)
         self._keys.draw(self._open)

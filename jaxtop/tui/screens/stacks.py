@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from jaxtop.tui.core.palette import Palette
 
+# Stacks are sampled on request, and say nothing of what the process does minutes later.
+CURRENT_S = 60.0
 ASK = "no stacks yet: press p to ask all processes"
 
 # JAX neither waits nor compiles here. The script may compute, load data or sleep; the stack does not show.
@@ -61,10 +63,6 @@ def _script(node: StackNode) -> str:
 
 def _count(node: StackNode) -> str:
     return text.number(len(node.hosts)) if node.thread is None else ""
-
-
-def _tone(node: StackNode, palette: Palette) -> str | None:
-    return palette.muted if node.frame is not None and "/" in node.frame.file else None
 
 
 class StackTable(FoldingTable[StackNode]):
@@ -116,7 +114,7 @@ class StacksView(TableView):
             partial(expressions.understand, fields=FIELDS, text_of=search_text),
             noun="host",
             sort=None,
-            tone=_tone,
+            tone=self._tone,
         )
 
     def _columns(self, name: Callable[[StackNode], str]) -> tuple[Column[StackNode], ...]:
@@ -156,8 +154,15 @@ class StacksView(TableView):
     def _does_colour(self, node: StackNode, palette: Palette) -> str | None:
         return palette.warning if self._does(node) == ELSEWHERE and not self._is_past(node) else palette.muted
 
+    def _tone(self, node: StackNode, palette: Palette) -> str | None:
+        """Dim stacks of before, and lines of libraries."""
+        is_library = node.frame is not None and "/" in node.frame.file
+        return palette.muted if is_library or self._is_past(node) else None
+
     def _is_past(self, node: StackNode) -> bool:
-        """Whether all its processes have exited or report nothing."""
+        """Whether its stacks are old, or all its processes have exited or report nothing."""
+        if all(self.moment.ago(host, host.stacks.at_ms) > CURRENT_S for host in node.hosts):
+            return True
         states = self.moment.states
         return all(host.agent in states and states[host.agent].is_silent for host in node.hosts)
 

@@ -211,6 +211,14 @@ class Table(ColumnedView[Row], can_focus=True, inherit_bindings=False):
         self._cursor = 0 if self.words else min(self._cursor, last)
         return bool(self.words)
 
+    def _why_empty(self) -> str:
+        """Return what the user reads in place of rows: only a filter that was typed can hide them."""
+        words = self.words.strip()
+        if not self._tally()[1]:
+            return self._empty
+        # Without a filter they are about to be arranged.
+        return f"no {self._noun} matches the filter {words!r}" if words else ""
+
     def _go(self, index: int) -> None:
         self._arrange()
         if not self._shown:
@@ -279,6 +287,5 @@ class Table(ColumnedView[Row], can_focus=True, inherit_bindings=False):
                 self._layout, row, palette, cursor=index == self._cursor, focused=self.has_focus, tone=tone
             )
         if not self._shown and y == min(3, self._height - 1):
-            filtered = self._tally()[1] and f"no {self._noun} matches the filter {self.words.strip()!r}"
-            return draw.draw_note(filtered or self._empty, width, palette)
+            return draw.draw_note(self._why_empty(), width, palette)
         return draw.draw_nothing(width, palette)
