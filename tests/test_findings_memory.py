@@ -195,6 +195,34 @@ class TestHostGrowth:
         assert found is not None and found.severity is Severity.CRITICAL
         assert found.text.startswith("hosts 0–1")
 
+    def test_memory_that_fills_within_a_minute_is_reported_while_somebody_can_react(self):
+        """As 800 MiB a minute in a container of 900: a warning at half of it, critical from 75 % on."""
+
+        def used(second: int, _: int = 0) -> int:
+            return 60 * GIB + max(0, second - 5) * 8 * GIB
+
+        run = Run().live(5, rss=used, machine=used)
+        seen = []
+        while used(run.seconds + 1) < 512 * GIB:
+            run.live(1, rss=used, machine=used)
+            found = run.found("host_memory_growth")
+            if found is not None:
+                seen.append((found.severity, used(run.seconds) / (512 * GIB)))
+        severities = [severity for severity, _ in seen]
+        assert severities[0] is Severity.WARNING and seen[0][1] < 0.5
+        assert seen[severities.index(Severity.CRITICAL)][1] < 0.85 and severities[-1] is Severity.CRITICAL
+
+    def test_a_script_that_reads_a_part_of_what_is_free_is_no_fast_leak(self):
+        """Data of a tenth of the machine, read within a few seconds, leaves it with most of its memory."""
+
+        def used(second: int, _: int = 0) -> int:
+            return 60 * GIB + min(max(0, second - 5), 12) * 4 * GIB
+
+        run = Run()
+        for _ in range(60):
+            found = run.live(1, rss=used, machine=used).found("host_memory_growth")
+            assert found is None or found.severity is Severity.INFO
+
     @pytest.mark.parametrize(
         "rss",
         [

@@ -35,6 +35,9 @@ MOST_EXAMINED = 16
 SHORTEST, GAINED, GAINED_SHARE, GAINED_EARLY = 20.0, 32 << 20, 0.02, 0.1
 # Growth counts once it was observed for so many seconds; a note on fast growth may come earlier.
 LASTS = 90.0
+# Sooner if the machine is full in less than so many times as long as it was observed: `LASTS` is then too
+# late. A process that reads its data grows, too: fast growth must have taken a share of the machine.
+FAST_TIMES, FAST_SHARE, FASTEST = 4, 0.1, 12.0
 # The growth of a process that counts, as a share of its size a minute, and in bytes a minute.
 HOST_GROWTH_SHARE = 0.005
 HOST_GROWTH = Number("least_bytes_per_minute", 32 << 20, "growth below which it is not reported")
@@ -68,7 +71,7 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
     if not any(map(makes_steps, views)):
         raise Unmeasured("no step was found yet, and memory grows while a run starts")
     if not any(_is_long(facts, view) for view in views):
-        raise Unmeasured(f"the history is shorter than {SHORTEST:.0f} s")
+        raise Unmeasured(f"the history is shorter than {FASTEST:.0f} s")
     rough = []
     for view in views:
         gained = _rough_growth(facts, view)
@@ -77,26 +80,39 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
     growing = []
     for _, view in nsmallest(MOST_EXAMINED, rough, key=itemgetter(0)):
         since = _compiled_at(view)
-        rising = trend(thinned(facts.cluster, view.host.agent, _RSS, 5 * BLOCKS, since), SHORTEST)
+        rising = trend(thinned(facts.cluster, view.host.agent, _RSS, 5 * BLOCKS, since), FASTEST)
         if rising is None or not _is_growth(facts, rising) or _is_of_arrays(facts, view, rising):
             continue
         machine = thinned(facts.cluster, view.host.agent, _MACHINE, 5 * BLOCKS, since)
         least = MACHINE_SHARE * rising.per_minute * rising.seconds / 60
         minutes = _until_host_is_full(view, rising, trend(machine))
-        growing.append(_Growing(minutes, rising, view, is_on_machine=(_gained(machine) or 0.0) >= least))
+        is_on_machine = (_gained(machine) or 0.0) >= least
+        growth = _Growing(minutes, rising, view, is_on_machine)
+        if rising.seconds >= SHORTEST or _is_fast(growth):
+            growing.append(growth)
     if growing:
         yield _of_hosts(facts, growing)
 
 
 def _is_long(facts: RunFacts, view: HostView) -> bool:
     past = facts.cluster.figures.get(view.host.agent)
-    return past is not None and len(past) >= FEWEST_POINTS and past[-1][0] - past[0][0] >= SHORTEST
+    return past is not None and len(past) >= FEWEST_POINTS and past[-1][0] - past[0][0] >= FASTEST
 
 
 def _rough_growth(facts: RunFacts, view: HostView) -> float:
     """Return how much larger a process is than at the start of its history."""
     before = oldest(facts.cluster, view.host.agent, _RSS)
     return 0.0 if before is None else (view.now.pulse.host.rss_bytes or 0) - before
+
+
+def _is_fast(growth: _Growing) -> bool:
+    """Return whether a machine is full so soon that nobody could react if the growth had to last longer."""
+    minutes, rising, view, is_on_machine = growth
+    total = view.now.pulse.host.memory_total_bytes
+    if minutes is None or total is None or not is_on_machine:
+        return False
+    gained = rising.per_minute * rising.seconds / 60
+    return minutes * 60 < FAST_TIMES * rising.seconds and gained >= FAST_SHARE * total
 
 
 def _gained(points: Sequence[tuple[float, float | None]]) -> float | None:
@@ -149,7 +165,8 @@ def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
     who = named([each.view.host for each in growing])
     is_full = (sample.memory_used_bytes or 0) >= HOST_FULL * (sample.memory_total_bytes or 1)
     severity = Severity.INFO
-    if minutes is not None and is_on_machine and rising.seconds >= LASTS:
+    is_fast = _is_fast(worst)
+    if minutes is not None and is_on_machine and (rising.seconds >= LASTS or is_fast):
         if minutes < facts.number(SOON) and is_full:
             severity = Severity.CRITICAL
         elif minutes < facts.number(HOST_LATER):
@@ -171,6 +188,7 @@ def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
             Evidence("observed for", rising.seconds, "seconds", "kernel", facts.at),
         ),
         proof=Proof("hosts", row=host.agent, column="rss_bytes"),
+        since=facts.at - rising.seconds if is_fast else 0.0,  # it holds since then, and is reported at once
     )
 
 
@@ -181,7 +199,8 @@ RULES = (
         threshold="a process that makes steps and compiles nothing grows steadily, by 32 MiB and 0.5 % a "
         "minute, and gained a tenth of its size, or after 90 s 2 %; if the memory in use of its machine "
         "grows by half of that, a warning after 90 s if it is full within 4 hours, and critical within 10 "
-        "minutes from 75 % on",
+        "minutes from 75 % on; after 12 s if it took a tenth of that memory and leaves less than four times "
+        "as long",
         rationale="The kernel ends the process once the memory of the machine or container is used up.",
         source="the resident memory of the process and the machine's memory, over the last two minutes",
         advice="Look for lists and caches that grow in the script or its data loader: tracemalloc compares "
