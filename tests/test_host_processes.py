@@ -241,6 +241,28 @@ def test_the_agent_lives_in_a_notebook(tmp_path):
     assert done.stderr.count("Traceback") == done.stderr.count("ZeroDivisionError") == 1
 
 
+STARTED = """
+    import jax, sys
+    from jaxtop import agent
+    from jaxtop_agent.hooks import jax as hooks
+    from jaxtop_agent.core import redaction
+    print(sum(each.cache_info().currsize for each in redaction._EXPRESSIONS))
+    agent.start()
+    while agent.status().state == "starts":
+        pass
+    print(agent.status().state, "psutil" in sys.modules)
+    print(min(each.cache_info().currsize for each in redaction._EXPRESSIONS))
+"""
+
+
+@pytest.mark.jax
+@pytest.mark.newest
+def test_start_leaves_what_takes_long_to_the_agent_s_own_thread(tmp_path):
+    """Imports of the hooks compile no expression of secrets; nothing that the agent does not use is loaded."""
+    done = run(PYTHON, script(tmp_path, STARTED), imports_jax=True)
+    assert done.stdout.splitlines() == ["0", "serves False", "1"]
+
+
 IDLE = """
     {start}
     import os, sys, time

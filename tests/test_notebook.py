@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import shlex
 import subprocess
 import sys
 import time
@@ -20,7 +21,17 @@ from jaxtop.export.summary import MOST_FINDINGS, summary
 from jaxtop.model import Cluster, arrays
 from jaxtop_agent.handle import Handle
 from tests.builders import NOW
-from tests.support import PYTHON, environment, eventually, processes, run, script, viewer
+from tests.support import (
+    PYTHON,
+    environment,
+    eventually,
+    processes,
+    run,
+    script,
+    snapshot,
+    until_a_run_is_found,
+    viewer,
+)
 from tests.test_check import run as frames_of_run
 
 
@@ -50,10 +61,36 @@ class TestHandle:
             assert words in repr(handle) and "\n" not in repr(handle)
             assert "<threads>" not in handle._repr_html_()
 
+    @pytest.mark.jax
+    @pytest.mark.newest
+    def test_the_command_that_start_prints_finds_the_run(self, tmp_path):
+        """It is printed before the agent serves, so the run has its name alone."""
+        code = """
+            import jax, sys
+            from jaxtop import agent
+            print(agent.start(), flush=True)
+            sys.stdin.readline()
+        """
+        file = script(tmp_path, code, "my run.py")
+        with subprocess.Popen(
+            [PYTHON, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+        ) as started:
+            assert started.stdout is not None
+            line = started.stdout.readline()
+            until_a_run_is_found()
+            command = shlex.split(line.partition("watch it with ")[2].partition(" in a terminal")[0])
+            assert command == ["jaxtop", "attach", "my run"]
+            status, document = snapshot(command[2])
+            started.communicate("\n")
+        assert status == 0 and document["runs"]
+
     def test_start_returns_it_whatever_happens(self):
         code = "from jaxtop import agent; print(agent.status())\n"
         code += "print(agent.start(), agent.start(), agent.status())"
-        waits = "<jaxtop agent: waits until jax is imported>"
+        waits = (
+            "<jaxtop agent: waits until jax is imported, then serves python – watch it with "
+            "jaxtop attach python in a terminal, or jaxtop.live() in a notebook>"
+        )
         done = run(PYTHON, "-c", code)
         assert done.stdout.splitlines() == [
             "<jaxtop agent: off: agent.start() was not called>",

@@ -80,6 +80,8 @@ class Handle:
 
     def _words(self) -> list[tuple[str, bool]]:
         """Return the parts of a sentence, and which of them are typed as they stand."""
+        from shlex import quote  # `start()` need not load it
+
         from jaxtop.names import legible
 
         state, why, name, address = self.state, legible(self.why), legible(self.name), self.address
@@ -95,5 +97,14 @@ class Handle:
                 ("in a notebook", False),
                 *notes,
             ]
-        said = {WAITS: "waits until jax is imported", STARTS: f"starts {name}"}.get(state, state)
-        return [(f"{said}: {why}" if why else said, False), *notes]
+        said = {WAITS: f"waits until jax is imported, then serves {name}", STARTS: f"starts {name}"}
+        if state in said:
+            return [
+                (f"{said[state]} – watch it with", False),
+                (f"jaxtop attach {quote(name)}", True),
+                ("in a terminal, or", False),
+                ("jaxtop.live()", True),
+                ("in a notebook", False),
+                *notes,
+            ]
+        return [(f"{state}: {why}" if why else state, False), *notes]

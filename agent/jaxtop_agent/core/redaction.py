@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _later(pattern: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
+    """Return what compiles an expression once, when it is first used: not while `agent.start()` runs."""
+    return cache(lambda: re.compile(pattern, flags))
+
 
 # A name is judged by its whole words: `hf_token` is hidden, `tokenizer`, `keypoints` and `monkey` are shown.
-_PARTS = re.compile(r"[A-Za-z][\w-]*")
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_PARTS = _later(r"[A-Za-z][\w-]*")
+_WORDS = _later(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # A word of this form is always of a secret.
-_CERTAIN = re.compile(
+_CERTAIN = _later(
     r"passw|passcode|passphrase|secret|credential|auth(?!or(?:s|ed|ship)?$)"
     r"|^(?:pwd|pin|creds?|jwt|otp|cookies?)$|^key(?:chain|data|file|id|pair|phrase|ring|store|tab)s?$"
 )
 # These may be of a secret. Several words may be written as one: `apikey`, `sshkey`.
-_POSSIBLE = re.compile(r"(?!(?:mon|don|tur|hot|sub)keys?$)([a-z]*)(?:key|token)(s?)|pass")
+_POSSIBLE = _later(r"(?!(?:mon|don|tur|hot|sub)keys?$)([a-z]*)(?:key|token)(s?)|pass")
 # With one of these words they are: `api_key`.
 _WORDS_OF_SECRETS = """
     access account admin api aws azure bearer client decryption deploy encryption gcp github gitlab google
@@ -43,18 +52,29 @@ _WORDS_OF_OTHERS = """
 """
 _OF_SECRETS, _OF_OTHERS = frozenset(_WORDS_OF_SECRETS.split()), frozenset(_WORDS_OF_OTHERS.split())
 # A text that begins like this is a secret, whatever its name; so is one with a random key in it.
-_ISSUED = re.compile(
+_ISSUED = _later(
     r"(?:hf_|[spr]k[-_]|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|ya29\.|npm_|pypi-|dckr_pat_|eyJ|SG\."
     r"|nvapi-)[\w.-]{16}"
 )
-_RANDOM = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{20}")
+_RANDOM = _later(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{20}")
 # The user and the password in an address, and what follows a name in a message.
-_IN_ADDRESS = re.compile(r"://[^/@\s]+@")
-_ASSIGNED = re.compile(
+_IN_ADDRESS = _later(r"://[^/@\s]+@")
+_ASSIGNED = _later(
     r"""(?<![\w.-])([\w.-]+)(?:["']?\]?\s*[=:]\s*)("[^"]*"?|'[^']*'?|(?:bearer\s+)?[^\s,;)\]}]+)""",
     re.IGNORECASE,
 )
-_BEARER = re.compile(r"(\bbearer\s+)[\w.~+/=-]+", re.IGNORECASE)
+_BEARER = _later(r"(\bbearer\s+)[\w.~+/=-]+", re.IGNORECASE)
+
+
+_EXPRESSIONS = (
+    _PARTS, _WORDS, _CERTAIN, _POSSIBLE, _ISSUED, _RANDOM, _IN_ADDRESS, _ASSIGNED, _BEARER
+)  # fmt: skip
+
+
+def prepare() -> None:
+    """Compile all expressions, on a thread of the agent: the script's would wait for them."""
+    for each in _EXPRESSIONS:
+        each()
 
 
 class _Part(NamedTuple):
@@ -79,19 +99,19 @@ def is_hidden_number(name: str) -> bool:
 
 def looks_secret(text: str) -> bool:
     """Return whether a text looks like a secret, whatever its name is."""
-    return bool(_ISSUED.match(text) or _RANDOM.search(text))
+    return bool(_ISSUED().match(text) or _RANDOM().search(text))
 
 
 def without_secrets(message: str) -> str:
     """Return a message without passwords in addresses, and without what is assigned to a name of secrets."""
-    message = _IN_ADDRESS.sub("://…@", message)
+    message = _IN_ADDRESS().sub("://…@", message)
     done, at = "", 0
-    while found := _ASSIGNED.search(message, at):
+    while found := _ASSIGNED().search(message, at):
         value = found.start(2)
         is_hidden = _is_hidden_in_message(found[1])
         done += message[at:value] + ("…" if is_hidden else "")
         at = found.end() if is_hidden else value
-    return _BEARER.sub(r"\1…", done + message[at:])
+    return _BEARER().sub(r"\1…", done + message[at:])
 
 
 def _is_hidden_in_message(name: str) -> bool:
@@ -101,14 +121,14 @@ def _is_hidden_in_message(name: str) -> bool:
 
 
 def _parts(name: str) -> list[_Part]:
-    return [_judged(each) for each in _PARTS.findall(name)]
+    return [_judged(each) for each in _PARTS().findall(name)]
 
 
 @lru_cache(maxsize=4096)
 def _judged(part: str) -> _Part:
-    words = [word.lower() for word in _WORDS.findall(part)]
-    certain = [bool(_CERTAIN.search(word)) for word in words]
-    possible = [_POSSIBLE.fullmatch(word) for word in words]
+    words = [word.lower() for word in _WORDS().findall(part)]
+    certain = [bool(_CERTAIN().search(word)) for word in words]
+    possible = [_POSSIBLE().fullmatch(word) for word in words]
     beside = {*words, *(found[1] for found in possible if found is not None)}
     is_any = any(possible)
     is_certain = any(certain) or (is_any and not beside.isdisjoint(_OF_SECRETS))

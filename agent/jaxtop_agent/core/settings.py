@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import debuglog
@@ -22,6 +24,9 @@ MINUTES = 10
 MOST_MINUTES, MOST_FLOPS = 1e6, 1e18
 # The source under which viewers read which settings were ignored, and the length of a value there.
 SOURCE, LONGEST_VALUE = "settings", 40
+
+# The scripts that run the kernel of a notebook.
+_KERNELS = frozenset({"ipykernel_launcher", "colab_kernel_launcher"})
 
 
 class Settings(NamedTuple):
@@ -134,3 +139,15 @@ class _Given:
         sign = "" if name.endswith("=") else "="
         shown = shorten(legible(repr(value)), LONGEST_VALUE)
         self.ignored.append(f"{name}{sign}{shown} is {why}; {used} is used")
+
+
+def script_name() -> str:
+    """Return the name of a run that the user gives none."""
+    first = sys.argv[0] if sys.argv else ""
+    if first in {"", "-c", "-m"}:
+        return "python"
+    path = Path(first)
+    if path.stem in _KERNELS:  # Jupyter names the notebook
+        return Path(os.environ.get("JPY_SESSION_NAME", "")).stem or "notebook"
+    # A package run with -m is named after its folder, because "__main__" identifies nothing.
+    return path.parent.name if path.stem == "__main__" else path.stem

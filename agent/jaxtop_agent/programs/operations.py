@@ -1,8 +1,8 @@
 """Operations and bytes of one launch of a program: each computation counts as often as it runs.
 
-XLA's own sum counts the body of a loop once. Here a loop body counts once per round, and a conditional counts
-its largest branch. A sum that is not fully known is a lower bound: a loop with an unknown number of rounds
-counts one, and a library call of unknown cost counts no operations.
+XLA's own sum counts the body of a loop once. Here a loop body counts once per round. A sum that is not fully
+known is a lower bound: a loop with an unknown number of rounds counts one, a conditional counts its cheapest
+branch unless all cost the same, and a library call of unknown cost counts no operations.
 """
 
 from __future__ import annotations
@@ -264,13 +264,15 @@ class Operations:
         executed: int | None = summary.executed
         for call in summary.calls:
             works = [self._work(name, pause, depth + 1) for name in call.names]
-            operations += call.times * max(each.operations for each in works)
+            operations += call.times * min(each.operations for each in works)
             if call.touches:
-                touched += call.times * max(each.bytes for each in works)
+                touched += call.times * min(each.bytes for each in works)
                 counts = [each.executed for each in works if each.executed is not None]
                 is_counted = executed is not None and call.is_known and len(counts) == len(works)
                 executed = (executed or 0) + call.times * max(counts) if is_counted else None
             at_least |= not call.is_known or any(each.at_least for each in works)
+            # Which branch runs is decided in each launch.
+            at_least |= len({(each.operations, each.bytes) for each in works}) > 1
         for name, written in summary.fusions:
             touched += self._touched(name, written)
         pause()

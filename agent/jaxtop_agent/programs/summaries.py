@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Called(NamedTuple):
-    """The computations that an instruction may run; the largest of them counts.
+    """The computations that an instruction may run: the branches of a conditional, else a single one.
 
     `touches` is true if they run on their own, so that their bytes count too.
     """

@@ -14,6 +14,7 @@ from jaxtop._version import __version__
 from jaxtop.debuglog import LOG
 from jaxtop.names import reason
 from jaxtop_agent.arrays.watched import Watched
+from jaxtop_agent.core.settings import script_name
 from jaxtop_agent.core.threads import Worker
 from jaxtop_agent.hooks.imports import when_imported
 from jaxtop_agent.hooks.jax import Hooks
@@ -61,7 +62,7 @@ class Agent:
 
     @property
     def name(self) -> str:
-        return (self._board.identity.name if self._board else self._settings.name) or ""
+        return (self._board.identity.name if self._board else self._settings.name) or script_name()
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -88,7 +89,6 @@ class Agent:
             room.require_address_space(THREADS)
             hooks = self._hooks = Hooks()
             hooks.install()
-            import psutil  # imported on our own thread, it would register that thread with `threading`  # noqa: F401
 
             # Registered after JAX's own exit hooks, and so called before them: JAX destroys its clients at
             # exit, and none of our threads may be inside one then.
@@ -139,6 +139,7 @@ class Agent:
     def _assemble(self) -> None:
         from jaxtop import runfiles  # `loading` has imported all of these before
         from jaxtop_agent import collectors
+        from jaxtop_agent.core import redaction
         from jaxtop_agent.core.board import Board
         from jaxtop_agent.hardware import worker as hardware
         from jaxtop_agent.hardware.libraries import Libraries
@@ -156,6 +157,7 @@ class Agent:
 
         runfiles.explain_no_more()
         hardware.prepare()
+        redaction.prepare()
         settings = self._settings
         board = self._board = Board(
             identify(settings.name),
