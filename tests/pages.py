@@ -181,8 +181,8 @@ that names in `_ms` are milliseconds. What is not known is `null` in JSON, an em
 screens, and left out of metrics.
 
 Operations and bytes of a program are lower bounds where its text does not decide what runs: a loop with an
-unknown number of rounds counts once, and of `lax.cond` and `lax.switch` the cheapest branch counts, unless all
-branches cost the same. The JSON marks them by `flops_at_least`, screens by `≥`.
+unknown number of rounds counts once, and of `lax.cond` and `lax.switch` the cheapest branch counts, unless
+all branches cost the same. The JSON marks them by `flops_at_least`, screens by `≥`.
 
 Screens use the title, columns the short one behind it. Filters of the screens Hosts and Devices accept the
 names in the last column.

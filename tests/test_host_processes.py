@@ -258,7 +258,7 @@ STARTED = """
 @pytest.mark.jax
 @pytest.mark.newest
 def test_start_leaves_what_takes_long_to_the_agent_s_own_thread(tmp_path):
-    """Imports of the hooks compile no expression of secrets; nothing that the agent does not use is loaded."""
+    """Imports of the hooks compile no expression of secrets; what the agent does not use is not loaded."""
     done = run(PYTHON, script(tmp_path, STARTED), imports_jax=True)
     assert done.stdout.splitlines() == ["0", "serves False", "1"]
 
