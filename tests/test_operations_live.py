@@ -15,7 +15,7 @@ SCRIPT = ROOT / "tests" / "programs" / "operations.py"
 ONE = 2 * 32 * 64 * 64  # a product
 # Where what is done beside the products is more than 2 % of them.
 BESIDE = {"large_216": 0.08, "cholesky_1": 0.35, "while_1": 0.02, "callback_1": 0.02}
-BOUNDS = {"while_1", "cholesky_1"}
+BOUNDS = {"cond_1", "while_1", "cholesky_1"}
 UNROLLED = {"scan_12": "unrolled_12", "fori_12": "unrolled_fori_12", "grad_36": "unrolled_grad_36"}
 
 
