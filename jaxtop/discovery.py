@@ -18,7 +18,7 @@ from jaxtop.transport import FIRST_PORT, PORTS_TRIED
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtop.runfiles import Ending
+    from jaxtop.runfiles import Past
     from jaxtop.wire import Hello
 
 ANSWERS_WITHIN_S = 0.3
@@ -26,6 +26,10 @@ ANSWERS_WITHIN_S = 0.3
 
 class NoTarget(Exception):
     """There is nothing to attach to; the text says what to do."""
+
+
+class NotFound(NoTarget):
+    """No run has this name; one that is starting may get it."""
 
 
 def seeds(
@@ -55,7 +59,7 @@ def seeds(
         raise NoTarget(str(error)) from None
     if not names:
         return _newest(found, show, stays_in_job=stays_in_job)
-    endings = cache(runfiles.endings)  # read at most once
+    endings = cache(runfiles.past)  # read at most once
     started = (
         seed for name in names for seed in _seeds_of(name, found, endings, address_map, with_ended=with_ended)
     )
@@ -100,9 +104,10 @@ def _newest(found: list[runfiles.RunFile], show: Callable[[str], None], *, stays
         raise NoTarget(f"no live run of yours in this job ({own}); `jaxtop ls` lists all others")
     if of_job := _seeds_of_job(show):
         return of_job
-    raise NoTarget(
-        runfiles.why_hidden()
-        or "no live run of yours on this machine; start one with `jaxtop run SCRIPT` or `jaxtop demo`, "
+    if why := runfiles.why_hidden():
+        raise NoTarget(why)
+    raise NotFound(
+        "no live run of yours on this machine; start one with `jaxtop run SCRIPT` or `jaxtop demo`, "
         "or name a host: `jaxtop attach HOST`"
     )
 
@@ -140,7 +145,7 @@ def _seeds_of_job(show: Callable[[str], None]) -> list[Seed]:
 def _seeds_of(
     target: str,
     found: list[runfiles.RunFile],
-    endings: Callable[[], list[Ending]],
+    endings: Callable[[], list[Past]],
     address_map: AddressMap,
     *,
     with_ended: bool,
@@ -158,7 +163,7 @@ def _seeds_of(
     except NoTarget:
         ended = _ended(target, endings())
         if ended and not with_ended:
-            raise NoTarget(f"{target!r} has ended; `jaxtop check {target}` says how") from None
+            raise NotFound(f"{target!r} has ended; `jaxtop check {target}` says how") from None
         if not ended:
             raise
         return ended
@@ -175,10 +180,14 @@ def _is_of(target: str, hello: Hello) -> bool:
     return target in (hello.name, hello.run, hello.agent)
 
 
-def _ended(target: str, endings: list[Ending]) -> list[Seed]:
+def _ended(target: str, endings: list[Past]) -> list[Seed]:
     """Return the agents of a run that ended; of several runs of one name, those of the latest."""
-    named = [each.hello for each in endings if _is_of(target, each.hello)]
-    return [Seed(each.agent, hello=each) for each in named if _is_beside(named[0], each)]
+    named = [each for each in endings if _is_of(target, each.hello)]
+    return [
+        Seed(each.hello.agent, hello=each.hello, is_dead=each.is_dead)
+        for each in named
+        if _is_beside(named[0].hello, each.hello)
+    ]
 
 
 def _is_beside(one: Hello, other: Hello) -> bool:
@@ -209,9 +218,10 @@ def _at_address(target: str, address_map: AddressMap = NO_MAP) -> list[Seed]:
     try:
         address = resolved(host)
     except NoTarget:
-        why = f"{target!r} is neither a live run (`jaxtop ls`) nor a host whose name can be resolved"
-        if target.endswith(".mcap"):
-            why = f"{target!r} is no live run; `jaxtop replay {target} --at T` prints a moment of a recording"
+        if not target.endswith(".mcap"):
+            why = f"{target!r} is neither a live run (`jaxtop ls`) nor a host whose name can be resolved"
+            raise NotFound(why) from None
+        why = f"{target!r} is no live run; `jaxtop replay {target} --at T` prints a moment of a recording"
         raise NoTarget(why) from None
     return [Seed(target, tuple(endpoint(address, each) for each in ports))]
 

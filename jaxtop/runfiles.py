@@ -43,8 +43,16 @@ class Ending(msgspec.Struct, frozen=True):
     bye: Bye
 
 
+class Past(NamedTuple):
+    """A process of this user that has ended: when, and whether it died without a goodbye."""
+
+    at: float
+    hello: Hello
+    is_dead: bool
+
+
 _T = TypeVar("_T")
-UNSHOWN, ENDED = ".unshown", ".ended"
+UNSHOWN, ENDED, DIED = ".unshown", ".ended", ".died"
 # Endings are removed after a day, and the older half of them where there are too many.
 ENDINGS_KEPT_S, MOST_ENDINGS = 86_400.0, 512
 
@@ -197,6 +205,33 @@ def endings() -> list[Ending]:
     return sorted(found, key=lambda each: -each.bye.at_ms)
 
 
+def past() -> list[Past]:
+    """Return the processes of this user that ended or died within a day, the latest first."""
+    found = [Past(each.bye.at_ms / 1000, each.hello, is_dead=False) for each in endings()]
+    for folder in filter(private.is_ours, folders()):
+        for path in folder.glob(f"*{DIED}"):
+            with suppress(OSError):
+                at = path.stat().st_mtime
+                if time.time() - at > ENDINGS_KEPT_S:
+                    path.unlink(missing_ok=True)
+                elif (hello := _decoded(path, Hello)) is not None:
+                    found.append(Past(at, hello, is_dead=True))
+    return sorted(found, key=lambda each: -each.at)
+
+
+def _keep_dead(run_file: RunFile) -> None:
+    """Keep the run file of a dead process under another name for a day, as what is left of its run."""
+    kept = run_file.path.with_suffix(DIED)
+    with suppress(OSError):  # a home may be mounted read-only
+        os.utime(run_file.path)
+        run_file.path.replace(kept)
+        paths = list(kept.parent.glob(f"*{DIED}"))
+        if len(paths) > MOST_ENDINGS:
+            paths.sort(key=lambda path: path.stat().st_mtime)
+            for path in paths[: len(paths) // 2]:
+                path.unlink(missing_ok=True)
+
+
 def _decoded(path: Path, kind: type[_T]) -> _T | None:
     """Return what a file of this user contains; None if it cannot be read, or is something else."""
     try:
@@ -221,7 +256,7 @@ def find() -> list[RunFile]:
 
 
 def tidy(found: list[RunFile]) -> list[RunFile]:
-    """Remove the run files of dead processes, and return the rest.
+    """Set the run files of dead processes aside, and return the rest.
 
     A dead process whose run still lives keeps its file, which is the evidence that the process died.
     """
@@ -229,8 +264,7 @@ def tidy(found: list[RunFile]) -> list[RunFile]:
     kept = []
     for run_file in found:
         if run_file.is_stale and run_file.hello.run not in living:
-            with suppress(OSError):  # a home may be mounted read-only
-                run_file.path.unlink(missing_ok=True)
+            _keep_dead(run_file)
         else:
             kept.append(run_file)
     return kept

@@ -11,7 +11,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from jaxtop import cli, wire
 from jaxtop.cli import check as command
-from jaxtop.cli import formats, replay
+from jaxtop.cli import formats, replay, targets
+from jaxtop.cli.errors import UserError
 from jaxtop.export import check, to_document, to_openmetrics
 from jaxtop.export.check import Checkup
 from jaxtop.export.series import SERIES
@@ -304,3 +305,25 @@ def test_a_live_run_is_measured_and_checked():
     document = json.loads(done.stdout)
     assert done.returncode == document["status"] and document["checked"]
     assert "measuring for up to" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["check"], ["snapshot"]])
+def test_a_run_that_just_starts_is_waited_for(words, monkeypatch):
+    """With --wait until its name appears; without, the message says how to wait."""
+    done = jaxtop_here(*words, "early")
+    assert "a run that is just starting: --wait S waits for it" in done.stderr and is_one_line(done.stderr)
+    looks = []
+
+    def open_source(*_):
+        looks.append(None)
+        if len(looks) < 3:
+            raise targets.NotFound("'early' is no live run")
+        raise UserError("opened")
+
+    monkeypatch.setattr(targets, "open_source", open_source)
+    monkeypatch.setattr(targets, "LOOKS_EVERY_S", 0.01)
+    done = jaxtop_here(*words, "early", "--wait", "60")
+    assert len(looks) == 3 and done.stderr.splitlines() == [
+        "jaxtop: waiting for the run to start",
+        "jaxtop: opened",
+    ]

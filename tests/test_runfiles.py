@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import discovery, keys, processes, runfiles, wire
-from tests.support import PYTHON, run
+from tests.support import PYTHON, jaxtop_here, run
 from tests.support import processes as started
 from tests.test_wire import HELLO
 
@@ -137,6 +137,22 @@ def test_a_killed_process_is_known_to_be_gone_and_its_file_is_removed(dead):
     assert found.is_stale
     assert runfiles.tidy([found]) == []
     assert not found.path.exists()
+    (past,) = runfiles.past()
+    assert (past.hello.agent, past.is_dead) == (dead.agent, True)
+    (path,) = found.path.parent.glob(f"*{runfiles.DIED}")
+    os.utime(path, (0, 0))
+    assert runfiles.past() == [] and not path.exists()
+
+
+def test_a_run_whose_processes_all_died_is_found_by_its_name_to_be_checked(dead):
+    runfiles.write(replace(dead, name="train", run="r1"))
+    with pytest.raises(discovery.NotFound, match="'train' has ended"):
+        discovery.seeds(["train"])
+    (seed,) = discovery.seeds(["train"], with_ended=True)
+    assert seed.is_dead and seed.hello.agent == dead.agent
+    done = jaxtop_here("check", "train", "--wait", "1")
+    assert done.returncode == 2 and "Host lost: host 1 has died" in done.stdout
+    assert "died at an unknown time, exit status n/a" in done.stdout
 
 
 def test_a_zombie_is_gone_though_its_number_is_still_taken():

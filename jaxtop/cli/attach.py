@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.cli import ls, targets, terminal, ways, web
-from jaxtop.cli.words import note
+from jaxtop.cli.words import note, number
 
 if TYPE_CHECKING:
     import argparse
 
+_SECONDS = number("between 0 and 3600 seconds", 0, 3600)
 ELSEWHERE = "the runs of the other side are not listed here: leave, and name another TARGET"
 
 
@@ -17,6 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser)
     parser.add_argument(
         "--rewind", metavar="SIZE", help="size of the rewind buffer (default: JAXTOP_REWIND, or 256M)"
+    )
+    parser.add_argument(
+        "--wait", type=_SECONDS, metavar="S", help="seconds to wait for a run of that name to start"
     )
     web.add_arguments(parser)
 
@@ -42,7 +46,9 @@ def main(arguments: argparse.Namespace) -> int:
         note(line)
         notes.append(line)  # the app covers what was printed
 
-    source = targets.open_source(arguments, remember)  # opened here, so that a wrong target is an error
+    source = targets.open_awaited(
+        arguments, arguments.wait, remember
+    )  # opened here, so that a wrong target is an error
     terminal.need("for text use `jaxtop snapshot`")
     from jaxtop.cli import live_app  # as above
 

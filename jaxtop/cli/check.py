@@ -37,10 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wait",
         type=_SECONDS,
-        default=USUAL_WAIT,
         metavar="S",
         help="seconds to measure a live run at most; it ends early once all rules were checked or something "
-        f"critical was found (default: {USUAL_WAIT:.0f})",
+        f"critical was found (default: {USUAL_WAIT:.0f}); where no run has that name, it waits as long "
+        "for one to start",
     )
     parser.add_argument("--at", metavar="T", help="the time to check in a recording (default: its end)")
 
@@ -67,8 +67,9 @@ def _check_live(arguments: argparse.Namespace) -> int:
     from jaxtop.export.check import Checkup  # as above
 
     tuning = settings.load().tuning
-    source = targets.open_source(arguments)
-    cluster, now, notes = measured(source, arguments.wait, tuning, _is_enough, NOT_REACHED)
+    source = targets.open_awaited(arguments, arguments.wait)
+    wait = USUAL_WAIT if arguments.wait is None else arguments.wait
+    cluster, now, notes = measured(source, wait, tuning, _is_enough, NOT_REACHED)
     cluster.check(now)
     checkup = Checkup.of(cluster, now)
     _print(checkup, arguments)

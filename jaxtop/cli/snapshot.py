@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jaxtop import wire
+from jaxtop import processes, wire
 from jaxtop.cli import hangup, settings, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import FORMATS, add_formats, written
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from jaxtop.model import Host, Run, Tuning
+    from jaxtop.model import Host, HostView, Run, Tuning
     from jaxtop.sources import Source
 
 # The longest wait for peaks, and how long after one no other follows.
 LONGEST_PEAKS_S, BETWEEN_PEAKS_S = 20.0, 1.5
 # Few hosts need longer to answer a command that then measures.
-LONGEST_GATHERING_S = 5.0
+LONGEST_GATHERING_S = USUAL_WAIT = 5.0
 # The longest wait for the cause of a stall, which needs 2 to 5 s of watching.
 LONGEST_DIAGNOSIS_S = 7.0
 # The most processes of which a line says why they are not live.
@@ -45,7 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser)
     add_formats(parser, FORMATS)
     parser.add_argument(
-        "--wait", type=_SECONDS, default=5.0, metavar="S", help="seconds to wait for slow hosts (default: 5)"
+        "--wait",
+        type=_SECONDS,
+        metavar="S",
+        help=f"seconds to wait for slow hosts (default: {USUAL_WAIT:.0f}), and for a run of that name "
+        "to start where there is none",
     )
     parser.add_argument(
         "--watch",
@@ -63,13 +67,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     tuning = settings.load().tuning
     hangup.watch([hangup.OUTPUT])  # nobody would read what this waits for
-    source = targets.open_source(arguments)
+    source = targets.open_awaited(arguments, arguments.wait)
     try:
-        cluster = gather(source, arguments.wait, tuning)
+        cluster = gather(source, arguments.wait or USUAL_WAIT, tuning)
         if arguments.watch:
             watch(source, cluster, arguments.watch)
         # Who holds up a run that hangs shows a few seconds after this viewer came.
-        watch(source, cluster, LONGEST_DIAGNOSIS_S, lambda: not _is_being_diagnosed(cluster))
+        if _is_being_diagnosed(cluster):
+            watch(source, cluster, LONGEST_DIAGNOSIS_S, lambda: not _is_being_diagnosed(cluster))
         if arguments.peaks:
             _ask_for_peaks(source, cluster)
     finally:
@@ -180,8 +185,6 @@ def watch(
 ) -> None:
     """Follow the source for this many seconds, or until `is_enough` returns true."""
     end = time.monotonic() + seconds
-    if is_enough():
-        return
     while (left := end - time.monotonic()) > 0:
         for frame in source.poll(left):
             cluster.feed(frame)
@@ -220,11 +223,25 @@ def why_none(cluster: Cluster, now: float) -> str:
 
 def _not_live(cluster: Cluster, now: float) -> list[str]:
     return [
-        f"{view.host.label} {_IS.get(view.state, f'is {view.state}')}{_way_out(view.host)}"
+        f"{view.host.label} {_IS.get(view.state, f'is {view.state}')}{_way_out(view.host)}{_lingers(view)}"
         f"{_seen(cluster, view.host, now)}"
         for view in host_views(cluster, now)
         if view.state is not State.LIVE
     ]
+
+
+def _lingers(view: HostView) -> str:
+    """Return that a process of this machine still exits, if its script has ended and it is still there."""
+    hello = view.host.hello
+    if hello is None or view.state is not State.ENDED:
+        return ""
+    place = processes.Namespace(hello.boot, hello.pid_namespace)
+    if processes.is_gone(place, hello.pid, hello.process_started_ticks) is not False:
+        return ""
+    return (
+        f", but its process {hello.pid} is still in its exit: jax.distributed waits there for the others, "
+        "or a thread or child of the script does not end"
+    )
 
 
 def _unmet(cluster: Cluster) -> list[str]:

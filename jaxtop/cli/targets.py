@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.sources import LiveSource, Source
+
+
+# How often it is looked whether a run has appeared.
+LOOKS_EVERY_S = 0.25
 
 
 def add_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
@@ -75,6 +80,29 @@ def open_source(arguments: argparse.Namespace, note: Callable[[str], None] = not
         raise UserError(str(error)) from None
 
 
+class NotFound(UserError):
+    """No run has the name; it may be starting."""
+
+
+def open_awaited(
+    arguments: argparse.Namespace, wait: float | None, note: Callable[[str], None] = note
+) -> Source:
+    """Return a source as `open_source` does; where there is no such run, wait for one."""
+    end = time.monotonic() + (wait or 0.0)
+    is_told = False
+    while True:
+        try:
+            return open_source(arguments, note)
+        except NotFound as error:
+            if time.monotonic() >= end:
+                hint = "" if wait else "; a run that is just starting: --wait S waits for it"
+                raise UserError(f"{error}{hint}", error.status) from None
+        if not is_told:
+            note("waiting for the run to start")
+            is_told = True
+        time.sleep(LOOKS_EVERY_S)
+
+
 def open_named(names: list[str], owner: str | None = None) -> LiveSource:
     """Return a source that dials what these names mean on this machine; without any, the newest run."""
     return open_here(Namespace(target=names, hostfile=None, owner=owner, map=[]))
@@ -109,6 +137,8 @@ def open_here(
         return LiveSource(
             seeds, keys.load(), owner.encode() if owner else None, own_id=own_id, address_map=address_map
         )
+    except discovery.NotFound as error:
+        raise NotFound(str(error)) from None
     except (discovery.NoTarget, keys.NoKey) as error:
         raise UserError(str(error)) from None
 

@@ -67,7 +67,10 @@ class Checkup:
         if not self.runs or not all(run.has_ended for run in self.runs):
             return ""
         members = [view.host for run in self.runs for view in run.hosts]
-        return f"ended at {_time(max(map(ended_at, members)), self.at)}, exit status {exit_status(members)}"
+        known = [host for host in members if host.bye is not None or host.pulse_at is not None]
+        if not known:
+            return "died at an unknown time, exit status n/a"
+        return f"ended at {_time(max(map(ended_at, known)), self.at)}, exit status {exit_status(members)}"
 
     def name_of(self, run_id: str) -> str:
         """Return the name of a run that people use."""

@@ -229,6 +229,7 @@ class LiveSource:
         self._emit("", roster)
         self._meet(listed, hello.run, hello.process_count)
         if is_dead:
+            self._emit(hello.agent, hello)
             self._peers.is_dead(hello.agent)
 
     def _ask_for_roster(self, endpoint: str, now: float) -> None:

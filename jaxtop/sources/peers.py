@@ -241,10 +241,14 @@ class Peers:
 
     def _emit_link(self, agent: str, link: wire.Link, *, knows_ending: bool = False) -> None:
         """Report a link. Of an agent whose goodbye was missed, report what it left on this machine."""
+        is_over = link.state in ("closed", "dead", "unreachable") and not knows_ending
+        ending = runfiles.ending(agent) if is_over else None
+        if (
+            ending is not None and link.state == "unreachable"
+        ):  # its goodbye proves that nobody is to be reached
+            link = wire.Link("closed", link.endpoint)
         self._emit(agent, link)
-        if link.state not in ("closed", "dead") or knows_ending:
-            return
-        if (ending := runfiles.ending(agent)) is not None:
+        if ending is not None:
             if (peer := self._peers.get(agent)) is not None:
                 peer.has_left = True
             self._emit(agent, ending.hello)
