@@ -14,7 +14,7 @@ from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.present import first_windows, still_late
 from jaxtop.model.collectives.timing import arrivals_of
 from jaxtop.model.collectives.verdict import is_enough
-from jaxtop.model.collectives.waits import Straggler, Waits, longest_wait, straggler_of
+from jaxtop.model.collectives.waits import Straggler, Waits, duration_with, longest_wait, straggler_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -38,7 +38,8 @@ class CollectiveView:
 
     `bytes` and `busbw` follow the definitions of nccl-tests. `samples` counts the instances that all
     participants of a group reported. `p50_us` and `p99_us` are taken over these, each as long as for the
-    member that came first, which includes its wait. `transfer_us` is the median of the time that remains
+    member that came first, which includes its wait; if they take longer in the group that waits most, the
+    median is that of this group. `transfer_us` is the median of the time that remains
     without waiting. `wait_us` is the median over launches of the longest wait in a group, for the group that
     waits most; in a loop, the round with the longest wait counts. `waits_us` is the median wait of each
     device.
@@ -234,6 +235,8 @@ def _measure(
     transfer_us = round(median(shortest)) if shortest else None
     teams = timings[-1].grouped.teams if timings and timings[-1].grouped else ()
     waits = Waits(timings)
+    wait_us = longest_wait(timings)
+    of_all = longest[(len(longest) - 1) // 2] if longest else None
     return CollectiveView(
         run=run,
         program=program,
@@ -253,10 +256,10 @@ def _measure(
         times=listed.times if listed else None,
         per_second=None,
         samples=sum(each.instances for each in timings),
-        p50_us=longest[(len(longest) - 1) // 2] if longest else None,
+        p50_us=of_all if of_all is None else max(of_all, duration_with(timings, wait_us) or 0),
         p99_us=longest[-1 - len(longest) // 100] if longest else None,
         transfer_us=transfer_us,
-        wait_us=longest_wait(timings),
+        wait_us=wait_us,
         busbw_bytes_per_s=busbw(kind, listed.bytes if listed else None, size, transfer_us),
         straggler=straggler_of(cluster, grouped, named, waits),
         is_current=bool(present) or not timings,

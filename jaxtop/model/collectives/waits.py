@@ -48,6 +48,28 @@ def longest_wait(timings: Sequence[Timing]) -> int | None:
     return most
 
 
+def duration_with(timings: Sequence[Timing], wait_us: int | None) -> int | None:
+    """Return the median duration in the group that waits most, from the launches that show this wait.
+
+    None where launches do not tell groups apart: loops, and launches that not all groups reported.
+    """
+    whole = [
+        each
+        for each in timings
+        if len(each.longest) == len(each.waits) == each.instances and MISSING not in each.waits
+    ]
+    if wait_us is None or not whole or len(whole) < len(timings):
+        return None
+    for waits, durations in zip(
+        zip(*(each.waits for each in whole), strict=True),
+        zip(*(each.longest for each in whole), strict=True),
+        strict=True,
+    ):
+        if _lower_median(waits) == wait_us:
+            return _lower_median(durations)
+    return None
+
+
 def _some_missing(timings: Sequence[Timing]) -> bool:
     return any(each.by_device is not None and MISSING in each.by_device for each in timings)
 
