@@ -10,6 +10,8 @@ import pytest
 from jaxtop.cli import main
 
 FOLDER = Path(__file__).parent / "data/recordings"
+# Fields that were added since, and are derived from what the recordings have.
+DERIVED_SINCE = {"uses_network", "current", "timed_ms"}
 MOMENTS = [("run", "+10s"), ("run", "+40s"), ("box", "+40s")]
 
 
@@ -35,6 +37,7 @@ def with_later_fields(kept: object, shown: object) -> object:
     """
     if isinstance(kept, dict) and isinstance(shown, dict):
         later = {name: [] if shown[name] == [] else None for name in shown.keys() - kept.keys()}
+        later |= {name: shown[name] for name in later.keys() & DERIVED_SINCE}
         return {name: with_later_fields(each, shown.get(name)) for name, each in kept.items()} | later
     if isinstance(kept, list) and isinstance(shown, list) and len(kept) == len(shown):
         return [with_later_fields(*each) for each in zip(kept, shown, strict=True)]
