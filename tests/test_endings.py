@@ -71,3 +71,29 @@ def test_whatever_is_pressed_when_it_ends_nothing_fails(monkeypatch):
         except Exception as error:
             failed.append(f"{seed}: {type(error).__name__}: {error}"[:200])
     assert failed == []
+
+
+def ends_while(begin, turns: int) -> None:
+    """End an app so many turns of the loop after this was begun."""
+
+    async def act() -> None:
+        app = JaxtopApp(Feed(*builders.training()), Clock(), runs=TwoRuns())
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.pause()
+            begun = asyncio.ensure_future(begin(app))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            app.exit()
+            await begun
+
+    asyncio.run(asyncio.wait_for(act(), 60))
+
+
+@pytest.mark.parametrize("turns", range(12))
+def test_an_app_may_end_while_a_screen_opens(turns):
+    ends_while(lambda app: app.action_screen("hosts"), turns)
+
+
+@pytest.mark.parametrize("turns", range(12))
+def test_an_app_may_end_while_another_run_opens(turns):
+    ends_while(lambda app: app._begin_again(), turns)

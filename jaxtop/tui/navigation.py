@@ -115,8 +115,9 @@ class NavigationApp(LookApp):
             self._visited.append(self._open)
             switcher = self.query_one(ContentSwitcher)
             is_first = not view.is_attached
-            if is_first:
-                await switcher.add_content(view)
+            if is_first and not await self._mounted(view, switcher):
+                self._visited.pop()
+                return
             self._open, switcher.current = name, view.id
             self._check_size(self.size)
             if before.figure is not None:
@@ -133,6 +134,17 @@ class NavigationApp(LookApp):
             # `focus()` would do it later, and the bar show keys of the screen before until then.
             view.screen.set_focus(view.first_focus)
         self._keys.draw(name)
+
+    async def _mounted(self, view: View, switcher: ContentSwitcher) -> bool:
+        """Mount a screen, not shown yet; return whether it is there, which it is not once the app ends.
+
+        `add_content` mounts it a turn of the loop later: the app may end before that.
+        """
+        if switcher.is_attached:
+            view.display = False
+            with self.batch_update():
+                await switcher.mount(view)
+        return view.is_attached
 
     def action_worst(self) -> None:
         worst = next((each for each in self.moment.findings if each.key not in self._muted), None)
@@ -163,10 +175,10 @@ class NavigationApp(LookApp):
         switcher = self.query_one(ContentSwitcher)
         switcher.current = None
         await switcher.remove_children()
-        if not switcher.is_attached:  # the app ends
-            return
         self._views, self._open, self._visited = {}, SCREENS[0].name, []
-        await switcher.add_content(self._view, set_current=True)
+        if not await self._mounted(self._view, switcher):
+            return
+        switcher.current = self._view.id
         self._keys.draw(self._open)
         self._check_size(self.size)
         self._view.first_focus.focus()
