@@ -12,7 +12,9 @@ from dataclasses import replace
 import pytest
 
 from jaxtop.protobuf import bytes_field, number_field
-from jaxtop.traces import files
+from jaxtop.traces import Wanted, files
+from jaxtop.traces.contents import contents
+from jaxtop.traces.xspace import Trace
 from tests.made_traces import PLATFORMS, PROGRAM, Launch, Made, launches, tpu
 from tests.support import jaxtop_here, run
 from tests.xspace import Event, plane, space
@@ -279,3 +281,26 @@ def test_no_jax_is_imported(tmp_path):
         "sys.exit(status or any(each in sys.modules for each in ('jax', 'jaxlib')))"
     )
     assert run(sys.executable, "-c", code).returncode == 0
+
+
+def test_of_a_program_that_other_processes_run_too_no_wait_is_known():
+    """Whoever came last may be one of them; the host says on how many devices a program runs."""
+
+    def read(partitions):
+        sizes = {"num_replicas": 1, "num_partitions": partitions, "num_addressable_devices": 2}
+        said = {"name": "jit_f", "run_id": 3, **sizes}
+        begin = [Event("CommonPjRtLoadedExecutable::Execute (jit_f)", 0, 50, {**said, "_pt": 5, "_p": 3})]
+        lines = {"python": begin}
+        for device in range(2):
+            on = {"run_id": 3, "device_ordinal": device, "hlo_module": "jit_f"}
+            lines[f"tf_XLAPjRtCpuClient/{device}"] = [
+                Event(f"[{device}] CommonPjRtLoadedExecutable::Execute (jit_f)", 5, 40, {"_ct": 5, "_c": 3}),
+                Event("all-reduce.1", 10 + 10 * device, 30 - 10 * device, on),
+                Event("ThunkExecutor::Execute (wait for completion)", 6, 36, on),
+            ]
+        (program,) = contents(Trace(space(plane("/host:CPU", lines))), Wanted({})).programs
+        return program
+
+    alone, one_of_two = read(2), read(4)
+    assert alone.launches[0].waits == (10_000, 0) and not alone.is_shared
+    assert one_of_two.launches[0].waits is None and one_of_two.is_shared

@@ -220,6 +220,20 @@ class TestTpu:
         seen = traces.read("tpu", Trace(raw), NOTHING_KNOWN, {})
         assert [(op.name, op.duration, op.device) for op in seen.ops] == [("recv-done.4", 30_000, 0)]
 
+    def test_a_launch_without_one_of_the_devices_that_it_was_put_on_is_cut(self):
+        """The trace lost the plane of the core that came last: nobody else did."""
+        made = Made(launches(3, 4, late=2))
+        raw = PLATFORMS["tpu"][1](made).replace(b"/device:TPU:2", b"/device:XXX:2")
+        seen = traces.read("tpu", Trace(raw), NOTHING_KNOWN, {})
+        assert measured(seen) == [] and len(seen.cut) == 4
+
+    def test_where_some_cores_lost_their_barrier_no_wait_is_known(self):
+        made = Made(launches(3, 4, late=2))
+        kept = PLATFORMS["tpu"][1](made)
+        first, second, rest = kept.partition(b"/device:TPU:1")
+        lost = first + second + rest.replace(b"barrier-cores", b"barrier-c0res", 1)
+        assert measured(traces.read("tpu", Trace(lost), NOTHING_KNOWN, {})) == []
+
     def test_operations_of_two_programs_with_one_run_id_are_not_mixed(self):
         """Run ids count per core over all programs, so one number is another program on another core."""
 

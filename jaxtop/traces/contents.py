@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import traces
 from jaxtop.traces import gpu, tpu
-from jaxtop.traces.executes import HOST
+from jaxtop.traces.executes import EXECUTE, HOST
 from jaxtop.traces.launches import CLOCKS_NS, meets
 from jaxtop.traces.parts import MOST_READ
 
@@ -54,13 +54,15 @@ class Launch(NamedTuple):
 class Program:
     """The launches of a program in order, and all devices on which the trace shows it.
 
-    `host_runs` is how often the host ran it on a device, where the trace says so.
+    `host_runs` is how often the host ran it on a device, where the trace says so. If it `is_shared` with
+    other processes, only they show who came last, and waits are unknown.
     """
 
     name: str
     devices: tuple[int, ...]
     launches: tuple[Launch, ...]
     host_runs: int | None = None
+    is_shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,11 @@ def contents(trace: Trace, wanted: Wanted, most: int = MOST_READ) -> Contents:
     platform, devices = platform_of(trace.planes)
     seen = traces.read(platform, trace, wanted, {}, has_names=True, most=most)
     runs = _host_runs(trace.planes)
-    found = tuple(replace(each, host_runs=runs.get(each.name)) for each in programs(seen))
+    shared = _shared(trace.planes)
+    found = tuple(
+        _of_several(each) if each.name in shared else each
+        for each in (replace(each, host_runs=runs.get(each.name)) for each in programs(seen))
+    )
     return Contents(platform, devices, found, seen, tuple(trace.warnings))
 
 
@@ -89,6 +95,27 @@ def _host_runs(planes: Iterable[Plane]) -> Counter[str]:
     lines = (line for plane in planes if plane.name == HOST for line in plane.lines)
     names = (event.name for line in lines for event in line.events)
     return Counter(name.removesuffix(_RUNS) for name in names if name.endswith(_RUNS))
+
+
+def _shared(planes: Iterable[Plane]) -> set[str]:
+    """Return the programs that run on devices of other processes too, as far as the host says it."""
+    found: set[str] = set()
+    for line in (line for plane in planes if plane.name == HOST for line in plane.lines):
+        for event in line.events:
+            if not EXECUTE.fullmatch(event.name):
+                continue
+            said = dict(event.stats)
+            sizes = [said.get(name) for name in ("num_replicas", "num_partitions", "num_addressable_devices")]
+            replicas, partitions, own = (each if isinstance(each, int) else None for each in sizes)
+            name = said.get("name")
+            if isinstance(name, str) and replicas and partitions and own and replicas * partitions > own:
+                found.add(name)
+    return found
+
+
+def _of_several(program: Program) -> Program:
+    launches = tuple(each._replace(waits=None) for each in program.launches)
+    return replace(program, launches=launches, is_shared=True)
 
 
 def platform_of(planes: Iterable[Plane]) -> tuple[str, tuple[Device, ...]]:

@@ -24,6 +24,8 @@ EXECUTE = re.compile(r"(\[\d+\] )?\w*Executable::Execute(Sharded|Portable)?( \(.
 LINK = re.compile(r".*(Execut|Enqueue|Issue|Launch|Schedul).*")
 # The stat with which `GpuExecutable::ExecuteThunks` names the program that it runs.
 NAMES_ITS_PROGRAM = "module_name"
+# The stat with which `DoEnqueueProgram` names the core of a TPU.
+ENQUEUED_ON = "device_ordinal"
 # The kind of the contexts of PJRT's launches.
 PJRT = 5
 # A chain longer than this is none.
@@ -35,7 +37,7 @@ Context = tuple[int, int]
 class Event:
     """An event of a thread that is part of a chain."""
 
-    __slots__ = ("around", "consumes", "end", "is_execute", "number", "program", "start")
+    __slots__ = ("around", "consumes", "device", "devices", "end", "is_execute", "number", "program", "start")
 
     def __init__(self, start: int, end: int, *, is_execute: bool) -> None:
         self.start = start
@@ -46,6 +48,9 @@ class Event:
         self.consumes: Context | None = None
         self.program: str | None = None
         self.number: int | None = None
+        # The device that it put the program on; of a launch, all of them.
+        self.device: int | None = None
+        self.devices: set[int] = set()
 
 
 class Call:
@@ -76,6 +81,7 @@ class Executes:
         # The programs that the threads of a launch say to run.
         self._programs: dict[Event, set[str]] = {}
         self._named: list[Event] = []
+        self._enqueued: list[Event] = []
         self.calls: dict[int, Call] = {}
 
     def line(self, line: Any) -> None:
@@ -110,6 +116,9 @@ class Executes:
         own.around = around
         if "_c" in said and "_ct" in said:
             own.consumes = int(said["_ct"]), int(said["_c"])
+        if ENQUEUED_ON in said:
+            own.device = int(said[ENQUEUED_ON])
+            self._enqueued.append(own)
         if NAMES_ITS_PROGRAM in said:
             own.program = str(said[NAMES_ITS_PROGRAM])
         if own.is_execute and "run_id" in said:
@@ -135,6 +144,11 @@ class Executes:
             root = self._root(each)
             if root is not None and each.program is not None:
                 self._programs.setdefault(root, set()).add(each.program)
+
+        for each in self._enqueued:
+            root = self._root(each)
+            if root is not None and each.device is not None:
+                root.devices.add(each.device)
 
     def of_context(self, context: Context) -> Event | None:
         """Return the launch that handed on this context."""

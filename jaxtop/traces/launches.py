@@ -108,6 +108,7 @@ def _note_cut(found: Mapping[Run, int], devices: Mapping[Program, AbstractSet[in
     """Note the launches that the trace does not have on all devices of their program, or not wholly.
 
     A launch with fewer operations on one device than on the others is not whole, unless it never has more.
+    The host may have put it on a device of which the trace lacks it.
     """
     launches: defaultdict[tuple[Program, int], list[Run]] = defaultdict(list)
     for run, number in found.items():
@@ -119,7 +120,12 @@ def _note_cut(found: Mapping[Run, int], devices: Mapping[Program, AbstractSet[in
     for (program, number), ones in launches.items():
         is_uneven = len({run.operations for run in ones}) > 1
         lacks = [run.operations < max(sizes[program, run.device]) for run in ones]
-        if len(ones) < len(devices[program]) or (is_uneven and any(lacks)) or any(run.is_cut for run in ones):
+        put_on = len(ones[0].root.devices) if ones[0].root is not None else 0
+        if (
+            len(ones) < max(put_on, len(devices[program]))
+            or (is_uneven and any(lacks))
+            or any(run.is_cut for run in ones)
+        ):
             seen.cut.add((program.module, number))
 
 

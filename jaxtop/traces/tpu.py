@@ -130,8 +130,18 @@ def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> 
     for run in (run for core in cores for run in core.runs):
         devices.setdefault(run.program, set()).add(run.device)
     numbers = assign([run for core in cores for run in core.runs], devices, seen)
+    _note_lost_barriers(cores, numbers, seen)
     for core in cores:
         _show(core, numbers, seen)
+
+
+def _note_lost_barriers(cores: list[_Core], numbers: dict[Run, int], seen: Seen) -> None:
+    """Note the launches that show a barrier on some cores only: how long the others waited is unknown."""
+    waited = {run for core in cores for run, _, _ in core.barriers}
+    of_launch: dict[tuple[str, int], list[bool]] = {}
+    for run, number in numbers.items():
+        of_launch.setdefault((run.program.module, number), []).append(run in waited)
+    seen.cut.update(launch for launch, ones in of_launch.items() if any(ones) and not all(ones))
 
 
 def _show(core: _Core, numbers: dict[Run, int], seen: Seen) -> None:

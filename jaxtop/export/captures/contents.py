@@ -72,6 +72,9 @@ def problems(contents: Contents) -> Iterator[str]:
         shown = sum(len(launch.devices) for launch in each.launches)
         if each.host_runs is not None and shown < each.host_runs:
             yield f"the host ran {each.name} on devices {each.host_runs} times; {shown} are in the trace"
+    shared = [each.name for each in contents.programs if each.is_shared]
+    if shared:
+        yield f"other processes run {', '.join(shared)} too: who waited is known from all of them only"
     if not contents.programs:
         yield "no operation of a device names its program"
     if contents.programs and contents.platform != "cpu" and not seen.executed:
