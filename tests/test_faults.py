@@ -15,7 +15,7 @@ from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME, VARIANTS, network
 from tests.builders import NOW
 from tests.faults import follow, table
 from tests.faults.follower import Follower
-from tests.faults.outcome import Outcome, compare_with_panel, findings_about, is_about
+from tests.faults.outcome import Outcome, compare_with_panel, findings_about, is_about, judge
 from tests.support import UNOPTIMIZED
 from tests.test_parts import of_rule, two_hosts
 
@@ -44,6 +44,8 @@ def test_each_fault_has_a_text_a_rule_and_a_form_that_exists(fault):
         ("straggler", finding("straggler"), False),
         ("straggler", finding("gc_pauses", process_index=1), False),
         ("slow_input_all", finding("input_bound", source="slow.py:38"), True),
+        ("straggler_heals", finding("straggler", process_index=1, source="slow.py:27"), True),
+        ("evenly_slow", finding("straggler", source="slow.py:27"), True),
         ("array_leak", finding("array_growth", array="kept['history'][*]"), True),
         ("array_leak", finding("array_growth", array="params['embed']"), False),
         ("mismatched_program", finding("program_mismatch", process_index=0), True),
@@ -148,3 +150,17 @@ def test_a_finding_is_compared_with_the_part_of_the_step_that_it_names(tmp_path)
     assert (seen.part, seen.of_panel, seen.of_finding) == ("waiting", 0.6, 0.6)
     table.add(seen.as_json(), results)
     assert "differs from its cost by at most a tenth: in 1 of 1 runs." in table.results(results)
+
+
+def test_what_is_reported_after_a_fault_has_ended_is_wrong(monkeypatch):
+    found = finding("straggler", process_index=1, source="slow.py:27")
+    follower = SimpleNamespace(
+        first={found.key: (10.0, found)}, last={found.key: found}, of_healthy=set(), grew={}, cluster=None
+    )
+    follower.before = lambda _: None
+    output = SimpleNamespace(began=5.0, costs=5.0, bytes_per_device=None, step_ms=lambda **_: 100.0)
+    for reported in ([], [found]):
+        monkeypatch.setattr("tests.faults.outcome.findings", lambda _, reported=reported: reported)
+        seen = Outcome("straggler_heals", "demo")
+        judge(FAULTS_BY_NAME["straggler_heals"], follower, output, seen)
+        assert seen.rule == "straggler" and len(seen.wrong) == len(reported)

@@ -202,8 +202,21 @@ class TestGapsOfTheHost:
         cluster = of_late_host(slow=(1, 2, 3))
         assert only("input_bound", cluster, NOW + 11).text.startswith("hosts 1–3 launch nothing for")
         late = found("straggler", cluster, NOW + 11)[0]
-        assert late.subject.source == ""
+        assert late.text.startswith("hosts 1–3 are late, evenly") and late.subject.source == "train.py:54"
+        assert "straggler" in only("input_bound", cluster, NOW + 11).explains
         assert not RULES_BY_NAME["straggler"].makes_event(late)  # the collective has an event of its own
+
+    @pytest.mark.parametrize(("others", "is_even"), [(58, True), (20, False)], ids=["as slow", "room left"])
+    def test_where_others_would_be_late_too_nobody_is_blamed_alone(self, others, is_even):
+        """Host 3 comes last in the collectives; the scripts of the others take nearly as long as its own."""
+        cluster = of_late_host(others=others)
+        one = found("straggler", cluster, NOW + 11)[0]
+        if is_even:
+            assert one.text.startswith("hosts 0–3 are late, evenly: they launch nothing for")
+            assert (one.severity, one.subject.process_index) == (Severity.WARNING, None)
+            assert one.cost == only("input_bound", cluster, NOW + 11).cost  # and it tells of all, too
+        else:
+            assert one.text.startswith("host 3 is late:") and one.severity is Severity.CRITICAL
 
     def test_a_step_that_became_longer_shows_the_cost_before_a_window_comes(self):
         """Steps of 200 ms have taken 500 ms for five seconds, and a window is of before."""

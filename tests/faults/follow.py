@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 STARTS_WITHIN = 180.0
 # After the fault was found, so long until its cost is read.
 SETTLES_IN = 10.0
+# After a fault ended by itself, so long until nothing may say that it lasts.
+ENDS_IN = 20.0
 
 
 def run(fault: type[Fault] | None, program: str, limit: float, after: float | None = None) -> Outcome:
@@ -65,5 +67,7 @@ def _follow(
             continue
         if fault is not None and found_at is None and any(findings_about(fault, follower, output)):
             found_at = now
+        if fault is not None and fault.lasts is not None and now - begin < fault.lasts + ENDS_IN:
+            continue
         if now - begin > limit or (found_at is not None and now - found_at > SETTLES_IN):
             return

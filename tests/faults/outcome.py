@@ -6,6 +6,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from jaxtop.model.findings.observer import findings
 from jaxtop.model.step_parts import run_parts
 from tests.faults.processes import HOSTS
 
@@ -102,10 +103,14 @@ def judge(fault: type[Fault] | None, follower: Follower, output: Output, outcome
             outcome.after_begin = round(max(0.0, at - output.began), 1)
             outcome.after_cost = round(max(0.0, at - output.costs), 1)
             _compare_costs(fault, (follower.before(finding), finding), output, outcome)
-            compare_with_panel(follower.cluster, time.time(), finding, outcome)
+            if fault.lasts is None:  # else the panel shows the healthy run again
+                compare_with_panel(follower.cluster, time.time(), finding, outcome)
         else:
             unchecked = follower.cluster.findings.unchecked.items()
             outcome.unchecked = {rule: why for (_, rule), why in unchecked if rule in fault.rules}
+    if fault is not None and fault.lasts is not None:
+        # It has ended, so what is still reported is wrong.
+        right -= {each.key for each in findings(follower.cluster) if each.key in right}
     outcome.wrong = [
         f"{each.rule} ({each.severity}): {each.text}"
         for key, (_, each) in follower.first.items()

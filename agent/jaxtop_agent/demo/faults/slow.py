@@ -19,13 +19,34 @@ SLEEP = 0.4
 class Straggler(Fault):
     name = "straggler"
     text = "the last host sleeps for 400 ms before each launch"
-    rules = ("straggler",)
+    rules: ClassVar[tuple[str, ...]] = ("straggler",)
     subject = {"source": "slow.py"}
     costs_time = True
 
     def before_launch(self, i: int) -> None:  # noqa: ARG002
         if self.is_here:
             time.sleep(SLEEP)
+
+
+class HealingStraggler(Straggler):
+    name = "straggler_heals"
+    text = "the last host sleeps for 400 ms before each launch, for 40 s"
+    lasts: ClassVar[float | None] = 40.0
+
+    def begin(self, state: Any) -> Any:
+        self.until = time.monotonic() + (self.lasts or 0.0)
+        return state
+
+    def before_launch(self, i: int) -> None:
+        if time.monotonic() < self.until:
+            super().before_launch(i)
+
+
+class EvenStragglers(Straggler):
+    name = "evenly_slow"
+    text = "every host sleeps for 400 ms before each launch"
+    rules = ("input_bound", "straggler")
+    everywhere = True
 
 
 class SlowInput(Fault):
@@ -163,6 +184,8 @@ class LaunchBound(Fault):
 
 FAULTS = (
     Straggler,
+    HealingStraggler,
+    EvenStragglers,
     SlowInput,
     SlowInputEverywhere,
     CpuHog,

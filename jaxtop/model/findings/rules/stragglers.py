@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from jaxtop.model.collectives.doubts import doubts
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
-from jaxtop.model.findings.gap_findings import place_of, source_of
+from jaxtop.model.findings.gap_findings import gap_over, of_core, place_of, source_of
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.gaps import LATER_MS
+from jaxtop.model.gaps import LATER, LATER_MS
 from jaxtop.model.hosts import acting
 from jaxtop.model.tuning import Number
 from jaxtop.wire import SCRIPT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.collectives.waits import Straggler
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from jaxtop.model.gaps import Gap
 
 CRITICAL_SHARE = Number("critical_share", 0.25, "lateness is critical from this share of a step on")
+# A process is as slow as the late one if its main thread is in the script for at least this part of its time.
+EVENLY = 0.8
 OF_LATENESS = Number("share", 0.7, "reported if the others of its process wait this share of its lateness")
 FEW = "too few windows of the profiler yet"
 _WINDOWS = "profiler windows"
@@ -34,7 +36,8 @@ def _straggler(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for each late process: by its script, or by the collectives in which others wait."""
     late_scripts, views = facts.late_scripts, facts.collectives
     if late_scripts:
-        yield _by_script(facts, late_scripts)
+        even = _as_slow(facts, late_scripts)
+        yield _evenly(facts, even) if even else _by_script(facts, late_scripts)
     elif not views:
         raise Unmeasured(NO_COLLECTIVES)
     by_script = {each.host.agent for each in late_scripts}
@@ -46,7 +49,8 @@ def _straggler(facts: RunFacts) -> Iterator[Finding]:
         if late.agent not in worst or late.late_us > worst[late.agent][0].late_us:
             worst[late.agent] = late, view
     for late, view in worst.values():
-        yield _by_collective(facts, late, view)
+        even = _as_slow(facts, [each for each in facts.gaps if each.host.agent == late.agent])
+        yield _evenly(facts, even, view.op) if even else _by_collective(facts, late, view)
     if not late_scripts and not any(view.is_enough for view in views):
         raise Unmeasured(_why_few(facts))
 
@@ -80,6 +84,46 @@ def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
         explains=("slower_than_before", "communication_bound"),
         advice="Make that line faster on this host, or run it on another thread while the devices compute: "
         "look at its disk, its network, its share of the data.",
+    )
+
+
+def _as_slow(facts: RunFacts, late: Sequence[Gap]) -> list[Gap]:
+    """Return the late processes with others that would be late without them; none if there are no others."""
+    agents = {each.host.agent for each in late}
+    least = EVENLY * max((each.script for each in late if each.is_in_each_step), default=1.0)
+    others = [
+        each
+        for each in facts.gaps
+        if each.host.agent not in agents and each.is_in_each_step and each.script >= max(LATER, least)
+    ]
+    return [*late, *others] if others else []
+
+
+def _evenly(facts: RunFacts, even: Sequence[Gap], op: str = "") -> Finding:
+    """Return the finding of processes of which each alone would make a step as long, whoever comes last."""
+    worst = max(even, key=lambda each: each.whole)
+    found = worst.line(SCRIPT)
+    line = None if found is None else found[0]
+    where = "" if line is None else f": {place_of(line)}"
+    everyone = len(even) == len(facts.present)
+    share, core = gap_over(facts, even, worst)
+    one = Subject.of(worst.host, collective=op, source=source_of(line))
+    return Finding(
+        Severity.WARNING,
+        0.8,
+        f"{acting([each.host for each in even], 'is', 'are')} late, evenly: they launch nothing for "
+        f"{share * worst.step_ms:.0f} ms of a {worst.step_ms:.0f} ms step "
+        f"({share:.0%}{of_core(share, core)}){where}",
+        Subject(collective=op, source=source_of(line)) if everyone else one,
+        about=min(each.host.agent for each in even),
+        cost=Cost(share * worst.step_ms, share),
+        evidence=(
+            Evidence("gap of these", share, "ratio", "steps and windows", worst.host.pulse_at),
+            Evidence("processes", len(even), source="samples of the main thread", at=worst.host.pulse_at),
+        ),
+        proof=Proof("stacks", row=worst.host.agent),
+        explains=("slower_than_before", "communication_bound"),
+        advice="Make that line faster on all of them: mending one alone gains next to nothing.",
     )
 
 
