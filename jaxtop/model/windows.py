@@ -110,8 +110,8 @@ class Late(NamedTuple):
 class Traced(NamedTuple):
     """What tests whether a launch has the right number, from the window of an agent that counts launches.
 
-    `ends` has the end of each collective by the common clock, by op and round, in microseconds; empty if the
-    clock is unknown. `order` has the numbered launches of the window in order of time.
+    `ends` has the end of each collective by the common clock, by op and round, in microseconds.
+    `order` has the numbered launches of the window in order of time.
     """
 
     ends: Mapping[tuple[str, int], int]

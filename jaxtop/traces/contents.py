@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jaxtop.traces import Op, Seen, Wanted
-    from jaxtop.traces.xspace import Plane, Trace
+    from jaxtop.traces.xspace import Plane, Trace, Value
 
 # The event around the launch of a program on a GPU.
 _RUNS = ":XLA GPU module"
@@ -81,36 +81,35 @@ def contents(trace: Trace, wanted: Wanted, most: int = MOST_READ) -> Contents:
     """Return the contents of a trace with at most so many events; the readers raise what odd bytes raise."""
     platform, devices = platform_of(trace.planes)
     seen = traces.read(platform, trace, wanted, {}, has_names=True, most=most)
-    runs = _host_runs(trace.planes)
-    shared = _shared(trace.planes)
+    host = _Host(trace.planes)
     found = tuple(
-        _of_several(each) if each.name in shared else each
-        for each in (replace(each, host_runs=runs.get(each.name)) for each in programs(seen))
+        _of_several(each) if each.name in host.shared else each
+        for each in (replace(each, host_runs=host.runs.get(each.name)) for each in programs(seen))
     )
     return Contents(platform, devices, found, seen, tuple(trace.warnings))
 
 
-def _host_runs(planes: Iterable[Plane]) -> Counter[str]:
-    """Return how often the host ran each program on a GPU."""
-    lines = (line for plane in planes if plane.name == HOST for line in plane.lines)
-    names = (event.name for line in lines for event in line.events)
-    return Counter(name.removesuffix(_RUNS) for name in names if name.endswith(_RUNS))
+class _Host:
+    """What the host says of programs: how often it ran each on a GPU, and which other processes run too."""
 
+    def __init__(self, planes: Iterable[Plane]) -> None:
+        self.runs: Counter[str] = Counter()
+        self.shared: set[str] = set()
+        for line in (line for plane in planes if plane.name == HOST for line in plane.lines):
+            for event in line.events:
+                if event.name.endswith(_RUNS):
+                    self.runs[event.name.removesuffix(_RUNS)] += 1
+                elif "Executable::Execute" in event.name and EXECUTE.fullmatch(event.name):
+                    self._execute(dict(event.stats))
 
-def _shared(planes: Iterable[Plane]) -> set[str]:
-    """Return the programs that run on devices of other processes too, as far as the host says it."""
-    found: set[str] = set()
-    for line in (line for plane in planes if plane.name == HOST for line in plane.lines):
-        for event in line.events:
-            if not EXECUTE.fullmatch(event.name):
-                continue
-            said = dict(event.stats)
-            sizes = [said.get(name) for name in ("num_replicas", "num_partitions", "num_addressable_devices")]
-            replicas, partitions, own = (each if isinstance(each, int) else None for each in sizes)
-            name = said.get("name")
-            if isinstance(name, str) and replicas and partitions and own and replicas * partitions > own:
-                found.add(name)
-    return found
+    def _execute(self, said: dict[str, Value]) -> None:
+        name = said.get("name")
+        replicas, partitions, own = (
+            each if isinstance(each, int) else 0
+            for each in map(said.get, ("num_replicas", "num_partitions", "num_addressable_devices"))
+        )
+        if isinstance(name, str) and replicas * partitions > own > 0:
+            self.shared.add(name)
 
 
 def _of_several(program: Program) -> Program:

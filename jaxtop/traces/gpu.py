@@ -48,13 +48,13 @@ def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> 
     runs: dict[Run, list[Kernel]] = {}
     for (program, device), its in kernels.items():
         runs.update(_runs(program, device, its, executes, seen))
-    for run, its in runs.items():
-        _note_collectives(run, its, wanted)
+    collectives = {run: _collectives(run, its, wanted) for run, its in runs.items()}
+    for run in runs:
+        _note_ends(run, collectives[run])
     _note_short(runs, executes)
-    devices: dict[Program, set[int]] = {}
-    for program, device in kernels:
-        devices.setdefault(program, set()).add(device)
-    _show(runs, assign([*runs], devices, seen), wanted, seen)
+    numbers = assign([*runs], kernels, seen)
+    for run, number in numbers.items():
+        _show(run, number, runs[run], collectives[run], seen)
 
 
 def _kernels(plane: Any, names: set[str], seen: Seen) -> dict[Program, list[Kernel]]:
@@ -130,25 +130,21 @@ def _run(program: Program, device: int, kernels: list[Kernel], root: Event | Non
     return its
 
 
-def _note_collectives(run: Run, kernels: list[Kernel], wanted: Wanted) -> None:
-    for kernel, op in _collectives(run, kernels, wanted):
-        if meets(op):
-            key = op, sum(name == op for name, _ in run.ends)
-            run.ends[key] = kernel.end, kernel.end - kernel.start
-
-
-def _collectives(run: Run, kernels: list[Kernel], wanted: Wanted) -> list[tuple[Kernel, str]]:
-    """Return the kernels that are collectives: those of the library, or where an operation has none, all."""
+def _collectives(run: Run, kernels: list[Kernel], wanted: Wanted) -> dict[str, list[Kernel]]:
+    """Return the kernels of each collective: those of the library, or where an operation has none, all."""
     found: defaultdict[str, list[Kernel]] = defaultdict(list)
     for kernel in kernels:
         op = wanted.op(run.program.module, kernel.op)
         if op is not None:
             found[op].append(kernel)
-    return [
-        (kernel, op)
-        for op, its in found.items()
-        for kernel in [kernel for kernel in its if kernel.is_of_library] or its
-    ]
+    return {op: [each for each in its if each.is_of_library] or its for op, its in found.items()}
+
+
+def _note_ends(run: Run, collectives: dict[str, list[Kernel]]) -> None:
+    for op, its in collectives.items():
+        if meets(op):
+            for number, kernel in enumerate(its):
+                run.ends[op, number] = kernel.end, kernel.end - kernel.start
 
 
 def _note_short(runs: dict[Run, list[Kernel]], executes: Executes) -> None:
@@ -170,15 +166,14 @@ def _note_short(runs: dict[Run, list[Kernel]], executes: Executes) -> None:
             run.is_cut |= not calls or not calls <= done
 
 
-def _show(runs: dict[Run, list[Kernel]], numbers: dict[Run, int], wanted: Wanted, seen: Seen) -> None:
-    for run, its in runs.items():
-        if run not in numbers:
-            continue
-        on = On(run.program.module, numbers[run], run.device)
-        seen.spans.append(Span(*on, run.start, run.end, run.number))
-        collectives = dict(_collectives(run, its, wanted))
-        for kernel in its:
-            if kernel in collectives:
-                seen.ops.append(Op(*on, collectives[kernel], kernel.start, kernel.end))
-            else:
-                seen.work(on, kernel.start, kernel.end, kernel.op)
+def _show(
+    run: Run, number: int, kernels: list[Kernel], collectives: dict[str, list[Kernel]], seen: Seen
+) -> None:
+    on = On(run.program.module, number, run.device)
+    seen.spans.append(Span(*on, run.start, run.end, run.number))
+    op_of = {kernel: op for op, its in collectives.items() for kernel in its}
+    for kernel in kernels:
+        if kernel in op_of:
+            seen.ops.append(Op(*on, op_of[kernel], kernel.start, kernel.end))
+        else:
+            seen.work(on, kernel.start, kernel.end, kernel.op)

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.traces.parts import APART, NOT_MATCHED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop.traces.executes import Event
     from jaxtop.traces.parts import Seen
@@ -59,10 +58,10 @@ class Run:
     is_cut: bool = False
 
 
-def assign(runs: Sequence[Run], devices: Mapping[Program, AbstractSet[int]], seen: Seen) -> dict[Run, int]:
+def assign(runs: Sequence[Run], shown: Iterable[tuple[Program, int]], seen: Seen) -> dict[Run, int]:
     """Return the launch of each run, as a number within its module; note the runs that have none.
 
-    `devices` are those on which the trace shows each program.
+    `shown` has the devices on which the trace shows each program, also without a run.
     """
     of_program: defaultdict[Program, defaultdict[int, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in sorted(runs, key=lambda each: each.start):
@@ -81,7 +80,7 @@ def assign(runs: Sequence[Run], devices: Mapping[Program, AbstractSet[int]], see
                     seen.numbers[module, number] = root.number
             found.update(dict.fromkeys(ones, number))
             seen.assigned_ns += sum(run.busy_ns for run in ones)
-    _note_cut(found, devices, seen)
+    _note_cut(found, shown, seen)
     return found
 
 
@@ -104,12 +103,15 @@ def _launches(of_device: Mapping[int, Sequence[Run]], seen: Seen) -> list[list[R
     return found
 
 
-def _note_cut(found: Mapping[Run, int], devices: Mapping[Program, AbstractSet[int]], seen: Seen) -> None:
+def _note_cut(found: Mapping[Run, int], shown: Iterable[tuple[Program, int]], seen: Seen) -> None:
     """Note the launches that the trace does not have on all devices of their program, or not wholly.
 
     A launch with fewer operations on one device than on the others is not whole, unless it never has more.
     The host may have put it on a device of which the trace lacks it.
     """
+    devices: defaultdict[Program, set[int]] = defaultdict(set)
+    for program, device in shown:
+        devices[program].add(device)
     launches: defaultdict[tuple[Program, int], list[Run]] = defaultdict(list)
     for run, number in found.items():
         launches[run.program, number].append(run)

@@ -126,10 +126,8 @@ def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> 
         core = _Core(device, executes)
         core.read(plane, wanted, seen)
         cores.append(core)
-    devices: dict[Program, set[int]] = {}
-    for run in (run for core in cores for run in core.runs):
-        devices.setdefault(run.program, set()).add(run.device)
-    numbers = assign([run for core in cores for run in core.runs], devices, seen)
+    runs = [run for core in cores for run in core.runs]
+    numbers = assign(runs, [(run.program, run.device) for run in runs], seen)
     _note_lost_barriers(cores, numbers, seen)
     for core in cores:
         _show(core, numbers, seen)

@@ -79,7 +79,7 @@ def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joine
                 continue
             pending = windows.pending.setdefault(ids[i], Pending(number))
             pending.launches[host.agent] = window.launches[i]
-            if window.common_us is not None:
+            if i in tests:
                 pending.traced[host.agent] = tests[i]
             for row in rows.get(i, ()):
                 of_op = pending.rows.setdefault((window.ops[row.op], row.occurrence), {})

@@ -25,12 +25,14 @@ ONE_WAY = frozenset({"collective-permute", "collective-broadcast"})
 
 
 def traced(window: wire.Window, run: str) -> dict[int, Traced]:
-    """Return what tests each launch of a window, by its place in it; empty if launches are not counted."""
+    """Return what tests each launch of a window, by its place in it; empty if its clock is unknown."""
+    if window.common_us is None:
+        return {}
     ends: dict[int, dict[tuple[str, int], int]] = {}
-    for each in window.timed if window.common_us is not None else ():
+    for each in window.timed:
         known = [duration for duration in each.durations_us if duration is not None]
         if known:
-            end = (window.common_us or 0) + each.start_us + max(known)
+            end = window.common_us + each.start_us + max(known)
             ends.setdefault(each.launch, {})[window.ops[each.op], each.occurrence] = end
     order = tuple(
         ((run, *window.programs[each.program]), each.number)
