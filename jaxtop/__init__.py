@@ -13,23 +13,21 @@ from jaxtop._version import __version__
 if TYPE_CHECKING:
     import jaxtop_agent as agent
     from jaxtop import plan
-    from jaxtop.notebook import live
+    from jaxtop.features.notebook.live import live
 
 __all__ = ["__version__", "agent", "live", "plan"]
 
 
 def __getattr__(name: str) -> object:
-    # Lazy: commands do not need the agent, which is a separate package.
+    # Lazy: commands do not need the agent, which is a separate package, and scripts no feature.
     if name == "agent":
         import jaxtop_agent
 
         return jaxtop_agent
-    if name == "live":
-        from jaxtop.notebook import live
+    if not name.startswith("_"):
+        from jaxtop.base.feature import features, load
 
-        return live
-    if name == "plan":
-        from importlib import import_module
-
-        return import_module("jaxtop.plan")
+        for each in features():
+            if name in each.attributes:
+                return load(each.attributes[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,70 +1,18 @@
-"""Planning in a script: `jaxtop.plan.best_devices(n)` chooses JAX devices for a mesh."""
+"""The public spelling `jaxtop.plan.best_devices()`; it is part of the feature `probe`."""
 
 from __future__ import annotations
 
-from functools import partial
-from math import prod
-from operator import index
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-from jaxtop.devbench import placement, saved
-from jaxtop.devbench.shown import probed_rates
-from jaxtop.wire.placing import Wanted
+from jaxtop.base.feature import load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from jaxtop.features.probe.choosing import best_devices
 
 __all__ = ["best_devices"]
 
 
-def best_devices(
-    n: int,
-    prefer: Literal["throughput", "latency", "energy"] = "throughput",
-    *,
-    shape: Sequence[int] | None = None,
-    timeout: float = 300.0,
-) -> list[Any]:
-    """Return the n best JAX devices, in the order of a mesh.
-
-    The best devices have the most free memory and the best rates in the last result of `jaxtop probe`. They
-    stay in JAX's order, process by process; on TPUs `jax.experimental.mesh_utils` orders them. Devices of
-    which nothing is known count as equally good.
-
-    In a run of several processes, call it in every process, after `jax.distributed.initialize()`. Process 0
-    chooses for all of them, so that all processes have the same mesh. Each provides as many devices as the
-    others if n can be divided that way.
-
-    Args:
-        n: how many devices.
-        prefer: "throughput" (rates of computing and of memory), "latency" (time of a launch) or "energy"
-            (rate of computing for each watt).
-        shape: the shape of the mesh, if it has several axes; reshape the result to it.
-        timeout: seconds to wait for the other processes.
-
-    Raises:
-        ValueError: `n`, `prefer` or `shape` cannot be used, or differ between processes.
-        TimeoutError: another process has not called this in time.
-    """
-    wanted = _wanted(n, prefer, shape)
-    from jaxtop_agent import placing  # the part that uses JAX
-
-    there = len(placing.devices())
-    if wanted.n > there:
-        raise ValueError(f"n={wanted.n}: JAX has {there} device{'s' * (there != 1)}")
-    choose_from = partial(placement.chosen, n=wanted.n, prefer=wanted.prefer)
-    return placing.choose(wanted, partial(probed_rates, saved.last()), choose_from, timeout)
-
-
-def _wanted(n: int, prefer: str, shape: Sequence[int] | None) -> Wanted:
-    try:
-        count = 0 if isinstance(n, bool) else index(n)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise ValueError(f"n={n!r} is not a number of devices")
-    if prefer not in placement.PREFERENCES:
-        raise ValueError(f"prefer={prefer!r} is not one of {', '.join(placement.PREFERENCES)}")
-    sizes = (count,) if shape is None else tuple(index(size) for size in shape)
-    if prod(sizes) != count or min(sizes, default=1) < 1 or not sizes:
-        raise ValueError(f"shape={sizes} is not that of {count} devices")
-    return Wanted(count, prefer, sizes)
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return load(f"jaxtop.features.probe.choosing:{name}")

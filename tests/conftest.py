@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from jaxtop.hostnames import VARIABLES
-from jaxtop.processes import JOBS
+from jaxtop.base.hostnames import VARIABLES
+from jaxtop.base.processes import JOBS
 from tests import leftovers
 
 # Whoever is started in the background of a shell ignores Ctrl+C, and so would all that the tests start.

@@ -131,7 +131,7 @@ def imported(kind: str) -> list[str]:
         return list(OF_SCRIPTS)
     from jaxtop.cli import COMMANDS  # scripts import jaxtop themselves
 
-    return ["jaxtop.discovery", "jaxtop.export", *(f"jaxtop.cli.{each}" for each in COMMANDS)]
+    return ["jaxtop.sources.discovery", "jaxtop.export", *(each.module for each in COMMANDS.values())]
 
 
 class Aside(MetaPathFinder, Loader):

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import psutil
 
-from jaxtop.processes import start_ticks
+from jaxtop.base.processes import start_ticks
 from tests import forkserver
 
 # Processes whose parents have ended become children of the one that runs the tests.

@@ -23,7 +23,8 @@ from contextlib import suppress
 import msgspec
 import zmq
 
-from jaxtop import keys, processes, wire
+from jaxtop import wire
+from jaxtop.base import keys, processes
 from jaxtop.transport.authenticator import DOMAIN, Authenticator
 from jaxtop.transport.telemetry import TelemetrySocket
 from tests import builders, made_windows

@@ -6,13 +6,13 @@ import threading
 import time
 from contextlib import contextmanager
 
-from jaxtop import processes, wire
-from jaxtop.discovery import seeds
+from jaxtop import wire
+from jaxtop.base import processes
+from jaxtop.features.relay.listening import ListeningRelay, new_id
 from jaxtop.model import Cluster, hosts, state_of
 from jaxtop.sources import LiveSource
+from jaxtop.sources.discovery import seeds
 from jaxtop.sources.mapping import NO_MAP
-from jaxtop.sources.relay import ListeningRelay
-from jaxtop.sources.relay.listening import new_id
 from jaxtop.transport import Server
 from jaxtop.transport.hub import Hub
 from tests import builders

@@ -121,7 +121,7 @@ def _with_generated(page: str, name: str, generated: str, text: str = "") -> str
 
 def commands_page() -> str:
     lines = ["# Commands\n", "`jaxtop COMMAND --help` prints the same.\n"]
-    for name, summary in jaxtop.cli.COMMANDS.items():
+    for name, command in jaxtop.cli.COMMANDS.items():
         lines += [f"## jaxtop {name}\n", f"{summary[0].upper()}{summary[1:]}.\n"]
         lines += ["| argument | meaning |", "|---|---|"]
         lines += [f"| {argument} | {meaning} |" for argument, meaning in arguments(name)]

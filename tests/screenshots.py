@@ -24,13 +24,15 @@ import pytest
 from msgspec.structs import replace
 from textual._compositor import Compositor
 
-from jaxtop import discovery, keys, runfiles, wire
+from jaxtop import wire
+from jaxtop.base import keys
+from jaxtop.base.clock import steady
 from jaxtop.cli import demo
 from jaxtop.cli.source_thread import SourceThread
-from jaxtop.clock import steady
 from jaxtop.model import Cluster, devices
 from jaxtop.recording import RecordingWriter
-from jaxtop.sources import LiveSource, Seed, Session, SessionRecorder
+from jaxtop.sources import LiveSource, Seed, Session, SessionRecorder, discovery
+from jaxtop.store import runfiles
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.playback import Start
 from tests import staged, staged_collectives, staged_hardware, staged_plan, tour

@@ -12,7 +12,7 @@ from jaxtop.transport import ReachabilityCheck, Server
 from tests.support import eventually, free_port
 
 if TYPE_CHECKING:
-    from jaxtop import keys
+    from jaxtop.base import keys
 
 
 class Agent:

@@ -12,8 +12,8 @@ from textual._compositor import Compositor
 from textual._context import active_app
 from textual.widgets import ContentSwitcher, Static
 
+from jaxtop.features.planning.screen import PlanView
 from jaxtop.tui.app import JaxtopApp
-from jaxtop.tui.screens.plan import PlanView
 from tests.builders import NOW
 
 if TYPE_CHECKING:

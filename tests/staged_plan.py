@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.model.planning.plan import (
+from jaxtop.features.planning.model.plan import (
     Basis,
     Candidate,
     Goal,

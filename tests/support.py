@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from jaxtop import cli, discovery, keys, runfiles
+from jaxtop import cli
+from jaxtop.base import keys
 from jaxtop.model import EMPTY_HOST, Cluster, hosts, state_of
-from jaxtop.sources import LiveSource
+from jaxtop.sources import LiveSource, discovery
+from jaxtop.store import runfiles
 from tests.forkserver import Forked, can_fork
 
 if TYPE_CHECKING:

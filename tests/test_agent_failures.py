@@ -11,7 +11,8 @@ from subprocess import PIPE
 import psutil
 import pytest
 
-from jaxtop import keys, runfiles
+from jaxtop.base import keys
+from jaxtop.store import runfiles
 from jaxtop.transport.probe import SIGNATURE
 from tests.support import PYTHON, environment, eventually, jaxtop, processes, script, snapshot
 from tests.unharmed import START, START_HOT, Watch, outcome, some

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from jaxtop import keys
+from jaxtop.base import keys
 from jaxtop.cli.source_thread import SourceThread
 from jaxtop.model import Cluster, hosts
 from jaxtop.model.stalls.stack_tree import stack_nodes

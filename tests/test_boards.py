@@ -14,9 +14,9 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from jaxtop import cli
-from jaxtop.export import alert_rules
-from jaxtop.export.boards import BOARDS, grafana
 from jaxtop.export.metrics import METRICS, SERIES, sample_name
+from jaxtop.features.metrics import alert_rules
+from jaxtop.features.metrics.boards import BOARDS, grafana
 from jaxtop.model import RULES, Severity
 from tests.pages import DOCS
 from tests.prometheus import promtool, with_promtool

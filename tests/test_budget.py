@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jaxtop.clock import now_ms
+from jaxtop.base.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors import memory
 from jaxtop_agent.core import budget, settings

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import wire
+from jaxtop.base.protobuf import Malformed
 from jaxtop.export.json import to_document
 from jaxtop.model import Cluster, keyframe
-from jaxtop.protobuf import Malformed
 from jaxtop_agent.programs import assignment, schedule
 from jaxtop_agent.programs.assignment import ARGUMENT, RESULT, TEMPORARY, Allocation, Held, Placed
 from jaxtop_agent.programs.liveness import Liveness

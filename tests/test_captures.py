@@ -14,15 +14,15 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from jaxtop import cli, debuglog, wire
-from jaxtop.cli import app_capturer
-from jaxtop.cli.app_capturer import AppCapturer
-from jaxtop.cli.capture import begun
+from jaxtop import cli, wire
+from jaxtop.base import debuglog
 from jaxtop.cli.errors import UserError
+from jaxtop.features.captures import app_capturer, capturing
+from jaxtop.features.captures.app_capturer import AppCapturer
+from jaxtop.features.captures.captured import Member
+from jaxtop.features.captures.capturing import OLD_RELAY, Capture, Wish
+from jaxtop.features.captures.command import begun
 from jaxtop.model import Cluster
-from jaxtop.sources import capturing
-from jaxtop.sources.captured import Member
-from jaxtop.sources.capturing import OLD_RELAY, Capture, Wish
 from jaxtop.wire.captures import FAILED, OPEN, PACKING, PART_BYTES, READY, STOPPING, WAITING
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import capture as exchanged

@@ -16,15 +16,15 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
 from jaxtop import traces, wire
-from jaxtop.export.captures import perfetto
-from jaxtop.export.captures.clocks import Aligned, Machine, aligned
-from jaxtop.export.captures.comparison import compared
-from jaxtop.export.captures.finish import Known, Taken, clocks, finish, known
-from jaxtop.export.captures.folder import CaptureFolder, file_name, file_names
-from jaxtop.export.captures.merged import Durations, Merged, TracedHost, merge
-from jaxtop.export.captures.perfetto import MOST_LANES, Slice, lanes
+from jaxtop.base.protobuf import Malformed, bytes_field, number_field, text_field
+from jaxtop.features.captures import perfetto
+from jaxtop.features.captures.clocks import Aligned, Machine, aligned
+from jaxtop.features.captures.comparison import compared
+from jaxtop.features.captures.finish import Known, Taken, clocks, finish, known
+from jaxtop.features.captures.folder import CaptureFolder, file_name, file_names
+from jaxtop.features.captures.merged import Durations, Merged, TracedHost, merge
+from jaxtop.features.captures.perfetto import MOST_LANES, Slice, lanes
 from jaxtop.model import Cluster
-from jaxtop.protobuf import Malformed, bytes_field, number_field, text_field
 from jaxtop.traces.xspace import Trace
 from tests import builders, made_runs, made_windows
 from tests.support import disk_with_room_for
@@ -258,7 +258,7 @@ def test_traces_of_gpus_and_tpus_have_their_devices_lines_and_arrows(tmp_path, i
 
 
 def test_a_trace_with_too_many_events_is_left_out_and_named(monkeypatch):
-    monkeypatch.setattr("jaxtop.export.captures.merged.MOST_EVENTS", 50)
+    monkeypatch.setattr("jaxtop.features.captures.merged.MOST_EVENTS", 50)
     result, read = merged(*(traced(i, path("0.10.2", i)) for i in (0, 1)))
     assert result.too_large == ["process 0", "process 1"] and not read.slices
 
@@ -428,7 +428,7 @@ class TestTheFolder:
         for agent, raw in zip(agents, (path("0.10.2", 0).read_bytes(), space()), strict=True):
             with folder.draft(about.file_name(agent)) as file:
                 file.write(raw)
-        monkeypatch.setattr("jaxtop.export.captures.merged.MOST_EVENTS", 50)
+        monkeypatch.setattr("jaxtop.features.captures.merged.MOST_EVENTS", 50)
         taken = [Taken(agent, True) for agent in agents]
         result = finish(folder, about, taken, began_ms=5, progress=lambda _: None)
         label = about.hosts[agents[0]].label

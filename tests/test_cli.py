@@ -13,8 +13,10 @@ import time
 
 import pytest
 
-from jaxtop import __version__, keys, runfiles
+from jaxtop import __version__
+from jaxtop.base import keys
 from jaxtop.cli import COMMANDS, main
+from jaxtop.store import runfiles
 from tests.support import JAXTOP, PYTHON, free_port, jaxtop, processes, run, script
 from tests.test_runfiles import hello
 

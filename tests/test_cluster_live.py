@@ -9,7 +9,8 @@ from subprocess import PIPE
 
 import pytest
 
-from jaxtop import keys, runfiles
+from jaxtop.base import keys
+from jaxtop.store import runfiles
 from jaxtop.transport import Server
 from tests.support import (
     JAXTOP,

@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from jaxtop import discovery, wire
+from jaxtop import wire
+from jaxtop.sources import discovery
 from tests.support import (
     PYTHON,
     ROOT,

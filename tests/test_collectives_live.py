@@ -9,7 +9,7 @@ from statistics import median
 
 import pytest
 
-from jaxtop import keys
+from jaxtop.base import keys
 from jaxtop.cli.broadcast import request_to
 from jaxtop.model import hosts
 from jaxtop.model.collectives import collectives

@@ -39,7 +39,7 @@ CLOCK = """
     import time
     from jaxtop import agent
     agent.start()
-    from jaxtop.clock import now_ms
+    from jaxtop.base.clock import now_ms
     before, day = now_ms(), time.time_ns
     time.time_ns = lambda: day() - 3_600_000_000_000
     print(0 <= now_ms() - before < 60_000, abs(now_ms() - day() / 1e6) < 60_000)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jaxtop import cli, keys
+from jaxtop import cli
+from jaxtop.base import keys
 from jaxtop.cli import rewind, settings
 from jaxtop.cli import run as run_command
 from jaxtop.model import RULES, Cluster, Mute, Tuning, findings, runs

@@ -10,8 +10,10 @@ import time
 
 import pytest
 
-from jaxtop import processes, runfiles, wire
+from jaxtop import wire
+from jaxtop.base import processes
 from jaxtop.cli.costs import SILENT, CostReport, ask
+from jaxtop.store import runfiles
 from jaxtop_agent.service.messages import costs
 from tests.stories import hello
 from tests.support import eventually, jaxtop, training

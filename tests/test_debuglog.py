@@ -11,7 +11,7 @@ from subprocess import PIPE
 
 import pytest
 
-from jaxtop import debuglog, private
+from jaxtop.base import debuglog, private
 from tests.support import PYTHON, environment, eventually, jaxtop, processes, script, viewer
 from tests.unharmed import START, START_HOT
 
@@ -223,7 +223,7 @@ class TestAgent:
             case "threads":
                 # Only the agent's first thread starts.
                 prepare = LIMIT.replace("{condition}", "getattr(target, '__self__', None) is None or started")
-                text = "jaxtop.room.NoRoom: 0 threads are left, 16 are needed"
+                text = "jaxtop.base.room.NoRoom: 0 threads are left, 16 are needed"
             case "loader":
                 prepare = LIMIT.replace("{condition}", "True")
                 text = "RuntimeError: can't start new thread"

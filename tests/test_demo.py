@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from jaxtop import runfiles
 from jaxtop.model.findings.observer import findings
+from jaxtop.store import runfiles
 from jaxtop_agent.demo.faults import FAULTS
 from tests.support import SOAK, eventually, group, in_a_group, jaxtop, snapshot, viewer
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from jaxtop.protobuf import bytes_field, number_field
+from jaxtop.base.protobuf import bytes_field, number_field
 from jaxtop.traces import Wanted, files
 from jaxtop.traces.contents import contents
 from jaxtop.traces.xspace import Trace

@@ -10,10 +10,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from jaxtop import __version__, wire
+from jaxtop.base.names import legible
 from jaxtop.export import to_csv, to_document, to_json, to_openmetrics
 from jaxtop.export.metrics import METRICS
 from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Cluster
-from jaxtop.names import legible
 from tests import builders, staged_collectives
 from tests.made_runs import run_of
 from tests.made_windows import Made

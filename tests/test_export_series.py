@@ -10,9 +10,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from jaxtop import wire
+from jaxtop.base.names import legible
 from jaxtop.export.series import COLUMNS, METRICS, SERIES
 from jaxtop.model import Cluster
-from jaxtop.names import legible
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.stories import hello, link, pulse

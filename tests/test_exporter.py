@@ -20,14 +20,14 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parsed_classic
 
 from jaxtop import wire
-from jaxtop.cli import exporter
-from jaxtop.cli.exporter import pages
 from jaxtop.cli.http_server import Request, Server
 from jaxtop.cli.listening import Protection
 from jaxtop.cli.watched import Watched
 from jaxtop.export import openmetrics, to_document, to_openmetrics
-from jaxtop.export.prometheus import exposition, targets
 from jaxtop.export.samples import DETAILS
+from jaxtop.features.metrics import command as exporter
+from jaxtop.features.metrics.command import pages
+from jaxtop.features.metrics.prometheus import exposition, targets
 from jaxtop.model import Cluster
 from tests import builders
 from tests.made_runs import run_of

@@ -7,10 +7,10 @@ from subprocess import DEVNULL
 
 import pytest
 
-from jaxtop import discovery
 from jaxtop.model import hosts
 from jaxtop.model.stalls import case
 from jaxtop.model.stalls.lulls import running_of
+from jaxtop.sources import discovery
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, viewer
 from tests.test_stalls_live import told
 

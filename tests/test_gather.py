@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from jaxtop import wire
-from jaxtop.cli import capture
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.snapshot import complaints, gather
+from jaxtop.features.captures import command as capture
 from jaxtop.model import Cluster
 from tests import builders
 from tests.builders import NOW, agent_id, frame

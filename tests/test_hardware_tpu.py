@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from jaxtop import protobuf
+from jaxtop.base import protobuf
 from jaxtop.wire import Device
 from jaxtop_agent.hardware import grpc
 from jaxtop_agent.hardware import tpu as reading

@@ -9,7 +9,7 @@ from subprocess import PIPE
 
 import pytest
 
-from jaxtop import runfiles
+from jaxtop.store import runfiles
 from tests.support import JAXTOP, PYTHON, ROOT, SOAK, environment, eventually, free_port, processes, script
 from tests.unharmed import START_HOT, Watch
 

@@ -6,7 +6,7 @@ from subprocess import PIPE
 
 import pytest
 
-from jaxtop import runfiles
+from jaxtop.store import runfiles
 from tests.support import PYTHON, SOAK, environment, eventually, processes, run, script, snapshot
 from tests.unharmed import PLAIN, START_HOT, WAYS, Watch, outcome, some
 

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from jaxtop import discovery, hostnames
-from jaxtop.hostnames import MOST_HOSTS, BadHosts, expand, of_environment, of_file
+from jaxtop.base import hostnames
+from jaxtop.base.hostnames import MOST_HOSTS, BadHosts, expand, of_environment, of_file
+from jaxtop.sources import discovery
 from tests.support import jaxtop
 
 

@@ -8,7 +8,7 @@ from subprocess import PIPE
 
 import pytest
 
-from jaxtop.injection import target, tracer
+from jaxtop.features.inject import target, tracer
 from tests.support import PYTHON, ROOT, SOAK, eventually, free_port, jaxtop, processes, snapshot
 from tests.unharmed import some
 

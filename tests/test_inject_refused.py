@@ -17,9 +17,10 @@ from subprocess import PIPE
 
 import pytest
 
-from jaxtop import cli, runfiles
-from jaxtop.injection import remote, symbols, target
-from jaxtop.injection.request import Request
+from jaxtop import cli
+from jaxtop.features.inject import remote, symbols, target
+from jaxtop.features.inject.request import Request
+from jaxtop.store import runfiles
 from tests.support import PYTHON, eventually, jaxtop, processes, run
 from tests.test_inject import WHY_NOT
 from tests.test_runfiles import hello
@@ -237,7 +238,7 @@ def test_functions_are_found_in_memory_where_the_loader_finds_them():
 
 CALLS = """
 import ctypes, mmap, sys, time
-from jaxtop.injection import payload
+from jaxtop.features.inject import payload
 page = mmap.mmap(-1, 2 * payload.PAGE, prot=7)
 at = ctypes.addressof(ctypes.c_char.from_buffer(page))
 address = lambda name: ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value

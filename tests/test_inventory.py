@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from jaxtop import keys, wire
+from jaxtop import wire
+from jaxtop.base import keys
 from tests.hlo_texts import members
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, viewer
 

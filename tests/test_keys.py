@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from jaxtop import keys
+from jaxtop.base import keys
 from tests.support import PYTHON, disk_with_room_for, run
 
 GARBAGE = ["x", "#" * 40, "0" * 39, "0" * 41, "0" * 20 + "\n" + "0" * 20, "0" * 39 + "'", " "]

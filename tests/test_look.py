@@ -8,7 +8,7 @@ import tomllib
 import pytest
 from textual.widgets import SelectionList
 
-from jaxtop import keys
+from jaxtop.base import keys
 from jaxtop.cli import settings
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.look import look_of

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jaxtop import wire
+from jaxtop.features.planning.screen import PlanView
 from jaxtop.tui.playback import Start
-from jaxtop.tui.screens.plan import PlanView
 from tests import builders, staged, staged_collectives, staged_hardware, staged_plan
 from tests.reels import LONG, Reel, session
 from tests.stage import Stage, play

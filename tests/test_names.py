@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from jaxtop import runfiles
 from jaxtop.model import arrays, step_of
 from jaxtop.model.arrays.growth import growers
+from jaxtop.store import runfiles
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, viewer
 
 pytestmark = pytest.mark.jax

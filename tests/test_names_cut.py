@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jaxtop.names import shorten
+from jaxtop.base.names import shorten
 from jaxtop.tui.draw.table import fit
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from jaxtop import notebook
 from jaxtop.export.summary import MOST_FINDINGS, summary
+from jaxtop.features.notebook import live as notebook
 from jaxtop.model import Cluster, arrays
 from jaxtop_agent.handle import Handle
 from tests.builders import NOW
@@ -208,7 +208,11 @@ def kernel(folder):
 
 
 def followers(process) -> list[psutil.Process]:
-    return [each for each in psutil.Process(process.pid).children() if "jaxtop.cli.cell" in each.cmdline()]
+    return [
+        each
+        for each in psutil.Process(process.pid).children()
+        if "jaxtop.features.notebook.cell" in each.cmdline()
+    ]
 
 
 TRAIN = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop import runfiles
 from jaxtop.model import programs, step_of
 from jaxtop.model.operations import DeviceRates, program_time
+from jaxtop.store import runfiles
 from tests.support import PYTHON, ROOT, environment, eventually, processes, viewer
 
 pytestmark = pytest.mark.jax

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from jaxtop import runfiles
 from jaxtop.cli.broadcast import request_to
 from jaxtop.model import programs
 from jaxtop.model.operations import IDLE, UNKNOWN, DeviceRates, program_time
+from jaxtop.store import runfiles
 from tests.support import PYTHON, ROOT, SOAK, environment, eventually, processes, viewer
 
 pytestmark = pytest.mark.jax

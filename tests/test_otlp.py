@@ -14,13 +14,13 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from jaxtop import cli
-from jaxtop.cli import otlp
-from jaxtop.cli.collector import Collector
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.watched import Watched
 from jaxtop.export.metrics import METRICS
-from jaxtop.export.otlp import metrics
 from jaxtop.export.samples import snapshot
+from jaxtop.features.metrics.otlp import metrics
+from jaxtop.features.metrics.otlp import push as otlp
+from jaxtop.features.metrics.otlp.collector import Collector
 from jaxtop.model import Cluster
 from tests import builders
 from tests.support import eventually
@@ -334,7 +334,7 @@ def test_an_address_of_no_collector_is_refused_in_one_line(address):
 
 def test_without_the_sdk_the_command_says_what_to_install(monkeypatch, capsys):
     monkeypatch.delattr(cli, "collector", raising=False)
-    monkeypatch.delitem(sys.modules, "jaxtop.cli.collector")
+    monkeypatch.delitem(sys.modules, "jaxtop.features.metrics.otlp.collector")
     monkeypatch.setitem(sys.modules, "requests", None)
     assert cli.main(["exporter", "--otlp", "http://localhost:4318", "127.0.0.1:1"]) == 2
     assert capsys.readouterr().err == (

@@ -19,8 +19,8 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2_grpc as
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 
 from jaxtop import cli
-from jaxtop.cli.collector import Collector
 from jaxtop.cli.errors import UserError
+from jaxtop.features.metrics.otlp.collector import Collector
 from tests import builders
 from tests.support import eventually, free_port
 from tests.test_export import everything
@@ -132,7 +132,7 @@ def test_a_variable_that_cannot_be_used_is_named(monkeypatch):
 
 def test_without_its_package_the_command_says_what_to_install(monkeypatch, capsys):
     monkeypatch.delattr(cli, "collector_grpc", raising=False)
-    monkeypatch.delitem(sys.modules, "jaxtop.cli.collector_grpc", raising=False)
+    monkeypatch.delitem(sys.modules, "jaxtop.features.metrics.otlp.collector_grpc", raising=False)
     monkeypatch.setitem(sys.modules, "grpc", None)
     assert cli.main(["exporter", "--otlp", "grpc://localhost:4317", "127.0.0.1:1"]) == 2
     assert (

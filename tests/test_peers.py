@@ -7,10 +7,10 @@ import random
 import pytest
 
 from jaxtop import wire
-from jaxtop.devbench import saved
-from jaxtop.devbench.peers import compare
-from jaxtop.devbench.shown import probed_collective, probed_device
-from jaxtop.devbench.verdict import ranges, result
+from jaxtop.features.probe.peers import compare
+from jaxtop.features.probe.verdict import ranges, result
+from jaxtop.model.probed import probed_collective, probed_device
+from jaxtop.store import probe as saved
 from jaxtop.wire.probing import Here, Meeting, Met, Plan, Report
 
 ROUNDS = 7

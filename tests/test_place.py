@@ -8,14 +8,14 @@ import socket
 import pytest
 
 from jaxtop import plan, wire
-from jaxtop.cli.place import of_cluster
-from jaxtop.devbench import saved
-from jaxtop.devbench.placement import PREFERENCES, chosen, ranked
+from jaxtop.features.planning.model.plan import Goal
+from jaxtop.features.probe.messages import KnownDevice, Wanted
+from jaxtop.features.probe.place import of_cluster
+from jaxtop.features.probe.placement import PREFERENCES, chosen, ranked
 from jaxtop.model import Cluster
-from jaxtop.model.planning.plan import Goal
-from jaxtop.wire.placing import KnownDevice, Wanted
+from jaxtop.store import probe as saved
 from jaxtop.wire.probing import Measured
-from jaxtop_agent import placing
+from jaxtop_agent.probe import placing
 from tests import standin
 from tests.builders import NOW, agent_id, frame, hello
 from tests.support import PYTHON, environment, jax_run, jaxtop_here, run, script
@@ -264,7 +264,7 @@ def test_wrong_arguments_are_refused_before_jax_is_asked(n, more, why, monkeypat
 HERE = """
 import sys
 import jaxtop
-assert not {"jax", "jaxtop.model", "jaxtop_agent.placing"} & set(sys.modules)
+assert not {"jax", "jaxtop.model", "jaxtop_agent.probe.placing"} & set(sys.modules)
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec

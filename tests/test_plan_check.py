@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from jaxtop.cli import plan_check
-from jaxtop.model.planning.plan import Candidate, Interval, StepTime, Tensor, Today
+from jaxtop.features.planning import demo_check as plan_check
+from jaxtop.features.planning.model.plan import Candidate, Interval, StepTime, Tensor, Today
 
 MESHES = ((("data", 2), ("model", 4)), (("data", 8), ("model", 1)))
 

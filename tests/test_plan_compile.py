@@ -11,12 +11,13 @@ import psutil
 import pytest
 
 from jaxtop import wire
-from jaxtop.cli import plan_compile, plan_compiler
 from jaxtop.cli.errors import UserError
-from jaxtop.model.planning import compilations
-from jaxtop.model.planning.plan import Candidate, Exchange, Placed, Tensor, Today
-from jaxtop.wire.compiling import Array, Asked, Ended, Wanted
-from jaxtop_agent.compiling.matching import Side, match
+from jaxtop.features.planning import compile as plan_compile
+from jaxtop.features.planning import compiler as plan_compiler
+from jaxtop.features.planning.messages import Array, Asked, Ended, Wanted
+from jaxtop.features.planning.model import compilations
+from jaxtop.features.planning.model.plan import Candidate, Exchange, Placed, Tensor, Today
+from jaxtop_agent.planning.matching import Side, match
 from tests.support import PYTHON, environment, jaxtop_here, run
 
 MESH = (("data", 4), ("model", 2))

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from jaxtop import wire
-from jaxtop.model.planning.links import BETWEEN, WITHIN
-from jaxtop.model.planning.plan import Asked, Exchange, LinkCost, Rule, StepTime, Today
-from jaxtop.model.planning.planner import plan
+from jaxtop.features.planning.model.links import BETWEEN, WITHIN
+from jaxtop.features.planning.model.plan import Asked, Exchange, LinkCost, Rule, StepTime, Today
+from jaxtop.features.planning.model.planner import plan
 from tests.test_planning_memory import run, tensor
 
 MIB = 1 << 20

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from jaxtop.export import plan as as_json
-from jaxtop.export import plan_text as as_text
-from jaxtop.model.planning.asking import (
+from jaxtop.features.planning import document as as_json
+from jaxtop.features.planning import report as as_text
+from jaxtop.features.planning.model.asking import (
     mesh_as_typed,
     mesh_in_words,
     parse_bytes,
@@ -19,7 +19,7 @@ from jaxtop.model.planning.asking import (
     rule_as_typed,
     spec_in_words,
 )
-from jaxtop.model.planning.plan import (
+from jaxtop.features.planning.model.plan import (
     Basis,
     Candidate,
     CannotPlan,

@@ -9,15 +9,15 @@ import pytest
 from msgspec.structs import replace as replace_struct
 
 from jaxtop import wire
+from jaxtop.features.planning.model import buffers
+from jaxtop.features.planning.model.alike import Arrays
+from jaxtop.features.planning.model.candidates import meshes
+from jaxtop.features.planning.model.memory import memory_of, uses_of
+from jaxtop.features.planning.model.plan import Asked, CannotPlan, Rule, Tensor, Today
+from jaxtop.features.planning.model.planner import plan
+from jaxtop.features.planning.model.sharding import place, state_bytes
+from jaxtop.features.planning.model.today import today
 from jaxtop.model import Cluster
-from jaxtop.model.planning import buffers
-from jaxtop.model.planning.alike import Arrays
-from jaxtop.model.planning.candidates import meshes
-from jaxtop.model.planning.memory import memory_of, uses_of
-from jaxtop.model.planning.plan import Asked, CannotPlan, Rule, Tensor, Today
-from jaxtop.model.planning.planner import plan
-from jaxtop.model.planning.sharding import place, state_bytes
-from jaxtop.model.planning.today import today
 from tests import builders
 
 

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
+from jaxtop.features.planning.model.plan import CannotPlan, Today
+from jaxtop.features.planning.model.sharding import place, state_bytes
+from jaxtop.features.planning.model.today import plannable, today
 from jaxtop.model import Cluster
-from jaxtop.model.planning.plan import CannotPlan, Today
-from jaxtop.model.planning.sharding import place, state_bytes
-from jaxtop.model.planning.today import plannable, today
 from tests import builders
 from tests.builders import NOW, agent_id, frame, hello, pulse
 

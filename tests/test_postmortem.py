@@ -7,12 +7,13 @@ import subprocess
 
 import pytest
 
-from jaxtop import runfiles, wire
-from jaxtop.export import postmortem as export
+from jaxtop import wire
+from jaxtop.features.postmortem import document as export
 from jaxtop.model import exited, findings
 from jaxtop.model.findings.postmortem import RAISED, RAN_LATELY, SAME_LINE, postmortems
 from jaxtop.model.findings.postmortem_words import facts, headline
 from jaxtop.model.shortage import Size, shortage
+from jaxtop.store import runfiles
 from tests import builders
 from tests.memory_runs import WHOLE, array, census
 from tests.stage import shown_after

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from jaxtop import private, runfiles
-from jaxtop.devbench import saved
+from jaxtop.base import private
 from jaxtop.recording import compact
+from jaxtop.store import probe as saved
+from jaxtop.store import runfiles
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.recorded import record, written

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import zmq
 
-from jaxtop import keys
+from jaxtop.base import keys
 from jaxtop.sources.connection import Connection
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.transport import ReachabilityCheck, Subscriber, client, probe

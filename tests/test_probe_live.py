@@ -14,8 +14,10 @@ from itertools import pairwise
 import psutil
 import pytest
 
-from jaxtop import processes, runfiles, wire
-from jaxtop.devbench import saved
+from jaxtop import wire
+from jaxtop.base import processes
+from jaxtop.store import probe as saved
+from jaxtop.store import runfiles
 from tests.support import JAXTOP, PYTHON, SOAK, environment, eventually, free_port, group, in_a_group, jaxtop
 from tests.support import processes as side_by_side
 

@@ -6,10 +6,10 @@ from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from jaxtop import wire
+from jaxtop.base.names import function_of, program_of
 from jaxtop.export.json import to_document
 from jaxtop.export.openmetrics import to_openmetrics
 from jaxtop.model import differences, programs
-from jaxtop.names import function_of, program_of
 from jaxtop_agent.programs.compilations import Compiled
 from tests.stories import cluster_of, hello, pulse, running, tell
 

@@ -8,9 +8,10 @@ from itertools import count
 
 import pytest
 
-from jaxtop import keys, runfiles
+from jaxtop.base import keys
+from jaxtop.base.names import program_of
 from jaxtop.model.findings.observer import findings
-from jaxtop.names import program_of
+from jaxtop.store import runfiles
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, run, snapshot, viewer
 from tests.support import script as write
 

@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from jaxtop.export.alert_rules import to_yaml
-from jaxtop.export.boards import BOARDS
 from jaxtop.export.samples import DETAILS
+from jaxtop.features.metrics.alert_rules import to_yaml
+from jaxtop.features.metrics.boards import BOARDS
 from tests.prometheus import prometheus, promtool, with_prometheus
 from tests.support import JAXTOP, environment, eventually, in_a_group, processes
 from tests.test_boards import chosen, imported

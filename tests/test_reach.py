@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jaxtop import keys, processes, runfiles, wire
+from jaxtop import wire
+from jaxtop.base import keys, processes
 from jaxtop.model import hosts, state_of
 from jaxtop.sources import descriptors
 from jaxtop.sources.evidence import AgentAddress, judged
+from jaxtop.store import runfiles
 from jaxtop.transport import Server
 from tests import support
 from tests.sockets import Relay

@@ -11,8 +11,10 @@ import psutil
 import pytest
 
 from jaxtop import wire
-from jaxtop.sources.relay import NoRelay, RelaySource, conversation, feed, near, stream
-from jaxtop.sources.relay.stream import Open
+from jaxtop.features.relay import conversation, feed, near, stream
+from jaxtop.features.relay.conversation import NoRelay
+from jaxtop.features.relay.near import RelaySource
+from jaxtop.features.relay.stream import Open
 from tests.support import PYTHON, ROOT
 
 AGENT = "a" * 16

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from jaxtop import wire
-from jaxtop.sources.relay import FarHalf, far, feed, stream
+from jaxtop.features.relay import far, feed, stream
+from jaxtop.features.relay.far import FarHalf
 from tests.support import PYTHON, ROOT, eventually
 
 AGENT = "a" * 16

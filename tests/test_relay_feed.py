@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
+from jaxtop.features.relay import latest as latest_values
+from jaxtop.features.relay import stream
+from jaxtop.features.relay.feed import Feed, batches
+from jaxtop.features.relay.latest import BULKY, ORDER, Latest
 from jaxtop.model import Cluster
 from jaxtop.sources.paths import DIRECT, Paths
-from jaxtop.sources.relay import latest as latest_values
-from jaxtop.sources.relay import stream
-from jaxtop.sources.relay.feed import Feed, batches
-from jaxtop.sources.relay.latest import BULKY, ORDER, Latest
 from tests import builders
 from tests.builders import NOW, agent_id, frame
 
@@ -238,7 +238,7 @@ def test_answers_and_a_settled_state_follow_the_frames():
 
 
 def test_events_that_wait_are_bounded_and_the_others_are_counted(monkeypatch):
-    monkeypatch.setattr("jaxtop.sources.relay.feed.MOST_EVENTS", 10_000)
+    monkeypatch.setattr("jaxtop.features.relay.feed.MOST_EVENTS", 10_000)
     line = Wire(Latest(), 100.0)
     for number in range(3000):
         made = [frame(AGENT, wire.Event(number, "info", "made", "x" * 100), line.now, number + 1)]

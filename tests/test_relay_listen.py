@@ -10,12 +10,13 @@ from contextlib import ExitStack
 import pytest
 import zmq
 
-from jaxtop import cli, discovery, keys, wire
+from jaxtop import cli, wire
+from jaxtop.base import keys
+from jaxtop.features.relay import listening, stream
+from jaxtop.features.relay.dialled import Relays
 from jaxtop.model.hosts import hosts
-from jaxtop.sources import peers
+from jaxtop.sources import discovery, peers
 from jaxtop.sources.descriptors import Descriptors
-from jaxtop.sources.relay import listening, stream
-from jaxtop.sources.relay.dialled import Relays
 from jaxtop.sources.requests import RequestPool
 from jaxtop.transport import Dialogue
 from tests.made_agents import Agent, Relay, Viewer, closing

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from jaxtop.features.relay.near import RelaySource
+from jaxtop.features.relay.stream import Open
 from jaxtop.model import Cluster, state_of
 from jaxtop.model.hosts import hosts
-from jaxtop.sources.relay import RelaySource
-from jaxtop.sources.relay.stream import Open
 from jaxtop.wire import Request
 from tests.logins import needs_sshd, sshd
 from tests.support import JAXTOP, PYTHON, run

@@ -7,7 +7,7 @@ from subprocess import PIPE
 
 import pytest
 
-from jaxtop import runfiles
+from jaxtop.store import runfiles
 from tests.support import JAXTOP, PYTHON, SOAK, eventually, jaxtop, processes, run, script
 from tests.unharmed import START
 

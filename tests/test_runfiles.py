@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from jaxtop import discovery, keys, processes, runfiles, wire
+from jaxtop import wire
+from jaxtop.base import keys, processes
+from jaxtop.sources import discovery
+from jaxtop.store import runfiles
 from tests.support import PYTHON, jaxtop_here, run
 from tests.support import processes as started
 from tests.test_wire import HELLO
 
 if TYPE_CHECKING:
-    from jaxtop.runfiles import RunFile
+    from jaxtop.store.runfiles import RunFile
 
 SLEEPS = [PYTHON, "-c", "print(flush=True); import time; time.sleep(600)"]
 

@@ -10,8 +10,8 @@ import sys
 import pytest
 from msgspec.structs import replace
 
-from jaxtop import runfiles
 from jaxtop.cli import COMMANDS, completion
+from jaxtop.store import runfiles
 from tests.support import PYTHON, jaxtop, run
 from tests.test_cli import is_one_line
 from tests.test_runfiles import hello

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from jaxtop.cli import ways
+from jaxtop.features.relay.near import RelaySource
+from jaxtop.features.relay.stream import Open
 from jaxtop.model import Cluster
 from jaxtop.model.hosts import hosts
-from jaxtop.sources.relay import RelaySource
-from jaxtop.sources.relay.stream import Open
 from jaxtop.wire import Request
 from tests.support import JAXTOP, PYTHON, SOAK, environment, eventually, free_port, run
 from tests.test_terminals import in_a_terminal, read_until

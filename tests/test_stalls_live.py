@@ -9,8 +9,9 @@ from subprocess import PIPE
 
 import pytest
 
-from jaxtop import runfiles, wire
+from jaxtop import wire
 from jaxtop.model import hosts, stack_groups
+from jaxtop.store import runfiles
 from tests.support import (
     PYTHON,
     ROOT,

@@ -9,8 +9,8 @@ from subprocess import Popen
 
 import pytest
 
-from jaxtop import runfiles
 from jaxtop.model import hosts, step_of
+from jaxtop.store import runfiles
 from tests.support import (
     JAXTOP,
     PYTHON,

@@ -20,9 +20,10 @@ from textual.app import App
 from textual.color import Color as TextualColor
 from textual.widgets._toast import Toast
 
-from jaxtop import keys, runfiles
+from jaxtop.base import keys
 from jaxtop.cli import terminal
 from jaxtop.cli.errors import UserError
+from jaxtop.store import runfiles
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.colours256 import Colours256, nearest
 from jaxtop.tui.core.palette import PALETTES

@@ -14,8 +14,9 @@ import pytest
 from msgspec.structs import replace
 from textual.app import App
 
-from jaxtop import keys, runfiles
+from jaxtop.base import keys
 from jaxtop.cli import hangup
+from jaxtop.store import runfiles
 from tests.hangups import WAYS, Hangup, stayed
 from tests.support import SOAK, environment
 from tests.test_runfiles import hello

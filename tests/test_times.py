@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jaxtop import times
+from jaxtop.base import times
 
 MIDNIGHT = datetime(2026, 1, 2, tzinfo=UTC).timestamp()
 HOUR, DAY = 3600.0, 86_400.0

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from jaxtop import processes, wire
+from jaxtop import wire
+from jaxtop.base import processes
 from jaxtop.model import state_of
 from jaxtop.recording import Keyframe, Writer
 from tests import made_sessions

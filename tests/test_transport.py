@@ -12,7 +12,7 @@ import psutil
 import pytest
 import zmq
 
-from jaxtop import keys
+from jaxtop.base import keys
 from jaxtop.transport import Question, Server, Subscriber, client, probe
 from jaxtop.transport.telemetry import MAX_SENT
 from tests.sockets import Agent, Relay, local, noticed, outcome_of

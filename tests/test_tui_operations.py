@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.tui.core.palette import DARK
-from jaxtop.tui.draw.operation_pane import bar_line
+from jaxtop.tui.draw.kinds_bar import bar_line
 from jaxtop.tui.draw.peak_pane import peak_lines
 from jaxtop.wire import Buffer, Operation, Operations
 from tests import builders, made_windows, staged_collectives

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from jaxtop.model.planning import words
-from jaxtop.model.planning.plan import Candidate, Goal, Interval, Plan, Rule
-from jaxtop.tui.columns.plans import PlanRow, columns
+from jaxtop.features.planning import pane as draw
+from jaxtop.features.planning.columns import PlanRow, columns
+from jaxtop.features.planning.model import words
+from jaxtop.features.planning.model.plan import Candidate, Goal, Interval, Plan, Rule
 from jaxtop.tui.core.palette import DARK
-from jaxtop.tui.draw import plan_pane as draw
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.playback import Start
 from tests import builders, staged_plan

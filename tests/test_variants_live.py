@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop import runfiles
 from jaxtop.model import programs
 from jaxtop.model.collectives import axis_traffic, collectives
+from jaxtop.store import runfiles
 from tests.support import PYTHON, environment, eventually, processes, script, viewer
 
 pytestmark = pytest.mark.jax

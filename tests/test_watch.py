@@ -15,9 +15,8 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop import wire
-from jaxtop.cli import senders
-from jaxtop.cli import watch as command
-from jaxtop.export.alerts import body
+from jaxtop.features.alerts import command, senders
+from jaxtop.features.alerts.document import body
 from jaxtop.model import Cluster, Severity
 from jaxtop.model.finding import Ongoing
 from jaxtop.model.findings.alerts import ENDS, STARTS, Alert, AlertBook

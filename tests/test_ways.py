@@ -7,9 +7,10 @@ import shlex
 
 import pytest
 
-from jaxtop.cli import relay, ways
+from jaxtop.cli import ways
 from jaxtop.cli.errors import UserError
-from jaxtop.sources.relay.stream import Open
+from jaxtop.features.relay import command as relay
+from jaxtop.features.relay.stream import Open
 from tests.support import JAXTOP, PYTHON, ROOT, jaxtop_here, run
 
 SSH = ("ssh", "-T", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
@@ -159,7 +160,9 @@ def test_a_recording_is_not_checked_through_a_way(tmp_path):
 
 
 def test_every_command_that_takes_a_target_takes_a_way_and_a_map():
-    from jaxtop.cli import attach, check, exporter, record, snapshot, watch
+    from jaxtop.cli import attach, check, record, snapshot
+    from jaxtop.features.alerts import command as watch
+    from jaxtop.features.metrics import command as exporter
 
     for command in (attach, check, exporter, record, snapshot, watch):
         parser = argparse.ArgumentParser()

@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from jaxtop.cli import main
-from jaxtop.cli.browser import admission, server, tab
-from jaxtop.cli.browser.server import BrowserServer
-from jaxtop.cli.browser.tab import MOST, packet_of
 from jaxtop.cli.listening import Protection
+from jaxtop.features.web.browser import admission, server, tab
+from jaxtop.features.web.browser.server import BrowserServer
+from jaxtop.features.web.browser.tab import MOST, packet_of
 from tests.chromium import until
 from tests.made_sessions import Made
 from tests.recorded import record

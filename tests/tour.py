@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
-from jaxtop.clock import steady
+from jaxtop.base.clock import steady
 from jaxtop.model import Cluster, Severity, findings
 from jaxtop.tui.app import JaxtopApp
 from tests.stage import Clock, Feed, Stage

@@ -9,8 +9,8 @@ from contextlib import suppress
 from subprocess import PIPE
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from jaxtop import runfiles
-from jaxtop.discovery import NoTarget
+from jaxtop.sources.discovery import NoTarget
+from jaxtop.store import runfiles
 from tests.support import JAXTOP, PYTHON, SOAK, Viewer, eventually, processes, script
 
 if TYPE_CHECKING:

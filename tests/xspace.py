@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxtop.protobuf import bytes_field, number_field
+from jaxtop.base.protobuf import bytes_field, number_field
 
 
 class Event(NamedTuple):

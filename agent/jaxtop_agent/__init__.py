@@ -81,7 +81,7 @@ def _did_nothing(why: str, error: BaseException | None = None) -> None:
     global _why_off  # noqa: PLW0603 - as above
     _why_off = why if error is None else f"{type(error).__name__}: {error}"
     with suppress(Exception):
-        from jaxtop import debuglog
+        from jaxtop.base import debuglog
 
         debuglog.warning("start", "agent.start() did nothing", why, error)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import private, processes, wire
-from jaxtop.clock import steady
-from jaxtop.names import as_file_name, reason
+from jaxtop import wire
+from jaxtop.base import private, processes
+from jaxtop.base.clock import steady
+from jaxtop.base.names import as_file_name, reason
 from jaxtop.recording import Keyframe, Limits, RecordingWriter
 
 if TYPE_CHECKING:

@@ -82,7 +82,7 @@ class Handle:
         """Return the parts of a sentence, and which of them are typed as they stand."""
         from shlex import quote  # `start()` need not load it
 
-        from jaxtop.names import legible
+        from jaxtop.base.names import legible
 
         state, why, name, address = self.state, legible(self.why), legible(self.name), self.address
         notes = [(f"({note})", False) for note in self.ignored]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from jaxtop.forks import ForkLock
+from jaxtop.base.forks import ForkLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,42 +7,44 @@ import io
 import os
 import sys
 import traceback
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from jaxtop import __version__, debuglog
+from jaxtop import __version__
+from jaxtop.base import debuglog
+from jaxtop.base.feature import Command, features, load, options_of
 from jaxtop.cli.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-# A command is a module of this package with `add_arguments(parser)` and `main(arguments) -> exit status`.
+# The commands of the core, before and after those of features. A command is a module with
+# `add_arguments(parser)` and `main(arguments) -> exit status`.
+_RUNS = {
+    "run": Command("run an unchanged script with the agent in it", "jaxtop.cli.run"),
+    "ls": Command("list the live runs of this user", "jaxtop.cli.ls"),
+    "attach": Command("open the app on a live run", "jaxtop.cli.attach"),
+    "snapshot": Command("print the cluster once, as JSON, CSV or OpenMetrics", "jaxtop.cli.snapshot"),
+    "check": Command(
+        "say what is wrong with a run; the exit status says how bad it is", "jaxtop.cli.check", failed=3
+    ),
+    "record": Command("record a live session to a file", "jaxtop.cli.record"),
+    "replay": Command("open the app on recordings, or print one moment", "jaxtop.cli.replay"),
+}
+_MACHINE = {
+    "demo": Command("start a real multi-process JAX run on this machine", "jaxtop.cli.demo"),
+    "config": Command("print the settings and where each comes from", "jaxtop.cli.config"),
+    "completion": Command(
+        "print a script that completes commands, options and runs in your shell", "jaxtop.cli.completion"
+    ),
+    "doctor": Command("check what works on this machine, and why not", "jaxtop.cli.doctor"),
+}
 COMMANDS = {
-    "run": "run an unchanged script with the agent in it",
-    "inject": "start the agent in a JAX process that runs already",
-    "ls": "list the live runs of this user",
-    "attach": "open the app on a live run",
-    "snapshot": "print the cluster once, as JSON, CSV or OpenMetrics",
-    "check": "say what is wrong with a run; the exit status says how bad it is",
-    "plan": "say what the run would need, and how fast it would be, on other meshes",
-    "watch": "follow a run, and run a command or post a message when something is wrong",
-    "exporter": "serve the figures of a run to Prometheus and to scripts",
-    "capture": "take a full profile of several processes at once, for XProf and Perfetto",
-    "record": "record a live session to a file",
-    "replay": "open the app on recordings, or print one moment",
-    "postmortem": "say what processes were like when they failed, from their recordings",
-    "relay": "join many agents behind one address, or pass their frames to one viewer elsewhere",
-    "demo": "start a real multi-process JAX run on this machine",
-    "probe": "measure idle devices and links, and name slow ones",
-    "place": "rank the devices of this machine or of a run by free memory and probed rates",
-    "config": "print the settings and where each comes from",
-    "completion": "print a script that completes commands, options and runs in your shell",
-    "doctor": "check what works on this machine, and why not",
+    **_RUNS,
+    **{name: command for each in features() for name, command in each.commands.items()},
+    **_MACHINE,
 }
 
 _SUMMARY = "top for a JAX cluster: a whole run, live, in one terminal"
-# The exit status of errors, of commands where the usual 1 and 2 have another meaning.
-_FAILED = {"check": 3, "plan": 2}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -52,7 +54,8 @@ def main(argv: list[str] | None = None) -> int:
         # Names may have any characters, and the terminal's encoding may lack them.
         sys.stdout.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if argv is None else argv
-    failed = _FAILED.get(_name_in(words) or "")
+    command = COMMANDS.get(_name_in(words) or "")
+    failed = None if command is None else command.failed
     try:
         try:
             debuglog.info("command", f"jaxtop {__version__} {words}")
@@ -98,7 +101,7 @@ def _run(words: list[str]) -> int:
     if arguments.command is None:
         parser.error("no command given")
     arguments.words = words  # `--web` starts the same command once more for each tab
-    return int(_command(arguments.command).main(arguments))
+    return int(load(COMMANDS[arguments.command].module).main(arguments))
 
 
 def _name_in(words: list[str]) -> str | None:
@@ -157,12 +160,10 @@ def _with_commands(
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     found: dict[str, argparse.ArgumentParser] = {}
-    for name, summary in COMMANDS.items():
-        found[name] = commands.add_parser(name, help=summary, description=summary)
+    for name, command in COMMANDS.items():
+        found[name] = commands.add_parser(name, help=command.summary, description=command.summary)
         if name in wanted:
-            _command(name).add_arguments(found[name])
+            load(command.module).add_arguments(found[name])
+            for option in options_of(name):
+                option.add_arguments(found[name])
     return parser, found
-
-
-def _command(name: str) -> Any:
-    return import_module(f"jaxtop.cli.{name}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.cli import ls, targets, terminal, ways, web
+from jaxtop.base.feature import options_of
+from jaxtop.cli import ls, targets, terminal, ways
 from jaxtop.cli.words import note, number
 
 if TYPE_CHECKING:
@@ -22,15 +23,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wait", type=_SECONDS, metavar="S", help="seconds to wait for a run of that name to start"
     )
-    web.add_arguments(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
     is_here = ways.find(arguments.via, arguments.target) is None
-    if web.is_asked(arguments):
-        if is_here:
-            targets.open_here(arguments).close()  # a wrong target is an error here, not in the browser
-        return web.serve(arguments)
+    for option in options_of("attach"):
+        if option.is_asked(arguments):
+            if is_here:
+                targets.open_here(arguments).close()  # a wrong target is an error here, not elsewhere
+            return int(option.serve(arguments))
     is_named = arguments.target or arguments.hostfile or arguments.via
     if not is_named and not terminal.is_in_browser() and len(ls.live_runs()) > 1:
         terminal.need("`jaxtop ls` lists the live runs, `jaxtop snapshot NAME` prints one")

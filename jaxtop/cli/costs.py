@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import zmq
 
-from jaxtop import keys, processes, runfiles, wire
+from jaxtop import wire
+from jaxtop.base import keys, processes
 from jaxtop.cli.words import legible
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.requests import RequestPool
+from jaxtop.store import runfiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

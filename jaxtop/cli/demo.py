@@ -15,11 +15,13 @@ from importlib.util import find_spec
 from math import prod
 from typing import TYPE_CHECKING
 
-from jaxtop import keys, runfiles
+from jaxtop.base import keys, meshes
+from jaxtop.base.meshes import BadMesh
 from jaxtop.cli import hangup, processes, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import number
 from jaxtop.sources import LiveSource, Seed
+from jaxtop.store import runfiles
 from jaxtop_agent.demo import MODEL_SIZES, faults
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import IO
 
-    from jaxtop.model.planning.plan import Axes
+    from jaxtop.base.meshes import Axes
 
 DEVICES = 4
 # JAX itself ends the survivors of a lost process after 100 seconds. After SIGTERM they need far less.
@@ -112,13 +114,10 @@ def _mesh(arguments: argparse.Namespace) -> tuple[int, list[str]]:
     """Return the devices of each process, and the words that give a training process its mesh."""
     if arguments.mesh is None:
         return arguments.devices or DEVICES, []
-    from jaxtop.model.planning.asking import parse_mesh  # the model is large, and rarely needed here
-    from jaxtop.model.planning.plan import CannotPlan
-
     try:
-        axes = parse_mesh(arguments.mesh)
+        axes = meshes.parse(arguments.mesh)
         words = mesh_words(axes)
-    except CannotPlan as error:
+    except BadMesh as error:
         raise UserError(str(error)) from None
     total = prod(size for _, size in axes)
     devices, left = divmod(total, arguments.hosts)
@@ -134,16 +133,14 @@ def mesh_words(axes: Axes) -> list[str]:
     """Return the words that give a training process this mesh.
 
     Raises:
-        CannotPlan: The demo's model cannot be placed on it.
+        BadMesh: The demo's model cannot be placed on it.
     """
-    from jaxtop.model.planning.plan import CannotPlan  # as above
-
     sizes = dict(axes)
     if unknown := next((name for name in sizes if name not in ("data", "model")), None):
-        raise CannotPlan(f"the demo has the axes data and model, and no {unknown}")
+        raise BadMesh(f"the demo has the axes data and model, and no {unknown}")
     model = sizes.get("model", 1)
     if model not in MODEL_SIZES:
-        raise CannotPlan(f"model={model} does not divide the demo's heads: it can be 1, 2 or 4")
+        raise BadMesh(f"model={model} does not divide the demo's heads: it can be 1, 2 or 4")
     return ["--model", str(model)]
 
 

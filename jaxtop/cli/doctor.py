@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 import shutil
@@ -14,14 +13,15 @@ import tempfile
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop import __version__, keys, runfiles
+from jaxtop import __version__
+from jaxtop.base import keys
+from jaxtop.base.feature import hooks, options_of
 from jaxtop.cli import costs, drivers
 from jaxtop.cli.words import legible, size
-from jaxtop.injection import target, tracer
 from jaxtop.recording.thread import LEAST_FREE
+from jaxtop.store import runfiles
 from jaxtop.transport import FIRST_PORT
 
 if TYPE_CHECKING:
@@ -81,19 +81,12 @@ STAND_INS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON object")
-    parser.add_argument(
-        "--trace",
-        metavar="FILE",
-        type=Path,
-        help="say what jaxtop sees in a captured profile: *.xplane.pb, *.xplane.pb.gz, or a folder with one",
-    )
 
 
 def main(arguments: argparse.Namespace) -> int:
-    if arguments.trace is not None:
-        from jaxtop.cli import doctor_trace  # the readers of traces: the checks need none of them
-
-        return doctor_trace.show(arguments.trace, is_json=arguments.json)
+    for option in options_of("doctor"):
+        if option.is_asked(arguments):
+            return int(option.serve(arguments))
     reports = costs.ask()
     findings = [*(finding for check in CHECKS for finding in check()), *_costs(reports)]
     if arguments.json:
@@ -185,10 +178,9 @@ def _port() -> Iterator[Finding]:
             yield Finding("port", OK, f"{FIRST_PORT} is free")
 
 
-def _injection() -> Iterator[Finding]:
-    """Check what `jaxtop inject` needs, for processes with a Python older than 3.14."""
-    why_not = tracer.why_not() or (target.scope() if os.geteuid() != 0 else None)
-    yield Finding("inject", NOTE if why_not else OK, why_not or "through ptrace, into processes of this user")
+def _features() -> Iterator[Finding]:
+    for checks in hooks("doctor_checks"):
+        yield from checks()
 
 
 def _jax() -> Iterator[Finding]:
@@ -267,6 +259,6 @@ def _home() -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    _versions, _encryption, _key, _home, _settings, _run_files, _room, _port, _injection, _jax, _hardware,
+    _versions, _encryption, _key, _home, _settings, _run_files, _room, _port, _features, _jax, _hardware,
     _stand_ins, _demo,
 )  # fmt: skip

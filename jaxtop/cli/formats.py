@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from jaxtop.devbench.shown import Probe
     from jaxtop.model import Cluster
+    from jaxtop.model.probed import Probe
 
 JSON = "json"
 FORMATS = (JSON, "csv", "openmetrics")

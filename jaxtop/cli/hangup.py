@@ -14,7 +14,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from jaxtop import debuglog
+from jaxtop.base import debuglog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

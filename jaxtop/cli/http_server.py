@@ -14,10 +14,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import parse_qs
 
-from jaxtop import __version__, debuglog
+from jaxtop import __version__
+from jaxtop.base import debuglog
+from jaxtop.base.clock import steady
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.listening import MOST_STRANGERS, REQUEST_S, resolved, tls_context, url
-from jaxtop.clock import steady
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from jaxtop.base.clock import steady
+from jaxtop.base.feature import hook
 from jaxtop.cli import ls, settings, targets, terminal
-from jaxtop.cli.app_capturer import AppCapturer
 from jaxtop.cli.app_recorder import AppRecorder
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.look import look_of
 from jaxtop.cli.rewind import RewindBuffer, size_of
 from jaxtop.cli.source_thread import SourceThread
-from jaxtop.clock import steady
-from jaxtop.devbench import saved
+from jaxtop.store import probe as saved
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.dialogs.picker import LiveRuns, Picker
 from jaxtop.tui.notifier import OFF, Notifier
@@ -22,9 +22,9 @@ from jaxtop.tui.runs import Followed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from jaxtop.cli.source_thread import Job
     from jaxtop.model import Tuning
     from jaxtop.sources import Source
-    from jaxtop.sources.capturing import Capture
 
 
 def pick() -> str | None:
@@ -61,14 +61,15 @@ class _Runs:
         self.why_none = why_none
         self._followers: list[_Follower] = []
         self.recorder = AppRecorder()
-        self.capturer = AppCapturer(self._take_on)
+        capturer = hook("app_capturer")
+        self.capturer = None if capturer is None else capturer(self._take_on)
 
     def begin(self, open_source: Callable[[], Source | None]) -> Followed:
         follower = _Follower(open_source, self._size, self._tuning, self.recorder)
         self._followers.append(follower)
         return Followed(follower.thread, follower.thread.ask, follower.buffer)
 
-    def _take_on(self, job: Capture) -> None:
+    def _take_on(self, job: Job) -> None:
         self._followers[-1].thread.take_on(job)
 
     def live(self) -> LiveRuns:
@@ -86,10 +87,12 @@ class _Runs:
             self._followers.pop(0).close()
 
     def close(self) -> None:
-        self.capturer.leave()
+        if self.capturer is not None:
+            self.capturer.leave()
         for each in self._followers:
             each.close()
-        self.capturer.close()
+        if self.capturer is not None:
+            self.capturer.close()
         self.recorder.close()
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from jaxtop import keys, private
+from jaxtop.base import keys, private
+from jaxtop.base.names import reason
 from jaxtop.cli.settings import FILE, SAVED
-from jaxtop.names import reason
 from jaxtop.tui.core.look import THEMES, Look
 
 if TYPE_CHECKING:

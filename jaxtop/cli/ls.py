@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from jaxtop import runfiles
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import aligned, legible
+from jaxtop.store import runfiles
 
 if TYPE_CHECKING:
     import argparse

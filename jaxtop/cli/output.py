@@ -7,10 +7,10 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from jaxtop import private
+from jaxtop.base import private
+from jaxtop.base.names import as_file_name
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
-from jaxtop.names import as_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

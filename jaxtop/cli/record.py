@@ -7,17 +7,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import processes
+from jaxtop.base import processes
+from jaxtop.base.clock import steady
+from jaxtop.base.names import as_file_name
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.output import ProgressLine, must_be_new
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.snapshot import why_none
 from jaxtop.cli.words import amount, duration, length, size
-from jaxtop.clock import steady
 from jaxtop.model import Cluster, host_views, hosts, runs
 from jaxtop.model.liveness import was_never_reached
-from jaxtop.names import as_file_name
 from jaxtop.recording import Limits, RecordingWriter
 from jaxtop.sources import SessionRecorder
 

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jaxtop import times
-from jaxtop.cli import processes, settings, terminal, web
+from jaxtop.base import times
+from jaxtop.base.feature import options_of
+from jaxtop.cli import processes, settings, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import FORMATS, add_formats, written
 from jaxtop.cli.look import look_of
@@ -52,7 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"for Foxglove: {MCAP_JSON} OUT",
     )
     parser.add_argument("--step", type=_STEP, metavar="S", help="seconds between the figures of --export")
-    web.add_arguments(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -63,9 +63,9 @@ def main(arguments: argparse.Namespace) -> int:
     is_moment = arguments.at is not None or arguments.format is not None
     if is_moment and form is not None:
         raise UserError("--at and --format print one moment, --export all of them: give only one")
-    is_served = web.is_asked(arguments)
-    if is_served and (is_moment or form is not None):
-        raise UserError("--web shows the app, --at and --export print text: give only one")
+    shown = next((each for each in options_of("replay") if each.is_asked(arguments)), None)
+    if shown is not None and (is_moment or form is not None):
+        raise UserError(f"{shown.NAME} shows the app, --at and --export print text: give only one")
     with opened(files) as (session, span):
         start = None if arguments.start is None else time_in(arguments.start, span)
         if is_moment:
@@ -75,10 +75,10 @@ def main(arguments: argparse.Namespace) -> int:
             _write_json(session, start, arguments.step, out)
         elif form is not None:
             _print_series(session, start, form, arguments.step)
-        elif not is_served:
+        elif shown is None:
             terminal.need("for text use --at T or --export FORMAT")
             show(session, start, speed=arguments.speed, loop=arguments.loop)
-    return web.serve(arguments) if is_served else 0
+    return 0 if shown is None else int(shown.serve(arguments))
 
 
 def _export(words: list[str] | None) -> tuple[str | None, Path | None, list[Path]]:
@@ -218,7 +218,7 @@ def print_notes(session: Session) -> None:
 
 def show(session: Session, start: float | None, **how: Any) -> None:
     """Open the app on a session at this time; `how` has the other fields of a `Start`."""
-    from jaxtop.clock import steady
+    from jaxtop.base.clock import steady
     from jaxtop.tui.app import JaxtopApp  # heavy: errors above must be fast
     from jaxtop.tui.playback import Start
 

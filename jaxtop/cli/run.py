@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import keys, private, room
+from jaxtop.base import keys, private, room
+from jaxtop.base.names import reason
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import note, number
-from jaxtop.names import reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop import keys, private
+from jaxtop.base import keys, private
+from jaxtop.base.names import reason
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import amount, legible
 from jaxtop.model import HOLDS_FOR, RULES, RULES_BY_NAME, Mute, Severity, Tuning
-from jaxtop.names import reason
 from jaxtop.tui.core import look
 from jaxtop.tui.notifier import FORMS as DESKTOP
 

@@ -7,13 +7,13 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jaxtop import processes, wire
+from jaxtop import wire
+from jaxtop.base import processes
+from jaxtop.base.clock import steady
 from jaxtop.cli import hangup, settings, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import FORMATS, add_formats, written
 from jaxtop.cli.words import legible, note, number
-from jaxtop.clock import steady
-from jaxtop.devbench import saved
 from jaxtop.model import Cluster, State, host_views, hosts, runs
 from jaxtop.model.findings.coverage import VITAL
 from jaxtop.model.findings.observer import MUTED
@@ -21,6 +21,7 @@ from jaxtop.model.host import NO_ARRAYS, REFUSES_KEY
 from jaxtop.model.hosts import seen_by
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.tuning import AS_DECLARED
+from jaxtop.store import probe as saved
 
 if TYPE_CHECKING:
     import argparse

@@ -6,10 +6,10 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jaxtop import debuglog
+from jaxtop.base import debuglog
+from jaxtop.base.clock import steady
 from jaxtop.cli.broadcast import Broadcast, request_to
 from jaxtop.cli.errors import UserError
-from jaxtop.clock import steady
 from jaxtop.sources.backlog import Backlog
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from jaxtop import hostnames, keys
+from jaxtop.base import hostnames, keys
+from jaxtop.base.feature import hook
 from jaxtop.cli import ways
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible, note
@@ -66,18 +67,19 @@ def open_source(arguments: argparse.Namespace, note: Callable[[str], None] = not
     way = ways.find(arguments.via, arguments.target)
     if way is None:
         return open_here(arguments, note=note)
-    from jaxtop.sources.relay import NoRelay, RelaySource  # imports the model: errors and --help must be fast
-    from jaxtop.sources.relay.stream import Open
+    from jaxtop.sources.source import Unreached  # imports the model: errors and --help must be fast
 
+    open_through = hook("open_through")
+    if open_through is None:
+        raise UserError("this jaxtop has no feature for relays, which --via and shorthands need")
     if arguments.map:
         raise UserError("--map is for what this machine dials: with --via and shorthands leave it out")
     try:
         listed = hostnames.of_file(arguments.hostfile) if arguments.hostfile else []
-        return RelaySource(
-            way.command, Open((*way.targets, *listed), arguments.owner), show=_show, name=way.name
-        )
-    except (hostnames.BadHosts, NoRelay) as error:
+        found: Source = open_through(way.command, (*way.targets, *listed), arguments.owner, way.name, _show)
+    except (hostnames.BadHosts, Unreached) as error:
         raise UserError(str(error)) from None
+    return found
 
 
 class NotFound(UserError):
@@ -116,8 +118,10 @@ def open_here(
     stays_in_job: bool = False,
 ) -> LiveSource:
     """Return a source that dials the agents from this machine; `own_id` is that of the relay that asks."""
-    from jaxtop import discovery  # as above
-    from jaxtop.sources import LiveSource
+    from jaxtop.sources import (
+        LiveSource,
+        discovery,  # as above
+    )
     from jaxtop.sources.descriptors import raise_limit
 
     try:

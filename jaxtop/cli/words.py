@@ -7,7 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from jaxtop.names import legible
+from jaxtop.base.names import legible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import __version__
+from jaxtop.base.names import legible
+from jaxtop.base.times import timestamp
 from jaxtop.export.findings import as_value
 from jaxtop.model import RULES_BY_NAME, Severity, findings, runs
 from jaxtop.model.crashes import ended_at, exit_status
 from jaxtop.model.findings.coverage import HEALTHY, NOT_CHECKED, Coverage, coverage
 from jaxtop.model.findings.words import costs
 from jaxtop.model.step_parts import too_little_of
-from jaxtop.names import legible
-from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

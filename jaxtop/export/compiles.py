@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jaxtop.base.times import timestamp
 from jaxtop.model.compiles import compiled_lines, latest_compiles
 from jaxtop.model.host import run_of
-from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
     from jaxtop.model import Cluster

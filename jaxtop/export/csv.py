@@ -6,8 +6,8 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+from jaxtop.base.names import legible
 from jaxtop.export.readings import OF_DEVICES, OF_HOSTS, of_device, of_host, percent, readings, slowed
-from jaxtop.names import legible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

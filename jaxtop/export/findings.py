@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jaxtop.base.times import timestamp
 from jaxtop.model import RULES_BY_NAME
-from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
     from jaxtop.model import Finding

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import __version__
+from jaxtop.base.feature import hooks
+from jaxtop.base.times import timestamp
 from jaxtop.export import collectives as of_collectives
 from jaxtop.export import compiles as of_compiles
 from jaxtop.export import findings as of_findings
-from jaxtop.export import operations as of_operations
 from jaxtop.export import peaks
 from jaxtop.export.check import Checkup, of_rules
 from jaxtop.export.readings import OF_DEVICES, fields, of_device, of_host, of_step, percent, readings, slowed
@@ -19,17 +20,15 @@ from jaxtop.model.collectives import axis_traffic, collectives, doubts, lateness
 from jaxtop.model.parts import NAMES as PART_NAMES
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.model.step_parts import parts, run_parts
-from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from jaxtop.devbench.shown import Probe
     from jaxtop.export.readings import HostReading
     from jaxtop.model import ArrayView, AtPeak, Cluster, HostView, MemoryView, MeshView, ProgramView
     from jaxtop.model.collectives import StepShare
-    from jaxtop.model.operations import ProgramTime
     from jaxtop.model.parts import Parts
+    from jaxtop.model.probed import Probe
 
 SCHEMA = 1
 
@@ -45,7 +44,7 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
     lateness = ("last", "instances", "late_us")
     of_agents = parts(cluster, now)
-    times = of_operations.times(cluster, now, probe)
+    more = [fields_of(cluster, now, probe) for fields_of in hooks("program_fields")]
     checkup = Checkup.of(cluster, now)
     late = {each.agent: fields(each, lateness) for each in lateness_of_hosts(cluster)}
     return {
@@ -69,7 +68,7 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
         ],
         "meshes": [_mesh(mesh) for mesh in all_meshes],
         "arrays": [_array(view, all_meshes) for view in arrays(cluster)],
-        "programs": [_program(view, cluster, shares, times) for view in programs(cluster, now)],
+        "programs": [_program(view, cluster, shares, more) for view in programs(cluster, now)],
         "compiles": of_compiles.latest(cluster, now),
         "compile_lines": of_compiles.lines(cluster, now),
         "collectives": [of_collectives.as_value(view) for view in all_collectives],
@@ -245,7 +244,7 @@ def _program(
     view: ProgramView,
     cluster: Cluster,
     shares: Mapping[tuple[str, str, str | None], StepShare],
-    times: Mapping[tuple[str, str, str | None], ProgramTime],
+    more: Sequence[Callable[[tuple[str, str, str | None]], dict[str, Any]]],
 ) -> dict[str, Any]:
     program = view.program
     key = view.run, program.name, program.fingerprint
@@ -276,6 +275,6 @@ def _program(
         "measured_launches": 0 if share is None else share.launches,
         "collective_share": None if share is None else share.share,
         "exposed_share": None if share is None else share.exposed_share,
-        **of_operations.of_program(times.get(key)),
+        **{name: value for fields_of in more for name, value in fields_of(key).items()},
         "peak": view.peak and peaks.as_value(view.peak),
     }

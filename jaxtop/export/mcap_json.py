@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from jaxtop import __version__
+from jaxtop.base.names import as_file_name
 from jaxtop.export.untyped import Kind
-from jaxtop.names import as_file_name
 from jaxtop.recording import schemas
 from jaxtop.recording.container import McapFile
 from jaxtop.wire.bounds import NANOSECONDS, to_ns

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from jaxtop.base.names import legible
 from jaxtop.export.metrics import METRICS, sample_name
 from jaxtop.export.samples import snapshot
-from jaxtop.names import legible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

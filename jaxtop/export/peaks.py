@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from jaxtop.base.times import timestamp
 from jaxtop.export.readings import fields
-from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from jaxtop.base.times import timestamp
 from jaxtop.export import openmetrics
 from jaxtop.export.csv import cell
 from jaxtop.export.metrics import METRICS as ALL
 from jaxtop.export.metrics import SNAPSHOT
 from jaxtop.export.samples import at_moment
-from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

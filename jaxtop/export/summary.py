@@ -5,11 +5,11 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base.names import legible
 from jaxtop.export.check import Checkup
 from jaxtop.model import RULES_BY_NAME, Severity, State, devices, host_views, pace_of, step_of_run, steps_of
 from jaxtop.model.amounts import in_bytes
 from jaxtop.model.findings.words import costs
-from jaxtop.names import legible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from jaxtop import names
+from jaxtop.base import names
 from jaxtop.model.allocators import free_bytes
 from jaxtop.model.compiles import cause_of, lost_ms
 from jaxtop.model.hosts import host_views

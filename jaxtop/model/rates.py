@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop import names
+from jaxtop.base import names
 from jaxtop.model.host import figure
 
 if TYPE_CHECKING:

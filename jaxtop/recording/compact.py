@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jaxtop import private
+from jaxtop.base import private
 from jaxtop.recording.reader import Recording
 from jaxtop.recording.writer import Keyframe, Writer
 from jaxtop.wire.bounds import to_seconds

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jaxtop import private
+from jaxtop.base import private
 
 if TYPE_CHECKING:
     from pathlib import Path

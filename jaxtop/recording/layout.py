@@ -15,7 +15,7 @@ ENCODING = "msgpack"
 # Metadata records: what the file is; the channels of the next chunks; the start and the end of a keyframe;
 # the clock; the end of the recording.
 ABOUT, CHANNELS, KEYFRAME, KEYFRAME_END, CLOCK, FINISHED = (
-    "jaxtop", "jaxtop.channels", "jaxtop.keyframe", "jaxtop.keyframe_end", "jaxtop.clock",
+    "jaxtop", "jaxtop.channels", "jaxtop.keyframe", "jaxtop.keyframe_end", "jaxtop.base.clock",
     "jaxtop.finished",
 )  # fmt: skip
 # In ABOUT: each flush writes an end of the data, and the next flush overwrites it. FINISHED marks the last.

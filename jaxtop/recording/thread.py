@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import room
-from jaxtop.names import reason
+from jaxtop.base import room
+from jaxtop.base.names import reason
 from jaxtop.recording.compact import compact
 from jaxtop.recording.writer import Keyframe, Writer
 

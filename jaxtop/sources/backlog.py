@@ -6,7 +6,8 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from jaxtop import debuglog, wire
+from jaxtop import wire
+from jaxtop.base import debuglog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import zmq
 
-from jaxtop import debuglog
+from jaxtop.base import debuglog
 from jaxtop.transport import ReachabilityCheck
 from jaxtop.transport import client as changes
 from jaxtop.transport import probe as outcomes

@@ -10,7 +10,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jaxtop import processes
+from jaxtop.base import processes
 
 if TYPE_CHECKING:
     from jaxtop import wire

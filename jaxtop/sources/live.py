@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import zmq
 
 from jaxtop import wire
-from jaxtop.clock import steady
+from jaxtop.base.clock import steady
+from jaxtop.base.feature import hook
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.mapping import NO_MAP
 from jaxtop.sources.paths import DIRECT, Paths
 from jaxtop.sources.peers import Peers
-from jaxtop.sources.relay.dialled import Relays
+from jaxtop.sources.relayed import NoRelays
 from jaxtop.sources.requests import RequestPool
 from jaxtop.sources.rosters import Rosters
 from jaxtop.sources.seeking import Seed, Seeking
@@ -24,8 +25,9 @@ from jaxtop.transport import Subscriber
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtop.keys import KeyPair
+    from jaxtop.base.keys import KeyPair
     from jaxtop.sources.mapping import AddressMap
+    from jaxtop.sources.relayed import Relays
 
 QUEUE = 10_000
 BATCH = 2_000
@@ -68,7 +70,7 @@ class LiveSource:
         self._map = address_map
         self._peers = Peers(self._telemetry, self._descriptors, self._emit, address_map)
         self._paths = Paths(own_id)
-        self._relays = Relays(
+        self._relays: Relays = (hook("relays") or NoRelays)(
             self._context, keys, server, self._descriptors, self._seeking.seek, own_id=own_id
         )
         self._rosters = Rosters(self._peers, self._ask_for_roster)

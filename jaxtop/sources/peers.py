@@ -7,9 +7,10 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from jaxtop import runfiles, wire
+from jaxtop import wire
 from jaxtop.sources.connection import Connection
 from jaxtop.sources.evidence import AgentAddress, judged
+from jaxtop.store import runfiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

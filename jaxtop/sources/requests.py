@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-    from jaxtop.keys import KeyPair
+    from jaxtop.base.keys import KeyPair
     from jaxtop.sources.descriptors import Descriptors
     from jaxtop.transport.client import LinkChange
 

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from jaxtop import wire
 
 
+class Unreached(Exception):
+    """The other side of a command cannot be reached; the text says why and what to do."""
+
+
 class Source(Protocol):
     """Frames from live agents. All work happens on the thread that calls `poll`; call it often."""
 

@@ -9,7 +9,8 @@ from collections import deque
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from jaxtop import processes, wire
+from jaxtop import wire
+from jaxtop.base import processes
 from jaxtop.wire.bounds import NANOSECONDS, to_ns, to_seconds
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING
 
-from jaxtop.protobuf import BYTES, Malformed
+from jaxtop.base.protobuf import BYTES, Malformed
 from jaxtop.traces.parts import TooLarge
 from jaxtop.traces.xspace import ENVIRONMENT, PLANE, Trace
 

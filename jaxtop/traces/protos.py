@@ -9,7 +9,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jaxtop.protobuf import Malformed, Message, read
+from jaxtop.base.protobuf import Malformed, Message, read
 from jaxtop.traces.parts import Wanted
 
 if TYPE_CHECKING:

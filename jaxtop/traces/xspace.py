@@ -10,7 +10,7 @@ import struct
 import sys
 from typing import TYPE_CHECKING
 
-from jaxtop.protobuf import places, signed
+from jaxtop.base.protobuf import places, signed
 from jaxtop.traces.parts import TooLarge
 
 if TYPE_CHECKING:

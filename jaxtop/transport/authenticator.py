@@ -10,7 +10,7 @@ from zmq.utils import z85
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.keys import KeyPair
+    from jaxtop.base.keys import KeyPair
 
 OWNER = b"owner"
 GUEST = b"guest"

@@ -11,7 +11,7 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 if TYPE_CHECKING:
-    from jaxtop.keys import KeyPair
+    from jaxtop.base.keys import KeyPair
 
 MAX_MESSAGE = 8 * 1024 * 1024
 HEARTBEAT_MS = 500

@@ -14,7 +14,7 @@ from jaxtop.transport.server import FAREWELL_MS, KERNEL_BUFFER, MAX_REQUEST, tak
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.keys import KeyPair
+    from jaxtop.base.keys import KeyPair
     from jaxtop.transport.server import Asked
 
 # The relay itself bounds what is on the way to a viewer; this many messages never fill a queue before that.

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from jaxtop.room import NoRoom
+from jaxtop.base.room import NoRoom
 from jaxtop.transport.accepting import Entry, drop_waiting, entry
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import zmq
 
-from jaxtop import room
+from jaxtop.base import room
 from jaxtop.transport.accepting import numbers
 from jaxtop.transport.authenticator import Authenticator, is_from_owner, router
 from jaxtop.transport.listener import Listener
@@ -21,7 +21,7 @@ from jaxtop.transport.telemetry import MAX_SENT, TelemetrySocket
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.keys import KeyPair
+    from jaxtop.base.keys import KeyPair
 
 FIRST_PORT = 7410
 

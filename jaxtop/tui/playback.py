@@ -13,7 +13,7 @@ from jaxtop.model.session.summary import SessionSummary
 from jaxtop.tui.core.moment import Mode, Moment
 
 if TYPE_CHECKING:
-    from jaxtop.devbench.shown import Probe
+    from jaxtop.model.probed import Probe
     from jaxtop.model.state import LoggedEvent
     from jaxtop.tui.history import History
 

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxtop.base.names import reason
 from jaxtop.cli.words import aligned
-from jaxtop.names import reason
 from jaxtop.traces import files
 from tests.accelerators import captures, texts
 

@@ -13,8 +13,10 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any
 
-from jaxtop import discovery, keys, runfiles, wire
-from jaxtop.sources import LiveSource
+from jaxtop import wire
+from jaxtop.base import keys
+from jaxtop.sources import LiveSource, discovery
+from jaxtop.store import runfiles
 
 # The offset of the received bytes in Linux's struct tcp_info.
 TCP_BYTES_RECEIVED = 128

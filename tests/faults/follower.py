@@ -6,10 +6,11 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from jaxtop import keys, runfiles
+from jaxtop.base import keys
 from jaxtop.model import Cluster
 from jaxtop.model.findings.observer import findings
 from jaxtop.sources import LiveSource, Seed
+from jaxtop.store import runfiles
 
 if TYPE_CHECKING:
     from jaxtop.model.finding import Finding

@@ -11,12 +11,12 @@ from collections import Counter, deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop.model.planning.asking import mesh_as_typed
+from jaxtop.features.planning.model.asking import mesh_as_typed
 from tests.plans import evaluate, machine, measure, table
 from tests.plans.cases import CASES, CASES_BY_NAME
 
 if TYPE_CHECKING:
-    from jaxtop.model.planning.plan import Axes
+    from jaxtop.base.meshes import Axes
 
 # A run does not count if others used more cores than this meanwhile; with --quiet it is tried so often.
 DISTURBED, TRIES = 0.25, 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from jaxtop.model.planning.plan import Axes
+    from jaxtop.base.meshes import Axes
 
 DEVICES = 8
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model.planning.plan import Asked, CannotPlan
-from jaxtop.model.planning.planner import plan
-from jaxtop.model.planning.today import today
+from jaxtop.features.planning.model.plan import Asked, CannotPlan
+from jaxtop.features.planning.model.planner import plan
+from jaxtop.features.planning.model.today import today
 from jaxtop.sources import Session
 from tests.plans import measure, table
 from tests.plans.cases import CASES
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from jaxtop.model.planning.plan import Axes, Candidate, Today
+    from jaxtop.base.meshes import Axes
+    from jaxtop.features.planning.model.plan import Candidate, Today
     from tests.plans.cases import Case
 
 

@@ -13,22 +13,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jaxtop import keys, runfiles, wire
+from jaxtop import wire
+from jaxtop.base import keys
+from jaxtop.base.clock import steady
 from jaxtop.cli import processes, record
 from jaxtop.cli.broadcast import request_to
-from jaxtop.clock import steady
+from jaxtop.features.planning.model.asking import mesh_as_typed
 from jaxtop.model import Cluster
-from jaxtop.model.planning.asking import mesh_as_typed
 from jaxtop.recording import Limits
 from jaxtop.sources import LiveSource, Seed, SessionRecorder
+from jaxtop.store import runfiles
 from tests.plans import machine
 from tests.plans.cases import DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from jaxtop.base.meshes import Axes
     from jaxtop.model import Host
-    from jaxtop.model.planning.plan import Axes
 
 ROOT = Path(__file__).parents[2]
 STARTS_WITHIN, ENDS_WITHIN = 90.0, 60.0

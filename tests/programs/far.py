@@ -8,7 +8,7 @@ import time
 from collections import Counter
 
 from jaxtop import wire
-from jaxtop.sources.relay import FarHalf
+from jaxtop.features.relay.far import FarHalf
 
 frames, size = int(sys.argv[1]), int(sys.argv[2])
 stop_after = float(sys.argv[3]) if len(sys.argv) > 3 else float("inf")

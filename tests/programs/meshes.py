@@ -17,8 +17,8 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxtop import wire
-from jaxtop.wire.compiling import Array, Wanted
-from jaxtop_agent.compiling import building
+from jaxtop.features.planning.messages import Array, Wanted
+from jaxtop_agent.planning import building
 from jaxtop_agent.programs import fitting, hlo
 
 TODAY = (("data", 4), ("model", 2))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import grpc
 
-from jaxtop.protobuf import bytes_field, number_field
+from jaxtop.base.protobuf import bytes_field, number_field
 
 NAME = "tpu.monitoring.runtime.RuntimeMetricService"
 USED = "tpu.runtime.hbm.memory.usage.bytes"

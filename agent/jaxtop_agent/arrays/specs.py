@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.names import legible, shorten
+from jaxtop.base.names import legible, shorten
 from jaxtop_agent import jaxprivate
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop.clock import now_ms
+from jaxtop.base.clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable

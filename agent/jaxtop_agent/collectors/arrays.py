@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop.clock import now_ms
+from jaxtop.base.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import frames
 from jaxtop_agent.arrays.census import Census, Group

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop.clock import now_ms
-from jaxtop.names import program_of
+from jaxtop.base.clock import now_ms
+from jaxtop.base.names import program_of
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import READING, Board

@@ -7,8 +7,8 @@ from collections import deque
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.clock import now_ms
-from jaxtop.names import program_of
+from jaxtop.base.clock import now_ms
+from jaxtop.base.names import program_of
 from jaxtop.wire import Programs, Rhythm, Window
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import budget

@@ -10,8 +10,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jaxtop import names, wire
-from jaxtop.clock import now_ms
+from jaxtop import wire
+from jaxtop.base import names
+from jaxtop.base.clock import now_ms
 from jaxtop_agent.core.capture import CaptureExchange
 from jaxtop_agent.core.threads import Bell
 

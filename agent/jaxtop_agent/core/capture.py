@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop import debuglog
+from jaxtop.base import debuglog
 from jaxtop.wire import CaptureState
 from jaxtop.wire.captures import FAILED, OPEN, STOPPING, WAITING
 

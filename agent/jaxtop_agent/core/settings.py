@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop import debuglog
-from jaxtop.names import legible, shorten
+from jaxtop.base import debuglog
+from jaxtop.base.names import legible, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.protobuf import Message
+    from jaxtop.base.protobuf import Message
 
 
 class Buckets(NamedTuple):

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from jaxtop import debuglog
-from jaxtop.clock import now_ms
+from jaxtop.base import debuglog
+from jaxtop.base.clock import now_ms
 from jaxtop.wire import NcclTime, NcclTimes
 from jaxtop_agent.core.board import reason
 from jaxtop_agent.core.waiting import IDLE_S

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from jaxtop import debuglog, wire
-from jaxtop.clock import now_ms
+from jaxtop import wire
+from jaxtop.base import debuglog
+from jaxtop.base.clock import now_ms
 from jaxtop_agent.core.board import reason
 from jaxtop_agent.core.waiting import IDLE_S
 from jaxtop_agent.hardware import ras, ras_answers

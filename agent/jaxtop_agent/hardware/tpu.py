@@ -13,7 +13,7 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
-from jaxtop import protobuf
+from jaxtop.base import protobuf
 from jaxtop_agent.hardware.distribution import Buckets, add, buckets
 from jaxtop_agent.hardware.reader import Figures, Off
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from types import ModuleType
 
-    from jaxtop.protobuf import Message
+    from jaxtop.base.protobuf import Message
     from jaxtop.wire import Device
 
 _Value = TypeVar("_Value")

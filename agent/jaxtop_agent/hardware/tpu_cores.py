@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from jaxtop import protobuf
-from jaxtop.names import shorten
+from jaxtop.base import protobuf
+from jaxtop.base.names import shorten
 from jaxtop.wire import TpuCore
 from jaxtop_agent.hardware.reader import Off
 from jaxtop_agent.hardware.tpu import SERVICE, ports, shares, transport
@@ -20,7 +20,7 @@ from jaxtop_agent.hardware.tpu import SERVICE, ports, shares, transport
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.protobuf import Message
+    from jaxtop.base.protobuf import Message
     from jaxtop.wire import Device
 
 MOST_CORES = 64

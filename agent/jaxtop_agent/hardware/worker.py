@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import debuglog
+from jaxtop.base import debuglog
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import NOTHING, Board, Readings, Topology, reason
 from jaxtop_agent.core.waiting import IDLE_S, wait

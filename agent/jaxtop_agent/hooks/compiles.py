@@ -9,8 +9,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.clock import now_ms
-from jaxtop.names import program_of, unwrapped
+from jaxtop.base.clock import now_ms
+from jaxtop.base.names import program_of, unwrapped
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays.origins import calling
 from jaxtop_agent.programs.compilations import Compiled, steady_ms

@@ -56,7 +56,7 @@ class Hooks:
 
     def attach(self, board: Board) -> None:
         """Report to this board from now on."""
-        from jaxtop import debuglog
+        from jaxtop.base import debuglog
         from jaxtop_agent.core.board import reason  # the caller has a board, so this module is already loaded
 
         self._board = board

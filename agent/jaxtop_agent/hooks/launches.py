@@ -9,8 +9,8 @@ from threading import get_ident, main_thread
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from jaxtop.clock import now_ms
-from jaxtop.names import unwrapped
+from jaxtop.base.clock import now_ms
+from jaxtop.base.names import unwrapped
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.steps.pattern import Launch
 

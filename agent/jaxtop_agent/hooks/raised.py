@@ -7,7 +7,7 @@ from collections import deque
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop.clock import now_ms
+from jaxtop.base.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays.origins import is_library
 

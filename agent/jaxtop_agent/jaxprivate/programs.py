@@ -8,7 +8,7 @@ from math import prod
 from types import FunctionType, MethodType
 from typing import Any
 
-from jaxtop.protobuf import places
+from jaxtop.base.protobuf import places
 from jaxtop_agent.jaxprivate.backends import clients
 from jaxtop_agent.jaxprivate.lookup import Missing, find, imported, jax_folder
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import psutil
 
-from jaxtop import processes
+from jaxtop.base import processes
 from jaxtop.wire.probing import BENCHES, FAILED, MEETING, Asked, Here, Plan, Report, Stage
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors.topology import describe

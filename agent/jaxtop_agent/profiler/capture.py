@@ -6,7 +6,7 @@ import time
 import zlib
 from typing import TYPE_CHECKING
 
-from jaxtop.names import reason
+from jaxtop.base.names import reason
 from jaxtop.wire.captures import FAILED, OPEN, PACKING, PART_BYTES, READY, STOPPING, WAITING
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.capture import NOTHING, Asked, Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.names import program_of
+from jaxtop.base.names import program_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

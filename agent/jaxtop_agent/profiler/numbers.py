@@ -11,7 +11,7 @@ from bisect import bisect_left
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from jaxtop.names import program_of
+from jaxtop.base.names import program_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import zmq
 
-from jaxtop import keys, transport, wire
+from jaxtop import transport, wire
+from jaxtop.base import keys
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board

@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.names import shorten
+from jaxtop.base.names import shorten
 from jaxtop.traces import Runs
 from jaxtop.traces.parts import length, merged
 from jaxtop.wire import Operation, Operations

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.clock import now_ms
+from jaxtop.base.clock import now_ms
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.profiler.lock import HeldLock
 

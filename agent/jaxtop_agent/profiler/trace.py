@@ -12,7 +12,7 @@ import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.protobuf import bytes_field, encoded, number_field, places
+from jaxtop.base.protobuf import bytes_field, encoded, number_field, places
 from jaxtop.traces.xspace import EVENT, LINE, LINE_NAME, PLANE, PLANE_NAME
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from jaxtop.clock import now_ms
+from jaxtop.base.clock import now_ms
 from jaxtop.wire import Window
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import IDLE_S, Slices, wait

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop import protobuf
+from jaxtop.base import protobuf
 from jaxtop_agent.programs.liveness import Liveness
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop import names
+from jaxtop.base import names
 
 if TYPE_CHECKING:
     from jaxtop_agent.programs.recompilations import Noted

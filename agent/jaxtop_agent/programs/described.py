@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop.names import shorten
+from jaxtop.base.names import shorten
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import origins
 

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
-from jaxtop.names import legible, shorten
+from jaxtop.base.names import legible, shorten
 from jaxtop_agent.programs import found, groups, lines, shapes, text
 from jaxtop_agent.programs.calls import Calls
 from jaxtop_agent.programs.found import KINDS, Found, Table

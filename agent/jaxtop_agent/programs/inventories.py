@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.clock import now_ms
-from jaxtop.names import reason
+from jaxtop.base.clock import now_ms
+from jaxtop.base.names import reason
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import Breather, breathe
 from jaxtop_agent.programs import fitting, hlo, shapes

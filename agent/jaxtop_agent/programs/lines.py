@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from jaxtop.names import shorten
+from jaxtop.base.names import shorten
 
 _HEAD = re.compile(r"\s*(?:ROOT )?%?([^\s=]+) = ")
 _OPCODE = re.compile(r"\s*([a-z][a-z0-9\-]*)\(")

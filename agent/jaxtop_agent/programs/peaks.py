@@ -6,8 +6,8 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import wire
-from jaxtop.clock import now_ms
-from jaxtop.names import legible, reason, shorten
+from jaxtop.base.clock import now_ms
+from jaxtop.base.names import legible, reason, shorten
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import Breather
 from jaxtop_agent.programs import assignment, described, schedule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.names import shorten
+from jaxtop.base.names import shorten
 from jaxtop_agent.programs import signatures
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import re
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.names import legible, shorten
+from jaxtop.base.names import legible, shorten
 from jaxtop_agent.programs import shapes
 from jaxtop_agent.programs.calls import made_by
 from jaxtop_agent.programs.found import KINDS, PERMUTE, REDUCE, SCATTER

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop import protobuf
+from jaxtop.base import protobuf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

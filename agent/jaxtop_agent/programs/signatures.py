@@ -10,7 +10,7 @@ from itertools import chain, islice
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop.names import shorten
+from jaxtop.base.names import shorten
 from jaxtop_agent.arrays.specs import sharding_text
 from jaxtop_agent.programs import statics
 

@@ -10,7 +10,7 @@ import os
 import re
 from typing import NamedTuple, Protocol
 
-from jaxtop.names import legible, shorten
+from jaxtop.base.names import legible, shorten
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays.origins import is_library
 

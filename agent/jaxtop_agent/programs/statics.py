@@ -10,7 +10,7 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from jaxtop.names import legible, shorten
+from jaxtop.base.names import legible, shorten
 from jaxtop_agent.arrays.specs import abstract_mesh_text, mesh_text, sharding_text, spec_text
 from jaxtop_agent.core.redaction import is_hidden_number, is_hidden_text, looks_secret
 

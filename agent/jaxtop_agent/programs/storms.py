@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from jaxtop.clock import now_ms
+from jaxtop.base.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.programs.compilations import Compiled, steady_ms
 

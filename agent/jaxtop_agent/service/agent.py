@@ -9,10 +9,10 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jaxtop import debuglog, room
 from jaxtop._version import __version__
-from jaxtop.debuglog import LOG
-from jaxtop.names import reason
+from jaxtop.base import debuglog, room
+from jaxtop.base.debuglog import LOG
+from jaxtop.base.names import reason
 from jaxtop_agent.arrays.watched import Watched
 from jaxtop_agent.core.settings import script_name
 from jaxtop_agent.core.threads import Worker
@@ -125,7 +125,7 @@ class Agent:
     def _explain(self, error: BaseException) -> None:
         self.failure = reason(error)
         with suppress(Exception):
-            from jaxtop import runfiles  # slow to import, and rarely needed here
+            from jaxtop.store import runfiles  # slow to import, and rarely needed here
 
             runfiles.explain(self._settings.name, error)
 
@@ -137,7 +137,7 @@ class Agent:
             debuglog.warning("agent", "agent.watch() failed", ", ".join(names), error)
 
     def _assemble(self) -> None:
-        from jaxtop import runfiles  # `loading` has imported all of these before
+        from jaxtop.store import runfiles  # `loading` has imported all of these before
         from jaxtop_agent import collectors
         from jaxtop_agent.core import redaction
         from jaxtop_agent.core.board import Board

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop import debuglog, wire
-from jaxtop.clock import now_ms
+from jaxtop import wire
+from jaxtop.base import debuglog
+from jaxtop.base.clock import now_ms
 from jaxtop_agent.core.settings import bounded
 
 if TYPE_CHECKING:

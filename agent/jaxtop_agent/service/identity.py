@@ -7,9 +7,9 @@ import platform
 import socket
 import sys
 
-from jaxtop import processes
 from jaxtop._version import __version__
-from jaxtop.clock import now_ms
+from jaxtop.base import processes
+from jaxtop.base.clock import now_ms
 from jaxtop.wire import Hello
 from jaxtop_agent.core.settings import script_name
 

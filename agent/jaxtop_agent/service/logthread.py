@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop import debuglog
-from jaxtop.debuglog import LOG
+from jaxtop.base import debuglog
+from jaxtop.base.debuglog import LOG
 from jaxtop_agent.core.threads import Bell, Worker
 from jaxtop_agent.core.waiting import IDLE_S, wait
 

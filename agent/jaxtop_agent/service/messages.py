@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jaxtop import wire
-from jaxtop.clock import now_ms
+from jaxtop.base.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.threads import cpu_clock, cpu_seconds
 from jaxtop_agent.service import shown

@@ -6,8 +6,10 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from jaxtop import debuglog, keys, runfiles, transport, wire
-from jaxtop.clock import now_ms
+from jaxtop import transport, wire
+from jaxtop.base import debuglog, keys
+from jaxtop.base.clock import now_ms
+from jaxtop.store import runfiles
 from jaxtop_agent.programs import fitting
 from jaxtop_agent.service import addresses
 from jaxtop_agent.service.logthread import Changes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from jaxtop import debuglog
+from jaxtop.base import debuglog
 from jaxtop.wire import Peer, Roster
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import wait

@@ -6,8 +6,8 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from jaxtop import debuglog
-from jaxtop.clock import now_ms
+from jaxtop.base import debuglog
+from jaxtop.base.clock import now_ms
 from jaxtop_agent import collectors, jaxprivate
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import Board, reason

@@ -11,8 +11,9 @@ from collections import Counter, deque
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop import debuglog, wire
-from jaxtop.clock import now_ms
+from jaxtop import wire
+from jaxtop.base import debuglog
+from jaxtop.base.clock import now_ms
 from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
 from jaxtop_agent.arrays import origins, running
 from jaxtop_agent.core import threads

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.clock import now_ms
-from jaxtop.names import shorten
+from jaxtop.base.clock import now_ms
+from jaxtop.base.names import shorten
 from jaxtop_agent.stalls import stacks
 from jaxtop_agent.stalls.uncaught import first_line
 

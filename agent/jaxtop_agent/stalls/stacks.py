@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.names import shorten
+from jaxtop.base.names import shorten
 from jaxtop_agent.arrays import origins, running
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import breathe

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.names import legible, shorten
+from jaxtop.base.names import legible, shorten
 from jaxtop_agent.arrays.origins import is_library
 from jaxtop_agent.core.redaction import without_secrets
 from jaxtop_agent.stalls.stacks import DEEPEST, LONGEST, place

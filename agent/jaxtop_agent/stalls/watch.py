@@ -6,9 +6,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from jaxtop import debuglog, wire
-from jaxtop.clock import now_ms
-from jaxtop.names import program_of
+from jaxtop import wire
+from jaxtop.base import debuglog
+from jaxtop.base.clock import now_ms
+from jaxtop.base.names import program_of
 from jaxtop_agent.stalls import stacks
 from jaxtop_agent.stalls.caught import Caught
 from jaxtop_agent.stalls.launch_gaps import LaunchGaps, LongGap, Lull

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop import names
+from jaxtop.base import names
 from jaxtop.model.allocators import free_bytes
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.arrays.growth import growers_of, without_indices

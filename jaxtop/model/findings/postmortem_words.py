@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base.names import function_of
 from jaxtop.model.amounts import in_bytes
 from jaxtop.model.crashes import ending
 from jaxtop.model.steps import steps_of
-from jaxtop.names import function_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

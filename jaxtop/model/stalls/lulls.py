@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base.names import program_of
 from jaxtop.model.stalls.stacks import is_waiting, main_frames
-from jaxtop.names import program_of
 from jaxtop.wire import COMPILED
 
 if TYPE_CHECKING:

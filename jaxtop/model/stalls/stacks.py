@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jaxtop.base.names import shorten
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import run_members
-from jaxtop.names import shorten
 from jaxtop.wire import COMPILED
 
 if TYPE_CHECKING:

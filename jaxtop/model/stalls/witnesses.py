@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base.names import shorten
 from jaxtop.model.finding import Evidence
 from jaxtop.model.hosts import named
 from jaxtop.model.stalls.lulls import still_of
-from jaxtop.names import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

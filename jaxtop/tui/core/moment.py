@@ -9,8 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import model
-from jaxtop.devbench.roofline import rates_of
-from jaxtop.devbench.shown import Probe, ProbedDevice, probed_collective, probed_device
 from jaxtop.model import (
     ArrayView,
     Cluster,
@@ -26,6 +24,8 @@ from jaxtop.model import (
 )
 from jaxtop.model import collectives as of_collectives
 from jaxtop.model.operations import OperationView, ProgramTime, program_times
+from jaxtop.model.probed import Probe, ProbedDevice, probed_collective, probed_device
+from jaxtop.model.roofline import rates_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from jaxtop import times
+from jaxtop.base import times
 
 if TYPE_CHECKING:
     from textual import events

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.names import shorten
+from jaxtop.base.names import shorten
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, panel
 from jaxtop.tui.draw.reading import Scale
 

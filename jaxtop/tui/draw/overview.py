@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.names import shorten
+from jaxtop.base.names import shorten
 from jaxtop.tui.core import text
 from jaxtop.tui.draw import stacked
 from jaxtop.tui.draw.mesh_panel import MeshMap, mesh_height, mesh_panel

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.names import shorten
+from jaxtop.base.names import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.names import shorten
+from jaxtop.base.names import shorten
 from jaxtop.tui.core import text
 
 if TYPE_CHECKING:

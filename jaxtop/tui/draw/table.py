@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from rich.cells import cell_len, set_cell_size
 
-from jaxtop.names import shorten
+from jaxtop.base.names import shorten
 from jaxtop.tui.core.text import NA, printable
 
 if TYPE_CHECKING:

@@ -1,48 +1,38 @@
-"""The screens, in the order of their keys. A new screen needs a file here and a line in `SCREENS`."""
+"""The screens, in the order of their keys: those of the core have a file here, others come from features."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    from jaxtop.tui.screens.base import View
+from jaxtop.base.feature import Screen, features
 
-
-class Screen(NamedTuple):
-    """A screen: the key that opens it, its title, and its class in the file of its name."""
-
-    key: str
-    title: str
-    class_name: str
-
-    @property
-    def name(self) -> str:
-        """Its name in code, and in the proof of findings."""
-        return self.title.lower()
-
-    @property
-    def view(self) -> type[View]:
-        """Its class, imported when the screen opens: all together take a fifth of the time to start."""
-        found: type[View] = getattr(import_module(f"{__name__}.{self.name}"), self.class_name)
-        return found
-
-
-SCREENS = (
-    Screen("1", "Overview", "OverviewView"),
-    Screen("2", "Mesh", "MeshScreenView"),
-    Screen("3", "Hosts", "HostsView"),
-    Screen("D", "Devices", "DevicesView"),
-    Screen("4", "Arrays", "ArraysView"),
-    Screen("5", "Memory", "MemoryScreenView"),
-    Screen("6", "Collectives", "CollectivesView"),
-    Screen("7", "Programs", "ProgramsView"),
-    Screen("O", "Operations", "OperationsView"),
-    Screen("8", "Events", "EventsView"),
-    Screen("9", "Stacks", "StacksView"),
-    Screen("0", "Plot", "PlotView"),
-    Screen("W", "Plan", "PlanView"),
+_OF_CORE = tuple(
+    Screen(key, title, f"{__name__}.{title.lower()}:{class_name}")
+    for key, title, class_name in (
+        ("1", "Overview", "OverviewView"),
+        ("2", "Mesh", "MeshScreenView"),
+        ("3", "Hosts", "HostsView"),
+        ("D", "Devices", "DevicesView"),
+        ("4", "Arrays", "ArraysView"),
+        ("5", "Memory", "MemoryScreenView"),
+        ("6", "Collectives", "CollectivesView"),
+        ("7", "Programs", "ProgramsView"),
+        ("8", "Events", "EventsView"),
+        ("9", "Stacks", "StacksView"),
+        ("0", "Plot", "PlotView"),
+    )
 )
+
+
+def _with_features() -> tuple[Screen, ...]:
+    """Return the screens of the core, each followed by those that features put after it."""
+    added = [screen for each in features() for screen in each.screens]
+    return tuple(
+        screen for own in _OF_CORE for screen in (own, *(each for each in added if each.after == own.title))
+    )
+
+
+SCREENS = _with_features()
 
 
 def load_all() -> None:

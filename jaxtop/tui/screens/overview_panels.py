@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
+from jaxtop.base.names import shorten
 from jaxtop.model import (
     FIGURES,
     RULES_BY_NAME,
@@ -21,7 +22,6 @@ from jaxtop.model.hosts import named
 from jaxtop.model.parts import shares_of
 from jaxtop.model.step_parts import run_parts
 from jaxtop.model.thresholds import Level
-from jaxtop.names import shorten
 from jaxtop.tui.columns.events import COMPILE, ONGOING, ongoing_events
 from jaxtop.tui.core import text
 from jaxtop.tui.core.metrics import METRICS, wait_metric

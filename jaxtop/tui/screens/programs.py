@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from jaxtop.model.hosts import named
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, Selection
-from jaxtop.tui.draw.operation_pane import bar_line
+from jaxtop.tui.draw.kinds_bar import bar_line
 from jaxtop.tui.draw.peak_pane import peak_lines
 from jaxtop.tui.draw.table import Column, figure, ordinal, words
 from jaxtop.tui.screens.base import View

@@ -10,9 +10,10 @@ from typing import IO, TYPE_CHECKING
 
 import psutil
 
-from jaxtop import discovery, keys, wire
-from jaxtop.clock import now_ms
-from jaxtop.sources import LiveSource
+from jaxtop import wire
+from jaxtop.base import keys
+from jaxtop.base.clock import now_ms
+from jaxtop.sources import LiveSource, discovery
 from tests.bench.frame import Estimate, Figure, one
 from tests.bench.processes import REPOSITORY
 from tests.support import free_port

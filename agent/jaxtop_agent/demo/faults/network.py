@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jaxtop import runfiles
+from jaxtop.store import runfiles
 from jaxtop_agent.demo.faults.fault import Fault
 
 if TYPE_CHECKING:

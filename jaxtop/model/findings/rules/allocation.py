@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base.names import function_of
 from jaxtop.model.allocators import free_bytes, free_of, largest_block, largest_piece, most_held
 from jaxtop.model.amounts import in_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
@@ -14,7 +15,6 @@ from jaxtop.model.loaded_programs import loaded
 from jaxtop.model.programs import adds_bytes, launched_lately
 from jaxtop.model.rates import program_of
 from jaxtop.model.tuning import Number
-from jaxtop.names import function_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base.names import function_of
 from jaxtop.model.amounts import in_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
@@ -17,7 +18,6 @@ from jaxtop.model.findings.large_arrays import (
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.words import line_of
 from jaxtop.model.tuning import Number
-from jaxtop.names import function_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

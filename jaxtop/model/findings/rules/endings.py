@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.base.names import shorten
 from jaxtop.model.crashes import crashed, ended_at, ending, lost_by_crash
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.postmortem import postmortem
@@ -15,7 +16,6 @@ from jaxtop.model.hosts import acting, named
 from jaxtop.model.liveness import State
 from jaxtop.model.stalls.stacks import line_text
 from jaxtop.model.tuning import Number
-from jaxtop.names import shorten
 from jaxtop.wire import SCRIPT_ENDED
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.base.names import shorten
 from jaxtop.model.crashes import crashed, crashed_by_loss
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured, never
@@ -13,7 +14,6 @@ from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost
 from jaxtop.model.stalls.diagnosis import evidence
 from jaxtop.model.stalls.lulls import computes, running_of, still_of
 from jaxtop.model.tuning import Number
-from jaxtop.names import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

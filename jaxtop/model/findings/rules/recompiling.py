@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from jaxtop import names
+from jaxtop.base import names
 from jaxtop.model.compiles import cause_of, lost_ms
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured, never

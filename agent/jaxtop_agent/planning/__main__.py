@@ -1,0 +1,86 @@
+"""The process that compiles: `python -m jaxtop_agent.planning FD`, started by `jaxtop plan --compile`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from jaxtop.base.names import reason
+from jaxtop.features.planning.messages import Asked, Began, Said, Taken
+from jaxtop.wire.probing import FAILED
+from jaxtop_agent.planning.building import build
+from jaxtop_agent.planning.lowered import CannotCompile, parse, read
+
+# Compiling may take all cores, and the run may be on this machine.
+LEAST_URGENT = 19
+
+
+def main() -> None:
+    """Compile each candidate, report it, and exit without JAX's shutdown."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process
+    with suppress(OSError):
+        os.nice(LEAST_URGENT)
+    with os.fdopen(int(sys.argv[1]), "wb") as pipe:
+        try:
+            work(msgspec.json.decode(sys.stdin.buffer.read(), type=Asked), pipe)
+        except CannotCompile as error:
+            _fail(str(error))
+        except Exception as error:
+            _fail(reason(error))
+    os._exit(0)
+
+
+def work(asked: Asked, pipe: IO[bytes]) -> None:
+    """Take the text of the program that the run has, and compile it for each candidate."""
+    import jax
+
+    content, taken = take(asked)
+    _send(pipe, taken)
+    devices = jax.devices("cpu")
+    for number, wanted in enumerate(asked.wanted):
+        _send(pipe, Began(number))
+        _send(pipe, build(content, number, wanted, asked.axes, devices))
+
+
+def take(asked: Asked) -> tuple[bytes, Taken]:
+    """Return the newest text whose arguments have the bytes of the running program's; else the newest."""
+    first, why_not = None, ""
+    for file in asked.files:
+        content = Path(file).read_bytes()
+        try:
+            program = read(parse(content))
+        except CannotCompile as error:
+            why_not = why_not or f"{Path(file).name}: {error}"
+            continue
+        if asked.argument_bytes in {None, program.argument_bytes}:
+            return content, Taken(file)
+        if first is None:
+            first = content, file, program.argument_bytes
+    if first is None:
+        raise CannotCompile(why_not)
+    content, file, own = first
+    note = (
+        f"its arguments take {own:,} bytes of a device, those of the running program {asked.argument_bytes:,}"
+    )
+    return content, Taken(file, note)
+
+
+def _send(pipe: IO[bytes], message: Said) -> None:
+    pipe.write(msgspec.json.encode(message) + b"\n")
+    pipe.flush()
+
+
+def _fail(why: str) -> None:
+    sys.stderr.write(f"{why}\n")
+    sys.stderr.flush()
+    os._exit(FAILED)
+
+
+if __name__ == "__main__":
+    main()

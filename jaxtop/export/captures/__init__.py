@@ -1,1 +1,0 @@
-"""Full profiles of several hosts, as files: XProf's folder, and one merged trace for Perfetto."""

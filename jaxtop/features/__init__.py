@@ -1,0 +1,16 @@
+"""What the monitor can do without, one folder each. The core never imports them; see `base/feature.py`."""
+
+# In the order of the commands in the help.
+NAMES = (
+    "inject",
+    "planning",
+    "alerts",
+    "metrics",
+    "captures",
+    "postmortem",
+    "relay",
+    "probe",
+    "operations",
+    "web",
+    "notebook",
+)

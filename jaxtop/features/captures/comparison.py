@@ -1,0 +1,58 @@
+"""How much longer launches and collectives look in a capture than in short windows of the profiler."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from jaxtop.features.captures.merged import Durations
+    from jaxtop.wire import Window
+
+# The programs and the collectives that are listed: those that took longest.
+MOST = 10
+
+
+class Compared(NamedTuple):
+    """A program, or a collective of one: its median duration, and that in short windows if known."""
+
+    program: str
+    op: str | None
+    capture_us: float
+    samples: int
+    window_us: float | None
+    window_samples: int
+
+    @property
+    def factor(self) -> float | None:
+        """How many times as long it was in the capture."""
+        return self.capture_us / self.window_us if self.window_us else None
+
+
+def compared(durations: Durations, windows: Iterable[Window]) -> list[Compared]:
+    """Return the programs, then the collectives, those that took longest first."""
+    launches: dict[tuple[str, str | None], list[int]] = {}
+    for window in windows:
+        names = [name for name, _ in window.programs]
+        for launch in window.launches:
+            launches.setdefault((names[launch.program], None), []).append(launch.duration_us)
+        for timed in window.timed:
+            key = names[window.launches[timed.launch].program], window.ops[timed.op]
+            launches.setdefault(key, []).extend(each for each in timed.durations_us if each is not None)
+    programs = {(name, None): each for name, each in durations.launches.items()}
+    return [*_rows(programs, launches), *_rows(durations.collectives, launches)]
+
+
+def _rows(
+    captured: Mapping[tuple[str, str], list[int]] | Mapping[tuple[str, None], list[int]],
+    windows: Mapping[tuple[str, str | None], list[int]],
+) -> list[Compared]:
+    longest = sorted(captured.items(), key=lambda each: -sum(each[1]))[:MOST]
+    rows = []
+    for (program, op), took in longest:
+        short = windows.get((program, op), [])
+        known = median(short) if short else None
+        rows.append(Compared(program, op, median(took) / 1000, len(took), known, len(short)))
+    return rows

@@ -1,0 +1,74 @@
+"""The way through ptrace: one thread of the process is stopped for a moment, and starts another one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxtop.base.names import legible, shorten
+from jaxtop.features.inject import payload
+from jaxtop.features.inject.target import Refused, check_threads
+
+if TYPE_CHECKING:
+    from jaxtop.features.inject.request import Request
+    from jaxtop.features.inject.target import Target
+
+# It looks for a moment to attach for this long, and then for a little longer, if a call in the process hangs.
+ATTACHES_WITHIN, LONGEST = 15.0, 90.0
+
+
+def why_not() -> str | None:
+    """Return why ptrace cannot be used here; None if it can."""
+    machine = platform.machine()
+    return None if machine == "x86_64" else f"the way through ptrace is for x86-64, and this is {machine}"
+
+
+def start(target: Target, request: Request) -> float:
+    """Start the request in the process; return for how long this held one thread of it, in seconds."""
+    check_threads(target.pid)
+    plan = {
+        "pid": target.pid,
+        "attaches_within": ATTACHES_WITHIN,
+        "addresses": target.addresses,
+        "code": target.code,
+        "code_bytes": _base64(payload.CODE),
+        "data": _base64(payload.data(target.addresses, request.line)),
+    }
+    # In a session of its own, Ctrl-C does not reach it: it always finishes its calls, and leaves.
+    borrower = subprocess.Popen(
+        [sys.executable, "-IS", Path(__file__).with_name("borrow.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, errors = borrower.communicate(json.dumps(plan), LONGEST)
+    except subprocess.TimeoutExpired:
+        raise Refused(
+            f"pid {borrower.pid} waits for a lock in pid {target.pid}, and leaves by itself: let it"
+        ) from None
+    if not output:
+        last = (errors.strip().splitlines() or [f"it ended with status {borrower.returncode}"])[-1]
+        raise Refused(f"pid {target.pid}: {shorten(legible(last), 300)}")
+    said = json.loads(output)
+    if why := said.get("why"):
+        raise Refused(f"pid {target.pid}: {why}{_filtered(why)}")
+    return float(said["held_s"])
+
+
+def _base64(text: bytes) -> str:
+    return base64.b64encode(text).decode()
+
+
+def _filtered(why: str) -> str:
+    """Return the reason why the kernel did not permit what it otherwise would, if there is one."""
+    if "not permitted" not in why or "\nSeccomp:\t2" not in Path("/proc/self/status").read_text("utf-8"):
+        return ""
+    return "; this shell has a seccomp filter, as in a container: start that with --cap-add SYS_PTRACE"

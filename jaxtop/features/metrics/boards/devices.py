@@ -1,0 +1,68 @@
+"""The board of devices."""
+
+from __future__ import annotations
+
+from jaxtop.features.metrics.boards.panels import (
+    AS,
+    COUNT,
+    DRIVER,
+    PROCESS,
+    RUN,
+    STACK,
+    WINDOWS,
+    Board,
+    Variable,
+    grouped,
+    of_device,
+    of_figures,
+    of_process,
+    panel,
+    table,
+)
+from jaxtop.model import Scope, Unit
+from jaxtop.model.figures import figures_of
+
+_BY = Variable(
+    "by",
+    "Of each",
+    options=(
+        ("run,process_index,device", "device"),
+        ("run,process_index,hostname", "process"),
+        ("run", "run"),
+    ),
+)
+_DEVICE = Variable("device", "Device", f"label_values({of_process('device')}, device)")
+_LEGEND = "{{run}} {{process_index}} {{hostname}} {{device}}"
+
+DEVICES = Board(
+    "device",
+    "jaxtop: devices",
+    (RUN, PROCESS, _DEVICE, _BY, AS),
+    {
+        "Memory": (
+            panel(
+                "Memory by what takes it",
+                Unit.BYTES,
+                (f"sum by (run, part) ({of_device('device_memory_part_bytes')})", "{{run}} {{part}}"),
+                kind=STACK,
+                width=12,
+            ),
+            table("Devices", of_device("device")),
+        ),
+        "Figures": (
+            *of_figures(figures_of(Scope.DEVICE), of_device, _LEGEND),
+            panel(
+                "Wait in the collectives of a launch",
+                Unit.SECONDS,
+                grouped(of_device("device_wait_seconds"), _LEGEND),
+                needs=WINDOWS,
+            ),
+            panel(
+                "Slower than they could be",
+                COUNT,
+                (f"sum by (run, reason) ({of_device('device_slowed')})", "{{run}} {{reason}}"),
+                needs=DRIVER,
+            ),
+        ),
+    },
+)

@@ -1,0 +1,106 @@
+"""The board of whole runs."""
+
+from __future__ import annotations
+
+from jaxtop.features.metrics.boards.panels import (
+    COUNT,
+    DRIVER,
+    PEAK,
+    PER_SECOND,
+    RUN,
+    STACK,
+    TIME,
+    TOKENS,
+    WINDOWS,
+    WRONG,
+    Board,
+    by_run,
+    panel,
+    series,
+    stat,
+    table,
+)
+from jaxtop.model import Unit
+
+_STATE = "jaxtop_host_state"
+_LIVE = series("host_state", f'{_STATE}="live"')
+
+
+def _of_findings(severity: str) -> str:
+    found = series("findings", f'severity="{severity}"')
+    return f"sum({found}) or vector(0)"
+
+
+OVERVIEW = Board(
+    "overview",
+    "jaxtop: overview",
+    (RUN,),
+    {
+        "Now": (
+            stat("Runs", f"count({series('run')})"),
+            stat("Live processes", f"sum({_LIVE})"),
+            stat("Other processes", f"sum({series('host_state')}) - sum({_LIVE})"),
+            stat("Devices", f"count({series('device')})"),
+            stat("Critical findings", _of_findings("critical")),
+            stat("Warnings", _of_findings("warning")),
+            table(
+                "Findings",
+                f"1000 * {series('findings_since_seconds')}",
+                unit=TIME,
+                help="What is wrong, and since when. `jaxtop check` says what it costs, and what to do next.",
+                needs=WRONG,
+            ),
+            table("Runs", series("run")),
+        ),
+        "Progress": (
+            panel("Steps a second", PER_SECOND, by_run("avg", "step_rate")),
+            panel(
+                "Step time",
+                Unit.SECONDS,
+                by_run("max", "step_p50_seconds", "median"),
+                by_run("max", "step_p99_seconds", "99 %"),
+            ),
+            panel(
+                "What the script reports",
+                COUNT,
+                (f"avg by (run, metric) ({series('step_metric')})", "{{run}} {{metric}}"),
+                needs="a script that calls `agent.step`",
+            ),
+            panel("Tokens a second", COUNT, by_run("sum", "tokens_per_second"), needs=TOKENS),
+            panel(
+                "Operations a second, of the peak",
+                Unit.SHARE,
+                by_run("avg", "step_utilization_ratio"),
+                needs=PEAK,
+            ),
+            panel("Idle", Unit.SHARE, by_run("avg", "step_idle_ratio"), needs=WINDOWS),
+        ),
+        "Devices": (
+            panel("Memory of the fullest device", Unit.BYTES, by_run("max", "device_memory_used_bytes")),
+            panel(
+                "Utilisation",
+                Unit.SHARE,
+                by_run("avg", "device_utilization_ratio", "mean"),
+                by_run("min", "device_utilization_ratio", "least"),
+                needs=DRIVER,
+            ),
+            panel("Power", Unit.WATTS, by_run("sum", "device_power_watts"), needs=DRIVER),
+        ),
+        "Over time": (
+            panel(
+                "Findings",
+                COUNT,
+                (f"sum by (run, rule, severity) ({series('findings')})", "{{severity}} {{rule}} {{run}}"),
+                kind=STACK,
+                needs=WRONG,
+            ),
+            panel(
+                "Processes by state",
+                COUNT,
+                (f"sum by ({_STATE}) ({series('host_state')}) > 0", f"{{{{{_STATE}}}}}"),
+                kind=STACK,
+            ),
+            panel("Rules that could not be checked", COUNT, (series("rules_unchecked"), "{{run}}")),
+        ),
+    },
+)

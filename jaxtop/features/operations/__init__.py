@@ -1,0 +1,11 @@
+"""Operations: where the time of a program goes, by operation and line, and what bounds each."""
+
+from jaxtop.base.feature import Feature, Screen
+
+FEATURE = Feature(
+    "operations",
+    screens=(
+        Screen("O", "Operations", "jaxtop.features.operations.screen:OperationsView", after="Programs"),
+    ),
+    hooks={"program_fields": "jaxtop.features.operations.document:program_fields"},
+)

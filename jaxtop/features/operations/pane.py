@@ -1,0 +1,87 @@
+"""The facts of one operation, and what bounds it, below the bar of its program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from jaxtop.model.operations import COMMUNICATION, IDLE
+from jaxtop.tui.core import text
+from jaxtop.tui.draw.facts import fitted, heading, pairs
+from jaxtop.tui.draw.kinds_bar import append_fitting, kinds_bar, kinds_legend
+
+if TYPE_CHECKING:
+    from jaxtop.model.operations import OperationView, ProgramTime
+    from jaxtop.tui.draw.ink import Ink
+
+
+def pane(time: ProgramTime, view: OperationView, ink: Ink, width: int, height: int) -> list[Text]:
+    """Return the bar of the program with its legend, and the facts of the operation."""
+    if width < 1 or height < 1:
+        return []
+    bar = kinds_bar(time.kinds, width, ink.palette)
+    legend, *entries = kinds_legend(time.kinds, ink.palette)
+    append_fitting(legend, entries, width)
+    title = heading(name_of(view), view.source or "", ink)
+    return fitted([bar, legend, title, *_facts(view, ink), _rates(time, ink)], width, height)
+
+
+def name_of(view: OperationView) -> str:
+    """Return the name of an operation, or of the time that no listed operation has."""
+    if view.op is not None:
+        return text.printable(view.op)
+    return "(idle)" if view.kind == IDLE else "(not listed)"
+
+
+def _facts(view: OperationView, ink: Ink) -> list[Text]:
+    facts = [("per launch", text.micros(view.time_us))]
+    if view.runs is not None:
+        facts.append(("in", f"{text.plain(view.runs)} run{'s' * (view.runs != 1)}"))
+    lines = [pairs(facts, ink)]
+    if view.flops is not None or view.bytes is not None:
+        seconds = view.time_us / 1e6
+        does = view.flops / seconds if view.flops and seconds else None
+        moves = view.bytes / seconds if view.bytes and seconds else None
+        lines.append(
+            pairs(
+                [
+                    ("flops", text.amount(view.flops)),
+                    ("bytes", text.size(view.bytes)),
+                    ("does", text.operations(does)),
+                    ("moves", text.bandwidth(moves)),
+                ],
+                ink,
+            )
+        )
+    lines.append(Text(bound_in_words(view), no_wrap=True, end=""))
+    return lines
+
+
+def bound_in_words(view: OperationView) -> str:
+    """Return what bounds an operation and by how much, or why that is unknown."""
+    roof = view.roof
+    if roof is None:
+        if view.op is None:
+            return "the time between operations" if view.kind == IDLE else "of these only the time is known"
+        if view.flops is None or view.bytes is None:
+            return "its bound is unknown: the compiler's text does not give its flops or bytes"
+        if not view.flops:  # the rates of the device would not help
+            return "its bound is unknown: XLA counts no flops for it"
+        return "its bound is unknown: measure the device with `jaxtop probe`"
+    if roof.bound == COMMUNICATION:
+        return "communication-bound: see it on the collectives screen (Enter)"
+    other = "memory" if roof.bound == "compute" else "compute"
+    ratio = "" if roof.ratio is None else f", {text.plain(roof.ratio)} times the time of its {other}"
+    reached = "" if roof.reached is None else f"; it reaches ~{text.share(roof.reached)} of that rate"
+    return f"{roof.bound}-bound{ratio}{reached}"
+
+
+def _rates(time: ProgramTime, ink: Ink) -> Text:
+    rates = time.rates
+    if rates.flops is None and rates.bytes is None:
+        return Text()
+    sources = " and ".join(dict.fromkeys(each for each in (rates.flops_source, rates.bytes_source) if each))
+    line = pairs([("device", text.operations(rates.flops)), ("memory", text.bandwidth(rates.bytes))], ink)
+    line.append(f"  {sources}", ink.muted)
+    return line

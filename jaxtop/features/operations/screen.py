@@ -1,0 +1,157 @@
+"""The operations screen: where the time of each program goes, and what bounds each operation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+
+from jaxtop.features.operations.filters import understand
+from jaxtop.features.operations.pane import name_of, pane
+from jaxtop.model.operations import COLLECTIVE
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import Moment, OperationRow
+from jaxtop.tui.draw.facts import first_fitting, joined
+from jaxtop.tui.draw.table import Column, figure, muted, words
+from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.collectives import untimed
+from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.widgets.detail import Words
+from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
+from jaxtop.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from textual import events
+    from textual.app import ComposeResult
+
+    from jaxtop.model.operations import ProgramTime
+    from jaxtop.tui.core.palette import Palette
+
+# The pane has so many lines; it is hidden if it would leave less than ABOVE lines for the table.
+PANE, ABOVE = 8, 7
+
+
+def _name_colour(row: OperationRow, palette: Palette) -> str | None:
+    return muted(row, palette) if row.view.op is None else None
+
+
+def _ratio(row: OperationRow) -> float | None:
+    return None if row.view.roof is None else row.view.roof.ratio
+
+
+def _reached(row: OperationRow) -> float | None:
+    return None if row.view.roof is None else row.view.roof.reached
+
+
+def _times(value: float | None) -> str:
+    return text.NA if value is None else f"{text.amount(value)}×"
+
+
+def _estimated(value: float | None) -> str:
+    return text.NA if value is None else f"~{text.share(value)}"
+
+
+COLUMNS: tuple[Column[OperationRow], ...] = (
+    words("operation", "operation", 16, lambda row: name_of(row.view), _name_colour, flexible=True),
+    figure("share", "share", 5, lambda row: row.view.time_share, text.share),
+    figure("time", "time", 6, lambda row: row.view.time_us, text.micros),
+    words("kind", "kind", 11, lambda row: row.view.kind),
+    words("source", "line", 16, lambda row: row.view.source),
+    words("bound", "bound by", 13, lambda row: row.view.bound),
+    figure("ratio", "by", 5, _ratio, _times),
+    figure("reached", "roofline", 8, _reached, _estimated),
+    figure("flops", "flops", 6, lambda row: row.view.flops, text.amount),
+    figure("bytes", "bytes", 6, lambda row: row.view.bytes, text.size),
+    figure("runs", "runs", 6, lambda row: row.view.runs, text.plain),
+)
+PROGRAM: Column[OperationRow] = words("program", "program", 16, lambda row: row.time.program)
+
+
+def empty(moment: Moment) -> str:
+    if not moment.hosts:
+        return "no operations yet: no host has reported"
+    return f"no operations yet: {untimed(moment)}"
+
+
+def summary(time: ProgramTime, moment: Moment, width: int, palette: Palette) -> Text:
+    """Return what bounds the program of the row under the cursor, and from how much that is known."""
+    bounds = ", ".join(f"{text.share(share)} {bound}-bound" for bound, share in time.bounds.items())
+    host = moment.host(time.agents[0])
+    age = "" if host is None else f", {text.age(moment.ago(host, time.at_ms))} ago"
+    seen = f"{time.launches:,} launches on single devices{age}"
+    one = f"{text.micros(time.launch_us)} of operations per launch"  # the sum: they may run side by side
+    variants = [
+        [time.program, one, bounds, seen, "~ estimates"],
+        [time.program, one, bounds, seen],
+        [time.program, one, bounds],
+        [one, bounds],
+        [bounds or one],
+    ]
+    return first_fitting(variants, width, palette.muted)
+
+
+class OperationsView(TableView):
+    """One line per operation, and below it where the time of its program goes."""
+
+    DEFAULT_CSS = """
+    OperationsView #program { height: 1; padding: 0 2; }
+    OperationsView #operation { height: 9; padding: 0 2; border-top: solid $panel; text-wrap: nowrap; }
+    OperationsView.low #operation { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.capture", "Window now")]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._program = Words(id="program")
+        self._pane = Words(id="operation")
+        self._run: Column[OperationRow] = words(
+            "run", "run", 12, lambda row: self.moment.run_name(row.time.run)
+        )
+        self.table: Table[OperationRow] = Table(
+            (*COLUMNS, PROGRAM), lambda row: row.key, noun="operation", pinned=1, understand=understand
+        )
+
+    def compose(self) -> ComposeResult:
+        yield self._program
+        yield FilteredTable(self.table, CONDITIONS.format("kind=matmul | share>5 & bound=memory"))
+        yield self._pane
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height < PANE + ABOVE, "low")
+
+    def _prepare(self, moment: Moment) -> None:
+        self.table.update_columns(self._columns())
+        rows = [OperationRow(time, view) for time in moment.program_times for view in time.operations]
+        self.table.update_rows(rows, empty(moment))
+
+    def _draw(self) -> None:
+        row = self.table.row
+        if row is None:
+            self._program.read(Text())
+            self._pane.read(Text())
+            return
+        self._program.read(summary(row.time, self.moment, max(0, self.size.width - 4), self.palette))
+        if not self.has_class("low"):
+            self._pane.read(joined(pane(row.time, row.view, self.ink, *self._pane.content_size)))
+
+    def _columns(self) -> tuple[Column[OperationRow], ...]:
+        """Return the columns; the program comes first where there are several, and so does the run."""
+        first, *others = COLUMNS
+        columns = (PROGRAM, *others) if len(self.moment.program_times) > 1 else (*others, PROGRAM)
+        return (first, self._run, *columns) if len(self.moment.runs) > 1 else (first, *columns)
+
+    def point_at(self, row: Hashable) -> None:
+        """Put the cursor on the longest operation of this program, or on the operation of this name."""
+        rows = [OperationRow(time, view) for time in self.moment.program_times for view in time.operations]
+        found = [each for each in rows if row in (each.time.program, each.view.op)]
+        self.table.select(found[0].key if found else None)
+
+    def _chosen(self, row: Any) -> None:
+        """Open a collective on its screen, and the program of any other operation."""
+        if row.view.kind == COLLECTIVE and row.view.op is not None:
+            self.post_message(View.Drilled(self.selection, "collectives", row=(*row.time.key, row.view.op)))
+        else:
+            self.post_message(View.Drilled(self.selection, "programs", row=row.time.program))

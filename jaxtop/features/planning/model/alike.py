@@ -1,0 +1,164 @@
+"""The arrays of a run with those that are alike as one: layers repeat, so large models have few kinds.
+
+A kind stands for all of its arrays: its `count` is that of all, so sums over kinds are those over arrays.
+The step's program takes, or returns, all arrays of a kind or none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.features.planning.model.memory import Explained, Uses, uses_of
+from jaxtop.features.planning.model.plan import Placed
+from jaxtop.features.planning.model.sharding import place_one, tests_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from jaxtop.base.meshes import Axes
+    from jaxtop.features.planning.model.plan import Rule, Tensor, Today
+
+
+class Kind(NamedTuple):
+    """Arrays that differ in their names only: the first, one that stands for all, and their positions."""
+
+    first: Tensor
+    every: Tensor
+    members: tuple[int, ...]
+
+
+class Layout(NamedTuple):
+    """The arrays on a mesh, by kind and each for itself; `today` and `uses` have the kinds as the arrays."""
+
+    today: Today
+    uses: Uses
+    kinds: tuple[Kind, ...]
+    placed: tuple[Placed, ...]
+    all_placed: tuple[Placed, ...]
+
+    def firsts(self) -> Iterator[tuple[Placed, int]]:
+        """Yield the first array of each kind on the mesh, and how many there are."""
+        for kind, each in zip(self.kinds, self.placed, strict=True):
+            yield Placed(kind.first, each.parts, each.bytes_per_device, each.note), len(kind.members)
+
+
+class Arrays:
+    """The arrays of a run, from which layouts are made."""
+
+    def __init__(self, today: Today) -> None:
+        self.today = today
+        self._uses = uses_of(today)
+        self._kinds = _kinds(today.tensors, self._uses)
+        self._ruled: dict[tuple[Rule, ...], _Ruled] = {}
+
+    def kinds(self, axes: Axes, rules: tuple[Rule, ...]) -> Today:
+        """Return the run with kinds as its arrays, of each of which these rules mean all arrays or none.
+
+        Raises:
+            CannotPlan: A rule matches no array, or names an axis that the mesh lacks.
+        """
+        return self._by_rules(axes, rules).today
+
+    def _by_rules(self, axes: Axes, rules: tuple[Rule, ...]) -> _Ruled:
+        tests = tests_of(self.today, axes, rules)
+        if rules not in self._ruled:
+            self._ruled[rules] = _split(self.today, self._uses, self._kinds, rules, tests)
+        return self._ruled[rules]
+
+    def layout(self, axes: Axes, rules: tuple[Rule, ...] = ()) -> Layout:
+        """Return all arrays on a mesh, with these rules applied in order.
+
+        Raises:
+            CannotPlan: A rule matches no array, or names an axis that the mesh lacks.
+        """
+        ruled = self._by_rules(axes, rules)
+        before, sizes = dict(self.today.axes), dict(axes)
+        placed = []
+        found: list[Placed | None] = [None] * len(self.today.tensors)
+        for kind, meant in zip(ruled.kinds, ruled.meant, strict=True):
+            first = place_one(kind.first, before, sizes, meant)
+            parts, held, note = first.parts, first.bytes_per_device, first.note
+            placed.append(Placed(kind.every, parts, held, note))
+            for i in kind.members:
+                found[i] = Placed(self.today.tensors[i], parts, held, note)
+        return Layout(
+            ruled.today, ruled.uses, ruled.kinds, tuple(placed), tuple(each for each in found if each)
+        )
+
+
+class _Ruled(NamedTuple):
+    """Kinds of which each is meant by some rules as a whole."""
+
+    today: Today
+    uses: Uses
+    kinds: tuple[Kind, ...]
+    meant: tuple[tuple[Rule, ...], ...]
+
+
+def _kinds(tensors: Sequence[Tensor], uses: Uses) -> tuple[Kind, ...]:
+    arguments, results = (each.members if each is not None else () for each in uses)
+    found: dict[object, list[int]] = {}
+    # Arrays of a mesh share the numbers of its devices, which may be thousands.
+    shared: dict[int, int] = {}
+    for i, each in enumerate(tensors):
+        devices = shared.setdefault(id(each.device_ids), i) if each.parts is None else -1
+        key = (
+            each.name is None,
+            i in arguments,
+            i in results,
+            each.role,
+            each.shape,
+            each.dtype,
+            each.parts,
+            each.bytes_global,
+            each.bytes_per_device,
+            each.count,
+            each.groups,
+            each.is_on_host,
+            devices,
+        )
+        found.setdefault(key, []).append(i)
+    return tuple(_kind(tensors, members) for members in found.values())
+
+
+def _kind(tensors: Sequence[Tensor], members: Sequence[int]) -> Kind:
+    first = tensors[members[0]]
+    every = replace(first, count=first.count * len(members)) if len(members) > 1 else first
+    return Kind(first, every, tuple(members))
+
+
+def _of_kinds(explained: Explained | None, kinds: Sequence[Kind]) -> Explained | None:
+    if explained is None:
+        return None
+    taken = frozenset(i for i, kind in enumerate(kinds) if kind.members[0] in explained.members)
+    return explained._replace(members=taken)
+
+
+def _split(
+    today: Today,
+    uses: Uses,
+    kinds: Sequence[Kind],
+    rules: tuple[Rule, ...],
+    tests: Sequence[Callable[[Tensor], bool]],
+) -> _Ruled:
+    """Return the kinds, split where a rule means some of their arrays only."""
+    found: list[tuple[Kind, tuple[Rule, ...]]] = []
+    for kind in kinds:
+        by_rules: dict[tuple[Rule, ...], list[int]] = {}
+        for i in kind.members:
+            tensor = today.tensors[i]
+            meant = tuple(rule for rule, test in zip(rules, tests, strict=True) if test(tensor))
+            by_rules.setdefault(meant, []).append(i)
+        if len(by_rules) == 1:
+            found.append((kind, next(iter(by_rules))))
+        else:
+            found += [(_kind(today.tensors, members), meant) for meant, members in by_rules.items()]
+    found.sort(key=lambda each: each[0].members[0])
+    split = tuple(kind for kind, _ in found)
+    return _Ruled(
+        replace(today, tensors=tuple(kind.every for kind in split)),
+        Uses(*(_of_kinds(each, split) for each in uses)),
+        split,
+        tuple(meant for _, meant in found),
+    )

@@ -1,0 +1,87 @@
+"""`jaxtop postmortem`: say what processes were like when they failed, from their black boxes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxtop.cli import replay, terminal
+from jaxtop.cli.errors import UserError
+from jaxtop.cli.formats import JSON, add_formats
+from jaxtop.cli.words import legible
+from jaxtop.model import host_views
+from jaxtop.model.crashes import ending, exit_status
+from jaxtop.model.findings.postmortem import postmortem, postmortems
+
+if TYPE_CHECKING:
+    import argparse
+
+    from jaxtop.model import Cluster
+    from jaxtop.model.findings.postmortem import Postmortem
+
+# The most processes that are described in full if none is chosen: most fail for the same reason.
+MOST_IN_FULL = 4
+FORMATS = ("text", JSON)
+# The app opens on the last figures: from the goodbye on, those of the process are no longer current.
+BEFORE_S = 0.01
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "box", nargs="+", type=Path, metavar="BOX", help="black boxes, other recordings, or folders of them"
+    )
+    parser.add_argument(
+        "--process", type=int, metavar="N", help="describe this process only, also if it did not fail"
+    )
+    form = add_formats(parser, FORMATS)
+    form.add_argument(
+        "--open", action="store_true", help="open the app just before the end of the first that failed"
+    )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    if arguments.open:
+        terminal.need("for text leave out --open")
+    with replay.opened(arguments.box) as (session, span):
+        cluster = replay.with_history(session, span, span[1])
+        found = _chosen(cluster, span[1], arguments.process)
+        if arguments.open:
+            at = min((each.at for each in found), default=span[1])
+            replay.show(session, max(span[0], at - BEFORE_S), is_playing=False)
+            return 0
+        _print(cluster, span[1], found, arguments)
+        replay.print_notes(session)
+    return 0
+
+
+def _chosen(cluster: Cluster, at: float, process: int | None) -> list[Postmortem]:
+    if process is None:
+        return postmortems(cluster, at)
+    views = [view for view in host_views(cluster, at) if view.host.process_index == process]
+    if not views:
+        raise UserError(f"there is no process {process} in these recordings")
+    return [postmortem(cluster, view.host, view.state) for view in views]
+
+
+def _print(cluster: Cluster, at: float, found: list[Postmortem], arguments: argparse.Namespace) -> None:
+    from jaxtop.features.postmortem import document as export  # imported late: errors above must be fast
+    from jaxtop.model.findings.postmortem_words import headline
+
+    if arguments.format == JSON:
+        sys.stdout.write(export.to_json(found))
+        return
+    if not found:
+        print("no process failed")
+        for view in host_views(cluster, at):
+            bye = view.host.bye
+            how = (
+                f"{ending(bye)}, exit status {exit_status([view.host])}" if bye else f"is {view.state.value}"
+            )
+            print(f"  {legible(view.host.label)} {legible(how)}")
+        return
+    print("\n".join(export.to_text(each) for each in found[:MOST_IN_FULL]), end="")
+    for each in found[MOST_IN_FULL:]:
+        print(legible(headline(each)))
+    if len(found) > MOST_IN_FULL:
+        print("describe one of them with --process N, or all of them with --json")

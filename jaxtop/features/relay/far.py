@@ -1,0 +1,136 @@
+"""The far half: it follows agents from inside their network, and passes the frames on."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from jaxtop import __version__
+from jaxtop.base.clock import steady
+from jaxtop.features.relay import stream
+from jaxtop.features.relay.outlet import Outlet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.features.relay.feed import Feed
+    from jaxtop.sources.source import Source
+
+POLL_S = 0.05
+# The near half must say within this time what to follow; a terminal says nothing.
+OPEN_WITHIN_S = 60.0
+# The near half sends something every few seconds. After this time without it, the connection was cut.
+SILENT_S = 60.0
+LAST_WORDS_S = 10.0
+# The most bytes that wait for the pipe before no more are taken.
+MOST_WAITING = 1 << 18
+
+
+class FarHalf:
+    """Speaks with the near half over two descriptors, on the thread that calls `run`.
+
+    The end of what comes from `reading` ends the far half. The near half shows the text of exceptions of type
+    `refuse` that `open_source` raises.
+    """
+
+    def __init__(
+        self,
+        reading: int,
+        writing: int,
+        open_source: Callable[[stream.Open], Source],
+        refuse: type[Exception],
+    ) -> None:
+        self._reading, self._writing = reading, writing
+        self._open_source, self._refuse = open_source, refuse
+        self._reader = stream.Reader()
+        self._waiting = bytearray(stream.FIRST_LINE)
+        self._heard_at = time.monotonic()
+        os.set_blocking(writing, False)
+
+    def run(self) -> None:
+        """Pass on frames until the near half ends or is silent."""
+        with suppress(BrokenPipeError, EOFError):
+            try:
+                self._follow()
+            except self._refuse as error:
+                self._end_with(stream.Refused(str(error)))
+            except stream.Garbled as error:
+                self._end_with(stream.Refused(f"the viewer does not say what to follow: {error}"))
+
+    def _follow(self) -> None:
+        self._flush()
+        source = self._open_source(self._opened())
+        self._waiting += stream.pack(stream.Opened(__version__))
+        self._heard_at = time.monotonic()
+        outlet = Outlet(source)
+        feed = outlet.add(self._send)
+        try:
+            while time.monotonic() - self._heard_at < SILENT_S:
+                self._listen(outlet, feed)
+                outlet.poll(POLL_S)
+                self._pass_on(outlet, feed)
+        finally:
+            source.close()
+
+    def _opened(self) -> stream.Open:
+        """Wait for what the near half wants to follow; raise `Garbled` if something else or nothing comes."""
+        end = time.monotonic() + OPEN_WITHIN_S
+        while (left := end - time.monotonic()) > 0:
+            if not select.select([self._reading], [], [], left)[0]:
+                continue
+            for message in self._read():
+                if isinstance(message, stream.Open):
+                    return message
+                raise stream.Garbled(f"it sent another message ({type(message).__name__})")
+        raise stream.Garbled(f"nothing complete came within {OPEN_WITHIN_S:.0f} s")
+
+    def _pass_on(self, outlet: Outlet, feed: Feed) -> None:
+        """Write as fast as the near half reads, but not for long: the source must be polled."""
+        end = time.monotonic() + POLL_S
+        outlet.pump(feed)
+        self._flush()
+        while self._waiting and (left := end - time.monotonic()) > 0:
+            reads, writes, _ = select.select([self._reading], [self._writing], [], left)
+            if reads:
+                self._listen(outlet, feed)
+            if writes:
+                self._flush()
+                outlet.pump(feed)
+
+    def _listen(self, outlet: Outlet, feed: Feed) -> None:
+        if select.select([self._reading], [], [], 0)[0]:
+            for message in self._read():
+                if isinstance(message, stream.Ask):
+                    outlet.ask(feed, message, is_owner=True)
+                elif isinstance(message, stream.Alive):
+                    feed.arrived(message.arrived, steady())
+
+    def _send(self, raw: bytes) -> bool:
+        self._flush()
+        if len(self._waiting) >= MOST_WAITING:
+            return False
+        self._waiting += stream.framed(raw)
+        return True
+
+    def _read(self) -> list[stream.Message]:
+        data = os.read(self._reading, 1 << 16)
+        if not data:
+            raise EOFError
+        self._heard_at = time.monotonic()
+        return list(self._reader.feed(data))
+
+    def _flush(self) -> None:
+        with suppress(BlockingIOError):
+            while self._waiting:
+                del self._waiting[: os.write(self._writing, self._waiting[: 1 << 16])]
+
+    def _end_with(self, message: stream.Message) -> None:
+        """Send a last message; wait until the near half has taken it, within bounds."""
+        self._waiting += stream.pack(message)
+        end = time.monotonic() + LAST_WORDS_S
+        while self._waiting and (left := end - time.monotonic()) > 0:
+            select.select([], [self._writing], [], left)
+            self._flush()

@@ -1,0 +1,44 @@
+"""What the devices of a process can do in a second: as a probe measured it, else as it is published."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from jaxtop.model.operations import DeviceRates
+from jaxtop.model.peaks import SET_BY_OWNER, peak_of
+from jaxtop.model.probed import probed_device
+
+if TYPE_CHECKING:
+    from jaxtop.model.host import Host
+    from jaxtop.model.probed import Probe
+
+PROBED, DATA_SHEET = "probed", "the maker's data sheet"
+
+
+def rates_of(host: Host, probe: Probe | None) -> DeviceRates:
+    """Return the rates of a process's devices: the median of what was probed, else the published ones."""
+    hello = host.hello
+    if hello is None or not hello.devices:
+        return DeviceRates()
+    probed = (
+        []
+        if probe is None
+        else [
+            found
+            for each in hello.devices
+            if (found := probed_device(probe, hello.hostname, each)) is not None
+        ]
+    )
+    flops = [rate for each in probed if (rate := each.rate("matrix_flops_per_s"))]
+    touched = [rate for each in probed if (rate := each.rate("memory_bytes_per_s"))]
+    peak = peak_of(hello, hello.devices[0])
+    rates = DeviceRates()
+    if peak is not None:
+        of_memory = DATA_SHEET if peak.source == SET_BY_OWNER else peak.source
+        rates = DeviceRates(peak.flops, peak.bytes, peak.source, of_memory if peak.bytes else "")
+    if flops:
+        rates = rates._replace(flops=median(flops), flops_source=PROBED)
+    if touched:
+        rates = rates._replace(bytes=median(touched), bytes_source=PROBED)
+    return rates
