@@ -15,6 +15,7 @@ from textual.dom import DOMNode
 
 import jaxtop.cli
 import jaxtop.tui
+from jaxtop.base.feature import features, load, options_of
 from jaxtop.cli import manual
 from jaxtop.cli.doctor import STAND_INS
 from jaxtop.export.metrics import METRICS, SERIES, SNAPSHOT
@@ -122,7 +123,7 @@ def _with_generated(page: str, name: str, generated: str, text: str = "") -> str
 def commands_page() -> str:
     lines = ["# Commands\n", "`jaxtop COMMAND --help` prints the same.\n"]
     for name, command in jaxtop.cli.COMMANDS.items():
-        lines += [f"## jaxtop {name}\n", f"{summary[0].upper()}{summary[1:]}.\n"]
+        lines += [f"## jaxtop {name}\n", f"{command.summary[0].upper()}{command.summary[1:]}.\n"]
         lines += ["| argument | meaning |", "|---|---|"]
         lines += [f"| {argument} | {meaning} |" for argument, meaning in arguments(name)]
         lines.append("")
@@ -132,7 +133,8 @@ def commands_page() -> str:
 def arguments(command: str) -> Iterator[tuple[str, str]]:
     """The arguments of a command and what they mean."""
     parser = argparse.ArgumentParser(add_help=False)
-    import_module(f"jaxtop.cli.{command}").add_arguments(parser)
+    for module in (load(jaxtop.cli.COMMANDS[command].module), *options_of(command)):
+        module.add_arguments(parser)
     for shown, meaning in manual.arguments(parser):
         yield f"`{shown}`".replace("|", "\\|"), meaning.replace("|", "\\|")
 
@@ -152,9 +154,11 @@ def keys_page() -> str:
 
 def bindings_by_class() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """The key bindings that each class of the app adds, with a description."""
-    for module in walk_packages(jaxtop.tui.__path__, "jaxtop.tui."):
-        for name, found in getmembers(import_module(module.name), isclass):
-            if found.__module__ == module.name and issubclass(found, DOMNode) and "BINDINGS" in vars(found):
+    of_core = [module.name for module in walk_packages(jaxtop.tui.__path__, "jaxtop.tui.")]
+    of_features = [screen.place.partition(":")[0] for each in features() for screen in each.screens]
+    for module in of_core + of_features:
+        for name, found in getmembers(import_module(module), isclass):
+            if found.__module__ == module and issubclass(found, DOMNode) and "BINDINGS" in vars(found):
                 rows = list(_described(found.BINDINGS))
                 if rows:
                     yield name, rows

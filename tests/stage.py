@@ -12,7 +12,6 @@ from textual._compositor import Compositor
 from textual._context import active_app
 from textual.widgets import ContentSwitcher, Static
 
-from jaxtop.features.planning.screen import PlanView
 from jaxtop.tui.app import JaxtopApp
 from tests.builders import NOW
 
@@ -118,7 +117,7 @@ class Stage:
 
     @property
     def _is_at_work(self) -> bool:
-        is_planning = isinstance(self.view_shown, PlanView) and self.view_shown.is_planning
+        is_planning = getattr(self.view_shown, "is_planning", False)
         return bool(self.app._is_folding or self.app._is_pausing or is_planning)
 
     async def until(self, check: Callable[[], bool]) -> None:

@@ -9,8 +9,8 @@ import pytest
 from jaxtop import wire
 from jaxtop.features.probe.peers import compare
 from jaxtop.features.probe.verdict import ranges, result
-from jaxtop.model.probed import probed_collective, probed_device
 from jaxtop.store import probe as saved
+from jaxtop.store.probed import probed_collective, probed_device
 from jaxtop.wire.probing import Here, Meeting, Met, Plan, Report
 
 ROUNDS = 7

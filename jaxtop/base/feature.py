@@ -98,6 +98,11 @@ def hook(name: str) -> Any:
     return next(hooks(name), None)
 
 
+def has_hook(name: str) -> bool:
+    """Return whether a feature has something for a hook, without loading it."""
+    return any(name in each.hooks for each in features())
+
+
 def hooks(name: str) -> Iterator[Any]:
     """Yield what each feature has for a hook."""
     assert name in HOOKS

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.model import Cluster
-    from jaxtop.model.probed import Probe
+    from jaxtop.store.probed import Probe
 
 JSON = "json"
 FORMATS = (JSON, "csv", "openmetrics")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jaxtop.model import ArrayView, AtPeak, Cluster, HostView, MemoryView, MeshView, ProgramView
     from jaxtop.model.collectives import StepShare
     from jaxtop.model.parts import Parts
-    from jaxtop.model.probed import Probe
+    from jaxtop.store.probed import Probe
 
 SCHEMA = 1
 

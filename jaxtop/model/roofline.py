@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.operations import DeviceRates
 from jaxtop.model.peaks import SET_BY_OWNER, peak_of
-from jaxtop.model.probed import probed_device
+from jaxtop.store.probed import probed_device
 
 if TYPE_CHECKING:
     from jaxtop.model.host import Host
-    from jaxtop.model.probed import Probe
+    from jaxtop.store.probed import Probe
 
 PROBED, DATA_SHEET = "probed", "the maker's data sheet"
 

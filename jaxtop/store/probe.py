@@ -1,7 +1,7 @@
 """The last result of `jaxtop probe`, in the user's state folder.
 
 Each probe replaces the one file, `jaxtop/probe.json`. To show it beside live figures, read it once with
-`last()` and find devices and collectives in it with `jaxtop.model.probed`.
+`last()` and find devices and collectives in it with `jaxtop.store.probed`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
+from jaxtop.base.feature import has_hook
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.requests import NOT_LIVE, Ask, Outcome, RequestBoard, What
 from jaxtop.tui.stack_tally import StackTally
@@ -37,6 +38,11 @@ class RequestApp(TimedApp):
         self._requests = RequestBoard(ask)
         self._capturer = capturer
         self._tally = StackTally()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "profile" and not has_hook("app_capturer"):
+            return False
+        return super().check_action(action, parameters)
 
     def action_capture(self) -> None:
         self._send("capture")

@@ -20,7 +20,7 @@ from jaxtop.tui.requests import RequestBoard
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtop.model.probed import Probe
+    from jaxtop.store.probed import Probe
     from jaxtop.tui.history import Capturer, History, Recorder
     from jaxtop.tui.requests import Ask
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model import Cluster
     from jaxtop.model.operations import OperationView, ProgramTime
-    from jaxtop.model.probed import Probe
+    from jaxtop.store.probed import Probe
 
 _OF_OPERATION = ("op", "kind", "source", "time_share", "time_us", "runs", "flops", "bytes", "bound")
 

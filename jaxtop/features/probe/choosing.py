@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jaxtop.features.probe import placement
 from jaxtop.features.probe.messages import Wanted
-from jaxtop.model.probed import probed_rates
 from jaxtop.store import probe as saved
+from jaxtop.store.probed import probed_rates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

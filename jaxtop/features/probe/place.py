@@ -15,8 +15,8 @@ from jaxtop.features.probe import placement
 from jaxtop.features.probe.figures import FIGURES
 from jaxtop.features.probe.messages import KnownDevice
 from jaxtop.features.probe.placement import FLOPS_PER_JOULE, FREE, IDLE, WATTS, Reason, Standing
-from jaxtop.model.probed import probed_rates
 from jaxtop.store import probe as saved
+from jaxtop.store.probed import probed_rates
 from jaxtop.wire import Device
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from jaxtop.tui.draw.sparkline import bar, sparkline
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.model.probed import ProbedDevice
+    from jaxtop.store.probed import ProbedDevice
     from jaxtop.tui.draw.axes import Grid
     from jaxtop.tui.draw.hardware import Trend
     from jaxtop.tui.draw.ink import Ink

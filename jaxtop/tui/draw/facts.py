@@ -15,7 +15,7 @@ from jaxtop.tui.draw.panel import cut
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from jaxtop.model.probed import ProbedDevice
+    from jaxtop.store.probed import ProbedDevice
     from jaxtop.tui.draw.ink import Ink
 
 # The characters between two columns.
