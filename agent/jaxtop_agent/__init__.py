@@ -5,6 +5,29 @@
 
 Importing this module loads this file and the handle only. `start` loads the rest, most of it only after JAX
 itself has been imported.
+
+What is where:
+
+- service/: the agent, which starts everything; the sampler, the publisher with what it sends, the
+  registrar; imported by no other folder
+- core/: the board between the threads, settings, budgets, threads, waiting
+- hooks/: what JAX and the import system call on the user's threads: they only count, or note an exception
+  of JAX's runtime
+- collectors/: one file per kind of reading
+- arrays/: from variables to names, roles and counts of arrays, without running the script's code
+- programs/: what each compiled program contains, read once: operations, collectives with groups, trip
+  counts and lines, and why the partitioner added them; why functions were compiled again, and storms; on
+  request, what holds memory at its peak
+- steps/: which launches make a step, how long it takes, what it computes
+- profiler/: windows of JAX's profiler: when, how large, what they contain; full profiles on request
+- stalls/: whether anything is launched, where the threads are, what the main thread spends its time on,
+  which exception ended the script, and which it caught
+- hardware/: drivers of NVIDIA, AMD and TPU devices, on a thread of their own
+- machine/: control groups, pressure, disks, threads, from small kernel files
+- probe/, demo/, compiling/, boot/: processes of `jaxtop probe`, `jaxtop demo` and `jaxtop plan
+  --compile`; what `jaxtop run` puts before the script
+- placing.py: for `best_devices`: what each process knows of its devices, one choice for all processes,
+  the order of a mesh
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ The core imports no feature. It asks here for what they declare, and loads a par
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -48,24 +47,22 @@ class Screen(NamedTuple):
         return load(self.place)
 
 
-@dataclass(frozen=True)
-class Feature:
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Feature(NamedTuple):
     """What the monitor can do without: one folder of `jaxtop/features/`, and what it adds to the core."""
 
     name: str
-    commands: Mapping[str, Command] = field(default_factory=dict)
+    commands: Mapping[str, Command] = _NOTHING
     screens: tuple[Screen, ...] = ()
-    # Options of a command that replace what it does, by command: a module with `add_arguments(parser)`,
-    # `is_asked(arguments)` and `serve(arguments)`.
-    options: Mapping[str, str] = field(default_factory=dict)
+    # Options of a command that replace what it does, by command: a module with `NAME`,
+    # `add_arguments(parser)`, `is_asked(arguments)` and `serve(arguments)`.
+    options: Mapping[str, str] = _NOTHING
     # Attributes of the package `jaxtop`, with their places; a place without a name is the module.
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = _NOTHING
     # Places of functions and classes that the core calls, where a feature has one. `HOOKS` says for what.
-    hooks: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if unknown := set(self.hooks) - set(HOOKS):
-            raise ValueError(f"feature {self.name} names unknown hooks: {', '.join(sorted(unknown))}")
+    hooks: Mapping[str, str] = _NOTHING
 
 
 HOOKS = {

@@ -2,6 +2,35 @@
 
 The model is pure: it uses no clock, sockets, files or threads. Only `Cluster.apply` writes to it, and time is
 always an argument. Live views, replays and tests all use this one path.
+
+What is where:
+
+- state.py, host.py, windows.py: the state of the model: data only
+- fold.py, reported_programs.py: one message changes the state, and may be or cause events
+- cluster.py: `Cluster.feed`: decodes a frame, folds its message, then asks the observers for events:
+  `collectives/stragglers.py`, `stalls/reports.py`, `exited.py`, `findings/observer.py`
+- derived.py: the memo of results that views derive; a result is derived again when an input is another
+  object
+- hosts.py, devices.py, meshes.py: runs, their hosts in order and in their states, devices, meshes
+- liveness.py: the state of a host, and which of its figures are current
+- exited.py, crashes.py: which exited processes stay, and for how long; which ended with an exception
+- figures.py, figure_type.py, thresholds.py, series.py, script.py: the table of figures; what a row is;
+  when one stands out; their history; figures of the script
+- finding.py, findings/: what a finding is; the rules (`rules/`, one file per kind of cause), what a
+  failed process was like (`postmortem.py`), what rules read (`rule.py`), when they are reported
+  (`observer.py`), which were checked (`coverage.py`), their start and end as alerts (`alerts.py`)
+- tuning.py: what the user changed of the rules: an argument of the model, which `cli/settings.py` reads
+  from the file
+- arrays/: arrays of all processes, their tree, memory by part, growth, what was alive at a device's peak
+- programs.py, loaded_programs.py, rates.py, steps.py, launch_times.py, parts.py, lateness.py,
+  step_parts.py, peaks.py: programs, launches per variant, steps, how long launches take, where the time
+  of a process goes, how long others wait for a late one, where a step goes, share of the peak
+- operations.py: the operations of each program over all hosts, and what bounds each
+- collectives/: layout of a program over devices (`layout.py`, `groups.py`), windows of all hosts joined
+  launch by launch (`joining.py`, `timing.py`), who is late (`verdict.py`, `stragglers.py`), what is shown
+  (`views.py`, `launch_rates.py`, `waits.py`, `sums.py`)
+- stalls/: who holds up whom; hangs before the first steps (`lulls.py`); stacks
+- session/, keyframe.py: a session over time, the difference of two moments; the model as messages
 """
 
 from jaxtop.model.arrays.at_peak import ArraysAtPeak, AtPeak, at_peaks
