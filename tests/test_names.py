@@ -157,6 +157,7 @@ def test_the_bytes_carry_the_names_that_the_script_gives_them(framework):
 HELD: dict[str, tuple[tuple[int, ...], str | None, str]] = {
     "weights": ((10, 64), "parameters", "holds_refs"),
     "state['m']": ((11, 64), None, "holds_refs"),
+    "Counters.steps": ((16, 64), None, "<module>"),
     "matrix.data": ((12,), None, "holds_sparse"),
     "matrix.indices": ((12, 2), None, "holds_sparse"),
     "step.args[0]": ((13, 64), None, "holds_partial"),
