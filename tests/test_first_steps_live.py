@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack, contextmanager, suppress
 from subprocess import DEVNULL
 
 import pytest
 
 from jaxtop import discovery
-from jaxtop.model import hosts
+from jaxtop.model import findings, hosts
+from jaxtop.model.finding import Severity
 from jaxtop.model.stalls import case
 from jaxtop.model.stalls.lulls import running_of
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, viewer
@@ -33,12 +35,12 @@ def is_there(*names):
 
 
 @contextmanager
-def running(*kinds):
-    """A run of two processes of each kind, and one viewer of all of them."""
+def running(*kinds, count=2):
+    """A run of so many processes of each kind, and one viewer of all of them."""
     commands = []
     for kind in kinds:
         coordinator = f"127.0.0.1:{free_port()}"
-        commands += [[PYTHON, PROGRAM, kind, coordinator, 2, index] for index in range(2)]
+        commands += [[PYTHON, PROGRAM, kind, coordinator, count, index] for index in range(count)]
     with ExitStack() as stack:
         stack.enter_context(processes(*commands, env=environment(1), stdout=DEVNULL, stderr=DEVNULL))
         eventually(lambda: is_there(*kinds), timeout=120)
@@ -65,6 +67,30 @@ def test_a_process_that_never_comes_to_a_step_is_named_before_there_is_a_rhythm(
             assert text.startswith("host 0 waits in jit_step (all-reduce); host 1 "), text
             assert f"first_steps.py:{number}" in text or f"first_steps.py:{number + 1}" in text, text
             assert [running_of(host) is not None for host in of(attached, kind)] == [True, False]
+
+
+def test_a_process_for_which_several_wait_in_their_first_step_is_critical():
+    with running("before", count=3) as attached:
+        attached.until(lambda: texts(attached, "before"), timeout=150)
+        (event,) = told(attached, "stalled")
+        assert event.severity == "critical" and event.text.startswith("hosts 0–1 wait in jit_step ")
+        (finding,) = (each for each in findings(attached.cluster) if each.rule == "stalled")
+        assert (finding.severity, finding.text) == (Severity.CRITICAL, event.text)
+
+
+def test_while_one_process_compiles_and_the_others_wait_a_note_says_what_and_for_how_long():
+    with running("alone") as attached:
+
+        def notes():
+            return [each for each in findings(attached.cluster) if each.rule == "stalled"]
+
+        attached.until(notes, timeout=150)
+        (note,) = notes()
+        assert note.severity is Severity.INFO and not texts(attached, "alone")
+        assert re.fullmatch(
+            r"host 1 has been compiling evaluate for 1\d s, which took 1 s before; host 0 waits", note.text
+        )
+        assert "gc_pauses" not in {each.rule for each in findings(attached.cluster)}
 
 
 @pytest.mark.quiet  # a process that gets no core for long looks halted
