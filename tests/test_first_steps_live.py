@@ -58,6 +58,10 @@ def texts(attached, kind):
     return [event.text for event in told(attached, "stalled") if event.agent in agents]
 
 
+def stalls(attached):
+    return [each for each in findings(attached.cluster) if each.rule == "stalled"]
+
+
 def test_a_process_that_never_comes_to_a_step_is_named_before_there_is_a_rhythm():
     with running(*HELD_IN) as attached:
         attached.until(lambda: all(texts(attached, kind) for kind in HELD_IN), timeout=150)
@@ -71,21 +75,16 @@ def test_a_process_that_never_comes_to_a_step_is_named_before_there_is_a_rhythm(
 
 def test_a_process_for_which_several_wait_in_their_first_step_is_critical():
     with running("before", count=3) as attached:
-        attached.until(lambda: texts(attached, "before"), timeout=150)
-        (event,) = told(attached, "stalled")
+        attached.until(lambda: stalls(attached), timeout=150)
+        (event,), (finding,) = told(attached, "stalled"), stalls(attached)
         assert event.severity == "critical" and event.text.startswith("hosts 0–1 wait in jit_step ")
-        (finding,) = (each for each in findings(attached.cluster) if each.rule == "stalled")
         assert (finding.severity, finding.text) == (Severity.CRITICAL, event.text)
 
 
 def test_while_one_process_compiles_and_the_others_wait_a_note_says_what_and_for_how_long():
     with running("alone") as attached:
-
-        def notes():
-            return [each for each in findings(attached.cluster) if each.rule == "stalled"]
-
-        attached.until(notes, timeout=150)
-        (note,) = notes()
+        attached.until(lambda: stalls(attached), timeout=150)
+        (note,) = stalls(attached)
         assert note.severity is Severity.INFO and not texts(attached, "alone")
         assert re.fullmatch(
             r"host 1 has been compiling evaluate for 1\d s, which took 1 s before; host 0 waits", note.text
