@@ -43,7 +43,7 @@ def watched(folder, until, **parts):
                 accepted.append(activity)
             return accepted
 
-        attached.until(is_accepted, timeout=120)
+        attached.until(is_accepted)
         return accepted[0]
 
 

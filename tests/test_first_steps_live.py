@@ -43,7 +43,7 @@ def running(*kinds, count=2):
         commands += [[PYTHON, PROGRAM, kind, coordinator, count, index] for index in range(count)]
     with ExitStack() as stack:
         stack.enter_context(processes(*commands, env=environment(1), stdout=DEVNULL, stderr=DEVNULL))
-        eventually(lambda: is_there(*kinds), timeout=120)
+        eventually(lambda: is_there(*kinds))
         yield stack.enter_context(viewer(*kinds))
 
 
@@ -64,7 +64,7 @@ def stalls(attached):
 
 def test_a_process_that_never_comes_to_a_step_is_named_before_there_is_a_rhythm():
     with running(*HELD_IN) as attached:
-        attached.until(lambda: all(texts(attached, kind) for kind in HELD_IN), timeout=150)
+        attached.until(lambda: all(texts(attached, kind) for kind in HELD_IN))
         for kind, line in HELD_IN.items():
             (text,) = texts(attached, kind)
             number = next(i for i, each in enumerate(LINES, 1) if line in each)
@@ -96,7 +96,7 @@ def test_while_one_process_compiles_and_the_others_wait_a_note_says_what_and_for
 def test_a_halt_inside_of_the_first_step_is_reported_and_a_launch_that_computes_is_not():
     """Nor is a long compilation in the first steps."""
     with running("within", "computing", "compiling") as attached:
-        attached.until(lambda: texts(attached, "within"), timeout=150)
+        attached.until(lambda: texts(attached, "within"))
         attached.until(
             lambda: (
                 [(running_of(host) or (0, 0))[1] > case.WAITS_FOR for host in of(attached, "computing")]
