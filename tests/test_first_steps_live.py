@@ -75,7 +75,7 @@ def test_a_process_that_never_comes_to_a_step_is_named_before_there_is_a_rhythm(
 
 def test_a_process_for_which_several_wait_in_their_first_step_is_critical():
     with running("before", count=3) as attached:
-        attached.until(lambda: stalls(attached), timeout=150)
+        attached.until(lambda: stalls(attached))
         (event,), (finding,) = told(attached, "stalled"), stalls(attached)
         assert event.severity == "critical" and event.text.startswith("hosts 0–1 wait in jit_step ")
         assert (finding.severity, finding.text) == (Severity.CRITICAL, event.text)
@@ -83,7 +83,7 @@ def test_a_process_for_which_several_wait_in_their_first_step_is_critical():
 
 def test_while_one_process_compiles_and_the_others_wait_a_note_says_what_and_for_how_long():
     with running("alone") as attached:
-        attached.until(lambda: stalls(attached), timeout=150)
+        attached.until(lambda: stalls(attached))
         (note,) = stalls(attached)
         assert note.severity is Severity.INFO and not texts(attached, "alone")
         assert re.fullmatch(
