@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
+from tests import patience
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -21,7 +23,6 @@ _FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
     "--disable-extensions", "--disable-background-networking", "--remote-debugging-port=0",
 )  # fmt: skip
-PATIENCE_S = 60.0
 # Virtual key codes of keys that write nothing.
 _CODES = {"Escape": 27}
 _ESCAPES = re.compile(r"\x1b\[[\d;?]*[ -/]*[@-~]")
@@ -49,7 +50,7 @@ class Chromium:
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         message = {"id": number, "method": method, "params": parameters}
         await self._devtools.send_json(message | ({"sessionId": session} if session else {}))
-        told = await asyncio.wait_for(answer, PATIENCE_S)
+        told = await answer
         assert "error" not in told, told
         return told["result"]
 
@@ -156,9 +157,10 @@ async def chromium(folder: Path):
 
 async def until(check: Any) -> None:
     """Wait until a check, which may be asynchronous, is true."""
-    for _ in range(int(PATIENCE_S / 0.05)):
+    end = patience.deadline()
+    while end.left() > 0:
         answer = check()
         if await answer if isawaitable(answer) else answer:
             return
         await asyncio.sleep(0.05)
-    raise AssertionError(f"not within {PATIENCE_S:g} s")
+    raise AssertionError(f"not within {end}")

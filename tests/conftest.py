@@ -8,10 +8,11 @@ import signal
 import time
 
 import pytest
+import pytest_timeout
 
 from jaxtop.base.hostnames import VARIABLES
 from jaxtop.base.processes import JOBS
-from tests import leftovers
+from tests import leftovers, patience
 
 # Whoever is started in the background of a shell ignores Ctrl+C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -51,6 +52,28 @@ def pytest_collection():
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item, settings):
+    """Give each test longer where the machine is busy: see patience.py."""
+    deadline = patience.begin_test(settings.timeout)
+
+    def look(*_):
+        __tracebackhide__ = True
+        if (left := deadline.left()) > 0:
+            signal.setitimer(signal.ITIMER_REAL, left)
+        else:
+            pytest_timeout.timeout_sigalrm(item, settings)
+
+    def cancel():
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    item.cancel_timeout = cancel
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, settings.timeout)
+    return True
+
+
 _BEGAN = pytest.StashKey[int]()
 
 
@@ -68,7 +91,9 @@ def pytest_runtest_call(item):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item):
+def pytest_runtest_makereport(item, call):
+    if call.excinfo:
+        item.config.hook.pytest_timeout_cancel_timer(item=item)  # the report says why it failed
     report = yield
     if report.failed and _BEGAN in item.stash:
         left = leftovers.end_since(item.stash[_BEGAN])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 
+from tests import patience
 from tests.support import JAXTOP, environment
 
 if TYPE_CHECKING:
@@ -62,16 +63,16 @@ class Hangup:
             self.seen = _drained(ours, after, until.encode())
         finally:
             os.close(ours)
-        self.closed_at = time.monotonic()
 
     def left(self) -> list[psutil.Process]:
         """Return what is left of the session of the command."""
         self.process.poll()
         return list(_session(self.process.pid))
 
-    def left_after(self, seconds: float, every: float = 0.05) -> list[psutil.Process]:
-        """Return what is left so long after the hangup, or at once if nothing is."""
-        while (left := self.left()) and time.monotonic() - self.closed_at < seconds:
+    def stayed(self, every: float = 0.05) -> list[psutil.Process]:
+        """Return what does not end."""
+        end = patience.deadline()
+        while (left := self.left()) and end.left() > 0:
             time.sleep(every)
         return left
 
@@ -102,13 +103,13 @@ def _session(leader: int) -> Iterator[psutil.Process]:
                 yield psutil.Process(pid)
 
 
-def stayed(command: list[str], ways_and_moments: list[tuple[Way, float]], within: float) -> list[str]:
-    """Return what was left so long after each of these hangups."""
+def stayed(command: list[str], ways_and_moments: list[tuple[Way, float]]) -> list[str]:
+    """Return what did not end after these hangups."""
     found = []
     for way, after in ways_and_moments:
         hangup = Hangup(command, way, after)
         try:
-            left = hangup.left_after(within)
+            left = hangup.stayed()
             if left:
                 found.append(f"{way.name} after {after:.3f} s: {len(left)} processes")
         finally:

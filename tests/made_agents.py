@@ -15,7 +15,7 @@ from jaxtop.sources.discovery import seeds
 from jaxtop.sources.mapping import NO_MAP
 from jaxtop.transport import Server
 from jaxtop.transport.hub import Hub
-from tests import builders
+from tests import builders, patience
 from tests.support import eventually, free_port
 
 PULSE_EVERY_S = 0.2
@@ -154,15 +154,15 @@ class Viewer:
     def states(self) -> dict[str, str]:
         return {each.agent: str(state_of(each, time.time())) for each in hosts(self.cluster)}
 
-    def until(self, check, timeout: float = 30):
-        return eventually(lambda: self.look() or check(), timeout, every=0)
+    def until(self, check):
+        return eventually(lambda: self.look() or check(), every=0)
 
     def until_states(self, states: dict[Agent, str]) -> None:
         wanted = {agent.agent: state for agent, state in states.items()}
-        end = time.monotonic() + 30
+        end = patience.deadline()
         while self.states() != wanted:
             unmet = {each.endpoint: each.why for each in self.cluster.unmet.values()}
-            assert time.monotonic() < end, f"{self.states()} instead of {wanted}; {unmet} {self.source.notes}"
+            assert end.left() > 0, f"{self.states()} instead of {wanted}; {unmet} {self.source.notes}"
             self.look()
 
     def until_settled(self) -> None:

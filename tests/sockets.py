@@ -33,9 +33,9 @@ class Agent:
         self.came += came
         self.asked += asked
 
-    def until(self, check, timeout: float = 60):
+    def until(self, check):
         """Turn until the check is true; returns its answer."""
-        return eventually(lambda: self.turn() or check(), timeout, every=0)
+        return eventually(lambda: self.turn() or check(), every=0)
 
     def turn_for(self, seconds: float) -> None:
         end = time.monotonic() + seconds

@@ -13,6 +13,7 @@ from textual._context import active_app
 from textual.widgets import ContentSwitcher, Static
 
 from jaxtop.tui.app import JaxtopApp
+from tests import patience
 from tests.builders import NOW
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ async def until_idle(*_: float) -> None:
 
 for module in (textual.app, textual.pilot):
     module.wait_for_idle = until_idle  # type: ignore[attr-defined]
+# After 30 s of wall time it would give up, also on a machine that had no time for the app.
+textual.pilot.Pilot._wait_for_screen.__defaults__ = (None,)
 
 
 def not_drawn(compositor: Compositor, **_: object) -> None:
@@ -139,10 +142,6 @@ class Stage:
         return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
 
-# A scene that hangs fails by the clock of its own event loop, whatever becomes of other timeouts.
-LONGEST_PLAY = 120
-
-
 def play(
     act: Callable[[Stage], Awaitable[None]],
     *frames: wire.Frame,
@@ -161,7 +160,7 @@ def play(
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Compositor, "render_update", not_drawn)
-        asyncio.run(asyncio.wait_for(run(), LONGEST_PLAY))
+        asyncio.run(patience.limited(run()))
 
 
 def shown_after(*frames: wire.Frame, keys: Sequence[str], size: tuple[int, int]) -> str:

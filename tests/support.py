@@ -25,6 +25,7 @@ from jaxtop.base import keys
 from jaxtop.model import EMPTY_HOST, Cluster, hosts, state_of
 from jaxtop.sources import LiveSource, discovery
 from jaxtop.store import runfiles
+from tests import patience
 from tests.forkserver import Forked, can_fork
 
 if TYPE_CHECKING:
@@ -63,10 +64,10 @@ def script(folder: Path, text: str, name: str = "script.py") -> Path:
     return path
 
 
-def run(*words: object, timeout: float = 120, **options: Any) -> subprocess.CompletedProcess[str]:
+def run(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; a script or a jaxtop command finds its imports done, see `processes`."""
     with processes([*words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as (process,):
-        out, err = process.communicate(timeout=timeout)
+        out, err = process.communicate()
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
@@ -114,15 +115,18 @@ def loopback_address() -> str:
     return f"127.{os.getpid() % 250 + 1}.{time.time_ns() // 1_000_000 % 250 + 1}.1"
 
 
-def eventually(check: Any, timeout: float = 60, every: float = 0.2) -> Any:
-    """Call `check` until its result is true; a timeout reports the last result."""
-    end = time.monotonic() + timeout
+def eventually(check: Any, within: float | None = None, every: float = 0.2) -> Any:
+    """Call `check` until its result is true; past the deadline, report the last result.
+
+    `within` is for a promise of so many seconds; without it the wait lasts as long as the test may.
+    """
+    end = patience.deadline(within)
     while True:
         answer = check()
         if answer:
             return answer
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {timeout} s; the last answer was {answer!r}")
+        if end.left() < 0:
+            raise AssertionError(f"not within {end}; the last answer was {answer!r}")
         time.sleep(every)
 
 
@@ -243,19 +247,18 @@ class Viewer:
     def state(self, index: int) -> str:
         return str(state_of(self.host(index), time.time()))
 
-    def until(self, check: Callable[[], Any], timeout: float = 60) -> float:
+    def until(self, check: Callable[[], Any], within: float | None = None) -> float:
         """Follow the run until the check is true; return the seconds that this took."""
-        start = time.monotonic()
+        start, end = time.monotonic(), patience.deadline(within)
         while not check():
-            taken = time.monotonic() - start
             states = {host.label: str(state_of(host, time.time())) for host in hosts(self.cluster)}
-            assert taken < timeout, f"not within {timeout} s; the hosts are {states}"
+            assert end.left() > 0, f"not within {end}; the hosts are {states}"
             self.look(0.05)
         return time.monotonic() - start
 
-    def until_state(self, states: dict[int, str], timeout: float = 60) -> float:
+    def until_state(self, states: dict[int, str], within: float | None = None) -> float:
         """Follow the run until the processes are in these states."""
-        return self.until(lambda: all(self.state(i) == state for i, state in states.items()), timeout)
+        return self.until(lambda: all(self.state(i) == state for i, state in states.items()), within)
 
 
 @contextmanager
@@ -339,7 +342,7 @@ def training(
     run = Training(folder, Path(variables["HOME"]))
     try:
         with processes(*([*before[i], *program, i] for i in range(hosts)), env=variables) as run.processes:
-            eventually(lambda: run.hellos() and all(run.steps(i) > 1 for i in range(hosts)), timeout=120)
+            eventually(lambda: run.hellos() and all(run.steps(i) > 1 for i in range(hosts)))
             yield run
     finally:
         for worker in folder.glob("worker-*"):

@@ -9,7 +9,7 @@ import pytest
 from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT, Place
 from jaxtop_agent.hooks.garbage import GarbageClock, GarbageRuns
 from jaxtop_agent.stalls.activity import _Sample, _thinned
-from tests.support import JAXTOP, processes, script, viewer
+from tests.support import JAXTOP, PYTHON, processes, run, script, viewer
 
 # Each line takes so long that its share is known beforehand.
 TEXT = """
@@ -43,7 +43,7 @@ def watched(folder, until, **parts):
                 accepted.append(activity)
             return accepted
 
-        attached.until(is_accepted, timeout=120)
+        attached.until(is_accepted)
         return accepted[0]
 
 
@@ -88,7 +88,7 @@ class TestOnARealRun:
 
 
 def test_the_clock_counts_each_collection_and_leaves_nothing_behind():
-    before, clock = list(gc.callbacks), GarbageClock()
+    before, clock = list(gc.callbacks), GarbageClock(bool)
     clock.install()
     clock.read()
     gc.collect()
@@ -102,9 +102,37 @@ def test_the_clock_counts_each_collection_and_leaves_nothing_behind():
 
 
 def test_a_collection_that_began_before_the_clock_counts_for_nothing():
-    clock = GarbageClock()
+    clock = GarbageClock(bool)
     clock._note("stop", {})
     assert clock.read() == (0, 0, 0)
+
+
+TRACES = """
+    import gc
+    gc.disable()
+    from jaxtop import agent
+    agent.start()
+    import jax, jaxtop_agent
+
+    def step(x):
+        for _ in range(5):
+            gc.collect()
+        return x + 1
+
+    counted = jaxtop_agent._agent._hooks.garbage
+    before = counted().runs
+    jax.jit(step)(1)
+    traced = counted().runs
+    gc.collect()
+    print(traced - before, counted().runs - traced)
+"""
+
+
+@pytest.mark.jax
+def test_collections_that_tracing_causes_are_part_of_the_compilation(tmp_path):
+    """They end with it, and would stand among the findings for as long as the samples last."""
+    done = run(PYTHON, script(tmp_path, TRACES))
+    assert (done.stdout, done.stderr) == ("0 1\n", "")
 
 
 def test_samples_that_are_thinned_keep_their_start_and_their_longest_collection():

@@ -39,8 +39,8 @@ TRAINING = """
         time.sleep(0.01)
     loss = x.sum()
     agent.step(i, loss=loss)
-    loss, end = weakref.ref(loss), time.monotonic() + 20
-    while loss() is not None and time.monotonic() < end:
+    loss = weakref.ref(loss)
+    while loss() is not None:
         time.sleep(0.01)
     agent.stop()
     print(float(x.sum()), loss())
@@ -57,7 +57,7 @@ def training(folder, broken, **options):
 
 def ends_well(process, folder):
     (folder / "go").touch()
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate()
     assert (process.returncode, stdout, stderr) == (3, "16.0 None\n", "")
 
 
@@ -320,7 +320,7 @@ def test_who_connects_without_a_key_takes_no_descriptors_of_the_script(tmp_path)
         status, document = snapshot()
         assert (status, document["hosts"][0]["pid"]) == (0, process.pid)
         (tmp_path / "go").touch()
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate()
     assert (process.returncode, stdout, stderr) == (0, "16.0\n", "")
 
 
@@ -352,7 +352,7 @@ def test_a_flood_of_greetings_takes_no_descriptors_of_the_script(tmp_path, files
         greet(listening(process.pid), 5)
         eventually(lambda: snapshot()[0] == 0)
         (tmp_path / "go").touch()
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate()
     assert (process.returncode, stdout, stderr) == (0, "16.0\n", "")
 
 

@@ -41,7 +41,7 @@ class Followed:
         """Ask all, and wait for the last answer."""
         agents = [host.agent for host in hosts(self.look())]
         asking = self.follower.ask(what, agents, interval_ms)
-        eventually(lambda: asking.is_done, timeout=30)
+        eventually(lambda: asking.is_done)
         return asking
 
 
@@ -88,7 +88,7 @@ def test_a_window_that_is_asked_for_comes_from_every_process(tmp_path, follow):
         def on_request(host) -> bool:
             return host.window.slot is None and host.window.at_ms > asked_ms
 
-        eventually(lambda: all(map(on_request, followed.look().hosts.values())), timeout=90, every=0.05)
+        eventually(lambda: all(map(on_request, followed.look().hosts.values())), every=0.05)
 
 
 @pytest.mark.newest
@@ -102,9 +102,9 @@ def test_a_run_that_tells_once_a_minute_goes_over_to_a_shorter_interval_at_once(
         def is_followed(host) -> bool:
             return host.hello.interval_ms == 500 and (host.pulse.sampled_ms or 0) > sampled[host.agent]
 
-        eventually(lambda: all(map(is_followed, hosts(followed.look()))), timeout=20)
+        eventually(lambda: all(map(is_followed, hosts(followed.look()))))
         sampled = {host.agent: host.pulse.sampled_ms for host in hosts(followed.look())}
-        eventually(lambda: all(map(is_followed, hosts(followed.look()))), timeout=20)
+        eventually(lambda: all(map(is_followed, hosts(followed.look()))))
         steps = {host.agent: host.steps.last for host in hosts(followed.look())}
         eventually(lambda: all(host.steps.last > steps[host.agent] for host in hosts(followed.look())))
 

@@ -73,7 +73,7 @@ def test_a_census_is_right_again_after_frames_gave_way():
                 cluster.feed(each)
             return cluster.hosts["r1-0"].arrays.counts == (agent.count,)
 
-        eventually(is_right, timeout=10, every=0.01)
+        eventually(is_right, every=0.01)
     finally:
         follower.stop()
     assert agent.asked > 0 and sum(follower.rejected().values()) > 100

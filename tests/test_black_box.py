@@ -120,7 +120,7 @@ def test_the_boxes_of_several_processes_are_one_session(tmp_path):
             session.close()
             return sum(sum(host.launches.values()) > 40 for host in cluster.hosts.values()) == 3
 
-        eventually(has_all, timeout=90, every=1.0)
+        eventually(has_all, every=1.0)
         started[1].send_signal(signal.SIGKILL)
         started[1].wait()
         time.sleep(2.5)
@@ -250,7 +250,7 @@ def test_a_run_says_that_it_records_and_when_it_cannot(tmp_path):
                 hosts = snapshot("told", "--wait", "2")[1].get("hosts", [])
                 return hosts[0]["sources"].get("recording", "") if hosts else ""
 
-            eventually(lambda said=said, told=told: told().startswith(said), timeout=40)
+            eventually(lambda said=said, told=told: told().startswith(said))
     assert boxes(tmp_path / "box")
     assert os.listdir(tmp_path / "box")
 
@@ -270,8 +270,7 @@ SAYING = """
     from jaxtop import agent
     handle = agent.start(record=sys.argv[1])
     import jax
-    end = time.monotonic() + 60
-    while not handle.ignored and time.monotonic() < end:
+    while not handle.ignored:
         time.sleep(0.05)
     print(handle)
 """

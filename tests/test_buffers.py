@@ -378,7 +378,7 @@ def test_a_snapshot_asks_a_live_process_for_its_peaks(tmp_path):
             found = [each["peak"] for each in document["programs"] if each["name"] == "jit_step"]
             return found[0] if found else None
 
-        found = eventually(peak, timeout=60)
+        found = eventually(peak)
         asked = ("--peaks", "--mesh", "data=2", "--shard", "x:data", "--wait", "1", "--json")
         planned = json.loads(jaxtop_here("plan", "peaks", *asked).stdout)["candidates"]
     (halved,) = (each for each in planned if each["mesh"] == {"data": 2})

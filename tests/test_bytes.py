@@ -95,7 +95,7 @@ def seen(request, tmp_path_factory):
     coordinator = f"127.0.0.1:{free_port()}" if hosts > 1 else "-"
     program = [PYTHON, ROOT / "tests" / "programs" / "arrays.py", coordinator, hosts]
     with processes(*([*program, i] for i in range(hosts)), env=variables):
-        eventually(lambda: all((home / f"ready-{i}").exists() for i in range(hosts)), timeout=120)
+        eventually(lambda: all((home / f"ready-{i}").exists() for i in range(hosts)))
 
         def shown():
             return [len(host["devices"]) for host in snapshot(env=variables)[1].get("hosts", [])]

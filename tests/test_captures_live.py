@@ -285,7 +285,7 @@ def test_the_script_s_own_profile_comes_first(tmp_path):
         with processes(words, stdout=PIPE, stderr=PIPE) as (taking,):
             eventually((tmp_path / "on").exists)
             (tmp_path / "profile").touch()
-            out, err = taking.communicate(timeout=60)
+            out, err = taking.communicate()
             assert taking.returncode == 0, err
         assert "s: the script began its own profile" in out
         eventually((tmp_path / "waited").exists)
@@ -304,7 +304,7 @@ def test_a_script_that_ends_during_a_capture_ends_as_without_it(tmp_path):
         with processes(words, stdout=PIPE, stderr=PIPE) as (taking,):
             eventually((tmp_path / "on").exists)
             (tmp_path / "end").touch()
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate()
             assert (process.returncode, out, err) == (3, "done\n", "")
             taking.send_signal(signal.SIGINT)
             taking.wait(30)

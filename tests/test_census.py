@@ -357,3 +357,45 @@ def test_a_name_given_again_as_the_other_sort_replaces_the_first_and_loads_no_ce
     assert loaded == []
     assert as_arrays == [["b", "w"], []] and as_function == [[], ["params"]] and again == [1, []]
     assert are_same  # a state that is registered in every step makes no places without end
+
+
+LOOPS = """
+import json
+import threading
+import jax.numpy as jnp
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.arrays.watched import Watched
+from jaxtop_agent.collectors.arrays import ArrayCensus
+from jaxtop_agent.core.board import Board
+from jaxtop_agent.service.identity import identify
+
+ended, begun = threading.Event(), threading.Event()
+
+def batches():
+    pool = jnp.ones((35, 64))
+    while not ended.wait(0.005):
+        yield pool.shape
+
+def loop():
+    for _ in batches():
+        begun.set()
+        ended.wait(0.005)
+
+if __name__ == "__main__":
+    thread = threading.Thread(target=loop)
+    thread.start()
+    begun.wait()
+    board = Board(identify("run"))
+    ArrayCensus(Watched()).collect(board, jaxprivate.default_client())
+    ended.set()
+    thread.join()
+    print(json.dumps([group.name for group in board.arrays.groups]))
+"""
+
+
+@pytest.mark.jax
+@pytest.mark.newest
+def test_a_first_census_has_the_names_that_only_a_generator_knows(tmp_path):
+    """Only its loop holds it, out of sight while it is suspended; the next census may be due in a minute."""
+    done = run(PYTHON, script(tmp_path, LOOPS), imports_jax=True)
+    assert (done.stderr, json.loads(done.stdout)) == ("", ["pool"])

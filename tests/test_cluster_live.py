@@ -138,7 +138,7 @@ def test_a_stopped_host_is_told_and_is_live_again_by_itself(run, _):
         attached.until_state({0: "live", 1: "live"})
         os.kill(run.processes[1].pid, signal.SIGSTOP)
         try:
-            print("stopped after", attached.until_state({1: "stopped"}, timeout=8))
+            print("stopped after", attached.until_state({1: "stopped"}, within=8))
             status, document = snapshot()
             assert (status, states(document)) == (1, ["live", "stopped"])
             status, document = snapshot(addresses(run)[0])  # here nobody but the roster told of it
@@ -157,8 +157,8 @@ def test_a_host_whose_python_is_stuck_is_blocked_and_is_live_again_by_itself(run
         eventually(lambda: not (run.folder / "hold-gil-1").exists(), every=0.02)
         words = [*JAXTOP, "snapshot", "--format", "csv"]
         with processes(words, stdout=PIPE, stderr=PIPE) as (newcomer,):
-            print("blocked after", attached.until_state({1: "blocked"}, timeout=HOLD))
-            _, said = newcomer.communicate(timeout=60)
+            print("blocked after", attached.until_state({1: "blocked"}, within=HOLD))
+            _, said = newcomer.communicate()
         assert newcomer.returncode == 1 and "is blocked" in said and len(said.splitlines()) == 1
         print("live again after", attached.until_state({0: "live", 1: "live"}))
     run.go_on()
@@ -175,7 +175,7 @@ def test_a_killed_host_has_died(home, worker, _):
         attached.until_state({0: "live", 1: "live"})
         by_run_file, by_roster = [], [addresses(run)[0]]
         os.kill(run.processes[1].pid, signal.SIGKILL)
-        print("died after", attached.until_state({1: "died"}, timeout=3))
+        print("died after", attached.until_state({1: "died"}, within=3))
         if worker:
             os.kill(int((home / "worker-1").read_text()), 0)  # it lives: else this would prove nothing
         for words in (by_run_file, by_roster):

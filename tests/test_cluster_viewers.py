@@ -115,7 +115,7 @@ def test_what_one_viewer_asks_for_is_not_missing_elsewhere(run):
         with run.paused():
             ask(wire.Request("state"))  # comes between the last launch and the next pulse
             for each in (one, other):
-                each.until(lambda each=each: each.host(0).launches.get("step") == run.steps(), timeout=20)
+                each.until(lambda each=each: each.host(0).launches.get("step") == run.steps())
         ask(wire.Request("pace", interval_ms=100))
         assert not any(answer is None or answer.error for answer in answers)
 
@@ -178,7 +178,7 @@ def test_pmap_is_shown_with_its_axis(home, hosts, merged):
     variables = {**environment(4), "STEER": str(home), "JAX_PMAP_SHMAP_MERGE": merged}
     with processes(*([*program, i] for i in range(hosts)), env=variables):
         truths = [home / f"result-{i}" for i in range(hosts)]
-        eventually(lambda: all(path.exists() for path in truths), timeout=120)
+        eventually(lambda: all(path.exists() for path in truths))
         eventually(lambda: [len(host["devices"]) for host in snapshot()[1].get("hosts", [])] == [4] * hosts)
         status, document = snapshot()
     assert status == 0

@@ -33,7 +33,7 @@ class Watched(Viewer):
         super().__init__()
         self.home, self.count = home, count
         self.seen: set[int] = set()
-        self.until(lambda: all(self.state(i) == "live" for i in range(count)), timeout=120)
+        self.until(lambda: all(self.state(i) == "live" for i in range(count)))
 
     def views(self):
         return collectives(self.cluster, 0)
@@ -54,7 +54,7 @@ class Watched(Viewer):
         request = request_to("capture", agents, time.time())
         for agent in agents:
             self.source.request(agent, request, lambda _: None)
-        self.until(lambda: all(self.host(i).window is not w for i, w in enumerate(before)), timeout=30)
+        self.until(lambda: all(self.host(i).window is not w for i, w in enumerate(before)))
 
     def joined(self, count):
         """Take so many windows more in which all processes saw the same launch; some hold no whole one."""
@@ -99,12 +99,10 @@ def reducing(home, count=3, devices=2):
     coordinator = f"127.0.0.1:{free_port()}"
     commands = [[PYTHON, SCRIPT, coordinator, count, i] for i in range(count)]
     with processes(*commands, env=environment(devices, STEER=str(home))) as running:
-        eventually(
-            lambda: len(list((home / ".local/state/jaxtop/runs").glob("*.json"))) == count, timeout=120
-        )
+        eventually(lambda: len(list((home / ".local/state/jaxtop/runs").glob("*.json"))) == count)
         watched = Watched(home, count)
         try:
-            watched.until(lambda: watched.across() is not None and watched.all_know_the_step(), timeout=120)
+            watched.until(lambda: watched.across() is not None and watched.all_know_the_step())
             yield watched
             (home / "stop").touch()
             assert [process.wait(60) for process in running] == [0] * count
@@ -120,7 +118,7 @@ def stragglers(watched):
 def test_without_anybody_asking_timings_come_within_two_windows(home):
     """And a later `jaxtop snapshot` has them, too, on the right axes."""
     with reducing(home, count=2) as watched:
-        watched.until(lambda: watched.across().samples > 0, timeout=40)
+        watched.until(lambda: watched.across().samples > 0, within=40)
         assert {view.axes for view in watched.views()} == {("data",), ("model",), ("data", "model")}
         for view in watched.views():
             assert view.crosses_hosts == ("data" in view.axes)

@@ -142,7 +142,7 @@ def training(folder, prepare="pass", start=START_HOT, *, imports_jax=False, **mo
 
 def end(process, folder):
     (folder / "go").touch()
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate()
     assert (process.returncode, stdout) == (3, GOOD)
     return stderr
 
@@ -250,7 +250,7 @@ class TestAgent:
             assert process.stdout.readline() == "ready\n"
             eventually(lambda: text in written(tmp_path))
             (tmp_path / "go").touch()
-            stdout, stderr = process.communicate(timeout=60)
+            stdout, stderr = process.communicate()
         assert (process.returncode, stdout, stderr) == (3, GOOD, "")
 
     @pytest.mark.newest

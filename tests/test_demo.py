@@ -29,9 +29,9 @@ def demo(folder, *words, devices=4):
 @contextmanager
 def watched(hosts):
     """A viewer that has seen every process of the demo take steps. (Snapshots would take CPU from it.)"""
-    eventually(lambda: sum(each.hello.run is not None for each in runfiles.find()) == hosts, timeout=150)
+    eventually(lambda: sum(each.hello.run is not None for each in runfiles.find()) == hosts)
     with viewer() as attached:
-        attached.until(lambda: all(steps(attached, i) > 1 for i in range(hosts)), timeout=200)
+        attached.until(lambda: all(steps(attached, i) > 1 for i in range(hosts)))
         yield attached
 
 

@@ -12,7 +12,7 @@ from textual.geometry import Size
 
 from jaxtop.tui import app as app_module
 from jaxtop.tui.app import JaxtopApp
-from tests import builders
+from tests import builders, patience
 from tests.stage import Clock, Feed
 from tests.support import SOAK
 from tests.test_runs import TwoRuns
@@ -67,7 +67,7 @@ def test_whatever_is_pressed_when_it_ends_nothing_fails(monkeypatch):
     failed = []
     for seed in range(ROUNDS):
         try:
-            asyncio.run(asyncio.wait_for(one_round(random.Random(seed)), 60))
+            asyncio.run(patience.limited(one_round(random.Random(seed))))
         except Exception as error:
             failed.append(f"{seed}: {type(error).__name__}: {error}"[:200])
     assert failed == []
@@ -86,7 +86,7 @@ def ends_while(begin, turns: int) -> None:
             app.exit()
             await begun
 
-    asyncio.run(asyncio.wait_for(act(), 60))
+    asyncio.run(patience.limited(act()))
 
 
 @pytest.mark.parametrize("turns", range(12))

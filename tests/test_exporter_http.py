@@ -111,7 +111,7 @@ def test_strangers_who_come_again_all_the_time_keep_nobody_out():
         strangers: list[socket.socket] = []
         for _ in range(10):
             strangers += [connect(server) for _ in range(MOST_STRANGERS)]
-            eventually(lambda: is_served(server), timeout=10)
+            eventually(lambda: is_served(server))
         assert len(server._server._strangers) <= 2 * MOST_STRANGERS
         for each in strangers:
             each.close()
@@ -150,7 +150,7 @@ def test_a_client_that_sends_its_request_slowly_is_cut_off(monkeypatch):
             except ConnectionError:
                 return True
 
-        eventually(is_cut_off, timeout=30, every=0.05)
+        eventually(is_cut_off, every=0.05)
 
 
 def test_a_client_that_does_not_read_its_answer_is_cut_off(monkeypatch):
@@ -159,7 +159,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(monkeypatch):
     with Server("127.0.0.1", 0, {"/large": lambda _: large}, Protection()) as server, connect(server) as slow:
         slow.sendall(b"GET /large HTTP/1.1\r\n\r\n")
         assert slow.recv(1) == b"H"
-        eventually(lambda: not server._server._answered, timeout=30)
+        eventually(lambda: not server._server._answered)
 
 
 def test_a_client_whose_thread_cannot_start_holds_no_slot(monkeypatch):

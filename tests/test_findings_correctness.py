@@ -359,9 +359,7 @@ def test_a_mesh_of_another_order_is_found_in_a_real_run(tmp_path):
     with jax_run(path, 2, 2, env=environment(2)):
         until_a_run_is_found()
         with viewer("differing") as attached:
-            attached.until(
-                lambda: "mesh_mismatch" in [each.rule for each in findings(attached.cluster)], timeout=100
-            )
+            attached.until(lambda: "mesh_mismatch" in [each.rule for each in findings(attached.cluster)])
             found = next(each for each in findings(attached.cluster) if each.rule == "mesh_mismatch")
             assert found.text.endswith("data 4 against another order of devices")
 
@@ -373,8 +371,6 @@ def test_a_program_with_another_constant_is_found_in_a_real_run(tmp_path):
     with jax_run(path, 2, 2, env=environment(2)):
         until_a_run_is_found()
         with viewer("differing") as attached:
-            attached.until(
-                lambda: "program_mismatch" in [each.rule for each in findings(attached.cluster)], timeout=100
-            )
+            attached.until(lambda: "program_mismatch" in [each.rule for each in findings(attached.cluster)])
             found = next(each for each in findings(attached.cluster) if each.rule == "program_mismatch")
             assert found.text.startswith("jit__lambda differs between hosts in its ")

@@ -255,7 +255,7 @@ def test_a_real_run_of_which_one_process_raises_is_told_live_and_from_its_black_
             def found():
                 return {each.rule: each for each in findings(attached.cluster)}
 
-            attached.until(lambda: "crashed" in found(), timeout=120)
+            attached.until(lambda: "crashed" in found())
             assert found()["crashed"].text == text
 
         def told():  # the box is written by a thread of its own, after the viewer has the message

@@ -424,7 +424,7 @@ def test_a_process_that_is_stopped_is_one_finding_with_the_stall_inside(tmp_path
     with jax_run(path, 2, 2, env=environment(2)) as started:
         until_a_run_is_found()
         with viewer("stops") as attached:
-            attached.until(lambda: all(attached.host(i).pulse.rhythm for i in range(2)), timeout=90)
+            attached.until(lambda: all(attached.host(i).pulse.rhythm for i in range(2)))
             attached.look(5)
             assert not OURS & reported(attached).keys()
             started[1].send_signal(signal.SIGSTOP)
@@ -451,7 +451,7 @@ def test_processes_that_wait_for_another_to_join_are_found_in_a_real_run(tmp_pat
     with jax_run(path, 1, 2, env=environment(2)):
         until_a_run_is_found()
         with viewer("joins") as attached:
-            attached.until(lambda: "never_started" in reported(attached), timeout=90)
+            attached.until(lambda: "never_started" in reported(attached))
             text = reported(attached)["never_started"].text
             assert text.endswith(" s in jax.distributed.initialize: process 1 of 2 was not seen"), text
             assert text.startswith("host 0 has waited ")

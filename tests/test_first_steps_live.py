@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack, contextmanager, suppress
 from subprocess import DEVNULL
 
 import pytest
 
-from jaxtop.model import hosts
+from jaxtop.model import findings, hosts
+from jaxtop.model.finding import Severity
 from jaxtop.model.stalls import case
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.sources import discovery
@@ -33,15 +35,15 @@ def is_there(*names):
 
 
 @contextmanager
-def running(*kinds):
-    """A run of two processes of each kind, and one viewer of all of them."""
+def running(*kinds, count=2):
+    """A run of so many processes of each kind, and one viewer of all of them."""
     commands = []
     for kind in kinds:
         coordinator = f"127.0.0.1:{free_port()}"
-        commands += [[PYTHON, PROGRAM, kind, coordinator, 2, index] for index in range(2)]
+        commands += [[PYTHON, PROGRAM, kind, coordinator, count, index] for index in range(count)]
     with ExitStack() as stack:
         stack.enter_context(processes(*commands, env=environment(1), stdout=DEVNULL, stderr=DEVNULL))
-        eventually(lambda: is_there(*kinds), timeout=120)
+        eventually(lambda: is_there(*kinds))
         yield stack.enter_context(viewer(*kinds))
 
 
@@ -56,9 +58,13 @@ def texts(attached, kind):
     return [event.text for event in told(attached, "stalled") if event.agent in agents]
 
 
+def stalls(attached):
+    return [each for each in findings(attached.cluster) if each.rule == "stalled"]
+
+
 def test_a_process_that_never_comes_to_a_step_is_named_before_there_is_a_rhythm():
     with running(*HELD_IN) as attached:
-        attached.until(lambda: all(texts(attached, kind) for kind in HELD_IN), timeout=150)
+        attached.until(lambda: all(texts(attached, kind) for kind in HELD_IN))
         for kind, line in HELD_IN.items():
             (text,) = texts(attached, kind)
             number = next(i for i, each in enumerate(LINES, 1) if line in each)
@@ -67,11 +73,30 @@ def test_a_process_that_never_comes_to_a_step_is_named_before_there_is_a_rhythm(
             assert [running_of(host) is not None for host in of(attached, kind)] == [True, False]
 
 
+def test_a_process_for_which_several_wait_in_their_first_step_is_critical():
+    with running("before", count=3) as attached:
+        attached.until(lambda: stalls(attached))
+        (event,), (finding,) = told(attached, "stalled"), stalls(attached)
+        assert event.severity == "critical" and event.text.startswith("hosts 0–1 wait in jit_step ")
+        assert (finding.severity, finding.text) == (Severity.CRITICAL, event.text)
+
+
+def test_while_one_process_compiles_and_the_others_wait_a_note_says_what_and_for_how_long():
+    with running("alone") as attached:
+        attached.until(lambda: stalls(attached))
+        (note,) = stalls(attached)
+        assert note.severity is Severity.INFO and not texts(attached, "alone")
+        assert re.fullmatch(
+            r"host 1 has been compiling evaluate for 1\d s, which took 1 s before; host 0 waits", note.text
+        )
+        assert "gc_pauses" not in {each.rule for each in findings(attached.cluster)}
+
+
 @pytest.mark.quiet  # a process that gets no core for long looks halted
 def test_a_halt_inside_of_the_first_step_is_reported_and_a_launch_that_computes_is_not():
     """Nor is a long compilation in the first steps."""
     with running("within", "computing", "compiling") as attached:
-        attached.until(lambda: texts(attached, "within"), timeout=150)
+        attached.until(lambda: texts(attached, "within"))
         attached.until(
             lambda: (
                 [(running_of(host) or (0, 0))[1] > case.WAITS_FOR for host in of(attached, "computing")]

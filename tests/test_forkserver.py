@@ -35,7 +35,7 @@ def test_a_forked_script_has_its_words_variables_devices_and_status(tmp_path, wo
         assert process.stdout.readline() == "3 8.0\n"
         if word == "stay":
             process.terminate()
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate()
     assert process.returncode == status
     assert ("ValueError: the script's own" in errors) == (word == "raise")
 
@@ -44,7 +44,7 @@ def test_a_script_that_sees_other_variables_of_jax_has_an_interpreter_of_its_own
     path = script(tmp_path, "import jax; print(jax.config.jax_debug_nans)")
     with processes([PYTHON, path], stdout=PIPE, env=environment(JAX_DEBUG_NANS="1")) as (process,):
         assert not isinstance(process, Forked)
-        assert process.communicate(timeout=60)[0] == "True\n"
+        assert process.communicate()[0] == "True\n"
 
 
 def test_the_status_of_a_script_is_its_own_however_early_it_is_asked_for(tmp_path):

@@ -33,7 +33,6 @@ def ended(version: str, *words: str) -> tuple[str, str]:
         env={**os.environ, "PYTHONPATH": str(ROOT / "agent")},
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
     return done.stdout, done.stderr

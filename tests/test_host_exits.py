@@ -103,7 +103,7 @@ def test_a_watched_script_ends_as_it_would_alone(tmp_path, watch, ending, busy_w
             (tmp_path / "go").touch()
         else:
             process.send_signal(way)
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate()
     assert (process.returncode, stdout) == (status, "")
     if ending == "exception":
         line = (
@@ -148,7 +148,7 @@ def test_a_second_ctrl_c_while_the_agent_says_goodbye_changes_nothing(tmp_path, 
             process.send_signal(signal.SIGINT)
         time.sleep(0.1)
         (tmp_path / "go").touch()
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate()
     assert process.returncode == (3 if ending == "exit" else -signal.SIGINT)
     assert stderr.count("Traceback") == (0 if ending == "exit" else 1)
     assert "ignored" not in stderr
@@ -184,5 +184,5 @@ def test_a_viewer_that_is_stopped_or_killed_does_not_keep_the_script_from_ending
             viewer.send_signal(fate)
             time.sleep(2)  # as much telemetry as two seconds bring runs into the viewer's full queues
             (tmp_path / "go").touch()
-            stdout, stderr = process.communicate(timeout=60)
+            stdout, stderr = process.communicate()
     assert (process.returncode, stdout, stderr) == (3, "1\n", "")

@@ -202,7 +202,7 @@ def test_the_agent_starts_whenever_it_is_told_to(tmp_path, order):
         assert (host["step"] or {}).get("index") == (None if order == "after the backends" else 4)
         assert len(host["devices"]) == 4
         (tmp_path / "go").touch()
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate()
     assert (process.returncode, stdout, stderr) == (0, "True 1\nstopped\n", "")
     assert runfiles.find() == []
 
@@ -376,7 +376,7 @@ def test_signals_reach_the_script_and_never_a_thread_of_the_agent(tmp_path, watc
     with processes([PYTHON, path], stdout=PIPE, stderr=PIPE, cwd=tmp_path) as (process,):
         watch.until_met(process.pid)
         (tmp_path / "met").touch()
-        stdout, stderr = process.communicate(timeout=90)
+        stdout, stderr = process.communicate()
     assert (process.returncode, stdout, stderr) == (9, "True\n", "")
 
 

@@ -64,14 +64,14 @@ def as_without(situation) -> str:
 def test_a_process_gets_the_agent_and_ends_as_without_it(tmp_path, situation, _repeat):
     options = {"cwd": tmp_path, "stdout": PIPE, "stderr": PIPE, "imports_jax": SOAK}
     with processes([PYTHON, PROGRAM, situation], **options) as (process,):
-        eventually(lambda: rounds(tmp_path) > 1, timeout=120, every=0.02)
+        eventually(lambda: rounds(tmp_path) > 1, every=0.02)
         done = inject(process.pid)
         assert (done.returncode, done.stderr) == (0, "")
         assert f"pid {process.pid} has started the agent: jaxtop attach" in done.stdout
         again = inject(process.pid)
         assert again.returncode == 2 and "has an agent already: jaxtop attach" in again.stderr
         (tmp_path / "go").touch()
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate()
     assert (process.returncode, out, err) == (3, as_without(situation), "")
 
 
@@ -84,7 +84,7 @@ def test_a_process_that_hangs_in_a_collective_gets_the_agent(tmp_path, _repeat):
     coordinator = f"127.0.0.1:{free_port()}"
     commands = [[PYTHON, PROGRAM, "together", coordinator, 2, index, 150] for index in range(2)]
     with processes(*commands, cwd=tmp_path, stdout=PIPE, stderr=PIPE) as (first, second):
-        eventually(lambda: rounds(tmp_path) > 1, timeout=120, every=0.02)
+        eventually(lambda: rounds(tmp_path) > 1, every=0.02)
         second.send_signal(signal.SIGSTOP)
         hung_at = until_it_hangs(tmp_path)
         done = inject(first.pid)
@@ -93,7 +93,7 @@ def test_a_process_that_hangs_in_a_collective_gets_the_agent(tmp_path, _repeat):
         assert first.pid in {host["pid"] for host in document["hosts"]}
         assert rounds(tmp_path) == hung_at
         second.send_signal(signal.SIGCONT)
-        ends = [each.communicate(timeout=120) for each in (first, second)]
+        ends = [each.communicate() for each in (first, second)]
     ends = [(out.splitlines(keepends=True)[-1], err) for out, err in ends]  # before it come lines of Gloo
     assert ends == [(as_without("together"), "")] * 2
     assert [first.returncode, second.returncode] == [3, 3]
@@ -116,11 +116,11 @@ print(sys.modules.get("jaxtop_agent"))
 def test_a_request_that_nobody_takes_is_withdrawn(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with processes([PYTHON, "-c", HOLDING], cwd=tmp_path, stdout=PIPE, stderr=PIPE) as (process,):
-        eventually(lambda: rounds(tmp_path) > 1, timeout=120, every=0.02)
+        eventually(lambda: rounds(tmp_path) > 1, every=0.02)
         done = inject("--timeout", 1, process.pid)
         assert done.returncode == 1 and "a thread of it holds the GIL. Nothing was started" in done.stderr
         (tmp_path / "pipe").write_text("x")
-        assert process.communicate(timeout=120) == ("None\n", "")
+        assert process.communicate() == ("None\n", "")
     assert process.returncode == 0
 
 
@@ -152,9 +152,9 @@ print("jaxtop_agent" in sys.modules and sys.modules["jaxtop_agent"]._agent)
     (tmp_path / "script.py").write_text(text)
     options = {"cwd": tmp_path, "stdout": PIPE, "stderr": PIPE}
     with processes([PYTHON, tmp_path / "script.py"], **options) as (process,):
-        eventually(lambda: rounds(tmp_path) > 1, timeout=120, every=0.02)
+        eventually(lambda: rounds(tmp_path) > 1, every=0.02)
         done = inject(process.pid)
         assert done.returncode == 1 and why in done.stderr and done.stderr.count("\n") == 1
         (tmp_path / "go").touch()
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate()
     assert out in ("None\n", "False\n") and err == ""

@@ -25,7 +25,7 @@ def started(home, hosts, devices):
     coordinator = "-" if hosts == 1 else f"127.0.0.1:{free_port()}"
     commands = [[PYTHON, SCRIPT, coordinator, hosts, i] for i in range(hosts)]
     with processes(*commands, env=environment(devices, STEER=str(home))) as running:
-        eventually(lambda: all((home / f"ready-{i}").exists() for i in range(hosts)), timeout=120)
+        eventually(lambda: all((home / f"ready-{i}").exists() for i in range(hosts)))
         yield running
 
 

@@ -108,6 +108,37 @@ class TestLaunches:
         done = run(PYTHON, script(tmp_path, text))
         assert (done.stdout, done.stderr) == ("multiply scaled 60\n", "")
 
+    def test_all_functions_of_a_step_are_listed(self, tmp_path):
+        """The operations of a step are the sum over them."""
+        text = """
+            from jaxtop import agent
+            agent.start()
+            import jax, jax.numpy as jnp, time
+            import jaxtop_agent
+            from types import SimpleNamespace
+            from jaxtop_agent.collectors.steps import StepRhythm
+
+            def layer(number):
+                def apply(x):
+                    return jnp.tanh(x @ x) + number
+                apply.__name__ = f"layer{number}"
+                return jax.jit(apply)
+
+            layers = [layer(number) for number in range(11)]
+            x = jnp.ones((8, 8))
+            for _ in range(30):
+                for each in layers:
+                    x = each(x)
+                time.sleep(0.01)
+            hooks = jaxtop_agent._agent._hooks
+            rhythm = StepRhythm(hooks.launched, SimpleNamespace(since=lambda at: []))
+            board = SimpleNamespace(sources={}, programs=None, windows=(), topology=None, rhythm=None)
+            rhythm.collect(board, None)
+            print(*board.rhythm.functions)
+        """
+        done = run(PYTHON, script(tmp_path, text))
+        assert (done.stdout.split(), done.stderr) == ([f"layer{number}" for number in range(11)], "")
+
     def test_after_stop_jax_is_as_it_was(self, tmp_path):
         text = """
             from jaxtop import agent

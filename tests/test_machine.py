@@ -518,7 +518,7 @@ def a_group(cores):
     finally:
         for group in made:
             with suppress(OSError):
-                eventually(lambda group=group: not (group / "cgroup.procs").read_text(), timeout=5)
+                eventually(lambda group=group: not (group / "cgroup.procs").read_text())
                 group.rmdir()
 
 

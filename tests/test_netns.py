@@ -191,7 +191,7 @@ def test_a_host_whose_link_is_cut_is_unreachable_and_comes_back_by_itself(run, e
         eventually(lambda: seen_states() == {"0": "live", "1": "live"})
         with cut():
             start = time.monotonic()
-            eventually(lambda: seen_states() == {"0": "live", "1": "unreachable"}, timeout=5, every=0.05)
+            eventually(lambda: seen_states() == {"0": "live", "1": "unreachable"}, within=5, every=0.05)
             print("unreachable after", time.monotonic() - start)
         start = time.monotonic()
         eventually(lambda: seen_states() == {"0": "live", "1": "live"})

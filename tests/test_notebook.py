@@ -7,7 +7,6 @@ import queue
 import shlex
 import subprocess
 import sys
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ from jaxtop.export.summary import MOST_FINDINGS, summary
 from jaxtop.features.notebook import live as notebook
 from jaxtop.model import Cluster, arrays
 from jaxtop_agent.handle import Handle
+from tests import patience
 from tests.builders import NOW
 from tests.support import (
     PYTHON,
@@ -139,8 +139,8 @@ class Cells:
     def run(self, code: str) -> list[tuple[str, dict]]:
         """Run a cell to its end; return its outputs."""
         asked = self._client.execute(code)
-        end, found = time.monotonic() + 120, []
-        while time.monotonic() < end:
+        end, found = patience.deadline(), []
+        while end.left() > 0:
             message = self.read(1.0)
             if message is None or message["parent_header"].get("msg_id") != asked:
                 continue
@@ -162,8 +162,8 @@ class Cells:
 
     def until_shown(self, words: str) -> dict:
         """Wait for an update of a display that has these words."""
-        end, read = time.monotonic() + 60, 0
-        while time.monotonic() < end:
+        end, read = patience.deadline(), 0
+        while end.left() > 0:
             for kind, content in self.messages[read:]:
                 if kind == "update_display_data" and words in content["data"]["text/plain"]:
                     return content

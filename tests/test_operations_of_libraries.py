@@ -44,8 +44,8 @@ def times(attached):
     (agent,) = (host.agent for host in attached.cluster.hosts.values())
     before = attached.host(0).window
     attached.source.request(agent, request_to("capture", [agent], time.time()), lambda _: None)
-    attached.until(lambda: attached.host(0).window is not before, timeout=60)
-    attached.until(lambda: attached.host(0).operations or attached.host(0).window.note, timeout=5)
+    attached.until(lambda: attached.host(0).window is not before)
+    attached.until(lambda: attached.host(0).operations or attached.host(0).window.note)
     views = {each.function: each for each in programs(attached.cluster, 0)}
     found = {
         name: program_time(attached.cluster, view, lambda _: DeviceRates()) for name, view in views.items()
@@ -59,7 +59,7 @@ def test_programs_of_libraries(home):
         eventually(runfiles.find)
         seen, views = {}, {}
         with viewer() as attached:
-            attached.until(lambda: is_read(attached), timeout=60)
+            attached.until(lambda: is_read(attached))
             for _ in range(12):  # some windows hold no whole launch
                 views, found = times(attached)
                 seen |= found

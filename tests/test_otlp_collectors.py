@@ -171,7 +171,7 @@ def rotel(program: Path, folder: Path, behind: str) -> Iterator[dict[str, str]]:
         process = subprocess.Popen([program, "start", *words], stdout=output, stderr=output)
     try:
         for port in ports.values():
-            eventually(lambda port=port: _listens(port), timeout=30)
+            eventually(lambda port=port: _listens(port))
         yield {scheme: f"{scheme}://127.0.0.1:{port}" for scheme, port in ports.items()}
     finally:
         process.terminate()
@@ -195,8 +195,8 @@ def test_a_collector_passes_everything_on(by_http, tmp_path, capsys, scheme):
     with Receiver() as direct, rotel(program, tmp_path, by_http.url) as addresses:
         push(everything(), direct.url).send()
         push(everything(), addresses[scheme]).send()
-        eventually(lambda: len(by_http.points()) == len(direct.points()), timeout=30)
-        eventually(lambda: len(by_http.records()) == len(direct.records()), timeout=30)
+        eventually(lambda: len(by_http.points()) == len(direct.points()))
+        eventually(lambda: len(by_http.records()) == len(direct.records()))
     assert by_http.points() == direct.points()
     assert [record for _, record in by_http.records()] == [record for _, record in direct.records()]
     assert not capsys.readouterr().err

@@ -114,7 +114,7 @@ def test_the_tools_of_users_build_and_start_it(tmp_path):
     tools = tmp_path / "tools"
     subprocess.run([sys.executable, "-m", "venv", tools], check=True)
     names = ["build", "twine", "uv", "pipx"]
-    got = run(tools / "bin/pip", "install", "--quiet", *names, timeout=600)
+    got = run(tools / "bin/pip", "install", "--quiet", *names)
     if got.returncode:
         pytest.skip(f"the package index has not all of {', '.join(names)}: {got.stderr[-200:]}")
     dist = tmp_path / "dist"
@@ -122,7 +122,7 @@ def test_the_tools_of_users_build_and_start_it(tmp_path):
     certificates = {"UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1"}
     here = {"PATH": f"{tools}/bin:/usr/bin:/bin", "HOME": str(tmp_path), "JAXTOP_ADDRESS": ADDRESS}
     plain = {**os.environ, **certificates, **here}
-    done = run(tools / "bin/python", "-m", "build", "--outdir", dist, ROOT, env=plain, timeout=600)
+    done = run(tools / "bin/python", "-m", "build", "--outdir", dist, ROOT, env=plain)
     assert done.returncode == 0, done.stdout + done.stderr
     done = run(tools / "bin/twine", "check", "--strict", *dist.iterdir(), env=plain)
     assert done.returncode == 0 and done.stdout.count("PASSED") == 2, done.stdout
@@ -131,5 +131,5 @@ def test_the_tools_of_users_build_and_start_it(tmp_path):
         [tools / "bin/uv", "tool", "run", "--python", sys.executable, "--from", wheel, "jaxtop", "--version"],
         [tools / "bin/pipx", "run", "--spec", wheel, "jaxtop", "--version"],
     ):
-        done = run(*words, env=plain, cwd=tmp_path, timeout=600)
+        done = run(*words, env=plain, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (0, f"jaxtop {__version__}\n"), done.stderr

@@ -294,7 +294,7 @@ def test_a_script_that_runs_out_of_memory_is_explained_by_its_black_box_and_by_n
         stderr=subprocess.PIPE,
         env=environment(1),
     ) as (process,):
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate()
     assert process.returncode == 1 and out == "went on\n", err
     done = jaxtop_here("postmortem", box, "--format", "json")
     assert done.returncode == 0, done.stderr
@@ -364,7 +364,7 @@ LINGERS = """
 def test_who_comes_after_a_crash_learns_the_exception(tmp_path):
     """The process waits for the others in JAX's exit barrier: it lives, but its agent has said goodbye."""
     with jax_run(script(tmp_path, LINGERS), 2, 1, stderr=subprocess.DEVNULL) as started:
-        eventually(runfiles.endings, timeout=120)
+        eventually(runfiles.endings)
         assert started[1].poll() is None
         with viewer("lingers") as attached:
             attached.until(lambda: "crashed" in {each.rule for each in findings(attached.cluster)})

@@ -28,7 +28,7 @@ def started(home, hosts=1, devices=2):
     coordinator = "-" if hosts == 1 else f"127.0.0.1:{free_port()}"
     commands = [[PYTHON, SCRIPT, coordinator, hosts, i] for i in range(hosts)]
     with processes(*commands, env=environment(devices, STEER=str(home))) as running:
-        eventually(lambda: len(list(runfiles.find())) == hosts, timeout=120)
+        eventually(lambda: len(list(runfiles.find())) == hosts)
         yield running
 
 
@@ -50,7 +50,7 @@ def test_a_snapshot_has_the_program_with_its_sizes(home):
             programs = found("jit_step", snapshot()[1])
             return [each for each in programs if each["hosts"] == [0] and (each["launches"] or 0) > more_than]
 
-        (step,) = eventually(lambda: launched(more_than=0), timeout=120)
+        (step,) = eventually(lambda: launched(more_than=0))
         weights, batch, total = 32 * 16 * SIZE, 8 * 4 * SIZE, SIZE
         assert step["argument_bytes"] == weights + batch
         # The compiler's table of a tuple's two parts, where it counts it.
@@ -68,7 +68,7 @@ def test_a_snapshot_has_the_program_with_its_sizes(home):
 def test_a_function_that_is_compiled_over_and_over_is_told_once(home):
     """And its programs are gone as soon as the script lets go of them."""
     with started(home) as script, viewer() as attached:
-        attached.until_state({0: "live"}, timeout=120)
+        attached.until_state({0: "live"})
         sizes, pulses = count(3), [0]
 
         def is_told():
@@ -99,7 +99,7 @@ def test_a_function_that_is_compiled_over_and_over_is_told_once(home):
 def test_a_function_that_is_made_anew_in_each_step_is_found_though_none_stays_loaded(home):
     """An operation outside of `jax.jit` that is compiled as often is JAX's own."""
     with started(home) as script, viewer() as attached:
-        attached.until_state({0: "live"}, timeout=120)
+        attached.until_state({0: "live"})
         pulses = [0]
 
         def is_found():
@@ -139,7 +139,7 @@ def test_functions_of_jax_are_told_from_those_of_the_script_by_where_they_are_de
 def test_processes_that_compiled_different_programs_under_one_name_are_told(home):
     """And what they compiled alike, or each for itself, is not."""
     with started(home, hosts=2) as script:
-        eventually(lambda: all((home / f"ready-{i}").exists() for i in (0, 1)), timeout=120)
+        eventually(lambda: all((home / f"ready-{i}").exists() for i in (0, 1)))
 
         def differing():
             _, document = snapshot()

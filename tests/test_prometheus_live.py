@@ -33,7 +33,7 @@ def test_boards_alerts_and_discovery_work_on_a_demo_with_a_late_process(home):
     rules.write_text(to_yaml())
     demo = ("demo", "--headless", "--hosts", 2, "--fault", "straggler", "--fault-after", 5)
     with in_a_group(home, *demo, devices=2):
-        eventually(lambda: "step" in (home / "out").read_text(), timeout=150)
+        eventually(lambda: "step" in (home / "out").read_text())
         exporters = [[*JAXTOP, "exporter", "--listen", "127.0.0.1:0", "--detail", each] for each in DETAILS]
         with processes(*exporters, env=environment(), stderr=subprocess.PIPE) as serving:
             urls = [each.stderr.readline().split()[-1].removesuffix("/metrics") for each in serving]
@@ -77,7 +77,7 @@ def values_of(asked, query):
 def eventually_empty(check):
     """Wait until nothing is missing; return what is."""
     try:
-        eventually(lambda: not check(), timeout=150, every=2)
+        eventually(lambda: not check(), every=2)
     except AssertionError:
         return check()
     return []

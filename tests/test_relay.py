@@ -15,6 +15,7 @@ from jaxtop.features.relay import conversation, feed, near, stream
 from jaxtop.features.relay.conversation import NoRelay
 from jaxtop.features.relay.near import RelaySource
 from jaxtop.features.relay.stream import Open
+from tests import patience
 from tests.support import PYTHON, ROOT
 
 AGENT = "a" * 16
@@ -25,12 +26,12 @@ def relay(*far: object, way: tuple[str, ...] = ("env",), targets: tuple[str, ...
     return RelaySource(way, Open(targets), tuple(map(str, (*FAR, *far))))
 
 
-def until(source: RelaySource, check, seconds: float = 20.0) -> list[wire.Frame]:
+def until(source: RelaySource, check) -> list[wire.Frame]:
     """Poll until the check is true of all frames so far."""
     frames: list[wire.Frame] = []
-    end = time.monotonic() + seconds
+    end = patience.deadline()
     while not check(frames):
-        assert time.monotonic() < end, f"not within {seconds} s; {len(frames)} frames, notes {source.notes}"
+        assert end.left() > 0, f"not within {end}; {len(frames)} frames, notes {source.notes}"
         frames += source.poll(0.1)
     return frames
 
@@ -238,7 +239,7 @@ def test_a_viewer_that_does_not_read_costs_the_far_half_bounded_memory_and_then_
             most = max(most, far.memory_info().rss)
         assert most < 500e6
         # Little that is old comes before the newest; what was dropped is counted.
-        frames = until(source, lambda frames: frames and source.is_settled, 60)
+        frames = until(source, lambda frames: frames and source.is_settled)
         numbers = [frame.sequence for frame in frames]
         assert numbers == sorted(numbers) and source.rejected["the connection to the viewer was too slow"]
         assert sum(len(frame.raw) for frame in frames) < 4 * feed.MOST_EVENTS

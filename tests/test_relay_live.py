@@ -15,6 +15,7 @@ from jaxtop.features.relay.stream import Open
 from jaxtop.model import Cluster, state_of
 from jaxtop.model.hosts import hosts
 from jaxtop.wire import Request
+from tests import patience
 from tests.logins import needs_sshd, sshd
 from tests.support import JAXTOP, PYTHON, run
 
@@ -68,10 +69,10 @@ def test_requests_pass_and_a_cut_connection_heals(login):
     source = RelaySource(login, Open())
     cluster = Cluster()
 
-    def follow(check, seconds=60):
-        end = time.monotonic() + seconds
+    def follow(check):
+        end = patience.deadline()
         while not check():
-            assert time.monotonic() < end, [str(state_of(host, time.time())) for host in hosts(cluster)]
+            assert end.left() > 0, [str(state_of(host, time.time())) for host in hosts(cluster)]
             for frame in source.poll(0.1):
                 cluster.feed(frame)
 

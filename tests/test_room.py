@@ -60,7 +60,7 @@ def test_a_script_that_is_short_of_room_goes_on_and_is_not_shown(tmp_path, what,
             listed = jaxtop("ls").stdout
             assert f"not shown: script.py (pid {process.pid}): less than" in listed
         (tmp_path / "go").touch()
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate()
     assert (process.returncode, stdout, stderr) == (3, "16.0\n", "")
     assert not runfiles.find()
     assert "not shown" not in jaxtop("ls").stdout

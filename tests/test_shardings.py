@@ -28,12 +28,12 @@ def seen(tmp_path_factory):
         for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"):
             patch.delenv(name, raising=False)
         with processes([PYTHON, ROOT / "tests" / "programs" / "shardings.py"], env=variables) as (process,):
-            eventually(lambda: (home / "shardings.json").exists() or process.poll(), timeout=120)
+            eventually(lambda: (home / "shardings.json").exists() or process.poll())
             with viewer() as attached:
                 told = json.loads((home / "shardings.json").read_text())
                 held = bytes_held(told)
                 with suppress(AssertionError):  # the tests say what differs
-                    attached.until(lambda: attached.host(0).pulse.devices.used_bytes == held, timeout=20)
+                    attached.until(lambda: attached.host(0).pulse.devices.used_bytes == held)
                 views = arrays(attached.cluster)
                 used = attached.host(0).pulse.devices.used_bytes
     print("without:", {"by the compiler", "unreduced"} - told.keys() or "nothing")

@@ -35,7 +35,7 @@ STEPS = 250
 
 def found(started, *written):
     """The steps of all processes once they have written their times, and so rest."""
-    eventually(lambda: all(path.exists() for path in written) or any(map(Popen.poll, started)), timeout=200)
+    eventually(lambda: all(path.exists() for path in written) or any(map(Popen.poll, started)))
     assert not any(map(Popen.poll, started))
     with viewer() as attached:
         attached.until(
@@ -43,7 +43,6 @@ def found(started, *written):
                 len(hosts(attached.cluster)) == len(written)
                 and all((step := step_of(host)) and step.flops for host in hosts(attached.cluster))
             ),
-            timeout=60,
         )
         return [(step_of(host), host.pulse.rhythm.samples) for host in hosts(attached.cluster)]
 

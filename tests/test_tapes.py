@@ -24,7 +24,7 @@ from jaxtop_agent.blackbox import BlackBox
 from jaxtop_agent.core import settings
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.service.identity import identify
-from tests import builders, made_sessions
+from tests import builders, made_sessions, patience
 from tests.made_sessions import Made
 from tests.recorded import ABOUT, assert_equal, folded, read, record, session_of, taped
 from tests.support import eventually
@@ -142,10 +142,10 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", folder], check=True)
 
 
-def fill(written, frames, patience=60):
+def fill(written, frames):
     """Give frames until the tape has had enough; it must not raise, and never wait."""
-    end = time.monotonic() + patience
-    while not written.is_over and time.monotonic() < end:
+    end = patience.deadline()
+    while not written.is_over and end.left() > 0:
         written.write(frames)
         time.sleep(0.01)
     assert written.failure is not None and "\n" not in written.failure

@@ -8,7 +8,6 @@ import pty
 import select
 import signal
 import subprocess
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -29,7 +28,7 @@ from jaxtop.tui.colours256 import Colours256, nearest
 from jaxtop.tui.core.palette import PALETTES
 from jaxtop.tui.dialogs.picker import LiveRuns, Picker
 from jaxtop.tui.widgets.key_bar import KeyBar
-from tests import builders
+from tests import builders, patience
 from tests import stage as staging
 from tests.stage import Stage, play
 from tests.support import JAXTOP, environment, jaxtop
@@ -60,9 +59,11 @@ def in_a_terminal(*words: str, within=(), **variables: str):
 
 
 def read_until(screen: int, words: str) -> str:
-    """What is written to the terminal up to these words, to its end, or for a minute."""
-    seen, end = b"", time.monotonic() + 60
-    while words.encode() not in seen and select.select([screen], [], [], max(0.0, end - time.monotonic()))[0]:
+    """What is written to the terminal up to these words, or to its end."""
+    seen, end = b"", patience.deadline()
+    while words.encode() not in seen and end.left() > 0:
+        if not select.select([screen], [], [], 1.0)[0]:
+            continue
         try:
             more = os.read(screen, 65_536)
         except OSError:  # the other side has closed

@@ -7,7 +7,7 @@ import types
 import weakref
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -64,6 +64,26 @@ class Stubborn(dict):
     __iter__ = keys = values = __getitem__ = get = items
 
 
+class Settings:
+    """A class that holds arrays itself."""
+
+    table = Array()
+    layers: ClassVar = {"w": Array()}
+
+
+class Strange(type):
+    """A metaclass that would notice being asked."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        raise AssertionError(f"{name!r} was asked of a class")
+
+
+class Stored(metaclass=Strange):
+    """A class whose own ways must not be used."""
+
+    table = Array()
+
+
 class Key:
     """A key that would notice being hashed or printed anew."""
 
@@ -101,6 +121,8 @@ HOLDERS = {
     ),
     "queues": (deque([A(), A()]), {"s[0]": 1, "s[1]": 1}),
     "namespaces": (types.SimpleNamespace(x=A()), {"s.x": 1}),
+    "classes": ({"settings": Settings}, {"s['settings'].table": 1, "s['settings'].layers['w']": 1}),
+    "classes with ways of their own": (Stored, {"s.table": 1}),
     "mappings with ways of their own": (Stubborn(a=A(), b=[A()]), {"s['a']": 1, "s['b'][0]": 1}),
     "keys of tuples": ({("a", 1): A()}, {"s[('a', 1)]": 1}),
     "what holds no array": ({"a": 1, "b": [2.0, "c", None], "f": len, "t": dict}, {}),

@@ -300,7 +300,7 @@ def test_a_real_run_is_watched_until_it_ends(tmp_path):
         with processes([*words, *more], stdout=PIPE, stderr=PIPE) as (watching,):
             assert "watching" in watching.stderr.readline()
             agents.kill()
-            out, err = watching.communicate(timeout=60)
+            out, err = watching.communicate()
         assert watching.returncode == 0, err
         eventually(lambda: server.bodies)
     assert any("Host lost" in each["text"] for each in server.bodies), (out, err)

@@ -76,7 +76,7 @@ async def connected(port: int, says: bytes = b""):
 async def shown(websocket, words: str, seen: str = "") -> str:
     """Read what the app draws until it contains these words."""
     while words not in (text := re.sub(r"\x1b\[[\d;?]*[ -/]*[@-~]", "", seen)):
-        message = await websocket.receive(timeout=30)
+        message = await websocket.receive()
         assert message.type is aiohttp.WSMsgType.BINARY, (message, text)
         seen += message.data.decode()
     return text
@@ -85,7 +85,7 @@ async def shown(websocket, words: str, seen: str = "") -> str:
 async def closed(websocket) -> None:
     """Read until the other side has gone."""
     ends = (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.ERROR)
-    while (await websocket.receive(timeout=30)).type not in ends:
+    while (await websocket.receive()).type not in ends:
         pass
 
 
@@ -331,7 +331,7 @@ def test_when_the_command_ends_so_do_its_tabs(recording, number):
 
         (app,) = asyncio.run(act())
         eventually(lambda: not app.is_running() or app.status() == psutil.STATUS_ZOMBIE)
-        assert process.wait(timeout=30) == (0 if number != signal.SIGKILL else -signal.SIGKILL)
+        assert process.wait() == (0 if number != signal.SIGKILL else -signal.SIGKILL)
         assert "Traceback" not in process.stderr.read()
 
 

@@ -154,7 +154,7 @@ def test_a_profile_of_the_script_never_fails_and_is_complete(tmp_path, watch):
         assert process.stdout.readline() == "ready\n"
         watch.until_live(process.pid)
         (tmp_path / "go").touch()
-        stdout, stderr = process.communicate(timeout=150)
+        stdout, stderr = process.communicate()
     assert (process.returncode, stderr) == (0, "")
     open_then, longest_wait = json.loads(stdout)
     assert open_then >= tries // 4, "windows were open when the script began its profiles"
@@ -189,7 +189,7 @@ def test_a_script_that_ends_within_a_window_ends_as_it_would_alone(tmp_path, wat
     path = script(tmp_path, hot(ENDING, slot=2.0, length=1.8))
     command = [PYTHON, path, ending, random.uniform(0, 0.3)]
     with processes(command, stdout=PIPE, stderr=PIPE, cwd=tmp_path, env=environment(2)) as (process,):
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate()
     assert process.pid in watch.met
     assert (process.returncode, stdout) == (status, "ready\ndone\n" if ending == "end" else "ready\n")
     if ending == "exception":
@@ -226,7 +226,7 @@ def test_a_profiler_that_fails_is_switched_off_and_the_script_goes_on(tmp_path, 
             )
         )
         (tmp_path / "go").touch()
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate()
     assert off == "off: RuntimeError: no profiler today"
     assert (process.returncode, stdout, stderr) == (0, "ready\ndone\n", "")
 
@@ -247,7 +247,7 @@ print(opened)
 def test_while_nobody_watches_no_window_is_taken(tmp_path, policy):
     path = script(tmp_path, hot(UNWATCHED, policy=policy))
     with processes([PYTHON, path], stdout=PIPE, stderr=PIPE, cwd=tmp_path, env=environment(2)) as (process,):
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate()
     assert (process.returncode, stdout, stderr) == (0, "0\n", "")
 
 
@@ -283,5 +283,5 @@ def test_beside_a_profiler_server_a_window_is_taken_only_on_request(tmp_path):
         finally:
             viewer.source.close()
         (tmp_path / "go").touch()
-        process.communicate(timeout=60)
+        process.communicate()
     assert process.returncode == 0

@@ -144,7 +144,7 @@ def outcome(
         if watch is not None:
             eventually(lambda: process.pid in watch.met or process.poll() is not None, every=0.02)
         (folder / "go").touch()
-        stdout, stderr = process.communicate(timeout=150)
+        stdout, stderr = process.communicate()
     results = {path.name: path.read_bytes() for path in folder.glob("result*")}
     stderr = stderr.replace(str(path), path.name)  # in warnings and tracebacks
     return Outcome(process.returncode, stdout, stderr, results, process.pid)

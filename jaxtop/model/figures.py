@@ -336,7 +336,8 @@ _TABLE: tuple[Figure, ...] = (
     ),
     _script(
         "gc", "garbage collection", Unit.SHARE, source="Python", of_host=collecting, short_title="gc",
-        shown_from=0.01, help="Time in which Python collected garbage, and ran nothing else.",
+        shown_from=0.01,
+        help="Time in which Python collected garbage outside of compilations, and ran nothing else.",
     ),
 )  # fmt: skip
 

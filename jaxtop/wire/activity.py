@@ -22,9 +22,9 @@ class ActiveLine(Struct, frozen=True, array_like=True):
 class Activity(Struct, frozen=True, omit_defaults=True, tag="activity"):
     """The samples of the last `span_ms`, by activity, and the lines with most of them.
 
-    `gc_…` are the runs of Python's garbage collector in the same time: their number, their total duration
-    and the longest one. In `delayed_ms` of it the main thread was ready to run, and waited for a core; None
-    if the kernel does not count it.
+    `gc_…` are the runs of Python's garbage collector in the same time, outside of compilations: their number,
+    their total duration and the longest one. In `delayed_ms` of that time the main thread was ready to run,
+    and waited for a core; None if the kernel does not count it.
     """
 
     at_ms: TimeMs

@@ -37,7 +37,7 @@ class _Commanded:
     ) -> None:
         self._process.send_signal(signal.SIGCONT)
         try:
-            self._process.communicate(timeout=20)  # it exits at the end of its input
+            self._process.communicate()  # it exits at the end of its input
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()

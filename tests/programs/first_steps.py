@@ -2,7 +2,8 @@
 
 `before`, `first`, `second`, `fifth`: the last process never launches that step (`before`: nothing at all).
 `within`: all launch the first step, and one comes to a halt inside of it. `computing`: a launch
-takes for ever, and computes. `compiling`: the first step takes long to compile.
+takes for ever, and computes. `compiling`: the first step takes long to compile. `alone`: the last process
+compiles a function that took a second before, and now takes for ever.
 """
 
 from __future__ import annotations
@@ -47,6 +48,12 @@ def long(x):
     return jax.lax.while_loop(lambda x: x.sum() < 1e9, lambda x: jnp.tanh(x @ x), x)
 
 
+@jax.jit
+def evaluate(x):
+    time.sleep(1 if x.shape == (1,) else 600)  # while it is traced
+    return x + 1
+
+
 def load_batch(number):
     while IS_LAST and number == HANGS_AT:
         time.sleep(0.05)
@@ -58,6 +65,9 @@ def main():
     if kind == "before" and IS_LAST:
         time.sleep(600)
     state = jax.make_array_from_callback((), NamedSharding(mesh, P()), lambda _: np.zeros((), np.float32))
+    if kind == "alone" and IS_LAST:
+        evaluate(jnp.ones(1))
+        evaluate(jnp.ones(2))
     if kind == "computing":
         long(jnp.eye(64)).block_until_ready()
     for number in range(1, 1000):

@@ -38,6 +38,12 @@ def holds_refs():
     return weights, state
 
 
+class Counters:
+    """A class that keeps a reference for all its objects."""
+
+    steps = new_ref(jnp.ones((16, 64)))
+
+
 def holds_sparse():
     matrix = sparse.BCOO((jnp.ones(12), jnp.zeros((12, 2), jnp.int32)), shape=(99, 99))
     for_ever.wait()

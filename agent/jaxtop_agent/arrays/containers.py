@@ -55,6 +55,9 @@ _ITERATORS = frozenset(
     | {each for each in vars(itertools).values() if isinstance(each, type)}
 )
 
+# Reads the attributes of a class also where its metaclass defines `__getattribute__`.
+_CLASS_DICT = vars(type)["__dict__"].__get__
+
 Part = tuple[Sequence[Any], Sequence[Any]]
 
 
@@ -113,6 +116,16 @@ def _variables(frame_of: str, value: Any, _start: int, _stop: int) -> Part:
     return tuple(found), tuple(found.values())
 
 
+def _class_attributes(value: Any, _start: int, _stop: int) -> Part:
+    """Return what a class of the script stores; nothing of a class of a library."""
+    stored = _CLASS_DICT(value).copy()
+    module = stored.get("__module__")
+    if type(module) is not str or _is_of_a_library(module):
+        return (), ()
+    found = {name: child for name, child in stored.items() if type(name) is str and name[:2] != "__"}
+    return tuple(found), tuple(found.values())
+
+
 def _gone_through(value: Any, _start: int, _stop: int) -> Part:
     held = running.referents(value)
     return range(len(held)), held
@@ -145,6 +158,7 @@ _BUILT_IN: dict[type, Container] = {
         kind: Container(ATTRIBUTE, _one, variables, partial(_by_key, variables))
         for kind, variables in ((kind, partial(_variables, frame)) for kind, frame in _SUSPENDED.items())
     },
+    type: Container(ATTRIBUTE, _one, _class_attributes, partial(_by_key, _class_attributes)),
     **dict.fromkeys(
         _ITERATORS, Container(ATTRIBUTE, _one, _gone_through, partial(_by_key, _gone_through), is_box=True)
     ),
@@ -203,15 +217,16 @@ def _boxed(kind: type, package: str) -> tuple[str, ...]:
 
 
 def _is_closed(kind: type, package: str) -> bool:
-    if issubclass(kind, type):
-        return True
     if package == "jax":
         names = {base.__name__ for base in kind.__mro__}
         return kind.__name__ not in jaxprivate.BOXES and names.isdisjoint(jaxprivate.HOLDERS)
-    if package in _CLOSED:
-        return True
-    is_standard = package in sys.stdlib_module_names and package != "__main__"
-    return is_standard and f"{kind.__module__}.{kind.__qualname__}" not in _OPEN
+    return _is_of_a_library(package) and f"{kind.__module__}.{kind.__qualname__}" not in _OPEN
+
+
+def _is_of_a_library(module: str) -> bool:
+    """Whether a module is part of Python or of a package whose objects hold no state of a training run."""
+    package = module.partition(".")[0]
+    return package in _CLOSED or (package in sys.stdlib_module_names and package != "__main__")
 
 
 class _Attributes:

@@ -127,10 +127,11 @@ class ArrayCensus:
     def _named_and_counted(self) -> list[Group] | None:
         """Find the script's names for its arrays, then count each once; None if there are too many."""
         census, listing = self._census, self._listing
-        for _ in range(2):
+        present: list[Group] = []
+        for may_repeat in (True, False):
             census.begin()
             self._slices.rest(briefly=True)
-            self._wait_for_a_generator()
+            waited = self._wait_for_a_generator()
             places = self._walk.places(self._watched.callables.items(), listing.limit)
             if not listing.may_be_listed(len(places)):
                 return None
@@ -142,18 +143,28 @@ class ArrayCensus:
                     break
                 if listing.is_too_large:
                     return None
-            if not census.must_repeat:
+            if census.must_repeat and may_repeat:
+                continue
+            present = census.end(places, self._slices.pause)
+            if waited or not self._may_wait:
                 break
-        return census.end(places, self._slices.pause)
+        return present
 
-    def _wait_for_a_generator(self) -> None:
-        """Wait for a running generator if arrays lack names: a suspended one may hold them out of sight."""
-        if self._census.is_short_of_names and self._waits_left:
-            self._waits_left -= 1
-            for _ in range(GLANCES):
-                if frames.a_generator_runs():
-                    break
-                time.sleep(BETWEEN_GLANCES_S)
+    @property
+    def _may_wait(self) -> bool:
+        """Whether arrays lack names that a generator may hold, which is out of sight while suspended."""
+        return self._census.is_short_of_names and self._waits_left > 0
+
+    def _wait_for_a_generator(self) -> bool:
+        """Wait until a generator runs, if arrays lack names; return whether this was worth waiting for."""
+        if not self._may_wait:
+            return False
+        self._waits_left -= 1
+        for _ in range(GLANCES):
+            if frames.a_generator_runs():
+                break
+            time.sleep(BETWEEN_GLANCES_S)
+        return True
 
     def _count_some(self, places: dict[int, Any], counted: int) -> tuple[int, bool]:
         """Count more arrays while they may be held; return the number so far, and whether these are all."""

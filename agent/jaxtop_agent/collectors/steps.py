@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from jaxtop_agent.steps.pattern import Launch
     from jaxtop_agent.steps.progress import Progress
 
-# Of a step with more functions than this, only the first ones are sent.
-MOST_FUNCTIONS = 8
+# Of a step with more functions than this, only the first ones and the last one are sent.
+MOST_FUNCTIONS = 64
 # The first looks, at most this many, wait until the programs are read.
 PATIENCE = 10
 
@@ -125,9 +125,10 @@ class StepRhythm:
 
     def _message(self, figures: StepFigures, names: dict[int, str], devices: int) -> Rhythm:
         paused = figures.paused
+        functions = tuple(names[each] for each in dict.fromkeys(figures.functions))
         return Rhythm(
             serial=self._steps.serial,
-            functions=tuple(names[each] for each in dict.fromkeys(figures.functions))[:MOST_FUNCTIONS],
+            functions=(*functions[: MOST_FUNCTIONS - 1], *functions[MOST_FUNCTIONS - 1 :][-1:]),
             steps=self._steps.steps,
             launches_centi=round(figures.launches * 100),
             mean_us=_micros(figures.mean_ns),

@@ -155,6 +155,11 @@ class Compiles:
         found = [each.running for each in self._threads.copy().values()]
         return tuple(Compiling(*each) for each in found if each is not None)
 
+    def is_of_this_thread(self) -> bool:
+        """Whether the calling thread traces, lowers or compiles a function now."""
+        thread = self._threads.get(threading.get_ident())
+        return thread is not None and thread.depth > 0
+
     def _thread(self) -> _Thread:
         """Return the compilation of the calling thread."""
         ident = threading.get_ident()

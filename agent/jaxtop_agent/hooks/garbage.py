@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 from contextlib import suppress
 from time import perf_counter_ns
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class GarbageRuns(NamedTuple):
@@ -17,9 +20,13 @@ class GarbageRuns(NamedTuple):
 
 
 class GarbageClock:
-    """Called by the collector before and after each run, on the thread that runs it."""
+    """Called by the collector before and after each run, on the thread that runs it.
 
-    def __init__(self) -> None:
+    Runs on a thread that compiles are part of its compilation: tracing makes garbage.
+    """
+
+    def __init__(self, is_compiling: Callable[[], bool]) -> None:
+        self._is_compiling = is_compiling
         self._runs = self._total = self._longest = 0
         self._began: int | None = None
 
@@ -32,7 +39,7 @@ class GarbageClock:
 
     def _note(self, phase: str, _facts: object) -> None:
         if phase == "start":
-            self._began = perf_counter_ns()
+            self._began = None if self._is_compiling() else perf_counter_ns()
         elif self._began is not None:
             took = perf_counter_ns() - self._began
             self._began = None

@@ -33,7 +33,7 @@ class Hooks:
         self._compiles: Compiles | None = None
         self.launched: Launches | None = None
         self.raised: Raised | None = None
-        self._garbage = GarbageClock()
+        self._garbage = GarbageClock(self._is_compiling_here)
 
     def install(self) -> None:
         """Install the hooks in JAX; called on the user's thread."""
@@ -44,6 +44,9 @@ class Hooks:
 
     def _launching(self) -> str:
         return "" if self.launched is None else self.launched.launching()
+
+    def _is_compiling_here(self) -> bool:
+        return self._compiles is not None and self._compiles.is_of_this_thread()
 
     def _installed(self, kind: type[T], *arguments: Any) -> T | None:
         try:

@@ -38,7 +38,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
     with load(hosts, figures="all") as target:
         for detail in DETAILS:
             with _exporter(target, detail) as exporter:
-                eventually(lambda: exporter.is_complete(hosts), timeout=120, every=1)
+                eventually(lambda: exporter.is_complete(hosts), every=1)
                 label = f"{hosts:,} × 8, --detail {detail}"
                 idle = exporter.cpu_percent(EVERY_S)
                 yield from _pages(exporter, label)
@@ -94,7 +94,7 @@ def _scrapes(exporter: _Exporter, label: str, scrapes: int, idle: Estimate) -> I
     with tempfile.TemporaryDirectory() as folder:
         address = exporter.url.removeprefix("http://")
         with prometheus(Path(folder), CONFIGURATION.format(every=EVERY_S, address=address)) as asked:
-            eventually(lambda: asked.value("up") == 1, timeout=120)
+            eventually(lambda: asked.value("up") == 1)
             cpu = exporter.cpu_percent(EVERY_S * scrapes)
             over = f"scrape_duration_seconds[{EVERY_S * scrapes}s]"
             took = [float(value) for _, value in asked.query(over)[0]["values"]]

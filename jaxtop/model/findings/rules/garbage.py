@@ -34,12 +34,7 @@ class _Collecting(NamedTuple):
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
-    measured = [
-        (view.now, share)
-        for view in facts.reporting
-        # Tracing makes garbage: that is time of the compilation.
-        if not view.now.pulse.compiling and (share := collecting(view.now)) is not None
-    ]
+    measured = [(view.now, share) for view in facts.reporting if (share := collecting(view.now)) is not None]
     if not measured:
         raise Unmeasured("collections were not timed for long enough")
     found = []
