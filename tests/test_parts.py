@@ -285,6 +285,15 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         assert bool(lateness(cluster, NOW)["r1"].scripts) is names
         assert bool(run_parts(cluster, NOW).late) is names
 
+    def test_who_waits_less_for_a_core_is_not_late_for_that(self):
+        """Both are in their scripts for half of each step; which samples of host 0 waited is unknown."""
+        cluster = two_hosts(took=(250, 250), script=(20, 20))
+        busy = activity(script=20, wait=20, lines=LATE, delayed_ms=6_000)
+        cluster.feed(frame(agent_id(0), busy, NOW))
+        found = lateness(cluster, NOW)["r1"]
+        assert [each.script for each in found.gaps] == pytest.approx([0.2, 0.5])
+        assert found.scripts == ()
+
     def test_pauses_of_one_are_waits_of_the_others(self):
         """Steps take 300 ms, and 500 ms with their part of the pauses, which come every four seconds."""
         paused = replace(rhythm(per_second=2.0, p50_ms=300), pauses=3, pauses_ms=8_000, lost_us=200_000)

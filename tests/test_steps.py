@@ -469,15 +469,15 @@ def test_a_few_slow_steps_are_no_other_rhythm(later):
 
 @pytest.mark.parametrize("every", [1, 40])
 def test_short_steps_that_other_work_delays_for_a_moment_are_no_other_rhythm(every):
-    """On a busy machine: up to 0.8 s at once, again and again; a change that lasts is noticed all the same."""
+    """Up to 0.8 s at once, again and again; a change that lasts is noticed all the same."""
     dice = random.Random(5)
     steps = []
     for slow in (8, 12, 20, 10, 16):
         steps += [dice.uniform(15, 22) for _ in range(40)] + [dice.uniform(31, 40) for _ in range(slow)]
-    script, found = paced(*steps, every=every)
+    _, found = paced(*steps, every=every)
     assert found.before_ns is None and found.samples == 128
     later = [dice.uniform(55, 70) for _ in range(25)]
-    script, found = paced(*steps, *[20] * 30, *later, every=every)
+    _, found = paced(*steps, *[20] * 30, *later, every=every)
     assert (found.samples, found.p50_ns) == (25, near(sorted(later)[12] * MS))
 
 

@@ -89,6 +89,11 @@ class Gap:
         return self.in_steps >= max(LATER, ERRORS * _error(self, 0.0))
 
     @property
+    def most_script(self) -> float:
+        """The share of the samples in the script, with all waits for a core in them."""
+        return self.host.activity.samples[SCRIPT] / sum(self.host.activity.samples)
+
+    @property
     def ms(self) -> float:
         return self.share * self.step_ms
 
@@ -243,7 +248,8 @@ def late_of(gaps: Sequence[Gap], processes: int, least_ms: float = LATER_MS.defa
         return []
     if are_apart(gaps):
         return []
-    usual = median(sorted(each.script for each in gaps)[: (processes + 1) // 2])
+    # Processes wait for a core unevenly: the least that one does is compared with the most of others.
+    usual = median(sorted(each.most_script for each in gaps)[: (processes + 1) // 2])
     late = [
         each
         for each in gaps
