@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jaxtop import processes, wire
+from jaxtop import runfiles, wire
 from jaxtop.cli import hangup, settings, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import FORMATS, add_formats, written
@@ -233,10 +233,7 @@ def _not_live(cluster: Cluster, now: float) -> list[str]:
 def _lingers(view: HostView) -> str:
     """Return that a process of this machine still exits, if its script has ended and it is still there."""
     hello = view.host.hello
-    if hello is None or view.state is not State.ENDED:
-        return ""
-    place = processes.Namespace(hello.boot, hello.pid_namespace)
-    if processes.is_gone(place, hello.pid, hello.process_started_ticks) is not False:
+    if hello is None or view.state is not State.ENDED or not runfiles.still_exits(hello):
         return ""
     return (
         f", but its process {hello.pid} is still in its exit: jax.distributed waits there for the others, "
