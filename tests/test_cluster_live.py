@@ -213,7 +213,7 @@ def test_a_run_that_ends_in_order_has_ended(home):
         attached.until_state({0: "live", 1: "live"})
         run.ask("stop")
         attached.until_state({0: "ended", 1: "ended"})
-        assert [process.wait(60) for process in run.processes] == [0, 0]
+        assert [process.wait() for process in run.processes] == [0, 0]
         attached.look(3)
         assert (attached.state(0), attached.state(1)) == ("ended", "ended")
     done = jaxtop("snapshot")

@@ -13,6 +13,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.sources.relay import FarHalf, far, feed, stream
+from tests import patience
 from tests.support import PYTHON, ROOT, eventually
 
 AGENT = "a" * 16
@@ -85,7 +86,7 @@ def test_it_ends_when_the_near_half_is_silent(monkeypatch):
     monkeypatch.setattr(far, "SILENT_S", 0.3)
     source = Made()
     with running(source) as (thread, _, _):
-        thread.join(20)
+        thread.join(patience.left())
         assert not thread.is_alive() and source.is_closed
 
 
