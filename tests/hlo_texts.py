@@ -11,7 +11,7 @@ from jaxtop_agent.programs.inventories import MOST_OPERATIONS, operations_of, su
 from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
-    from jaxtop_agent.programs import groups
+    from jaxtop.traces.members import Groups
     from jaxtop_agent.programs.executed import Executed
     from jaxtop_agent.programs.operations import Work
 
@@ -45,7 +45,7 @@ def module(*entry: str, devices: str = "num_partitions=8", before: str = "") -> 
     return f"HloModule jit_step, is_scheduled=true, {devices}\n\n{before}ENTRY %main {{\n{body}\n}}\n"
 
 
-def members(packed: wire.ReplicaGroups) -> groups.Groups:
+def members(packed: wire.ReplicaGroups) -> Groups:
     ids = wire.unpack_runs(packed.members)
     sizes = packed.sizes * (len(ids) // packed.sizes[0]) if len(packed.sizes) == 1 else packed.sizes
     ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]

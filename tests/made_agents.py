@@ -29,7 +29,7 @@ class Thread:
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._guarded)
         self._thread.start()
-        self._is_up.wait(30)
+        self._is_up.wait(patience.left())
 
     def _run(self) -> None:
         raise NotImplementedError

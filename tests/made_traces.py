@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
+from tests.made_programs import reducing
 from tests.xspace import Event, plane, space
 
 PROGRAM, FINGERPRINT, MODULE_NUMBER = "jit_step", 12190760917, 17
@@ -23,19 +24,29 @@ PJRT, TPU_SYSTEM, TPU_QUEUE = 5, 7, 12
 class Launch(NamedTuple):
     """When each device reaches the collective of a launch, in microseconds, by device.
 
-    `until` is when all leave it, if devices of other processes may come last.
+    `until` is when all leave it, if devices of other processes may come last. `groups` has the devices that
+    meet, if not all do.
     """
 
     arrivals: dict[int, float]
     until: float | None = None
+    groups: tuple[tuple[int, ...], ...] = ()
 
     @property
     def leaves(self) -> float:
-        return max(self.arrivals.values()) + TRANSFER_US if self.until is None else self.until
+        """When the last device leaves it."""
+        return max(map(self.left, self.arrivals))
+
+    def left(self, device: int) -> float:
+        """When a device leaves it: as soon as the last of its group has arrived, and its transfer is over."""
+        return self._latest(device) + TRANSFER_US if self.until is None else self.until
 
     def waits(self) -> dict[int, float]:
-        latest = max(self.arrivals.values())
-        return {device: latest - each for device, each in self.arrivals.items()}
+        return {device: self._latest(device) - each for device, each in self.arrivals.items()}
+
+    def _latest(self, device: int) -> float:
+        own = next((group for group in self.groups if device in group), tuple(self.arrivals))
+        return max(self.arrivals[each] for each in own if each in self.arrivals)
 
 
 @dataclass
@@ -43,7 +54,8 @@ class Made:
     """A process with its devices, and what its trace has.
 
     `alone` launches ran on the first device before all others, which shifts its run ids. `ahead` launches
-    were made before the trace began. `lost` is the share of the host's events that are missing.
+    were made before the trace began. `lost` is the share of the host's events that are missing. The profiler
+    may keep the program, which `runs_on` devices with these ids, if not on those of the trace alone.
     """
 
     launches: list[Launch]
@@ -52,6 +64,8 @@ class Made:
     has_host: bool = True
     lost: float = 0.0
     seed: int = 1
+    has_programs: bool = True
+    runs_on: tuple[int, ...] = ()
     ids: count[int] = field(default_factory=lambda: count(1000))
 
     @property
@@ -61,6 +75,13 @@ class Made:
     def called(self, number: int) -> float:
         """Return when the host made a launch: before any device could begin."""
         return min(self.launches[number].arrivals.values()) - COMPUTE_US - 500.0
+
+    def programs(self, *, barrier: bool = False) -> bytes:
+        """The plane with the program: its collective over the groups of the first launch."""
+        if not self.has_programs:
+            return b""
+        groups = self.launches[0].groups or (self.runs_on or self.devices,)
+        return reducing(PROGRAM, REDUCE, groups, self.runs_on or self.devices, barrier=barrier)
 
     def host(self, threads: dict[str, list[Event]]) -> bytes:
         dice = random.Random(self.seed)
@@ -79,6 +100,7 @@ def launches(
     late_us: float = 6_000.0,
     noise_us: float = 300.0,
     seed: int = 1,
+    groups: tuple[tuple[int, ...], ...] = (),
 ) -> list[Launch]:
     """Return launches of which one device is late in each, or none; each begins after the one before it."""
     dice, begin, found = random.Random(seed), 20_000.0, []
@@ -87,7 +109,7 @@ def launches(
             device: begin + COMPUTE_US + dice.random() * noise_us + (late_us if device == late else 0.0)
             for device in range(devices)
         }
-        found.append(Launch(arrivals))
+        found.append(Launch(arrivals, groups=groups))
         begin = max(begin + PERIOD_US, found[-1].leaves + COMPUTE_US)
     return found
 
@@ -127,9 +149,9 @@ def tpu(made: Made) -> bytes:
                     Event("DoEnqueueProgram", at + 110, 40, enqueued),
                 ]
             own, run = lines[device], number + 1 + (made.alone if device == first else 0)
-            last = launch.leaves - TRANSFER_US
+            last = launch.left(device) - TRANSFER_US
             said = {"run_id": run, "_ct": TPU_QUEUE, "_c": queued}
-            begin, leaves = arrival - COMPUTE_US, launch.leaves
+            begin, leaves = arrival - COMPUTE_US, launch.left(device)
             own["XLA Modules"].append(Event(f"{PROGRAM}({FINGERPRINT})", begin, leaves - begin, said))
             own["XLA Ops"] += [
                 Event("%fusion.3 = f32[8]{0} fusion(f32[8]{0} %p)", begin, COMPUTE_US, {}),
@@ -142,7 +164,7 @@ def tpu(made: Made) -> bytes:
             ]
             own["XLA TraceMe"].append(Event("barrier-cores", arrival, last - arrival, {}))
     cores = [plane(f"/device:TPU:{device}", each) for device, each in lines.items()]
-    return space(*cores, made.host({"main": main, **workers, **queues}))
+    return space(*cores, made.host({"main": main, **workers, **queues}), made.programs(barrier=True))
 
 
 def rocm(made: Made) -> bytes:
@@ -171,7 +193,7 @@ def _gpus(made: Made, call: tuple[str, str], kernel: str) -> bytes:
             executed = {"_pt": PJRT, "_p": launched}
             threads["python"].append(Event("PjRtStreamExecutorLoadedExecutable::Execute", at, 300, executed))
         for device, arrival in launch.arrivals.items():
-            begin, leaves = arrival - COMPUTE_US, launch.leaves
+            begin, leaves = arrival - COMPUTE_US, launch.left(device)
             computes = next(made.ids)
             reduces = computes if "Graph" in name else next(made.ids)
             if is_seen:
@@ -202,7 +224,7 @@ def _gpus(made: Made, call: tuple[str, str], kernel: str) -> bytes:
                 )
             )
     planes = [plane(f"/device:GPU:{device}", each) for device, each in lines.items()]
-    return space(*planes, made.host(threads))
+    return space(*planes, made.host(threads), made.programs())
 
 
 PLATFORMS = {"tpu": ("tpu", tpu), "rocm": ("rocm", rocm), "nvidia": ("cuda", nvidia)}

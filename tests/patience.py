@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -61,6 +63,27 @@ def deadline(within: float | None = None) -> Deadline:
     if within is not None:
         return Deadline(within)
     return Deadline() if _test is None else Deadline(_test.seconds * OF_THE_TEST, _test.began)
+
+
+def left() -> float:
+    """Return the seconds that a wait in this test may take from now on."""
+    return deadline().left()
+
+
+@contextmanager
+def cpu_time(seconds: float):
+    """Fail what takes more CPU time than this: what would not end, however fast the machine is."""
+
+    def over(*_: object) -> None:
+        raise AssertionError(f"not over after {seconds:g} s of CPU time")
+
+    before = signal.signal(signal.SIGVTALRM, over)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 async def limited(act: Coroutine[None, None, Result]) -> Result:

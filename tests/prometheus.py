@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import patience
 from tests.support import eventually, free_port, processes
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Prometheus:
 
     def _get(self, path: str, **query: object) -> Any:
         address = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(query, doseq=True)}"
-        with urllib.request.urlopen(address, timeout=60) as answer:
+        with urllib.request.urlopen(address, timeout=patience.left()) as answer:
             return json.load(answer)["data"]
 
     def query(self, text: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from jaxtop.model import Cluster, arrays, devices, keyframe, programs
 from jaxtop.recording import Keyframe, Limits, Recording, RecordingWriter, Writer
 from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.sources.session import Session
-from tests import made_sessions
+from tests import made_sessions, patience
 
 ABOUT = {"tape": "t1", "recorder": "test"}
 NO_LIMITS = Limits()
@@ -46,7 +46,7 @@ def taped(path, limits=NO_LIMITS, about=ABOUT, **more):
     try:
         yield tape
     finally:
-        tape.finish(60)
+        tape.finish(patience.left())
 
 
 def record(path, made, flush_every=1.5, together=1, **more):

@@ -57,13 +57,11 @@ def share(activity, kind, function=None):
 @pytest.mark.jax
 class TestOnARealRun:
     @pytest.mark.newest
-    @pytest.mark.timeout(180)
     def test_a_slow_loader_is_seen_at_its_line(self, tmp_path):
         activity = watched(tmp_path, lambda activity: share(activity, SCRIPT, "load") > 0.7)
         (line,) = {each.place for each in activity.lines if each.place.function == "load"}
         assert (line.file, line.line) == ("script.py", 10)
 
-    @pytest.mark.timeout(180)
     def test_a_read_of_the_result_is_a_wait_and_not_the_script(self, tmp_path):
         def is_wait(activity):
             return share(activity, WAIT) > 0.5 and share(activity, SCRIPT) < 0.3
@@ -71,7 +69,6 @@ class TestOnARealRun:
         watched(tmp_path, is_wait, rounds=20_000, sleep=0)
 
     @pytest.mark.newest
-    @pytest.mark.timeout(180)
     def test_changing_shapes_are_seen_as_compilation(self, tmp_path):
         watched(
             tmp_path,
@@ -81,7 +78,6 @@ class TestOnARealRun:
         )
 
     @pytest.mark.newest
-    @pytest.mark.timeout(180)
     def test_garbage_collections_are_counted_and_timed(self, tmp_path):
         activity = watched(tmp_path, lambda activity: activity.gc_runs > 10, line="gc.collect()")
         assert 0 < activity.gc_longest_us <= activity.gc_us < activity.span_ms * 2000

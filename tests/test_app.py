@@ -161,7 +161,7 @@ class TestWhatTheFrameSays:
 
     def test_a_fact_that_does_not_fit_is_cut_and_not_left_out(self):
         async def act(stage: Stage) -> None:
-            assert stage.line("facts").startswith("● all hosts live, mesh data 4 × model 2, most memory")
+            assert stage.line("facts").startswith("· all hosts live, mesh data 4 × model 2, most memory")
             assert stage.line("facts").rstrip().endswith("…")
 
         play(act, *builders.well(), size=(60, 16))

@@ -33,7 +33,7 @@ from jaxtop_agent.profiler.capture import EXCESS, GROWTH, Capturing, packed
 from jaxtop_agent.profiler.load import Steps
 from jaxtop_agent.profiler.schedule import Schedule
 from jaxtop_agent.profiler.session import InUse, Taken
-from tests import builders
+from tests import builders, patience
 from tests.stage import play
 
 RAW = os.urandom(3 * PART_BYTES) + bytes(PART_BYTES)
@@ -517,7 +517,7 @@ class TestTheKey:
         for frame in builders.well(processes=1):
             cluster.feed(frame)
         capturer = AppCapturer(jobs.append)
-        monkeypatch.setattr(capturer, "_finish", lambda *_: go_on.wait(30))
+        monkeypatch.setattr(capturer, "_finish", lambda *_: go_on.wait(patience.left()))
         capturer.toggle(cluster, [builders.agent_id(0)])
         jobs[0].give_up()
         threading.Timer(0.3, go_on.set).start()

@@ -226,7 +226,7 @@ def test_ctrl_c_leaves_nothing_behind_and_the_next_capture_works(pair, tmp_path)
         eventually((tmp_path / "cut").exists)
         time.sleep(1.5)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait() == 130
     assert not (tmp_path / "cut").exists()
     done = capture_of(pair, "-o", tmp_path / "next", "--seconds", "0.2", "--hosts", "0")
     assert done.returncode == 0, done.stderr
@@ -290,7 +290,7 @@ def test_the_script_s_own_profile_comes_first(tmp_path):
         assert "s: the script began its own profile" in out
         eventually((tmp_path / "waited").exists)
         (tmp_path / "end").touch()
-        assert process.wait(60) == 0, process.stderr.read()
+        assert process.wait() == 0, process.stderr.read()
     (second,) = tmp_path.glob("second/**/*.xplane.pb")
     events = [event.name for plane in profile(second).planes for line in plane.lines for event in line.events]
     assert sum(name.startswith("ThunkExecutor::Execute (wait") for name in events) == 20
@@ -307,7 +307,7 @@ def test_a_script_that_ends_during_a_capture_ends_as_without_it(tmp_path):
             out, err = process.communicate()
             assert (process.returncode, out, err) == (3, "done\n", "")
             taking.send_signal(signal.SIGINT)
-            taking.wait(30)
+            taking.wait()
 
 
 REDUCING = """

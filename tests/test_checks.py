@@ -166,7 +166,7 @@ def test_mutants_of_all_messages_are_refused_or_can_be_shown():
     for message in (*(wire.decode(each.kind, each.raw) for each in base), *MESSAGES):
         told.setdefault(wire.kind_of(message), []).append(message)
     kinds = sorted(told)
-    cluster = Cluster()
+    cluster, accepted = Cluster(), dict.fromkeys(kinds, 0)
     for number in range(MUTANTS):
         if number % 200 == 0:
             cluster = Cluster()
@@ -174,7 +174,10 @@ def test_mutants_of_all_messages_are_refused_or_can_be_shown():
                 cluster.feed(each)
         kind = dice.choice(kinds)
         raw = mutant(dice.choice(told[kind]), dice)
-        agent = agent_id(dice.randrange(3))
+        agent, refused = agent_id(dice.randrange(3)), sum(cluster.rejected.values())
         cluster.feed(wire.Frame(NOW + number / 1000, agent, kind, number, raw))
+        accepted[kind] += sum(cluster.rejected.values()) == refused
         if number % SHOWN_EVERY == 0:
             show(cluster, NOW + number / 1000)
+    assert all(accepted.values()), "of each kind some are shown, too"
+    assert 0.2 * MUTANTS < sum(accepted.values()) < 0.8 * MUTANTS

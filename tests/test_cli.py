@@ -17,6 +17,7 @@ from jaxtop import __version__
 from jaxtop.base import keys
 from jaxtop.cli import COMMANDS, main
 from jaxtop.store import runfiles
+from tests import patience
 from tests.support import JAXTOP, PYTHON, free_port, jaxtop, processes, run, script
 from tests.test_runfiles import hello
 
@@ -305,7 +306,7 @@ def test_a_reader_that_has_enough_is_no_error(words):
     with processes([*JAXTOP, *words], stdout=writing, **options) as (process,):
         os.close(writing)
         assert process.stderr.read() == ""
-        assert process.wait(60) == 141
+        assert process.wait() == 141
 
 
 @pytest.mark.parametrize("environment", [BUFFERED, UNBUFFERED], ids=["at the end", "at once"])
@@ -326,7 +327,7 @@ def test_ctrl_c_ends_a_command_without_a_word():
         target = f"127.0.0.1:{silent.getsockname()[1]}"
         words = [*JAXTOP, "snapshot", target, "--watch", "600"]
         with processes(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as (process,):
-            silent.settimeout(60)
+            silent.settimeout(patience.left())
             silent.accept()[0].close()  # it is under way
             time.sleep(0.5)
             process.send_signal(signal.SIGINT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from subprocess import PIPE
 
 import pytest
@@ -14,11 +15,14 @@ from jaxtop.store import runfiles
 from jaxtop.transport import Server
 from tests.support import (
     JAXTOP,
+    PYTHON,
     SOAK,
     eventually,
     jaxtop,
+    jaxtop_here,
     loopback_address,
     processes,
+    script,
     snapshot,
     training,
     viewer,
@@ -210,9 +214,43 @@ def test_a_run_that_ends_in_order_has_ended(home):
         attached.until_state({0: "live", 1: "live"})
         run.ask("stop")
         attached.until_state({0: "ended", 1: "ended"})
-        assert [process.wait(60) for process in run.processes] == [0, 0]
+        assert [process.wait() for process in run.processes] == [0, 0]
         attached.look(3)
         assert (attached.state(0), attached.state(1)) == ("ended", "ended")
     done = jaxtop("snapshot")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert "no live runs" in jaxtop("ls").stdout
+
+
+LINGERS = """
+    import atexit, os, sys, time
+
+    def wait():
+        while not os.path.exists(sys.argv[1]):
+            time.sleep(0.05)
+
+    atexit.register(wait)  # it runs last
+    from jaxtop import agent
+    agent.start(name="lingers")
+    import jax.numpy as jnp
+    jnp.ones(3).block_until_ready()
+"""
+
+
+def test_a_process_that_waits_in_its_exit_is_said_to_and_when_its_script_ended(tmp_path):
+    """As in the exit hooks of JAX, which wait for the other processes."""
+    may_end = tmp_path / "may_end"
+    with processes([PYTHON, script(tmp_path, LINGERS), may_end]) as (process,):
+        eventually(runfiles.endings)
+        (ending,) = runfiles.endings()
+        pid, at = ending.hello.pid, ending.bye.at_ms / 1000
+        eventually(lambda: time.time() > at + 2)  # or it would be the time of the look as well
+        done = jaxtop_here("check", "lingers", "--wait", "1")
+        assert f"process 0 on {ending.hello.hostname} has ended, but its process {pid}" in done.stderr
+        assert f"ended at {time.strftime('%H:%M:%S', time.localtime(at))}, exit status n/a" in done.stdout
+        for command in ("snapshot", "attach"):
+            done = jaxtop_here(command, "lingers")
+            assert f"'lingers' has ended, but process {pid} is still in its exit" in done.stderr
+        may_end.touch()
+        assert process.wait() == 0
+    assert "still in its exit" not in jaxtop_here("check", "lingers", "--wait", "1").stderr

@@ -105,7 +105,7 @@ def reducing(home, count=3, devices=2):
             watched.until(lambda: watched.across() is not None and watched.all_know_the_step())
             yield watched
             (home / "stop").touch()
-            assert [process.wait(60) for process in running] == [0] * count
+            assert [process.wait() for process in running] == [0] * count
         finally:
             watched.source.close()
 

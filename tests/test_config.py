@@ -18,7 +18,7 @@ from jaxtop.base import keys
 from jaxtop.cli import rewind, settings
 from jaxtop.cli import run as run_command
 from jaxtop.model import RULES, Cluster, Mute, Tuning, findings, runs
-from jaxtop.model.collectives import latecomers
+from jaxtop.model.collectives import collectives
 from jaxtop.model.findings.observer import MUTED
 from jaxtop.model.findings.rule import RunFacts
 from jaxtop.model.findings.rules import garbage, stragglers
@@ -101,7 +101,7 @@ def test_how_late_a_straggler_is_at_least_can_be_set():
         cluster = Cluster(tuning=Tuning({("straggler", key): 10_000.0}))
         for each in staged_collectives.late():
             cluster.feed(each)
-        if not latecomers(cluster):
+        if not any(each.straggler for each in collectives(cluster, NOW)):
             silent.add(key)
     assert silent == {"collective_ms_on_cpu"}
     slow = of_late_host()

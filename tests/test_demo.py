@@ -48,7 +48,7 @@ def losses(text):
 
 def assert_ended_quietly(process, folder, status):
     """The demo ends with this status, without complaints, and with nothing left behind."""
-    assert process.wait(150) == status
+    assert process.wait() == status
     assert group(process) == []
     assert (folder / "err").read_text() == ""
     assert runfiles.find() == []
@@ -131,7 +131,7 @@ def test_a_planted_fault_is_announced_and_found_and_the_loss_of_a_process_is_rep
         assert document["hosts"][1]["state"] in ("died", "gone")
         eventually(lambda: "process 1 was killed by SIGKILL" in (home / "err").read_text())
         os.killpg(process.pid, signal.SIGINT)
-        process.wait(60)
+        process.wait()
         assert group(process) == []
     assert len((home / "err").read_text().splitlines()) <= 2
 

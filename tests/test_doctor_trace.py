@@ -12,10 +12,13 @@ from dataclasses import replace
 import pytest
 
 from jaxtop.base.protobuf import bytes_field, number_field
-from jaxtop.traces import Wanted, files
+from jaxtop.traces import files
 from jaxtop.traces.contents import contents
+from jaxtop.traces.protos import programs
 from jaxtop.traces.xspace import Trace
-from tests.made_traces import PLATFORMS, PROGRAM, Launch, Made, launches, tpu
+from tests.made_programs import Instruction, along, iota, kept, listed, paired, reducing
+from tests.made_programs import program as made_program
+from tests.made_traces import PLATFORMS, PROGRAM, REDUCE, Launch, Made, launches, tpu
 from tests.support import jaxtop_here, run
 from tests.xspace import Event, plane, space
 
@@ -102,6 +105,15 @@ class TestContents:
         assert len(found["devices"]) == 8 and found["problems"] == []
         assert found["programs"][0]["devices"] == [0]
 
+    @pytest.mark.parametrize("platform", PLATFORMS)
+    def test_lines_that_are_there_twice_count_once(self, tmp_path, platform):
+        _, make = PLATFORMS[platform]
+        raw = make(Made(launches(4, 5, late=2)))
+        once, twice = document(saved(tmp_path, raw)), document(saved(tmp_path, raw + raw))
+        (problem,) = twice.pop("problems")
+        assert problem.endswith("lines are in the trace twice: their copies were left out")
+        assert once.pop("problems") == [] and once == twice
+
     def test_what_the_profiler_dropped_is_a_problem(self, tmp_path):
         """The host ran the program on more devices, or more often, than kernels are in the trace."""
         _, make = PLATFORMS["rocm"]
@@ -115,8 +127,21 @@ class TestContents:
 
     def test_a_single_device_measures_no_wait(self, tmp_path):
         """Those it waited for are in other traces."""
-        found = program(saved(tmp_path, tpu(Made(launches(1, 3)))))
+        made = Made(launches(1, 3), runs_on=(0, 1))
+        path = saved(tmp_path, PLATFORMS["rocm"][1](made))
+        found = program(path)
         assert found["waits_ms"] == [None] * 3 and found["collectives_per_launch"] == [1] * 3
+        assert document(path)["waits_unknown"] == {"not all devices that meet are in the trace": 3}
+
+    def test_a_barrier_shows_the_wait_for_devices_of_other_processes(self, tmp_path):
+        first = launches(1, 3)
+        late = [Launch(each.arrivals, until=each.arrivals[0] + 9_000) for each in first]
+        found = document(saved(tmp_path, tpu(Made(late, runs_on=(0, 1)))))
+        (its,) = found["programs"]
+        assert its["waits_ms"] == [[pytest.approx(7.5)]] * 3 and found["waits_unknown"] == {}
+        assert found["problems"] == [
+            f"other processes run {PROGRAM} too: the trace does not have their devices"
+        ]
 
     def test_a_launch_that_some_devices_lack_measures_no_wait(self, tmp_path):
         made = Made(launches(4, 4, late=1))
@@ -126,7 +151,7 @@ class TestContents:
         assert program(path)["waits_ms"][3] is None and None not in program(path)["waits_ms"][:3]
         assert (program(path)["cut"], document(path)["cut_launches"]) == ([3], 1)
         (problem,) = document(path)["problems"]
-        assert problem.startswith("the trace does not have 1 launch wholly")
+        assert problem == "the trace cuts off 1 launch (11.000 ms of operations): no waits"
 
     def test_waits_are_those_of_the_collective_in_which_a_device_waited_longest(self, tmp_path):
         first = core(("all-reduce.1", 1000, 1500, 1600), ("all-reduce.2", 9000, 9100, 9200))
@@ -134,22 +159,9 @@ class TestContents:
         once = [Event("jit_step(7)", 500, 9000, {})]
         cores = [{**each, "XLA Modules": once} for each in (first, second)]
         path = saved(tmp_path, space(*(plane(f"/device:TPU:{i}", each) for i, each in enumerate(cores))))
-        assert program(path)["waits_ms"] == [[0.5, 0.0]]
-        assert program(path)["collectives_per_launch"] == [2]
-
-    def test_devices_that_left_a_collective_at_another_time_are_another_group(self, tmp_path):
-        """The trace says nothing of groups; members of one leave together."""
-        early = [("all-reduce.1", 1000, 1500, 1600), ("all-reduce.1", 1500, 1500, 1600)]
-        late = [("all-reduce.1", 2000, 9000, 9100), ("all-reduce.1", 9000, 9000, 9100)]
-        launched = Event("TfrtTpuLoadedExecutable::Execute", 10, 200, {"_pt": 5, "_p": 1})
-        handed = [Event("DoEnqueueProgram", 20 + i, 1, {"_pt": 12, "_p": 10 + i}) for i in range(4)]
-        planes = [plane("/host:CPU", {"main": [launched, *handed]})]
-        for i, each in enumerate((*early, *late)):
-            lines = core(each)
-            (module,) = lines["XLA Modules"]
-            lines["XLA Modules"] = [module._replace(stats={"_ct": 12, "_c": 10 + i})]
-            planes.append(plane(f"/device:TPU:{i}", lines))
-        assert program(saved(tmp_path, space(*planes)))["waits_ms"] == [[None, None, 7.0, 0.0]]
+        found = program(path)
+        assert (found["waits_ms"], found["waits_in"]) == ([[0.5, 0.0]], ["all-reduce.1"])
+        assert found["collectives_per_launch"] == [2]
 
     def test_time_that_belongs_to_no_launch_is_given_with_the_reason(self, tmp_path):
         _, make = PLATFORMS["rocm"]
@@ -170,15 +182,176 @@ class TestContents:
         assert lines[-1].startswith("problem: the host's launches are not in the trace")
 
 
+PAIRS = ((0, 2), (1, 3))
+
+
+class TestGroups:
+    @pytest.mark.parametrize("platform", PLATFORMS)
+    def test_waits_are_those_in_the_groups_of_the_program(self, tmp_path, platform):
+        """Though all leave at one time: device 0 waits for 2 alone, and 1 for 3."""
+        _, make = PLATFORMS[platform]
+        begin = 20_000.0
+        arrivals = {0: begin, 1: begin + 50, 2: begin + 400, 3: begin + 450}
+        made = Made([Launch(arrivals, groups=PAIRS), *launches(4, 5, late=2, groups=PAIRS)[1:]])
+        found = program(saved(tmp_path, make(made)))
+        for waits, launch in zip(found["waits_ms"], made.launches, strict=True):
+            truth = [wait / 1000 for _, wait in sorted(launch.waits().items())]
+            assert waits == pytest.approx(truth, rel=0.01, abs=0.001)
+
+    @pytest.mark.parametrize("platform", ["rocm", "nvidia"])
+    def test_without_the_program_no_wait_is_known(self, tmp_path, platform):
+        _, make = PLATFORMS[platform]
+        found = document(saved(tmp_path, make(Made(launches(4, 5, late=2), has_programs=False))))
+        assert found["programs"][0]["waits_ms"] == [None] * 5
+        assert found["waits_unknown"] == {"the trace does not say which devices meet": 5}
+        assert found["problems"] == [
+            "the waits in 5 collectives are unknown: the trace does not say which devices meet"
+        ]
+
+    def test_of_two_programs_of_a_name_with_other_groups_none_are_known(self, tmp_path):
+        made = Made(launches(4, 2, groups=PAIRS))
+        other = reducing(PROGRAM, REDUCE, ((0, 1), (2, 3)), range(4))
+        found = program(saved(tmp_path, PLATFORMS["rocm"][1](made) + space(other)))
+        assert found["waits_ms"] == [None] * 2
+
+    def test_devices_are_those_with_the_ids_of_the_cores(self, tmp_path):
+        """The trace of one of several processes numbers its cores from 0 on."""
+        made = Made(launches(4, 3, late=0), has_programs=False)
+        raw = PLATFORMS["tpu"][1](made).replace(b"barrier-cores", b"barrier-c0res")
+        known = reducing(PROGRAM, REDUCE, ((4, 5, 6, 7), (0, 1, 2, 3)), range(8))
+        ids = b"".join(
+            bytes_field(1, plane(f"/device:TPU:{number}", {}, {"core_details": number_field(6, 7 - number)}))
+            for number in range(4)
+        )
+        without = program(saved(tmp_path, raw + space(known)))
+        found = program(saved(tmp_path, raw + space(known) + ids))
+        assert without["waits_ms"] == [None] * 3 and None not in found["waits_ms"]
+
+    def test_members_that_left_at_other_times_show_no_wait(self, tmp_path):
+        """Some of them are of another launch, or the program is another one."""
+        apart = replace(Made(launches(4, 3, groups=PAIRS)), has_programs=False)
+        apart.launches[1] = Launch({0: 80_000, 1: 95_000, 2: 80_100, 3: 95_100}, groups=PAIRS)
+        known = reducing(PROGRAM, REDUCE, ((0, 1), (2, 3)), range(4))
+        path = saved(tmp_path, PLATFORMS["rocm"][1](apart) + space(known))
+        assert program(path)["waits_ms"][1] is None
+        assert document(path)["waits_unknown"] == {"devices that meet left it at different times": 1}
+
+    def test_where_a_device_lacks_rounds_of_a_loop_no_round_is_known(self, tmp_path):
+        """Nothing says which one it lost."""
+        rounds = [[(100 + 1000 * i, 400) for i in range(4)], [(300 + 1000 * i, 200) for i in range(4)]]
+        del rounds[1][1]
+        planes = []
+        for device, its in enumerate(rounds):
+            ops = [Event("%all-reduce.1 = f32[] all-reduce(%p)", at, us, {}) for at, us in its]
+            lines = {"XLA Modules": [Event("jit_step(7)", 50, 4_000, {})], "XLA Ops": ops}
+            planes.append(plane(f"/device:TPU:{device}", lines))
+        known = reducing(PROGRAM, REDUCE, ((0, 1),), range(2))
+        path = saved(tmp_path, space(*planes, known))
+        assert program(path)["waits_ms"] == [None]
+        assert document(path)["waits_unknown"] == {"the trace lacks it on some devices in some rounds": 4}
+
+    def test_the_round_of_a_loop_is_named(self, tmp_path):
+        planes = []
+        for device in range(2):
+            at = [(100 + 1000 * i + 50 * i * device, 400 - 50 * i * device) for i in range(4)]
+            ops = [Event("%all-reduce.1 = f32[] all-reduce(%p)", start, us, {}) for start, us in at]
+            lines = {"XLA Modules": [Event("jit_step(7)", 50, 4_000, {})], "XLA Ops": ops}
+            planes.append(plane(f"/device:TPU:{device}", lines))
+        known = reducing(PROGRAM, REDUCE, ((0, 1),), range(2))
+        found = program(saved(tmp_path, space(*planes, known)))
+        assert (found["waits_ms"], found["waits_in"]) == ([[0.15, 0.0]], ["all-reduce.1, round 4"])
+
+    @pytest.mark.parametrize("lost", [{0, 1, 2, 3}, {1}])
+    def test_where_cores_lost_their_barriers_no_wait_is_known(self, tmp_path, lost):
+        """Also where all of them did: the program says that there is a barrier."""
+        head, *rest = PLATFORMS["tpu"][1](Made(launches(4, 3, late=1))).split(b"/device:TPU:")
+        for number, part in enumerate(rest):
+            if number in lost:
+                rest[number] = part.replace(b"barrier-cores", b"barrier-c0res")
+        found = document(saved(tmp_path, b"/device:TPU:".join([head, *rest])))
+        assert found["programs"][0]["waits_ms"] == [None] * 3
+        assert found["waits_unknown"] == {"the trace lacks the barrier before it on some devices": 3}
+
+    @pytest.mark.parametrize(
+        ("form", "groups"),
+        [
+            (listed([(0, 2), (1, 3)]), ((0, 2), (1, 3))),
+            (iota(2, 2, (2, 2), (1, 0), field=87), ((0, 2), (1, 3))),
+            (iota(2, 2, (2, 2), (1, 0), field=92), ((0, 2), (1, 3))),
+            (iota(2, 2, (4,), field=92), ((0, 1), (2, 3))),
+            (along({"a": 2, "b": 2}, 0), ((0, 2), (1, 3))),
+            (along({"a": 4}, (0, 1, 2)), ((0, 2), (1, 3))),
+            (listed([]), ((0, 1, 2, 3),)),
+            (listed([(0, 9)]), None),
+            (iota(2, 2, (5,), field=92), None),
+            (iota(1, 1 << 40, (1 << 40,), field=92), None),
+            (along({"a": 2}, 5), None),
+            (along({"a": 4}, (0, 3, 2)), None),
+        ],
+    )
+    def test_groups_in_all_forms_are_ids_of_devices(self, form, groups):
+        """The assignment has the devices in the order of the mesh."""
+        proto = made_program(
+            "jit_f", [[Instruction("all-reduce.1", "all-reduce", groups=form)]], (7, 5, 6, 4)
+        )
+        found = programs(Trace(space(kept({"jit_f": proto})))).collectives["jit_f", "all-reduce.1"]
+        order = (7, 5, 6, 4)
+        assert found.groups == (groups and tuple(tuple(order[each] for each in group) for group in groups))
+
+    def test_those_that_send_to_each_other_are_a_group(self):
+        permute = Instruction("permute.1", "collective-permute", groups=paired([(0, 1), (1, 0), (2, 3)]))
+        found = programs(Trace(space(kept({"jit_f": made_program("jit_f", [[permute]], range(4))}))))
+        assert found.collectives["jit_f", "permute.1"].groups == ((0, 1), (2, 3))
+        assert not found.wanted.meets("jit_f", "permute.1")
+
+
 class TestPrograms:
     def compiled(self, *instructions):
-        """A program as `xla/service/hlo.proto` has it: name, opcode, and the number of an operand of each."""
-        inside = b""
-        for number, (name, opcode, operand) in enumerate(instructions):
-            one = bytes_field(1, name.encode()) + bytes_field(2, opcode.encode()) + number_field(35, number)
-            inside += bytes_field(2, one + (b"" if operand is None else number_field(36, operand)))
-        module = bytes_field(1, b"jit_step") + bytes_field(3, inside + number_field(5, 1))
-        return plane("/host:metadata", {}, programs={"jit_step(7)": bytes_field(1, module)})
+        """A program of two devices: name, opcode, and the number of an operand of each instruction."""
+        both = ((0, 1),)
+        listed = [
+            Instruction(name, opcode, *(((operand,), both) if operand is not None else ()))
+            for name, opcode, operand in instructions
+        ]
+        return kept({"jit_step": made_program("jit_step", [listed], range(2))})
+
+    def test_a_collective_in_a_chain_of_fusions_is_that_of_its_last(self, tmp_path):
+        """Each fusion of the chain repeats it: the first starts it, the last waits for it."""
+        inside = [
+            [
+                Instruction(f"all-gather.{part}", "all-gather", groups=[(0, 1)], channel=4, config=chained),
+                *calls,
+            ]
+            for part, chained, calls in (
+                (1, "", [Instruction("start", "custom-call", target="AsyncCollectiveStart")]),
+                (2, '"async_collective_fusion_config":{}', []),
+                (3, "", [Instruction("done", "custom-call", target="AsyncCollectiveDone")]),
+            )
+        ]
+        entry = [Instruction(f"fusion.{part}", "fusion", calls=(part,)) for part in (1, 2, 3)]
+        chain = kept({"jit_step": made_program("jit_step", [*inside, entry], range(2))})
+        planes = []
+        for device in range(2):
+            names = [("fusion.1", 1000, 100), ("fusion.2", 1100, 900)]
+            names.append(("fusion.3", 2000 + 400 * device, 1000 - 400 * device))
+            ops = [Event(f"%{name} = f32[] fusion(%p)", at, us, {}) for name, at, us in names]
+            lines = {"XLA Modules": [Event("jit_step(7)", 900, 2_200, {})], "XLA Ops": ops}
+            planes.append(plane(f"/device:TPU:{device}", lines))
+        found = program(saved(tmp_path, space(*planes, chain)))
+        assert (found["waits_ms"], found["waits_in"]) == ([[0.4, 0.0]], ["fusion.1"])
+        assert found["collectives_per_launch"] == [1]
+
+    def test_a_collective_fused_with_other_work_is_its_fusion(self, tmp_path):
+        inside = [
+            Instruction("all-reduce.9", "all-reduce", groups=[(0, 1)]),
+            Instruction("s", "dynamic-slice"),
+        ]
+        entry = [Instruction("fusion.7", "fusion", calls=(1,))]
+        proto = made_program("jit_step", [inside, entry], range(2))
+        cores = [core(("fusion.7", 1000, 2000, 3000)), core(("fusion.7", 2000, 2000, 3000))]
+        planes = [plane(f"/device:TPU:{i}", each) for i, each in enumerate(cores)]
+        found = program(saved(tmp_path, space(*planes, kept({"jit_step": proto}))))
+        assert (found["waits_ms"], found["waits_in"]) == ([[1.0, 0.0]], ["fusion.7"])
 
     def test_a_collective_with_another_name_is_known_from_the_program_in_the_trace(self, tmp_path):
         cores = [core(("exchange.4", 1000, 2000, 3000)), core(("exchange.4", 2000, 2000, 3000))]
@@ -191,7 +364,7 @@ class TestPrograms:
     def test_an_operation_that_ends_one_has_its_name(self, tmp_path):
         cores = [core(("wait.1", 1000, 2000, 3000)), core(("wait.1", 2000, 2000, 3000))]
         planes = [plane(f"/device:TPU:{i}", each) for i, each in enumerate(cores)]
-        known = self.compiled(("exchange.1", "all-gather-start", None), ("wait.1", "all-gather-done", 0))
+        known = self.compiled(("exchange.1", "all-gather-start", 9), ("wait.1", "all-gather-done", 0))
         assert program(saved(tmp_path, space(*planes, known)))["waits_ms"] == [[1.0, 0.0]]
 
     def test_a_program_that_cannot_be_read_leaves_the_names_of_operations(self, tmp_path):
@@ -283,24 +456,21 @@ def test_no_jax_is_imported(tmp_path):
     assert run(sys.executable, "-c", code).returncode == 0
 
 
-def test_of_a_program_that_other_processes_run_too_no_wait_is_known():
-    """Whoever came last may be one of them; the host says on how many devices a program runs."""
-
-    def read(partitions):
-        sizes = {"num_replicas": 1, "num_partitions": partitions, "num_addressable_devices": 2}
-        said = {"name": "jit_f", "run_id": 3, **sizes}
-        begin = [Event("CommonPjRtLoadedExecutable::Execute (jit_f)", 0, 50, {**said, "_pt": 5, "_p": 3})]
-        lines = {"python": begin}
-        for device in range(2):
-            on = {"run_id": 3, "device_ordinal": device, "hlo_module": "jit_f"}
-            lines[f"tf_XLAPjRtCpuClient/{device}"] = [
-                Event(f"[{device}] CommonPjRtLoadedExecutable::Execute (jit_f)", 5, 40, {"_ct": 5, "_c": 3}),
-                Event("all-reduce.1", 10 + 10 * device, 30 - 10 * device, on),
-                Event("ThunkExecutor::Execute (wait for completion)", 6, 36, on),
-            ]
-        (program,) = contents(Trace(space(plane("/host:CPU", lines))), Wanted({})).programs
-        return program
-
-    alone, one_of_two = read(2), read(4)
-    assert alone.launches[0].waits == (10_000, 0) and not alone.is_shared
-    assert one_of_two.launches[0].waits is None and one_of_two.is_shared
+@pytest.mark.parametrize(("partitions", "waits"), [(2, (10_000, 0)), (4, None)])
+def test_of_a_program_that_other_processes_run_too_no_wait_is_known(partitions, waits):
+    """Whoever came last may be one of them; the program and the host say on how many devices it runs."""
+    sizes = {"num_replicas": 1, "num_partitions": partitions, "num_addressable_devices": 2}
+    said = {"name": "jit_f", "run_id": 3, **sizes}
+    begin = [Event("CommonPjRtLoadedExecutable::Execute (jit_f)", 0, 50, {**said, "_pt": 5, "_p": 3})]
+    lines = {"python": begin}
+    for device in range(2):
+        on = {"run_id": 3, "device_ordinal": device, "hlo_module": "jit_f"}
+        lines[f"tf_XLAPjRtCpuClient/{device}"] = [
+            Event(f"[{device}] CommonPjRtLoadedExecutable::Execute (jit_f)", 5, 40, {"_ct": 5, "_c": 3}),
+            Event("all-reduce.1", 10 + 10 * device, 30 - 10 * device, on),
+            Event("ThunkExecutor::Execute (wait for completion)", 6, 36, on),
+        ]
+    known = reducing("jit_f", "all-reduce.1", [range(partitions)], range(partitions))
+    trace = Trace(space(plane("/host:CPU", lines), known))
+    (found,) = contents(trace, programs(trace)).programs
+    assert found.launches[0].waits == waits and found.is_shared == (partitions == 4)

@@ -29,7 +29,7 @@ from jaxtop.features.metrics import command as exporter
 from jaxtop.features.metrics.command import pages
 from jaxtop.features.metrics.prometheus import exposition, targets
 from jaxtop.model import Cluster
-from tests import builders
+from tests import builders, patience
 from tests.made_runs import run_of
 from tests.made_windows import Made
 from tests.pages import DOCS
@@ -51,7 +51,7 @@ def served(made: Cluster, detail: str = "program", protection: Protection = OPEN
 def get(url: str, accept: str = "", authorization: str = "", **more: Any) -> tuple[int, str, str]:
     request = urllib.request.Request(url, headers={"Accept": accept, "Authorization": authorization})
     try:
-        with urllib.request.urlopen(request, timeout=10, **more) as answer:
+        with urllib.request.urlopen(request, timeout=patience.left(), **more) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -187,14 +187,14 @@ def test_clients_share_a_page_and_the_fold_does_not_wait_for_it():
 
     def write(cluster, at):
         is_begun.set()
-        assert may_end.wait(60)
+        assert may_end.wait(patience.left())
         written.append((at, len(cluster.hosts)))
         return [b""], "text/plain"
 
     clients = [threading.Thread(target=watched.page, args=("page", write)) for _ in range(2)]
     for each in clients:
         each.start()
-    assert is_begun.wait(60)
+    assert is_begun.wait(patience.left())
     eventually(lambda: len(asked) == 2, every=0.01)
     watched.take(Frames(*builders.well()))
     assert watched.health().status == 200
@@ -235,7 +235,7 @@ def test_a_client_that_reads_gzip_gets_the_same_page_compressed():
             ("gzip;q=0", None),
         ):
             request = urllib.request.Request(f"{server.url}/metrics", headers={"Accept-Encoding": accepted})
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=patience.left()) as answer:
                 assert answer.headers["Content-Encoding"] == encoding
                 body = answer.read()
             assert (gzip.decompress(body) if encoding else body).decode() == plain
@@ -293,4 +293,4 @@ def test_a_real_run_is_scraped_and_sigterm_ends_the_exporter(tmp_path):
 
             eventually(launches)
             serving.send_signal(signal.SIGTERM)
-            assert serving.wait(60) == 0, serving.stderr.read()
+            assert serving.wait() == 0, serving.stderr.read()

@@ -19,13 +19,16 @@ from jaxtop.cli import http_server
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.http_server import MOST_CLIENTS, Server
 from jaxtop.cli.listening import MOST_STRANGERS, Protection, address
+from tests import patience
 from tests.support import eventually, jaxtop
 from tests.test_export import cluster
 from tests.test_exporter import get, served
 
 
 def connect(server: Server) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=30)
+    return socket.create_connection(
+        ("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=patience.left()
+    )
 
 
 def is_served(server: Server) -> bool:
@@ -121,7 +124,7 @@ def test_more_answers_at_a_time_than_are_allowed_are_refused_in_words():
     go_on = threading.Event()
 
     def slow(_):
-        go_on.wait(30)
+        go_on.wait(patience.left())
         return http_server.Page(b"", "text/plain")
 
     with Server("127.0.0.1", 0, {"/slow": slow}, Protection()) as server:
@@ -130,7 +133,7 @@ def test_more_answers_at_a_time_than_are_allowed_are_refused_in_words():
             each.sendall(b"GET /slow HTTP/1.1\r\n\r\n")
         eventually(lambda: len(server._server._answered) == MOST_CLIENTS)
         with pytest.raises(urllib.error.HTTPError, match="503"):
-            urllib.request.urlopen(f"{server.url}/slow", timeout=30)
+            urllib.request.urlopen(f"{server.url}/slow", timeout=patience.left())
         go_on.set()
         for each in busy:
             each.close()

@@ -15,7 +15,7 @@ from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME, VARIANTS, network
 from tests.builders import NOW
 from tests.faults import follow, table
 from tests.faults.follower import Follower
-from tests.faults.outcome import Outcome, compare_with_panel, findings_about, is_about, judge
+from tests.faults.outcome import Outcome, compare_with_panel, findings_about, is_about, is_found, judge
 from tests.support import UNOPTIMIZED
 from tests.test_parts import of_rule, two_hosts
 
@@ -49,10 +49,22 @@ def test_each_fault_has_a_text_a_rule_and_a_form_that_exists(fault):
         ("array_leak", finding("array_growth", array="kept['history'][*]"), True),
         ("array_leak", finding("array_growth", array="params['embed']"), False),
         ("mismatched_program", finding("program_mismatch", process_index=0), True),
+        ("two_at_once", finding("straggler", process_index=1, source="slow.py:27"), True),
+        ("two_at_once", finding("straggler", process_index=0, source="slow.py:27"), False),
+        ("two_at_once", finding("array_growth", process_index=1, array="kept['history'][*]"), True),
     ],
 )
 def test_a_finding_is_right_if_it_names_the_fault_and_its_subject(fault, found, is_right):
     assert is_about(FAULTS_BY_NAME[fault], found) is is_right
+
+
+def test_two_faults_are_found_once_each_of_them_is():
+    late = 3.0, finding("straggler", process_index=1, source="slow.py:27")
+    leak = 9.0, finding("array_growth", process_index=1, array="kept['history'][*]")
+    fault = FAULTS_BY_NAME["two_at_once"]
+    assert not is_found(fault, [late]) and not is_found(fault, [leak])
+    assert is_found(fault, [late, leak])
+    assert is_found(FAULTS_BY_NAME["straggler"], [late])
 
 
 def test_the_latest_runs_of_each_kind_are_kept_and_every_healthy_one(tmp_path):

@@ -191,7 +191,7 @@ IN_WORK = 13  # the line of the first case
 
 def python(*words: object, typed: str | None = None) -> subprocess.CompletedProcess[str]:
     words = map(str, (sys.executable, *words))
-    return subprocess.run([*words], input=typed, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([*words], input=typed, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.hardware.libraries import Libraries
 from jaxtop_agent.service.identity import identify
 from jaxtop_agent.stalls.watch import LONG_LULL, Stalls
+from tests import patience
 from tests.builders import frame
 from tests.staged_hangs import devices, stalled
 from tests.standin.tpu import core, serving, status
@@ -44,7 +45,7 @@ class TestTheAgent:
             board.libraries_bell.ring()
             found = eventually(board.outbox.take, every=0.02)
             board.stop()
-            assert worker.join(10)
+            assert worker.join(patience.left())
         assert [each.device for each in found.cores] == [0, 1]
 
     def test_a_long_lull_makes_it_stuck_and_wakes_that_thread(self, board):

@@ -14,7 +14,7 @@ from jaxtop_agent.hardware.reader import columns
 from jaxtop_agent.hardware.worker import Hardware, maker
 from jaxtop_agent.service import shown
 from jaxtop_agent.service.identity import identify
-from tests import standin
+from tests import patience, standin
 from tests.standin import UUIDS
 from tests.standin.tpu import DUTY, gauge, serving
 from tests.support import PYTHON, environment, eventually, processes, run, script, snapshot
@@ -43,7 +43,7 @@ def thread(board):
     yield worker
     board.stopping = True
     board.hardware_bell.ring()
-    assert worker.join(10)
+    assert worker.join(patience.left())
     assert failures == []
 
 

@@ -36,7 +36,7 @@ COORDINATOR = f"{ADDRESSES[FIRST]}:9911"
 
 
 def ip(*words):
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True, timeout=30)
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
 
 def within(namespace):

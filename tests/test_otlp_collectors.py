@@ -175,7 +175,7 @@ def rotel(program: Path, folder: Path, behind: str) -> Iterator[dict[str, str]]:
         yield {scheme: f"{scheme}://127.0.0.1:{port}" for scheme, port in ports.items()}
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait()
 
 
 def _listens(port: int) -> bool:

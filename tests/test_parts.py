@@ -11,6 +11,7 @@ from jaxtop.export.json import to_document
 from jaxtop.model import RULES_BY_NAME, Cluster, keyframe, runs
 from jaxtop.model.findings.rule import RunFacts
 from jaxtop.model.host import NO_WINDOW
+from jaxtop.model.lateness import lateness
 from jaxtop.model.launch_times import measured_in
 from jaxtop.model.parts import NAMES, Busy, OwnParts, Parts, mean_of, with_lateness
 from jaxtop.model.step_parts import parts, run_parts
@@ -38,9 +39,9 @@ def window(*launches, at=NOW, program="jit_train_step", exposed=0):
     )
 
 
-def activity(*, script=0, launch=0, wait=0, compiling=0, lines=None, at=NOW, **more):
+def activity(*, script=0, launch=0, wait=0, compiling=0, lines=None, at=NOW, span_s=20, **more):
     lines = (wire.ActiveLine(LINE, wire.SCRIPT, script),) if lines is None else lines
-    return wire.Activity(int(at * 1000), 20_000, (script, launch, wait, compiling), lines, **more)
+    return wire.Activity(int(at * 1000), span_s * 1000, (script, launch, wait, compiling), lines, **more)
 
 
 def rhythm(*functions, per_second=5.0, p50_ms=200):
@@ -272,6 +273,26 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         early = parts(cluster, NOW)[agent_id(0)]
         assert early.waiting == pytest.approx(late.cost.share_of_step) == pytest.approx(0.6)
         assert early.unknown == pytest.approx(0.4) and early.at is None
+
+    @pytest.mark.parametrize(("since_s", "names"), [(3, False), (40, True)])
+    def test_who_has_not_noticed_a_change_yet_is_not_compared(self, since_s, names):
+        """Even input has healed: host 1, by noisier steps, still shows the samples and steps of before."""
+        healed = replace(
+            rhythm(per_second=4.0, p50_ms=200), since_ms=int((NOW - since_s) * 1000), before_us=500_000
+        )
+        cluster = two_hosts(took=(190, 190), rhythms=(healed, rhythm(per_second=4.0, p50_ms=500)),
+                            span_s=since_s)  # fmt: skip
+        assert bool(lateness(cluster, NOW)["r1"].scripts) is names
+        assert bool(run_parts(cluster, NOW).late) is names
+
+    def test_who_waits_less_for_a_core_is_not_late_for_that(self):
+        """Both are in their scripts for half of each step; which samples of host 0 waited is unknown."""
+        cluster = two_hosts(took=(250, 250), script=(20, 20))
+        busy = activity(script=20, wait=20, lines=LATE, delayed_ms=6_000)
+        cluster.feed(frame(agent_id(0), busy, NOW))
+        found = lateness(cluster, NOW)["r1"]
+        assert [each.script for each in found.gaps] == pytest.approx([0.2, 0.5])
+        assert found.scripts == ()
 
     def test_pauses_of_one_are_waits_of_the_others(self):
         """Steps take 300 ms, and 500 ms with their part of the pauses, which come every four seconds."""

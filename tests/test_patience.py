@@ -6,6 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
+from itertools import count
 
 import pytest
 
@@ -92,6 +94,13 @@ def test_a_scene_that_hangs_says_where(busy, monkeypatch):
     with pytest.raises(AssertionError, match="not over after") as failed:
         asyncio.run(patience.limited(scene()))
     assert "where_it_hangs" in str(failed.getrepr(style="short", chain=True))
+
+
+def test_what_computes_for_too_long_fails_by_its_cpu_time_alone():
+    with patience.cpu_time(0.05):
+        time.sleep(0.2)
+    with pytest.raises(AssertionError, match=r"not over after 0\.05 s of CPU time"), patience.cpu_time(0.05):
+        all(True for _ in count())
 
 
 def test_a_scene_that_ends_returns_what_it_has():

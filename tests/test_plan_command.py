@@ -148,7 +148,7 @@ def test_a_run_that_is_not_there_is_one_clear_line(words, said):
 def test_a_run_that_has_not_compiled_a_step_is_one_clear_line(tmp_path):
     done = jaxtop_here("plan", str(recorded(tmp_path / "early.mcap", training())))
     assert done.returncode == 2 and is_one_line(done.stderr)
-    assert "train has not compiled a step yet" in done.stderr
+    assert "train has repeated no step yet; plan it after its first steps" in done.stderr
 
 
 def test_a_run_without_named_arrays_on_a_mesh_is_one_clear_line(tmp_path):

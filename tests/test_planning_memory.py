@@ -121,6 +121,45 @@ class TestPlacing:
         assert "pads" in placed.note
 
 
+class TestHiddenAxes:
+    """Axes of size 1 today, of which nothing shows which arrays they divide."""
+
+    PROGRAM = wire.Program(
+        "jit_step", "f", 8, 8, argument_bytes=16384, output_bytes=16384, alias_bytes=16384, temp_bytes=8000
+    )
+    KERNEL = replace(tensor("kernel", (64, 64), over={"data": 8}), hidden=("model",))
+
+    def plan(self, *rules: Rule, **sizes: int):
+        of = run(self.KERNEL, program=self.PROGRAM, data=8, model=1)
+        listed = plan(of, Asked((mesh(**sizes),), rules=rules)).candidates
+        return next(each for each in listed if (each.axes, each.rules) == (mesh(**sizes), rules))
+
+    def test_the_memory_reaches_from_divided_to_replicated(self):
+        found = self.plan(data=4, model=2)
+        assert found.state_bytes == (16384 // 2, 16384)
+        # Of the temporaries at least half, as the axis has 2 devices, and 10 % less than that.
+        assert found.memory_bytes.low == 16384 // 2 + 4000 * 0.9
+        assert found.memory_bytes.high >= 16384 + 8000
+        assert any("model has size 1 today" in each for each in found.changes)
+
+    def test_today_and_meshes_that_do_not_use_them_are_exact(self):
+        assert self.plan(data=8, model=1).memory_bytes == (16384 + 8000, 16384 + 8000)
+        assert self.plan(data=4, model=1).state_bytes == (16384, 16384)
+
+    def test_a_whole_sharding_that_was_asked_for_says_all(self):
+        found = self.plan(Rule("kernel", parts=((), ("model",))), data=4, model=2)
+        assert found.state_bytes == (16384 // 2, 16384 // 2)
+        assert self.plan(Rule("kernel", "model"), data=4, model=2).state_bytes == (16384 // 2, 16384 // 2)
+
+    def test_what_the_least_state_exceeds_does_not_fit(self):
+        of = run(self.KERNEL, program=self.PROGRAM, data=8, model=1)
+        fits = {
+            limit: plan(of, Asked((mesh(data=4, model=2),), limit_bytes=limit)).candidates[-1].fits
+            for limit in (8000, 12000, 1 << 20)
+        }
+        assert fits == {8000: False, 12000: None, 1 << 20: True}
+
+
 class TestRules:
     of = run(
         tensor("state.params['Dense_0']['kernel']", (64, 48), None, "model", role="parameters"),

@@ -131,6 +131,47 @@ class TestArrays:
         assert state_bytes(found, found.axes, place(found, found.axes)) == 1024 * 64 * 4 // 8
 
 
+class TestAxesOfSizeOne:
+    """After the first step, JAX names no axis of size 1 in the shardings that the compiler chose."""
+
+    NARROW = wire.Mesh((("data", 8), ("model", 1)), ((0, 8),))
+
+    def tensors(self, *arrays: tuple[wire.ArrayGroup, wire.Sharding], counts: tuple[int, ...] = ()):
+        message = replace(census(*arrays, counts=counts), meshes=(self.NARROW,))
+        return {each.name: each for each in today(cluster_of(message, pulse(0, NOW, 8)), NOW).tensors}
+
+    def test_they_may_divide_arrays_that_do_not_name_them(self):
+        made = {"created": "train.py:9 main"}
+        found = self.tensors(
+            (group("w", (16, 8), 0, 8, role="parameters", **made), named(0, "data")),
+            (group("batch", (16, 8), 1, 8, role="batch"), named(0, "data")),
+        )
+        assert (found["w"].parts, found["w"].hidden) == ((("data",),), ("model",))
+        assert found["batch"].hidden == ()
+
+    def test_an_earlier_placement_of_the_same_array_names_them(self):
+        step, start = {"created": "train.py:9 main"}, {"created": "train.py:3 main"}
+        found = self.tensors(
+            (group("state.w", (16, 8), 0, 8, **step), named(0, "data")),
+            (group("state.w", (16, 8), 1, 8, **start), named(0, "data", "model")),
+            (group("state.b", (8,), 2, 1, **step), named(0)),
+            (group("other", (16, 8), 3, 8, **step), named(0, "data")),
+            (group("state.w", (16, 8), 4, 1, **start), named(0, None, "model")),
+            counts=(1, 0, 1, 1, 0),
+        )
+        assert (found["state.w"].parts, found["state.w"].hidden) == ((("data",), ("model",)), ())
+        # The same line made the rest of the state, which was seen at the same time.
+        assert (found["state.b"].parts, found["state.b"].hidden) == ((), ())
+        assert found["other"].hidden == ("model",)
+
+    def test_shardings_that_name_them_are_as_the_script_wrote_them(self):
+        found = self.tensors(
+            (group("state.w", (16, 8), 0, 8), named(0, "data", "model")),
+            (group("state.b", (8,), 1, 1), named(0)),
+        )
+        assert [each.hidden for each in found.values()] == [(), ()]
+
+
 class TestTheProgramOfTheStep:
     def of(self, *programs: wire.Program, rhythm: wire.Rhythm | None, launches: dict[str, int]) -> Today:
         before = dict.fromkeys(launches, 0)
@@ -171,10 +212,33 @@ class TestTheProgramOfTheStep:
         found = self.of(*programs, rhythm=rhythm, launches={"step_a": 10, "apply_b": 10})
         assert found.program == programs[1]
 
+    def test_before_a_step_repeats_a_program_that_ran_once_is_none(self):
+        """`init` may need far more memory than the step that is still being compiled."""
+        programs = self.program("jit_init_a", 1000), self.program("jit_step_b", 100)
+        found = self.of(*programs, rhythm=None, launches={"init_a": 1})
+        assert found.program is None and found.before_steps == "train has repeated no step yet"
+        found = self.of(*programs, rhythm=None, launches={"init_a": 1, "step_b": 2})
+        assert found.program == programs[1] and "those of jit_step_b" in found.unknown[-1]
+
+    def test_a_process_without_a_step_does_not_choose_for_those_that_have_one(self):
+        rhythm = wire.Rhythm(1, ("step_a",), 10, milli_per_s=1000)
+        programs = self.program("jit_step_a", 100), self.program("jit_evaluate_b", 1000)
+        cluster = cluster_of(census(LARGE), wire.Programs(int(NOW * 1000), programs), processes=2)
+        for index, own, launches in ((0, rhythm, {"step_a": 9}), (1, None, {"evaluate_b": 9})):
+            told = replace(pulse(index, NOW, 4), rhythm=own, launches=launches)
+            cluster.feed(frame(agent_id(index), told))
+        assert today(cluster, NOW).program == programs[0]
+
     def test_without_one_the_plan_says_so(self):
         found = self.of(rhythm=None, launches={})
         assert found.program is None
         assert "no process reports a compiled program" in found.unknown[0]
+
+
+NAMELESS = census((group(None, (8,), 0, 1), named(0)))
+STEPPING = wire.Pulse(
+    int(NOW * 1000), launches={"step": 9}, rhythm=wire.Rhythm(1, ("step",), 9, milli_per_s=1000)
+)
 
 
 class TestRuns:
@@ -207,7 +271,21 @@ class TestRuns:
         ("messages", "why"),
         [
             ((), "no process of train has counted its arrays yet"),
-            ((census((group(None, (8,), 0, 1), named(0))),), "no named array of train lies on a mesh"),
+            ((NAMELESS, STEPPING), "no named array of train lies on a mesh"),
+            (
+                (NAMELESS, replace(STEPPING, launches={"step": 1}, rhythm=None)),
+                "train has repeated no step yet; plan it after",
+            ),
+            (
+                (
+                    NAMELESS,
+                    wire.Pulse(
+                        int(NOW * 1000), compiling=(wire.Compiling("init", int(NOW * 1000) - 40_000),)
+                    ),
+                ),
+                "train has run nothing yet: it has been compiling init for 40 s",
+            ),
+            ((NAMELESS, wire.Pulse(int(NOW * 1000))), "train has run nothing yet"),
         ],
     )
     def test_what_cannot_be_planned_is_one_line(self, messages, why):

@@ -17,6 +17,7 @@ from jaxtop.base import keys
 from jaxtop.sources.connection import Connection
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.transport import ReachabilityCheck, Subscriber, client, probe
+from tests import patience
 from tests.sockets import Agent, local, noticed, outcome_of
 from tests.support import PYTHON, eventually, free_port, processes
 
@@ -104,7 +105,7 @@ def test_a_stopped_process_is_silent_however_often_one_asks():
         assert outcome_of(local(port)) == probe.GREETS
         stop(process)
         for _ in range(KNOCKS):
-            socket.create_connection(("127.0.0.1", int(port)), timeout=30).close()
+            socket.create_connection(("127.0.0.1", int(port)), timeout=patience.left()).close()
         assert outcome_of(local(port)) == probe.SILENT
         process.send_signal(signal.SIGCONT)
         assert eventually(lambda: outcome_of(local(port)) == probe.GREETS)

@@ -9,7 +9,8 @@ from jaxtop import wire
 from jaxtop.base.names import function_of, program_of
 from jaxtop.export.json import to_document
 from jaxtop.export.openmetrics import to_openmetrics
-from jaxtop.model import differences, programs
+from jaxtop.model import programs
+from jaxtop.model.loaded_programs import differing
 from jaxtop_agent.programs.compilations import Compiled
 from tests.stories import cluster_of, hello, pulse, running, tell
 
@@ -146,7 +147,7 @@ class TestDifferences:
     other = replace(STEP, fingerprint="f2")
 
     def named(self, cluster):
-        return [(each.name, each.agents) for each in differences(cluster)]
+        return [(each[0].program.name, tuple(one.agents for one in each)) for each in differing(cluster)]
 
     def test_two_programs_of_one_name_that_each_lack_a_process_are_told(self):
         cluster = pair(told(STEP), told(self.other))

@@ -38,7 +38,7 @@ def found(name, document):
 
 def ended(home, started):
     (home / "stop").touch()
-    return [process.wait(60) for process in started]
+    return [process.wait() for process in started]
 
 
 def test_a_snapshot_has_the_program_with_its_sizes(home):

@@ -14,6 +14,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.features.relay import far, feed, stream
 from jaxtop.features.relay.far import FarHalf
+from tests import patience
 from tests.support import PYTHON, ROOT, eventually
 
 AGENT = "a" * 16
@@ -86,7 +87,7 @@ def test_it_ends_when_the_near_half_is_silent(monkeypatch):
     monkeypatch.setattr(far, "SILENT_S", 0.3)
     source = Made()
     with running(source) as (thread, _, _):
-        thread.join(20)
+        thread.join(patience.left())
         assert not thread.is_alive() and source.is_closed
 
 

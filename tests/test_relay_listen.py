@@ -227,7 +227,7 @@ def test_the_command_says_what_it_serves_and_ends_with_sigterm(agents):
         again = jaxtop("relay", "--listen", at, agents[0].requests)
         assert (again.returncode, again.stderr.count("\n")) == (2, 1) and "in use" in again.stderr
         relay.send_signal(signal.SIGTERM)
-        assert relay.wait(20) == 0 and not relay.stderr.read()
+        assert relay.wait() == 0 and not relay.stderr.read()
 
 
 @pytest.mark.usefixtures("own_key")

@@ -11,8 +11,8 @@ import random
 import pytest
 
 from jaxtop import wire
+from jaxtop.traces.members import BOTH, FLAT, PARTITION, REPLICA, Places, flattened, linked
 from jaxtop_agent.programs import fitting, groups, hlo, shapes
-from jaxtop_agent.programs.groups import BOTH, FLAT, PARTITION, REPLICA, Places
 from tests.hlo_texts import DATA_GROUPS, MODEL_GROUPS, members, module, only
 
 
@@ -61,15 +61,15 @@ class TestGroups:
     def test_whose_ids_they_are(self):
         """The example of collective_ops_utils.h: three replicas of two partitions."""
         places = Places(3, 2)
-        assert groups.flattened(((0,), (1, 2)), REPLICA, places) == ((0,), (2, 4), (1,), (3, 5))
-        assert groups.flattened(((0, 1),), PARTITION, places) == ((0, 1), (2, 3), (4, 5))
-        assert groups.flattened(((0,), (1, 2)), BOTH, places) == ((0, 1), (2, 3, 4, 5))
-        assert groups.flattened(((0,), (1, 2), (3, 4, 5)), FLAT, places) == ((0,), (1, 2), (3, 4, 5))
-        assert groups.flattened((), REPLICA, places) == ((0, 2, 4), (1, 3, 5))
-        assert groups.flattened(((0, 3),), REPLICA, places) is None
+        assert flattened(((0,), (1, 2)), REPLICA, places) == ((0,), (2, 4), (1,), (3, 5))
+        assert flattened(((0, 1),), PARTITION, places) == ((0, 1), (2, 3), (4, 5))
+        assert flattened(((0,), (1, 2)), BOTH, places) == ((0, 1), (2, 3, 4, 5))
+        assert flattened(((0,), (1, 2), (3, 4, 5)), FLAT, places) == ((0,), (1, 2), (3, 4, 5))
+        assert flattened((), REPLICA, places) == ((0, 2, 4), (1, 3, 5))
+        assert flattened(((0, 3),), REPLICA, places) is None
 
     def test_permutations_join_who_sends_to_whom(self):
-        assert groups.linked(((4, 5), (0, 2), (2, 0), (5, 1))) == ((0, 2), (1, 4, 5))
+        assert linked(((4, 5), (0, 2), (2, 0), (5, 1))) == ((0, 2), (1, 4, 5))
 
     def test_sums_of_replicas_and_of_partitions_of_each_are_told_apart(self):
         line = "%a = f32[4]{{0}} all-reduce(%p), {}replica_groups={{{{0,1}}}}, to_apply=%add"

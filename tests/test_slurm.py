@@ -119,7 +119,7 @@ def job(env, folder, *words):
         yield eventually(lambda: run(*asks, env=env).stdout.split()[:1])[0]
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait()
 
 
 TRAIN = """
@@ -185,7 +185,7 @@ def test_the_app_shows_the_run_of_a_job(slurm, tmp_path):
         with in_a_terminal("attach", f"slurm://{number}", **variables) as (process, screen):
             assert "2 hosts" in read_until(screen, "2 hosts")
             os.write(screen, b"q")
-            process.wait(30)
+            process.wait()
 
 
 def test_frames_come_through_srun_when_they_are_sent(slurm, tmp_path, monkeypatch):

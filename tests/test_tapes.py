@@ -87,7 +87,7 @@ def test_a_chunk_that_is_open_is_closed_on_time(tmp_path, frames, monkeypatch):
     eventually(lambda: asked[-1] < 30.0, every=0.02)
     written.write(frames[3:6])
     eventually(lambda: asked[-1] < asked[-2] < 30.0, every=0.02)
-    assert written.finish(60)
+    assert written.finish(patience.left())
 
 
 def test_a_killed_writer_loses_what_came_since_the_last_flush_alone(tmp_path):
@@ -150,7 +150,7 @@ def fill(written, frames):
         time.sleep(0.01)
     assert written.failure is not None and "\n" not in written.failure
     written.write(frames)
-    assert written.finish(60)
+    assert written.finish(patience.left())
 
 
 def test_a_full_disk_ends_the_recording_and_leaves_what_it_had(small_disk, frames, monkeypatch):
@@ -219,7 +219,7 @@ def test_a_disk_that_does_not_answer_keeps_nobody_waiting(tmp_path, frames, monk
     answers, real = threading.Event(), os.pwrite
 
     def stuck(fd, data, at):
-        answers.wait(60)
+        answers.wait(patience.left())
         return real(fd, data, at)
 
     written = RecordingWriter(tmp_path / "a.mcap", ABOUT, Limits(waiting=1 << 20), flush_every=0.05)
@@ -237,7 +237,7 @@ def test_a_disk_that_does_not_answer_keeps_nobody_waiting(tmp_path, frames, monk
         assert not written._queue
     finally:
         answers.set()
-    assert written._done.wait(60)
+    assert written._done.wait(patience.left())
     found = read(tmp_path / "a.mcap")
     assert found[: len(frames)] == frames
 
@@ -356,7 +356,7 @@ def test_a_black_box_says_at_once_why_it_cannot_be_written(tmp_path, monkeypatch
     monkeypatch.setattr(blackbox, "steady", lambda: now[0])
     box = BlackBox(board, tmp_path / "box", 1)
     answers, real = threading.Event(), os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda *given: answers.wait(60) and real(*given))
+    monkeypatch.setattr(os, "pwrite", lambda *given: answers.wait(patience.left()) and real(*given))
     writes = threading.Thread(target=box.run)
     writes.start()
 
@@ -373,7 +373,7 @@ def test_a_black_box_says_at_once_why_it_cannot_be_written(tmp_path, monkeypatch
     finally:
         answers.set()
         box.end()
-        writes.join(60)
+        writes.join(patience.left())
 
 
 @pytest.mark.parametrize("record", ["boxes/a.mcap", Path("boxes/a.mcap"), Path("boxes"), "boxes/"])

@@ -124,7 +124,7 @@ def test_an_app_ends_with_its_terminal():
         assert "evaluate" in read_until(screen, "evaluate")
         with open(os.devnull) as nothing:
             os.dup2(nothing.fileno(), screen)
-        assert process.wait(60) == -signal.SIGHUP
+        assert process.wait() == -signal.SIGHUP
 
 
 class TestSeveralRuns:

@@ -26,10 +26,11 @@ def measured(seen):
     by_run = {}
     for op in seen.ops:
         if op.module == PROGRAM and op.name == REDUCE and (op.module, op.run) not in seen.cut:
-            by_run.setdefault(op.run, {})[op.device] = op.duration / 1000
+            by_run.setdefault(op.run, {})[op.device] = None if op.duration is None else op.duration / 1000
     return [
         {device: lasted - min(of_run.values()) for device, lasted in of_run.items()}
         for _, of_run in sorted(by_run.items())
+        if None not in of_run.values()
     ]
 
 
@@ -232,7 +233,16 @@ class TestTpu:
         kept = PLATFORMS["tpu"][1](made)
         first, second, rest = kept.partition(b"/device:TPU:1")
         lost = first + second + rest.replace(b"barrier-cores", b"barrier-c0res", 1)
-        assert measured(traces.read("tpu", Trace(lost), NOTHING_KNOWN, {})) == []
+        seen = traces.read("tpu", Trace(lost), NOTHING_KNOWN, {})
+        assert {op.device for op in seen.ops if op.duration is None} == {1}
+        assert measured(seen) == [] and not seen.cut
+
+    def test_where_all_cores_lost_it_the_program_says_that_there_is_a_barrier(self):
+        raw = PLATFORMS["tpu"][1](Made(launches(3, 4, late=2))).replace(b"barrier-cores", b"barrier-c0res")
+        wanted = traces.Wanted(barriers=frozenset({(PROGRAM, REDUCE)}))
+        assert len(measured(traces.read("tpu", Trace(raw), NOTHING_KNOWN, {}))) == 4  # taken for waits of 0
+        seen = traces.read("tpu", Trace(raw), wanted, {})
+        assert measured(seen) == [] and len(seen.ops) == 12
 
     def test_operations_of_two_programs_with_one_run_id_are_not_mixed(self):
         """Run ids count per core over all programs, so one number is another program on another core."""

@@ -20,6 +20,7 @@ from jaxtop.features.alerts.document import body
 from jaxtop.model import Cluster, Severity
 from jaxtop.model.finding import Ongoing
 from jaxtop.model.findings.alerts import ENDS, STARTS, Alert, AlertBook
+from tests import patience
 from tests.builders import NOW, agent_id, frame
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, jaxtop_here, processes
 from tests.test_check import LATE, cluster_of, run
@@ -53,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         status = self.server.statuses.pop(0) if self.server.statuses else 200
         if status is None:
-            self.server.released.wait(30)
+            self.server.released.wait(patience.left())
             return
         self.send_response(status)
         if self.server.retry_after:
@@ -208,7 +209,7 @@ def test_not_more_than_so_many_are_sent_at_a_time():
     sender = senders.Sender("test", lambda _: times.append(time.monotonic()), most=2, within=0.5)
     for _ in range(4):
         sender.put(ALERT)
-    sender.finish(20)
+    sender.finish(patience.left())
     assert len(times) == 4 and times[2] - times[0] >= 0.5
 
 
@@ -218,7 +219,7 @@ def test_a_command_reads_the_alert_and_its_variables(tmp_path, capfd):
         f' $JAXTOP_ALERT_RUN $JAXTOP_ALERT_TITLE" > {tmp_path}/said; exit 3'
     )
     sender.put(ALERT._replace(finding=replace(HOSTILE, text="'; touch harmed; $(touch harmed) \0")))
-    sender.finish(20)
+    sender.finish(patience.left())
     assert json.loads((tmp_path / "body").read_text())["finding"]["rule"] == "straggler"
     assert (
         (tmp_path / "said")
@@ -232,7 +233,7 @@ def test_a_command_that_hangs_is_killed(monkeypatch, capsys):
     monkeypatch.setattr(senders, "EXEC_SECONDS", 0.3)
     sender = senders.command("sleep 100")
     sender.put(ALERT)
-    sender.finish(20)
+    sender.finish(patience.left())
     assert "it took longer than 0.3 s and was killed; given up" in capsys.readouterr().err
 
 
@@ -314,4 +315,4 @@ def test_it_ends_in_order_on_ctrl_c():
         with processes([*JAXTOP, "watch", address], stderr=PIPE) as (watching,):
             assert "watching" in watching.stderr.readline()
             os.kill(watching.pid, signal.SIGINT)
-            assert watching.wait(30) == 0
+            assert watching.wait() == 0

@@ -36,6 +36,7 @@ from jaxtop_agent.profiler.schedule import (
 )
 from jaxtop_agent.profiler.session import Sessions
 from jaxtop_agent.programs.loaded import Loaded
+from tests import patience
 from tests.xspace import Event, plane, space
 
 # One process imports JAX and reads all traces.
@@ -423,8 +424,8 @@ class TestTheLock:
         with HeldLock(owner, rang.set) as lock:
             user = threading.Thread(target=users)
             user.start()
-            assert rang.wait(10) and lock.is_wanted and not entered.is_set()
-        user.join(10)
+            assert rang.wait(patience.left()) and lock.is_wanted and not entered.is_set()
+        user.join(patience.left())
         assert entered.is_set() and owner.lock is real and not real.locked()
 
     def test_a_lock_that_is_taken_is_left_alone(self):
@@ -457,7 +458,7 @@ class TestTheLock:
         def at(place):
             if place == moment:
                 reached.set()
-                go_on.wait(60)
+                go_on.wait(patience.left())
             return True
 
         state, bell = SimpleNamespace(lock=Lock()), Bell()
@@ -465,7 +466,7 @@ class TestTheLock:
         sessions = Sessions(profiler, bell)
         thread = threading.Thread(target=sessions.take, args=(0, lambda: True))
         thread.start()
-        assert reached.wait(60)
+        assert reached.wait(patience.left())
         child = os.fork()
         if not child:
             signal.alarm(10)

@@ -61,4 +61,4 @@ def plane(
 
 
 def space(*planes: bytes) -> bytes:
-    return b"".join(bytes_field(1, each) for each in planes)
+    return b"".join(bytes_field(1, each) for each in planes if each)

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.base import processes
 from jaxtop.base.clock import steady
 from jaxtop.cli import hangup, settings, targets
 from jaxtop.cli.errors import UserError
@@ -22,6 +21,7 @@ from jaxtop.model.hosts import seen_by
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.tuning import AS_DECLARED
 from jaxtop.store import probe as saved
+from jaxtop.store import runfiles
 
 if TYPE_CHECKING:
     import argparse
@@ -234,10 +234,7 @@ def _not_live(cluster: Cluster, now: float) -> list[str]:
 def _lingers(view: HostView) -> str:
     """Return that a process of this machine still exits, if its script has ended and it is still there."""
     hello = view.host.hello
-    if hello is None or view.state is not State.ENDED:
-        return ""
-    place = processes.Namespace(hello.boot, hello.pid_namespace)
-    if processes.is_gone(place, hello.pid, hello.process_started_ticks) is not False:
+    if hello is None or view.state is not State.ENDED or not runfiles.still_exits(hello):
         return ""
     return (
         f", but its process {hello.pid} is still in its exit: jax.distributed waits there for the others, "

@@ -47,7 +47,6 @@ from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
 from jaxtop.model.host import EMPTY_HOST, Host, run_of
 from jaxtop.model.hosts import HostView, Run, host_views, hosts, runs
 from jaxtop.model.liveness import State, state_of
-from jaxtop.model.loaded_programs import Difference, differences
 from jaxtop.model.meshes import MeshView, meshes
 from jaxtop.model.programs import ProgramView, programs
 from jaxtop.model.series import recent, reported, series
@@ -61,10 +60,10 @@ from jaxtop.wire import Buffer, BusyThread, Peak, Pulse
 __all__ = [
     "DEVICE_FIGURES", "EMPTY_HOST", "FIGURES", "HOLDS_FOR", "HOST_FIGURES", "PARTS", "RULES",
     "RULES_BY_NAME", "STEP_FIGURES", "STEP_TIME", "ArrayView", "ArraysAtPeak", "AtPeak", "Buffer",
-    "BusyThread", "Cluster", "DeviceView", "Difference", "Figure", "Finding", "Grower", "Host",
+    "BusyThread", "Cluster", "DeviceView", "Figure", "Finding", "Grower", "Host",
     "HostView", "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "Peak", "ProgramView", "Pulse",
     "Run", "Scope", "Severity", "Span", "State", "Tuning", "Unit", "arrays", "at_peaks", "devices",
-    "diagnose", "differences", "distinct", "findings", "growers", "host_views", "hosts", "launch_rate",
+    "diagnose", "distinct", "findings", "growers", "host_views", "hosts", "launch_rate",
     "memory", "memory_history", "memory_total", "meshes", "pace_of", "programs", "recent", "reported",
     "run_of", "runs", "scaled", "series", "slices", "stack_groups", "state_of", "step_of",
     "step_of_run", "steps_of",

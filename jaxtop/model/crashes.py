@@ -32,9 +32,12 @@ def crashed(run: Run) -> list[Host]:
 
 
 def ended_at(host: Host) -> float:
-    """Return when the last message of a process arrived, or was sent if this viewer only found it later."""
+    """Return when the last message of a process arrived, or was sent if this viewer only found it later.
+
+    A viewer that has never had a pulse of the process came after its end.
+    """
     heard, sent = host.heard_at or 0.0, 0.0 if host.bye is None else host.bye.at_ms / 1000
-    return sent if 0 < sent < heard - FOUND_AFTER else heard
+    return sent if sent > 0 and (host.pulse_at is None or sent < heard - FOUND_AFTER) else heard
 
 
 def ending(bye: Bye) -> str:

@@ -50,8 +50,9 @@ MANY_LAUNCHES = Number("launches", 50, "reported from so many launches a step on
 MANY_A_SECOND, SHORT_MS, LAUNCHING = 1000, 0.5, 0.3
 # So large a part of the processes must be measured.
 MEASURED = 0.75
-# Processes notice a change of the rhythm within this time, so until then their paces may differ.
-SETTLED_MS = 15_000
+# Processes notice a change of the rhythm within this time, so until then their paces may differ. Those whose
+# median step differs by this factor from that of the first to notice have not noticed yet.
+SETTLED_MS, OTHER_RHYTHM = 15_000, 1.3
 # The time by which steps have become longer counts if it is so close to what windows leave over: all steps
 # are timed, and only few launches.
 CLOSE = (0.5, 1.5)
@@ -86,6 +87,11 @@ class Gap:
     def is_steadily_in_script(self) -> bool:
         """Whether the script makes a gap in each step, of which pauses explain only a part."""
         return self.in_steps >= max(LATER, ERRORS * _error(self, 0.0))
+
+    @property
+    def most_script(self) -> float:
+        """The share of the samples in the script, with all waits for a core in them."""
+        return self.host.activity.samples[SCRIPT] / sum(self.host.activity.samples)
 
     @property
     def ms(self) -> float:
@@ -242,7 +248,8 @@ def late_of(gaps: Sequence[Gap], processes: int, least_ms: float = LATER_MS.defa
         return []
     if are_apart(gaps):
         return []
-    usual = median(sorted(each.script for each in gaps)[: (processes + 1) // 2])
+    # Processes wait for a core unevenly: the least that one does is compared with the most of others.
+    usual = median(sorted(each.most_script for each in gaps)[: (processes + 1) // 2])
     late = [
         each
         for each in gaps
@@ -262,8 +269,33 @@ def _error(gap: Gap, share: float) -> float:
     return sqrt(share * (1 - share) / sum(gap.host.activity.samples))
 
 
+def in_present_rhythm(hosts: Sequence[Host]) -> list[Host]:
+    """Return the processes of a run without those that have not noticed yet that its rhythm has changed.
+
+    Figures of the earlier rhythm cannot be compared with those of the present one.
+    """
+    timed = [each for each in hosts if each.pulse.rhythm is not None and each.pulse.rhythm.p50_us]
+    newest = min(timed, key=_unchanged_for, default=None)
+    if newest is None or _unchanged_for(newest) > SETTLED_MS:
+        return list(hosts)
+    usual = _median_us(newest)
+    return [
+        each
+        for each in hosts
+        if each not in timed or usual <= OTHER_RHYTHM * _median_us(each) <= OTHER_RHYTHM**2 * usual
+    ]
+
+
+def _unchanged_for(host: Host) -> int:
+    return host.pulse.at_ms - changed_ms(host.pulse)
+
+
+def _median_us(host: Host) -> int:
+    return (host.pulse.rhythm.p50_us if host.pulse.rhythm is not None else None) or 0
+
+
 def are_apart(gaps: Sequence[Gap]) -> bool:
     """Return whether processes make their steps independently of each other."""
     steps = [each.step_ms for each in gaps]
-    has_settled = all(each.host.pulse.at_ms - changed_ms(each.host.pulse) > SETTLED_MS for each in gaps)
+    has_settled = all(_unchanged_for(each.host) > SETTLED_MS for each in gaps)
     return has_settled and max(steps) > (1 + SAME_PACE) * min(steps)

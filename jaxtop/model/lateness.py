@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.views import collectives
-from jaxtop.model.gaps import LATER_MS, PAUSE_SHARE, are_apart, gap_of, late_of, pause_of
+from jaxtop.model.gaps import LATER_MS, PAUSE_SHARE, are_apart, gap_of, in_present_rhythm, late_of, pause_of
 from jaxtop.model.hosts import runs
 from jaxtop.model.parts import own_parts
 from jaxtop.model.steps import step_of_run
@@ -59,8 +59,8 @@ def reporting(run: Run) -> list[HostView]:
 
 def _of_run(cluster: ClusterState, run: Run, now: float) -> Lateness:
     own, views = own_parts(cluster, now), reporting(run)
-    found = ((view, own.get(view.host.agent)) for view in views)
-    gaps = [gap for view, each in found if (gap := gap_of(view.now, each and each.parts)) is not None]
+    found = ((host, own.get(host.agent)) for host in in_present_rhythm([view.now for view in views]))
+    gaps = [gap for host, each in found if (gap := gap_of(host, each and each.parts)) is not None]
     present = sum(not view.state.has_exited for view in run.hosts)
     scripts = late_of(gaps, present, cluster.tuning.value("straggler", LATER_MS))
     costs = _by_collectives(cluster, run, views, now)

@@ -31,15 +31,6 @@ OLDEST_WINDOW_MS = 300_000
 DIFFERS_AFTER_MS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Processes of one run that must run the same program but loaded different ones of that name."""
-
-    name: str
-    # One entry for each program, the one that most agents have first.
-    agents: tuple[tuple[str, ...], ...]
-
-
 class Group(NamedTuple):
     """Processes of a run with the same programs."""
 
@@ -73,14 +64,6 @@ class LoadedPrograms(NamedTuple):
 
     merged: list[LoadedProgram]
     suspects: list[list[LoadedProgram]]
-
-
-def differences(cluster: ClusterState) -> list[Difference]:
-    """Return where processes of a run differ in a program that must be the same on all of them."""
-    return [
-        Difference(parts[0].program.name, tuple(each.agents for each in parts))
-        for parts in differing(cluster)
-    ]
 
 
 def loaded(cluster: ClusterState) -> LoadedPrograms:

@@ -164,7 +164,7 @@ def _seeds_of(
     except NoTarget:
         ended = _ended(target, endings())
         if ended and not with_ended:
-            raise NotFound(f"{target!r} has ended; `jaxtop check {target}` says how") from None
+            raise NotFound(_has_ended(target, ended)) from None
         if not ended:
             raise
         return ended
@@ -185,10 +185,18 @@ def _ended(target: str, endings: list[Past]) -> list[Seed]:
     """Return the agents of a run that ended; of several runs of one name, those of the latest."""
     named = [each for each in endings if _is_of(target, each.hello)]
     return [
-        Seed(each.hello.agent, hello=each.hello, is_dead=each.is_dead)
+        Seed(each.hello.agent, hello=each.hello, is_over="dead" if each.is_dead else "closed")
         for each in named
         if _is_beside(named[0].hello, each.hello)
     ]
+
+
+def _has_ended(target: str, ended: list[Seed]) -> str:
+    """Return what to do about a run that ended, and which of its processes are still in their exit."""
+    found = [each.hello for each in ended if each.hello is not None and each.is_over != "dead"]
+    pids = ", ".join(str(hello.pid) for hello in found if runfiles.still_exits(hello))
+    lingers = f", but process {pids} is still in its exit" if pids else ""
+    return f"{target!r} has ended{lingers}; `jaxtop check {target}` says how"
 
 
 def _is_beside(one: Hello, other: Hello) -> bool:
@@ -201,7 +209,7 @@ def _seeds_like(newest: Hello, found: list[runfiles.RunFile]) -> list[Seed]:
 
 
 def _seed(run_file: runfiles.RunFile) -> Seed:
-    return Seed(run_file.hello.agent, hello=run_file.hello, is_dead=run_file.is_stale)
+    return Seed(run_file.hello.agent, hello=run_file.hello, is_over="dead" if run_file.is_stale else "")
 
 
 def _answers(address: str) -> bool:

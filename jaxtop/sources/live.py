@@ -81,7 +81,7 @@ class LiveSource:
         self._out: list[wire.Frame] = []
         for seed in seeds:
             if seed.hello is not None:
-                self._follow_run_file(seed.hello, is_dead=seed.is_dead)
+                self._follow_run_file(seed.hello, seed.is_over)
             else:
                 self._seeking.seek(seed.target, seed.endpoints)
 
@@ -225,14 +225,14 @@ class LiveSource:
         if peer is not None:
             self._rosters.met(peer, run, process_count)
 
-    def _follow_run_file(self, hello: wire.Hello, *, is_dead: bool) -> None:
+    def _follow_run_file(self, hello: wire.Hello, is_over: str) -> None:
         listed = wire.Peer(*(getattr(hello, name) for name in wire.Peer.__struct_fields__))
         roster = wire.Roster(hello.agent, (listed,), hello.run, hello.name, hello.process_count)
         self._emit("", roster)
         self._meet(listed, hello.run, hello.process_count)
-        if is_dead:
+        if is_over:
             self._emit(hello.agent, hello)
-            self._peers.is_dead(hello.agent)
+            self._peers.is_over(hello.agent, is_over)
 
     def _ask_for_roster(self, endpoint: str, now: float) -> None:
         self._questions.ask(endpoint, wire.Request("roster"), now, self._answered)

@@ -116,11 +116,11 @@ class Peers:
         self._report(peer, connection.become("up" if before is not None and speaks else "connecting"))
         return peer
 
-    def is_dead(self, agent: str) -> None:
-        """Note that the process of this agent has ended, according to its own machine."""
+    def is_over(self, agent: str, link: str) -> None:
+        """Note that this agent has ended, according to its own machine."""
         peer = self._peers.get(agent)
         if peer is not None:
-            self._report(peer, peer.telemetry.become("dead"))
+            self._report(peer, peer.telemetry.become(link))
 
     def _way_to(self, who: wire.Hello | wire.Peer) -> tuple[str, str]:
         """Return the addresses of an agent: its own, or those of the tunnel over which it was heard."""

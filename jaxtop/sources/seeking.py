@@ -24,12 +24,15 @@ _MOST_INFORMATIVE = ("connecting", "refused", "deaf", "silent", "unreachable", "
 
 
 class Seed(NamedTuple):
-    """A target that a person typed, with the addresses it may mean, or an agent from a run file."""
+    """A target that a person typed, with the addresses it may mean, or an agent from a run file.
+
+    `is_over` is the link of an agent that is known to have ended: `dead` or `closed`.
+    """
 
     target: str
     endpoints: tuple[str, ...] = ()
     hello: wire.Hello | None = None
-    is_dead: bool = False
+    is_over: str = ""
 
 
 @dataclass

@@ -206,6 +206,12 @@ def endings() -> list[Ending]:
     return sorted(found, key=lambda each: -each.bye.at_ms)
 
 
+def still_exits(hello: Hello) -> bool:
+    """Whether the process of a script that has ended is still there; False if this machine cannot tell."""
+    place = processes.Namespace(hello.boot, hello.pid_namespace)
+    return processes.is_gone(place, hello.pid, hello.process_started_ticks) is False
+
+
 def past() -> list[Past]:
     """Return the processes of this user that ended or died within a day, the latest first."""
     found = [Past(each.bye.at_ms / 1000, each.hello, is_dead=False) for each in endings()]

@@ -6,20 +6,33 @@ Only the trace is asked, so devices have the numbers of this trace.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import traces
+from jaxtop.base.protobuf import Malformed, read
 from jaxtop.traces import gpu, tpu
 from jaxtop.traces.executes import EXECUTE, HOST
-from jaxtop.traces.launches import CLOCKS_NS, meets
-from jaxtop.traces.parts import MOST_READ
+from jaxtop.traces.launches import CLOCKS_NS
+from jaxtop.traces.parts import MOST_READ, On, length, rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from jaxtop.traces import Op, Seen, Wanted
+    from jaxtop.traces import Op, Seen
+    from jaxtop.traces.protos import Programs
     from jaxtop.traces.xspace import Plane, Trace, Value
+
+# Why the wait in a collective is unknown.
+NO_GROUPS = "the trace does not say which devices meet"
+OUTSIDE = "not all devices that meet are in the trace"
+NO_BARRIER = "the trace lacks the barrier before it on some devices"
+UNEVEN = "the trace lacks it on some devices in some rounds"
+APART = "devices that meet left it at different times"
+# Where the plane of a TPU core has its id (`CoreDetails` of XProf's op_stats.proto).
+_CORE, _GLOBAL_ID = "core_details", 6
 
 # The event around the launch of a program on a GPU.
 _RUNS = ":XLA GPU module"
@@ -38,24 +51,27 @@ class Launch(NamedTuple):
     """A launch on some devices of its program.
 
     `waits` has for each device of the program how long it waited for the others, in nanoseconds, in the
-    collective in which a device waited longest; None where that is unknown. `apart` is the longest time
-    between the first and the last member's end of a collective.
+    collective in which a device waited longest, which is `waited_in`; None where that is unknown. For the
+    collectives of which nothing is known, `unknown` counts why. `apart` is the longest time between the first
+    and the last member's end of a collective.
     """
 
     start: int
     devices: tuple[int, ...]
     is_cut: bool
-    collectives: int
-    waits: tuple[int | None, ...] | None
-    apart: int | None
+    collectives: int = 0
+    waits: tuple[int | None, ...] | None = None
+    waited_in: str | None = None
+    apart: int | None = None
+    unknown: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Program:
     """The launches of a program in order, and all devices on which the trace shows it.
 
-    `host_runs` is how often the host ran it on a device, where the trace says so. If it `is_shared` with
-    other processes, only they show who came last, and waits are unknown.
+    `host_runs` is how often the host ran it on a device, where the trace says so. It `is_shared` if devices
+    of other processes run it, too.
     """
 
     name: str
@@ -75,18 +91,44 @@ class Contents:
     seen: Seen
     # What the profiler itself warned of: events that it dropped, above all.
     warnings: tuple[str, ...] = ()
+    copies: int = 0  # the lines that are in the trace twice
+
+    @property
+    def cut(self) -> int:
+        """The number of launches that the trace cuts off."""
+        return sum(launch.is_cut for each in self.programs for launch in each.launches)
+
+    @property
+    def cut_ns(self) -> int:
+        """The device time of launches that the trace cuts off, also of those that it shows in part only."""
+        seen = self.seen
+        of_work = (length(its) for on, its in seen.busy.items() if (on.module, on.run) in seen.cut)
+        of_ops = (op.end - op.start for op in seen.ops if (op.module, op.run) in seen.cut)
+        return seen.cut_ns + sum(of_work) + sum(of_ops)
+
+    @property
+    def unknown(self) -> Counter[str]:
+        """The number of collectives whose waits are unknown, by the reason."""
+        found: Counter[str] = Counter()
+        for each in self.programs:
+            for launch in each.launches:
+                found.update(launch.unknown)
+        return found
 
 
-def contents(trace: Trace, wanted: Wanted, most: int = MOST_READ) -> Contents:
+def contents(trace: Trace, compiled: Programs, most: int = MOST_READ) -> Contents:
     """Return the contents of a trace with at most so many events; the readers raise what odd bytes raise."""
     platform, devices = platform_of(trace.planes)
-    seen = traces.read(platform, trace, wanted, {}, has_names=True, most=most)
+    seen = traces.read(platform, trace, compiled.wanted, {}, has_names=True, most=most)
     host = _Host(trace.planes)
-    found = tuple(
-        _of_several(each) if each.name in host.shared else each
-        for each in (replace(each, host_runs=host.runs.get(each.name)) for each in programs(seen))
-    )
-    return Contents(platform, devices, found, seen, tuple(trace.warnings))
+    id_of = _ids(platform, trace.planes)
+    found = []
+    for each in programs(seen, compiled, id_of):
+        its = compiled.devices.get(each.name)
+        is_larger = bool(devices) and its is not None and len(its) > len(devices)
+        is_shared = is_larger or each.name in host.shared
+        found.append(replace(each, host_runs=host.runs.get(each.name), is_shared=is_shared))
+    return Contents(platform, devices, tuple(found), seen, tuple(trace.warnings), trace.copies)
 
 
 class _Host:
@@ -112,26 +154,23 @@ class _Host:
             self.shared.add(name)
 
 
-def _of_several(program: Program) -> Program:
-    launches = tuple(each._replace(waits=None) for each in program.launches)
-    return replace(program, launches=launches, is_shared=True)
-
-
 def platform_of(planes: Iterable[Plane]) -> tuple[str, tuple[Device, ...]]:
     """Return the platform of a trace, and its devices; on the CPU they have no planes."""
-    found: dict[str, list[Device]] = {}
+    found: dict[str, dict[int, str | None]] = {}
     for plane in planes:
         if (match := tpu.PLANE.fullmatch(plane.name)) is not None:
-            kind = plane.stats.get("device_type_string")
-            device = Device(int(match[1]), kind if isinstance(kind, str) else None)
-            found.setdefault("tpu", []).append(device)
+            said = plane.stats.get("device_type_string")
+            platform, kind = "tpu", said if isinstance(said, str) else None
         elif (match := gpu.PLANE.fullmatch(plane.name)) is not None:
-            platform = _VENDORS.get(plane.stats.get("device_vendor"), "gpu")
-            found.setdefault(platform, []).append(Device(int(match[1]), _gpu(plane)))
+            platform, kind = _VENDORS.get(plane.stats.get("device_vendor"), "gpu"), _gpu(plane)
+        else:
+            continue
+        its = found.setdefault(platform, {})
+        its[int(match[1])] = its.get(int(match[1])) or kind
     if not found:
         return "cpu", ()
-    platform, devices = max(found.items(), key=lambda each: len(each[1]))
-    return platform, tuple(sorted(devices, key=lambda each: each.number))
+    platform, its = max(found.items(), key=lambda each: len(each[1]))
+    return platform, tuple(Device(number, its[number]) for number in sorted(its))
 
 
 def _gpu(plane: Plane) -> str | None:
@@ -149,70 +188,161 @@ def _gpu(plane: Plane) -> str | None:
     return ", ".join(words) or None
 
 
-def programs(seen: Seen) -> tuple[Program, ...]:
+def _ids(platform: str, planes: Iterable[Plane]) -> Callable[[int], int | None]:
+    """Return what gives the id of a device from its number in the trace, where the trace says it."""
+    if platform == "cpu":
+        return lambda number: number
+    found: dict[int, int] = {}
+    for plane in planes:
+        match = tpu.PLANE.fullmatch(plane.name)
+        details = plane.stats.get(_CORE) if match is not None else None
+        if match is not None and isinstance(details, bytes):
+            with suppress(Malformed):
+                found[int(match[1])] = read(details).number(_GLOBAL_ID) or 0
+    return found.get
+
+
+def programs(seen: Seen, compiled: Programs, id_of: Callable[[int], int | None]) -> tuple[Program, ...]:
     """Return the programs of a trace by name."""
-    of_module: defaultdict[str, dict[int, list[tuple[int, int]]]] = defaultdict(dict)
+    of_module: defaultdict[str, dict[int, dict[int, int]]] = defaultdict(dict)
     for span in seen.spans:
-        of_module[span.module].setdefault(span.run, []).append((span.start, span.device))
+        of_module[span.module].setdefault(span.run, {})[span.device] = span.start
+    for on, start in _of_cut(seen):
+        its = of_module[on.module].setdefault(on.run, {})
+        its[on.device] = min(start, its.get(on.device, start))
     ops: defaultdict[tuple[str, int], list[Op]] = defaultdict(list)
     for op in seen.ops:
         ops[op.module, op.run].append(op)
     found = []
     for module, runs in sorted(of_module.items()):
-        devices = tuple(sorted({device for spans in runs.values() for _, device in spans}))
+        devices = tuple(sorted({device for of_device in runs.values() for device in of_device}))
+        waits = _Waits(module, devices, compiled, id_of)
         launches = [
-            _launch(spans, devices, ops.get((module, run), ()), is_cut=(module, run) in seen.cut)
-            for run, spans in runs.items()
+            Launch(min(of_device.values()), tuple(sorted(of_device)), is_cut=True)
+            if (module, run) in seen.cut
+            else waits.launch(of_device, ops.get((module, run), ()))
+            for run, of_device in runs.items()
         ]
         found.append(Program(module, devices, tuple(sorted(launches, key=lambda each: each.start))))
     return tuple(found)
 
 
-def _launch(
-    spans: Sequence[tuple[int, int]], devices: Sequence[int], ops: Sequence[Op], *, is_cut: bool
-) -> Launch:
-    on = tuple(sorted({device for _, device in spans}))
-    instances = _instances(ops)
-    met = [group for instance in instances for group in _groups(instance)]
-    apart = max((max(op.end for op in group) - min(op.end for op in group) for group in met), default=None)
-    waits = None
-    if met and not is_cut and len(on) == len(devices):
-        waited = max((_waits(group) for group in met), key=lambda each: max(each.values()))
-        waits = tuple(waited.get(device) for device in devices)
-    return Launch(min(start for start, _ in spans), on, is_cut, len(instances), waits, apart)
+def _of_cut(seen: Seen) -> Iterator[tuple[On, int]]:
+    """Yield where launches ran that are not whole, and since when as far as the trace shows."""
+    for on, intervals in seen.busy.items():
+        if (on.module, on.run) in seen.cut:
+            yield on, min(intervals)[0]
+    for op in seen.ops:
+        if (op.module, op.run) in seen.cut:
+            yield op.on, op.start
 
 
-def _instances(ops: Iterable[Op]) -> list[list[Op]]:
-    """Return the collectives of a launch: the n-th of a name is the same on all devices."""
-    rounds: Counter[tuple[str, int]] = Counter()
-    found: defaultdict[tuple[str, int], list[Op]] = defaultdict(list)
-    for op in sorted(ops, key=lambda each: each.start):
-        found[op.name, rounds[op.name, op.device]].append(op)
-        rounds[op.name, op.device] += 1
-    return [*found.values()]
+class _Waits:
+    """The waits in the launches of a program."""
+
+    def __init__(
+        self, module: str, devices: tuple[int, ...], compiled: Programs, id_of: Callable[[int], int | None]
+    ) -> None:
+        self._module = module
+        self._devices = devices
+        self._compiled = compiled
+        self._wanted = compiled.wanted
+        its = compiled.devices.get(module)
+        self._numbers = _numbers(devices, its, id_of)
+        self._why_not = NO_GROUPS if its is None or len(its) == len(devices) else OUTSIDE
+
+    def launch(self, starts: Mapping[int, int], ops: Iterable[Op]) -> Launch:
+        """Return a whole launch, with the waits in the collective in which a device waited longest."""
+        found, uneven = rounds(ops)
+        unknown = Counter({UNEVEN: uneven} if uneven else {})
+        best: tuple[int, str, dict[int, int]] | None = None
+        apart: list[int] = []
+        for (name, number), instance in found.items():
+            if not self._wanted.meets(self._module, name):
+                continue
+            between = _between(instance, found.get((name, number - 1)), found.get((name, number + 1)))
+            waits, why = self._instance(name, instance, between, apart)
+            if why:
+                unknown[why] += 1
+            if waits and (best is None or max(waits.values()) > best[0]):
+                where = name if between is None else f"{name}, round {number + 1}"
+                best = max(waits.values()), where, waits
+        return Launch(
+            min(starts.values()),
+            tuple(sorted(starts)),
+            is_cut=False,
+            collectives=len(found) + uneven,
+            waits=None if best is None else tuple(best[2].get(device) for device in self._devices),
+            waited_in=None if best is None else best[1],
+            apart=max(apart, default=None),
+            unknown=unknown,
+        )
+
+    def _instance(
+        self, name: str, instance: Mapping[int, Op], between: int | None, apart: list[int]
+    ) -> tuple[dict[int, int], str]:
+        """Return how long each device waited in a collective, and why that is unknown of some.
+
+        The time in a barrier is a wait, whoever came last. In the collective itself, the one that came last
+        shows how long the others waited, so it must be there. `apart` gets how far apart members ended.
+        """
+        if any(op.waited is None for op in instance.values()):
+            return {}, NO_BARRIER
+        waits = {device: op.waited or 0 for device, op in instance.items() if op.has_barrier}
+        groups = self._groups_of(name)
+        if waits.keys() == instance.keys() and len(waits) > 1:  # they all met in the barrier
+            apart.append(_spread(instance.values()))
+        if groups is None:
+            return waits, "" if len(waits) == len(instance) else self._why_not
+        why = ""
+        for group in groups:
+            its = {device: op for device in group if device is not None and (op := instance.get(device))}
+            if not its or len(group) < 2:
+                continue
+            if len(its) > 1:
+                apart.append(_spread(its.values()))
+            if len(its) < len(group):
+                why = why if waits.keys() >= its.keys() else OUTSIDE
+                continue
+            lasted = {device: op.end - op.start for device, op in its.items()}
+            least = min(lasted.values())
+            most = max(CLOCKS_NS, least)
+            if _spread(its.values()) > (most if between is None else min(most, between // 2)):
+                waits = {device: wait for device, wait in waits.items() if device not in its}
+                why = APART
+                continue
+            waits |= {device: waits.get(device, 0) + each - least for device, each in lasted.items()}
+        return waits, why
+
+    def _groups_of(self, name: str) -> list[list[int | None]] | None:
+        """Return the groups of a collective by the numbers of devices; None for what the trace lacks."""
+        collective = self._compiled.collectives.get((self._module, name))
+        if collective is None or collective.groups is None or self._numbers is None:
+            return None
+        return [[self._numbers.get(member) for member in group] for group in collective.groups]
 
 
-def _groups(instance: Sequence[Op]) -> list[list[Op]]:
-    """Return the members that left a collective together: the groups, if there are several.
+def _spread(ops: Collection[Op]) -> int:
+    """Return the time between the first and the last end."""
+    return max(op.end for op in ops) - min(op.end for op in ops)
 
-    A single member has waited for devices of other traces, or for none.
+
+def _numbers(
+    devices: tuple[int, ...], its: frozenset[int] | None, id_of: Callable[[int], int | None]
+) -> dict[int, int] | None:
+    """Return the numbers of a program's devices in the trace, by id.
+
+    Where the trace does not say the ids, they ascend as the numbers do, if all devices are there.
     """
-    if not meets(instance[0].name):
-        return []
-    found: list[list[Op]] = []
-    for op in sorted(instance, key=lambda each: each.end):
-        last = found[-1][-1] if found else None
-        if last is not None and op.end - last.end <= max(CLOCKS_NS, min(_lasted(op), _lasted(last))):
-            found[-1].append(op)
-        else:
-            found.append([op])
-    return [group for group in found if len(group) > 1]
+    if its is None:
+        return None
+    found = {its_id: device for device in devices if (its_id := id_of(device)) is not None}
+    if len(found) == len(devices) and found.keys() <= its:
+        return found
+    return dict(zip(sorted(its), devices, strict=True)) if len(its) == len(devices) else None
 
 
-def _lasted(op: Op) -> int:
-    return op.end - op.start
-
-
-def _waits(group: Sequence[Op]) -> dict[int, int]:
-    least = min(op.duration for op in group)
-    return {op.device: op.duration - least for op in group}
+def _between(instance: Mapping[int, Op], *others: Mapping[int, Op] | None) -> int | None:
+    """Return the shortest time to the end of another round of a collective; None if it has no other."""
+    times = [abs(op.end - other[device].end) for other in others if other for device, op in instance.items()]
+    return min(times, default=None)

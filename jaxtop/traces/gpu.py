@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from jaxtop.traces.executes import HOST, Event, Executes
-from jaxtop.traces.launches import Program, Run, assign, meets
+from jaxtop.traces.launches import Program, Run, assign
 from jaxtop.traces.parts import NO_CALL, On, Op, Seen, Span, Wanted, extent, reading, stats
 from jaxtop.traces.sequences import Kernel, split
 
@@ -50,7 +50,7 @@ def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> 
         runs.update(_runs(program, device, its, executes, seen))
     collectives = {run: _collectives(run, its, wanted) for run, its in runs.items()}
     for run in runs:
-        _note_ends(run, collectives[run])
+        _note_ends(run, collectives[run], wanted)
     _note_short(runs, executes)
     numbers = assign([*runs], kernels, seen)
     for run, number in numbers.items():
@@ -140,9 +140,9 @@ def _collectives(run: Run, kernels: list[Kernel], wanted: Wanted) -> dict[str, l
     return {op: [each for each in its if each.is_of_library] or its for op, its in found.items()}
 
 
-def _note_ends(run: Run, collectives: dict[str, list[Kernel]]) -> None:
+def _note_ends(run: Run, collectives: dict[str, list[Kernel]], wanted: Wanted) -> None:
     for op, its in collectives.items():
-        if meets(op):
+        if wanted.meets(run.program.module, op):
             for number, kernel in enumerate(its):
                 run.ends[op, number] = kernel.end, kernel.end - kernel.start
 

@@ -10,7 +10,6 @@ are not one launch, and nothing is measured.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 CLOCKS_NS = 1_000_000
 # How many launches later or earlier a device may begin than another one in a trace without the host.
 MOST_SHIFT = 64
-# In these, a device may have sent its part long before another one receives it.
-_ONE_WAY = re.compile(r"permute|broadcast|send|recv")
 
 
 class Program(NamedTuple):
@@ -202,8 +199,3 @@ def _are_met(one: Run, other: Run) -> bool:
 
 def _is_same(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return abs(one[0] - other[0]) <= max(CLOCKS_NS, min(one[1], other[1]))
-
-
-def meets(collective: str) -> bool:
-    """Return whether all members of a group leave a collective of this name together."""
-    return not _ONE_WAY.search(collective)

@@ -24,6 +24,9 @@ COLLECTIVE = re.compile(
     r"|collective[-_](permute|broadcast)|ppermute|psum|pmean|pmax|pmin|pbroadcast)(_invariant)?"
     r"(-start|-done)?(\.\d+)*"
 )
+# In these, a device may have sent its part long before another one receives it.
+ONE_WAY = frozenset({"collective-permute", "collective-broadcast", "send", "recv"})
+_ONE_WAY = re.compile(r"permute|broadcast|send|recv")
 # Operations that only enclose others: their time is that of the operations inside.
 CONTAINER = re.compile(r"(while|conditional|cond|call|async-start|async-update|async-done)(\.\d+)*")
 
@@ -62,8 +65,8 @@ class Span(NamedTuple):
 class Op(NamedTuple):
     """A collective on one device, with the same times as a span.
 
-    `waited` is how long the device waited for the others just before it, in a barrier that the trace shows
-    apart from the collective.
+    `waited` is how long the device waited for the others just before it, if the program has a barrier there
+    that the trace shows apart from the collective; None where the trace lacks that barrier.
     """
 
     module: str
@@ -72,7 +75,8 @@ class Op(NamedTuple):
     name: str
     start: int
     end: int
-    waited: int = 0
+    waited: int | None = 0
+    has_barrier: bool = False
 
     @property
     def on(self) -> On:
@@ -80,12 +84,13 @@ class Op(NamedTuple):
 
     @property
     def arrived(self) -> int:
-        return self.start - self.waited
+        """When the device arrived, as far as the trace shows."""
+        return self.start - (self.waited or 0)
 
     @property
-    def duration(self) -> int:
-        """The time from the arrival of the device to the end."""
-        return self.end - self.start + self.waited
+    def duration(self) -> int | None:
+        """The time from the arrival of the device to the end; None where the trace lacks the arrival."""
+        return None if self.waited is None else self.end - self.arrived
 
 
 def no_pause() -> None:
@@ -170,14 +175,19 @@ class Wanted:
     """The operations that are collectives, by the inventories, else by their names.
 
     For each program, `names` maps each collective, and each operation that ends one, to the collective's name
-    in the inventory. The inventories of `partial` programs are incomplete.
+    in the inventory. The inventories of `partial` programs are incomplete. `one_way` and `barriers` have the
+    collectives, by program and name, that are known to be one-way, or to follow a barrier.
     """
 
     def __init__(
         self,
         names: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
         partial: frozenset[str] = frozenset(),
+        one_way: frozenset[tuple[str, str]] = frozenset(),
+        barriers: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
+        self.barriers = barriers
+        self._one_way = one_way
         self._names = names
         self._partial = partial
         self._all = frozenset(op for ops in names.values() for op in ops)
@@ -197,6 +207,37 @@ class Wanted:
         if names is not None and (name in names or module not in self._partial):
             return names.get(name)
         return name.replace("-done", "-start", 1) if COLLECTIVE.fullmatch(name) else None
+
+    def meets(self, module: str, op: str) -> bool:
+        """Return whether all members of a group leave this collective together."""
+        return (module, op) not in self._one_way and not _ONE_WAY.search(op)
+
+
+class Rounds(NamedTuple):
+    """The collectives of a launch by name and round, each by device; and how many could not be told apart."""
+
+    found: dict[tuple[str, int], dict[int, Op]]
+    uneven: int
+
+
+def rounds(ops: Iterable[Op]) -> Rounds:
+    """Return the collectives of a launch: the n-th of a name is the same on all devices that have it.
+
+    If a device has fewer of a name than others, it lacks events, and nothing says which.
+    """
+    of_name: dict[str, dict[int, list[Op]]] = {}
+    for op in sorted(ops, key=lambda each: each.start):
+        of_name.setdefault(op.name, {}).setdefault(op.device, []).append(op)
+    found: dict[tuple[str, int], dict[int, Op]] = {}
+    uneven = 0
+    for name, of_device in of_name.items():
+        counts = {len(its) for its in of_device.values()}
+        if len(counts) > 1:
+            uneven += max(counts)
+            continue
+        for number in range(*counts):
+            found[name, number] = {device: its[number] for device, its in of_device.items()}
+    return Rounds(found, uneven)
 
 
 def reading(seen: Seen, events: Iterable[Any]) -> Iterator[Any]:

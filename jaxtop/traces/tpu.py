@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter
-from typing import Any, NamedTuple
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import Any
 
 from jaxtop.traces.executes import HOST, Executes
-from jaxtop.traces.launches import Program, Run, assign, meets
+from jaxtop.traces.launches import Program, Run, assign
 from jaxtop.traces.parts import CONTAINER, On, Op, Seen, Span, Wanted, extent, reading, stats
 
 PLANE = re.compile(r"/device:TPU:(\d+)")  # "/device:TPU:0 SparseCore 1" is not a separate core
@@ -32,7 +33,8 @@ BETWEEN_SLICES = re.compile(r"(send|recv)-done(\.\d+)*")
 LASTED = "device_duration_ps"
 
 
-class _Work(NamedTuple):
+@dataclass(eq=False, slots=True)
+class _Work:
     """An operation of a core: its name, the collective that it is, and the run in which it is."""
 
     run: Run
@@ -100,10 +102,29 @@ class _Core:
             # Stats are expensive.
             lasted = _lasted(event) if op is not None or seen.has_names else end - start
             run.busy_ns += lasted
-            if op is not None and meets(op) and "-start" not in name:
+            if op is not None and "-start" not in name and wanted.meets(run.program.module, op):
                 run.ends[op, rounds[run, op]] = end, lasted
                 rounds[run, op] += 1
             self.work.append(_Work(run, name, op, start, end, lasted))
+
+    def waits(self) -> dict[_Work, int]:
+        """Return how long the core was in barriers just before each collective.
+
+        What an earlier collective waited counts there.
+        """
+        self.work.sort(key=lambda work: work.start)
+        found: dict[_Work, int] = {}
+        left = deque(sorted(self.barriers, key=lambda barrier: barrier[1]))
+        for each in self.work:
+            if each.collective is None or "-start" in each.name:
+                continue
+            own = []
+            while left and left[0][1] <= each.start:
+                own.append(left.popleft())
+            its = [end - start for run, start, end in own if run is each.run]
+            if its:
+                found[each] = sum(its)
+        return found
 
     def _around(self, at: int) -> Run | None:
         place = bisect_right(self._starts, at) - 1
@@ -128,52 +149,49 @@ def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> 
         cores.append(core)
     runs = [run for core in cores for run in core.runs]
     numbers = assign(runs, [(run.program, run.device) for run in runs], seen)
-    _note_lost_barriers(cores, numbers, seen)
+    waits = {core: core.waits() for core in cores}
+    expected = wanted.barriers.union(*(_waited(each) for each in waits.values()))
     for core in cores:
-        _show(core, numbers, seen)
+        _show(core, numbers, waits[core], expected, seen)
 
 
-def _note_lost_barriers(cores: list[_Core], numbers: dict[Run, int], seen: Seen) -> None:
-    """Note the launches that show a barrier on some cores only: how long the others waited is unknown."""
-    waited = {run for core in cores for run, _, _ in core.barriers}
-    of_launch: dict[tuple[str, int], list[bool]] = {}
-    for run, number in numbers.items():
-        of_launch.setdefault((run.program.module, number), []).append(run in waited)
-    seen.cut.update(launch for launch, ones in of_launch.items() if any(ones) and not all(ones))
+def _waited(waits: dict[_Work, int]) -> set[tuple[str, str]]:
+    """Return the collectives before which a core waited in a barrier, by program and name."""
+    return {(work.run.program.module, work.collective or "") for work in waits}
 
 
-def _show(core: _Core, numbers: dict[Run, int], seen: Seen) -> None:
+def _show(
+    core: _Core,
+    numbers: dict[Run, int],
+    waits: dict[_Work, int],
+    expected: frozenset[tuple[str, str]],
+    seen: Seen,
+) -> None:
+    """Note what a core did; `expected` has the collectives that all follow a barrier, as some did."""
     on = {run: On(run.program.module, numbers[run], run.device) for run in core.runs if run in numbers}
     seen.spans += [Span(*on[run], run.start, run.end) for run in core.runs if run in on]
     for run, start, end in core.flights:
         if run in on:
             seen.flights.setdefault(on[run], []).append((start, end))
-    barriers: dict[Run, list[tuple[int, int]]] = {}
     for run, start, end in core.barriers:
-        barriers.setdefault(run, []).append((start, end))
         if run in on:
             seen.barriers.setdefault(on[run], []).append((start, end))
-    for each in sorted(core.work, key=lambda work: work.start):
+    for each in core.work:
         if each.run not in on:
             continue
         if each.collective is None:
             seen.work(on[each.run], each.start, each.end, each.name, each.lasted)
         elif "-start" not in each.name:
-            waited = _waited(barriers.get(each.run, []), each.start)
+            module = each.run.program.module
+            has_barrier = each in waits or (module, each.collective) in expected
+            waited = waits.get(each) if has_barrier else 0
             began = each.end - each.lasted  # all members leave at the end
-            seen.ops.append(Op(*on[each.run], each.collective, began, each.end, waited))
+            seen.ops.append(Op(*on[each.run], each.collective, began, each.end, waited, has_barrier))
 
 
 def _lasted(event: Any) -> int:
     lasted = stats(event).get(LASTED)
     return lasted // 1000 if isinstance(lasted, int) else int(event.duration_ns)
-
-
-def _waited(barriers: list[tuple[int, int]], until: int) -> int:
-    """Return the time in barriers before a collective; what an earlier collective waited counts there."""
-    own = [each for each in barriers if each[0] < until]
-    del barriers[: len(own)]
-    return sum(end - start for start, end in own)
 
 
 def _name(event: Any) -> str:

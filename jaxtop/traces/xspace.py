@@ -76,9 +76,24 @@ class Line:
     @property
     def events(self) -> list[Event]:
         if self._events is None:
-            ends = iter(self._places)
-            self._events = [self._event(first, last) for first, last in zip(ends, ends, strict=True)]
+            self._events = [*self._read()]
         return self._events
+
+    @property
+    def size(self) -> int:
+        """The number of its events."""
+        return len(self._places) // 2
+
+    def is_copy_of(self, other: Line) -> bool:
+        """Return whether another line has the same events at the same times."""
+        return all(
+            (one.start_ps, one.duration_ps, one.name) == (its.start_ps, its.duration_ps, its.name)
+            for one, its in zip(self._read(), other._read(), strict=True)
+        )
+
+    def _read(self) -> Iterator[Event]:
+        ends = iter(self._places)
+        return (self._event(first, last) for first, last in zip(ends, ends, strict=True))
 
     def _event(self, first: int, last: int) -> Event:
         number = offset = 0
@@ -223,10 +238,29 @@ class Trace:
                     raise TooLarge
             elif field in {_ERROR, _WARNING} and end is not None and len(self.warnings) < MOST_WARNINGS:
                 self.warnings.append(_text(raw, value, end))
+        # The lines that were there before: tools that join traces repeat some.
+        self.copies = _leave_copies_out(self.planes)
         for plane in self.planes:
             if plane.name == ENVIRONMENT:
                 started = plane.stats.get(STARTED, 0)
                 self.started_ns = started if isinstance(started, int) else 0
+
+
+def _leave_copies_out(planes: list[Plane]) -> int:
+    """Leave out the lines of planes of a name that have the same events as others, and return how many."""
+    known: dict[tuple[str, str, int], list[Line]] = {}
+    copies = 0
+    for plane in planes:
+        kept = []
+        for line in plane.lines:
+            alike = known.setdefault((plane.name, line.name, line.size), [])
+            if line.size and any(line.is_copy_of(other) for other in alike):
+                copies += 1
+                continue
+            alike.append(line)
+            kept.append(line)
+        plane.lines = kept
+    return copies
 
 
 def _entry(raw: bytes, first: int, last: int) -> tuple[int, str]:

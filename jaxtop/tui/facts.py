@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State
-from jaxtop.model.collectives import latecomers
-from jaxtop.model.findings.rules.stragglers import is_by_script
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.stalls.case import LOST
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.finding_pane import figure_of
+from jaxtop.tui.screens.overview import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -81,9 +80,7 @@ def facts(
     figures = [
         *_troubles(moment, palette),
         *_stalls(moment, palette),
-        *_programs(moment, palette),
         *_black_boxes(moment, palette),
-        *_latecomers(moment, palette),
     ]
     # Of the others, those that figures do not report sooner than a rule.
     findings = [
@@ -107,7 +104,7 @@ def facts(
     dropped = moment.cluster.dropped.count
     note = f"{dropped:,} exited process{'' if dropped == 1 else 'es'} dropped"
     quiet = [Part("·", note, palette.muted)] if dropped else []
-    for sign, words, style, *_ in [*(found or [_all_well(moment, palette)]), *quiet]:
+    for sign, words, style, *_ in [*(found or [_all_well(moment, palette, muted)]), *quiet]:
         part = text.printable(f"{sign} {words}")
         if line.cell_len and line.cell_len + len(part) + 7 > width:
             line.append(" …", palette.muted)
@@ -163,19 +160,6 @@ def _black_boxes(moment: Moment, palette: Palette) -> Iterator[Part]:
         yield Part("!", f"{_who(moment, hosts)} {why}", palette.bad, "black_box")
 
 
-def _latecomers(moment: Moment, palette: Palette) -> Iterator[Part]:
-    """Yield each live straggler once, with the longest wait it causes."""
-    by_script = {each.subject.agent for each in moment.findings if is_by_script(each)}
-    for late in latecomers(moment.cluster):
-        host = moment.host(late.agent)
-        is_live = moment.states.get(late.agent) is State.LIVE
-        if host is not None and is_live and late.agent not in by_script:
-            is_known = host.process_index is not None and len(moment.runs) == 1
-            who = f"process {host.process_index}" if is_known else moment.label(host)
-            words = f"{who} is late: others wait {text.micros(late.late_us)} in {late.program}"
-            yield Part("!", words, palette.warning, "straggler", late.agent)
-
-
 def _figures(finding: Finding) -> str:
     """Return the figures that a finding rests on, which the screen with its proof may not all have."""
     return ", ".join(f"{each.name} {figure_of(each)}" for each in finding.evidence) or finding.text
@@ -184,17 +168,6 @@ def _figures(finding: Finding) -> str:
 def _finding(finding: Finding, palette: Palette, words: str) -> Part:
     title = RULES_BY_NAME[finding.rule].title
     return Part("▲", f"{title}: {words}", palette.of_severity(finding.severity.rank))
-
-
-def _programs(moment: Moment, palette: Palette) -> Iterator[Part]:
-    for difference in moment.differences:
-        others = [moment.host(agent) for agents in difference.agents[1:] for agent in agents]
-        who = _who(moment, list(filter(None, others)))
-        words = f"{difference.name}: {who} compiled a different program"
-        yield Part("≠", words, palette.bad, "program_mismatch")
-    storms = {name for view in moment.hosts for name in view.now.programs.recompiling}
-    for name in sorted(storms):
-        yield Part("!", f"{name} is recompiled repeatedly", palette.warning, "recompilation", name)
 
 
 def _compiling(moment: Moment, palette: Palette) -> list[Part]:
@@ -217,10 +190,12 @@ def _running(moment: Moment, palette: Palette) -> list[Part]:
     return [Part("*", f"{longest.function} has run for {text.age(longest.seconds)}", palette.muted)]
 
 
-def _all_well(moment: Moment, palette: Palette) -> Part:
+def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]]) -> Part:
+    """Return the summary of a run without problems; it is green only where the overview's verdict is."""
     if not moment.hosts:
         return Part("…", "waiting for a run", palette.muted)
-    words = ["all hosts live"]
+    live, expected = moment.live_and_expected
+    words = ["all hosts live" if live == expected else f"{live} of {expected} hosts live"]
     if moment.meshes:
         words.append("mesh " + " × ".join(f"{name} {size}" for name, size in moment.meshes[0].axes))
     holders = [device for device in moment.devices if device.used_bytes is not None]
@@ -234,4 +209,7 @@ def _all_well(moment: Moment, palette: Palette) -> Part:
         more = f" (and {len(alike) - 1:,} more)" if len(alike) > 1 else ""
         limit = "" if any(device.limit_bytes for device in holders) else ", no limit known"
         words.append(f"most memory on {moment.label_of(alike[0])}: {most}{more}{limit}")
-    return Part("●", ", ".join(words), palette.good)
+    is_good = verdict(moment, muted)[1] == "good"
+    return Part(
+        *(("●", ", ".join(words), palette.good) if is_good else ("·", ", ".join(words), palette.muted))
+    )

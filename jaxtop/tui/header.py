@@ -63,8 +63,7 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Sty
     if not moment.hosts:
         return []
     names = list(moment.run_names.values())
-    live = sum(state is State.LIVE for state in moment.states.values())
-    expected = sum(max(run.process_count or 0, len(run.hosts)) for run in moment.runs)
+    live, expected = moment.live_and_expected
     parts: list[tuple[str, str | Style]] = [
         (names[0] if len(names) == 1 else f"{len(names)} runs", Style(bold=True, meta={"press": "runs"})),
         (f"{live}/{expected} hosts live", palette.good if live == expected else palette.bad),

@@ -43,7 +43,7 @@ class Row(NamedTuple):
 def row(path: Path, name: str) -> Row:
     """Return the row of a profile; raises what the readers raise."""
     trace = files.read(path)
-    found = contents(trace, protos.wanted(trace), files.MOST_EVENTS)
+    found = contents(trace, protos.programs(trace), files.MOST_EVENTS)
     launches = [launch for program in found.programs for launch in program.launches]
     kinds = {device.kind for device in found.devices if device.kind is not None}
     apart = [launch.apart for launch in launches if launch.apart is not None]
@@ -80,7 +80,7 @@ def _unassigned(found: Contents) -> str:
     if share is None:
         return "n/a: no operation names its program"
     reasons = "".join(f"; {ns / 1e6:.3f} ms {why}" for why, ns in found.seen.left_ns.items())
-    return f"{share:.2%}{reasons}" + (f"; {len(found.seen.cut)} launches cut" if found.seen.cut else "")
+    return f"{share:.2%}{reasons}" + (f"; {found.cut} launches cut" if found.cut else "")
 
 
 def _ours(found: Contents) -> Figures:

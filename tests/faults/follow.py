@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jaxtop.cli import demo, processes
 from jaxtop.model import RULES
 from tests.faults.follower import Follower
-from tests.faults.outcome import Outcome, findings_about, judge
+from tests.faults.outcome import Outcome, findings_about, is_found, judge
 from tests.faults.processes import HOSTS, Output, start
 from tests.faults.table import HEALTHY
 
@@ -65,7 +65,11 @@ def _follow(
             if now - started > STARTS_WITHIN or hosts[0].poll() is not None:
                 raise RuntimeError(f"the run did not start: {hosts[0].last_words()}")
             continue
-        if fault is not None and found_at is None and any(findings_about(fault, follower, output)):
+        if (
+            fault is not None
+            and found_at is None
+            and is_found(fault, findings_about(fault, follower, output))
+        ):
             found_at = now
         if fault is not None and fault.lasts is not None and now - begin < fault.lasts + ENDS_IN:
             continue

@@ -139,7 +139,7 @@ def _on_device(seen: Seen, span: Span, collectives: Sequence[Op]) -> _Times:
     for op in collectives:
         runs = found.setdefault(op.name, Runs())
         runs.count += 1
-        runs.ns += op.duration
+        runs.ns += op.end - op.arrived
     busy = [*seen.busy.get(at, ()), *seen.barriers.get(at, ()), *((op.start, op.end) for op in collectives)]
     together = length(merged(busy))
     idle = max(0, span.end - span.start - together)

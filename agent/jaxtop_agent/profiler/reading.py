@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from jaxtop import traces
+from jaxtop.traces.parts import ONE_WAY
 from jaxtop_agent.profiler import operations, rows
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.profiler.trace import Trace
@@ -120,11 +121,13 @@ class Reader:
 def _wanted(board: Board) -> traces.Wanted:
     """Return the collectives by program name, for all programs of a name: a trace has only the name."""
     names: dict[str, dict[str, str]] = {}
-    partial = set()
+    partial: set[str] = set()
+    one_way: set[tuple[str, str]] = set()
     for key, inventory in board.inventories.items():
         ops = names.setdefault(inventory.program, {})
         ops.update((each.op, each.op) for each in inventory.collectives)
         ops.update(board.ends.get(key, {}))
+        one_way.update((inventory.program, each.op) for each in inventory.collectives if each.kind in ONE_WAY)
         if inventory.rest or inventory.unread or inventory.why_not:
             partial.add(inventory.program)
-    return traces.Wanted(names, frozenset(partial))
+    return traces.Wanted(names, frozenset(partial), frozenset(one_way))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.traces.parts import breathing, length, merged, shared
+from jaxtop.traces.parts import breathing, length, merged, rounds, shared
 from jaxtop.wire import Launch, Timed, Window
 from jaxtop.wire.windows import MOST_UNASSIGNED_PERMILLE
 from jaxtop_agent.core.waiting import Slices, breathe
@@ -157,25 +157,19 @@ def _launches(seen: Seen, devices: Sequence[int], numbers: Mapping[tuple[str, in
                 longest.end - longest.start,
                 total,
                 total - shared(together, work),
-                _rows([ops.get(device, []) for device in devices]),
+                _rows(ops, devices),
             )
         )
     return sorted(found, key=lambda each: each.start)
 
 
-def _rows(of_devices: list[list[Op]]) -> list[_Row]:
+def _rows(of_device: Mapping[int, list[Op]], devices: Sequence[int]) -> list[_Row]:
     """Return one row for each round of each collective, with its durations on all devices."""
-    found: dict[tuple[str, int], list[Op | None]] = {}
-    for place, ops in enumerate(of_devices):
-        rounds: Counter[str] = Counter()
-        for op in sorted(ops, key=lambda op: op.start):
-            row = found.setdefault((op.name, rounds[op.name]), [None] * len(of_devices))
-            row[place] = op
-            rounds[op.name] += 1
     rows = []
-    for (name, occurrence), row in found.items():
-        start = min(op.arrived for op in row if op is not None)
-        durations = tuple(None if op is None else op.duration for op in row)
+    found = rounds(op for device in devices for op in of_device.get(device, ())).found
+    for (name, occurrence), ops in found.items():
+        start = min(op.arrived for op in ops.values())
+        durations = tuple(None if device not in ops else ops[device].duration for device in devices)
         rows.append(_Row(name, occurrence, start, durations))
     return sorted(rows, key=lambda row: (row.start, row.op, row.occurrence))
 

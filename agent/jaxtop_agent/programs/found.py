@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.traces import members
 from jaxtop_agent.programs import groups, shapes
 
 if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop_agent.programs.lines import Instruction
 
-PERMUTE, SCATTER, REDUCE = "collective-permute", "reduce-scatter", "all-reduce"
+PERMUTE, SCATTER, REDUCE = members.PERMUTE, "reduce-scatter", "all-reduce"
 KINDS = (REDUCE, "all-gather", SCATTER, "all-to-all", "ragged-all-to-all", PERMUTE, "collective-broadcast")
-# For these kinds the text says whether the ids are those of replicas or of all devices.
-_SAY_WHOSE_IDS = frozenset({REDUCE, "all-gather", SCATTER})
 _CHANNEL = re.compile(r"\b(channel_id)=\d")
 _GLOBAL_IDS = re.compile(r"\b(use_global_device_ids)=true")
 _SLICES = re.compile(r"\b(slice_sizes)=")
@@ -34,11 +33,9 @@ class Found(NamedTuple):
     def mode(self) -> str | None:
         """What the ids in its groups refer to; None if the text contradicts itself."""
         has_channel = self.by.attribute(_CHANNEL) is not None
-        if self.by.attribute(_GLOBAL_IDS):
-            return groups.FLAT if has_channel else None
-        if not has_channel:
-            return groups.REPLICA
-        return groups.BOTH if self.kind in _SAY_WHOSE_IDS else groups.PARTITION
+        return members.mode_of(
+            self.kind, has_channel=has_channel, has_global_ids=bool(self.by.attribute(_GLOBAL_IDS))
+        )
 
     @property
     def written(self) -> str | None:
@@ -70,7 +67,7 @@ class Found(NamedTuple):
 class Table:
     """The distinct replica groups of a program."""
 
-    def __init__(self, places: groups.Places | None) -> None:
+    def __init__(self, places: members.Places | None) -> None:
         self._places = places
         self._indices: dict[tuple[str, str, bool], int | None] = {}
         self._at: dict[wire.ReplicaGroups, int] = {}
@@ -91,11 +88,11 @@ class Table:
         sizes = () if place is None else self.packed[place].sizes
         return sizes[0] if len(sizes) == 1 else None
 
-    def _add(self, written: str, mode: str, is_permute: bool, places: groups.Places) -> int | None:
+    def _add(self, written: str, mode: str, is_permute: bool, places: members.Places) -> int | None:
         listed = groups.read(written)
         if listed is not None and is_permute:
-            listed = groups.linked(listed) or None
-        flat = None if listed is None else groups.flattened(listed, mode, places)
+            listed = members.linked(listed) or None
+        flat = None if listed is None else members.flattened(listed, mode, places)
         if not flat:
             return None
         packed = groups.packed(flat)
@@ -105,13 +102,13 @@ class Table:
         return at
 
 
-def places(listed: list[Found], total: int | None) -> groups.Places | None:
+def places(listed: list[Found], total: int | None) -> members.Places | None:
     """Infer the device assignment from the ids in the groups and the number of devices.
 
     This is for programs that are read instruction by instruction: the first line of a module's text states
     the assignment, but that line is not available there.
     """
-    most = dict.fromkeys((groups.REPLICA, groups.BOTH, groups.PARTITION, groups.FLAT), 0)
+    most = dict.fromkeys((members.REPLICA, members.BOTH, members.PARTITION, members.FLAT), 0)
     least = 0
     modes = set()
     for written, mode, is_permute in {(each.written, each.mode, each.kind == PERMUTE) for each in listed}:
@@ -119,14 +116,14 @@ def places(listed: list[Found], total: int | None) -> groups.Places | None:
         if ids is None or mode is None:
             continue
         modes.add(mode)
-        least = max(least, groups.span(ids))
+        least = max(least, members.span(ids))
         if not is_permute:  # all other kinds list every member
-            most[mode] = max(most[mode], groups.span(ids))
-    replicas = max(most[groups.REPLICA], most[groups.BOTH], 1)
+            most[mode] = max(most[mode], members.span(ids))
+    replicas = max(most[members.REPLICA], most[members.BOTH], 1)
     if any(most.values()):
-        total = most[groups.FLAT] or total or replicas * max(most[groups.PARTITION], 1)
-    elif modes == {groups.REPLICA}:
+        total = most[members.FLAT] or total or replicas * max(most[members.PARTITION], 1)
+    elif modes == {members.REPLICA}:
         replicas = total or 1
     if not total or total < least or total % replicas:
         return None
-    return groups.Places(replicas, total // replicas)
+    return members.Places(replicas, total // replicas)

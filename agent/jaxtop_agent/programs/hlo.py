@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.base.names import legible, shorten
-from jaxtop_agent.programs import found, groups, lines, shapes, text
+from jaxtop.traces.members import Places
+from jaxtop_agent.programs import found, lines, shapes, text
 from jaxtop_agent.programs.calls import Calls
 from jaxtop_agent.programs.found import KINDS, Found, Table
 from jaxtop_agent.programs.fused import Fused
@@ -21,7 +22,6 @@ from jaxtop_agent.programs.source_lines import Frames
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from jaxtop_agent.programs.groups import Places
     from jaxtop_agent.programs.lines import Instruction
 
 _KIND = re.compile(rf"({'|'.join(KINDS)})(-start|-done|-update)?")
@@ -61,7 +61,7 @@ def read(module_text: str, pause: Callable[[], None] = lambda: None) -> Reading:
     """Return all collectives of a module; `pause` is called often."""
     first_line = module_text[: max(0, module_text.find("\n"))]
     counts = {name: int(count) for name, count in _COUNTS.findall(first_line)}
-    places = groups.Places(counts.get("replica_count", 1), counts.get("num_partitions", 1))
+    places = Places(counts.get("replica_count", 1), counts.get("num_partitions", 1))
     module, entries = Module(), set()
     for words in ((*text.COLLECTIVES, *text.CALLERS, *text.CALLBACKS), text.FUSIONS):
         for line in text.having(words, module_text, pause):

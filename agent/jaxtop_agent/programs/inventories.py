@@ -21,10 +21,10 @@ from jaxtop_agent.programs.source_lines import Frames
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
+    from jaxtop.traces.members import Places
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.programs.described import Key
     from jaxtop_agent.programs.executed import Executed
-    from jaxtop_agent.programs.groups import Places
 
 # Where JAX can only print a whole module at once, it holds the GIL meanwhile: some milliseconds for a module
 # of this many computations, printed in full and in brief.

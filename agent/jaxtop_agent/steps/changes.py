@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 # with all such sums before them.
 IN_A_ROW, FACTOR, AT_LEAST_NS = 5, 1.25, 5_000_000
 FEWEST_BEFORE, MOST_BEFORE = 8, 32
-BLOCK, BLOCKS_BEFORE = 6, 4
-MOST_COMPARED = IN_A_ROW + MOST_BEFORE + BLOCK
+BLOCK, BLOCKS_BEFORE, MOST_BLOCKS = 6, 4, 7
+# Of short steps so many more count as these take: on a busy machine, other work delays several in a row.
+LASTS_NS, MOST_IN_A_ROW = 1_000_000_000, 32
+MOST_COMPARED = MOST_IN_A_ROW + MOST_BEFORE + BLOCK
 # Steps are timed one by one where at most one in this many gaps is a mere launch, of the last ones as well.
 MERE_LAUNCHES = 3
 # A gap is a pause if it is this many times as long as the usual step, and longer by SHORTEST_PAUSE_NS.
@@ -57,31 +59,39 @@ def changed_at(steps: list[float], start: int, end: int) -> int | None:
 
     This is asked at every new step, so it looks at few of them, and sorts only where the answer is open.
     """
-    last = steps[max(start, end - IN_A_ROW) : end]
-    before = steps[max(start, end - IN_A_ROW - MOST_BEFORE) : end - len(last)]
+    in_a_row = _lasting(steps[max(start, end - IN_A_ROW) : end])
+    last = steps[max(start, end - in_a_row) : end]
+    before = steps[max(start, end - in_a_row - MOST_BEFORE) : end - len(last)]
     if len(before) < FEWEST_BEFORE:
         return None
     is_new = None
     if _may_differ(last, min(before), max(before)):
         before.sort()
         is_new = _differs(last, before[len(before) // 4], before[-1 - len(before) // 4])
-        if min(last) <= ONLY_LAUNCHED_NS < before[len(before) // 4]:
-            is_new = None  # a few launches that wait for nothing, as after a pause
+        if sorted(last)[len(last) // 2] <= ONLY_LAUNCHED_NS < before[len(before) // 4]:
+            is_new = None  # launches that wait for nothing, as after a pause
     if is_new is not None:
-        first = end - IN_A_ROW
+        first = end - in_a_row
         while first > start and is_new(steps[first - 1]):
             first -= 1
         return first if first > start else None
-    count = (end - max(start, end - MOST_COMPARED)) // BLOCK
+    block = max(BLOCK, in_a_row)
+    count = min(MOST_BLOCKS, (end - start) // block)
     if count < BLOCKS_BEFORE + 2:
         return None
-    oldest, middle = end - count * BLOCK, end - 2 * BLOCK
+    oldest, middle = end - count * block, end - 2 * block
     usual = sum(steps[oldest:middle]) / (middle - oldest)
-    latest = [sum(steps[i - BLOCK : i]) / BLOCK for i in (end, end - BLOCK)]
+    latest = [sum(steps[i - block : i]) / block for i in (end, end - block)]
     if not _may_differ(latest, usual, usual):
         return None
-    others = [sum(steps[i : i + BLOCK]) / BLOCK for i in range(oldest, middle, BLOCK)]
+    others = [sum(steps[i : i + block]) / block for i in range(oldest, middle, block)]
     return None if _differs(latest, min(others), max(others)) is None else middle
+
+
+def _lasting(last: Sequence[float]) -> int:
+    """Return how many steps of the pace of the last ones take long enough to be a rhythm."""
+    took = sum(last)
+    return max(IN_A_ROW, min(MOST_IN_A_ROW, round(len(last) * LASTS_NS / took))) if took else MOST_IN_A_ROW
 
 
 def _may_differ(last: Sequence[float], least: float, most: float) -> bool:

@@ -22,7 +22,7 @@ def show(path: Path, *, is_json: bool) -> int:
     try:
         profile = _only(files.find(path), path)
         trace = files.read(profile)
-        found = contents(trace, protos.wanted(trace), files.MOST_EVENTS)
+        found = contents(trace, protos.programs(trace), files.MOST_EVENTS)
     except files.NoProfile as why:
         raise UserError(legible(f"{path} {why}")) from None
     except (OSError, *files.UNREADABLE) as error:

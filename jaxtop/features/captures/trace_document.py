@@ -23,8 +23,9 @@ def as_json(contents: Contents) -> dict[str, Any]:
         "unassigned": seen.unassigned,
         "assigned_ms": milliseconds(seen.assigned_ns or None),
         "unassigned_ms": {why: milliseconds(ns) for why, ns in seen.left_ns.items()},
-        "cut_launches": len(seen.cut),
-        "cut_ms": milliseconds(seen.cut_ns),
+        "cut_launches": contents.cut,
+        "cut_ms": milliseconds(contents.cut_ns),
+        "waits_unknown": dict(contents.unknown),
         "programs": [_program(each) for each in contents.programs],
         "problems": [*problems(contents)],
     }
@@ -38,6 +39,7 @@ def _program(program: Program) -> dict[str, Any]:
         "launches": len(launches),
         "devices_per_launch": [len(each.devices) for each in launches],
         "waits_ms": [_waits(each) for each in launches],
+        "waits_in": [each.waited_in for each in launches],
         "collectives_per_launch": [each.collectives for each in launches],
         "ends_apart_ms": [milliseconds(each.apart) for each in launches],
         "host_runs": program.host_runs,
@@ -60,26 +62,30 @@ def problems(contents: Contents) -> Iterator[str]:
         yield f"the trace has more than {seen.most:,} events: nothing of it was read"
         return
     yield from (f"the profiler said: {each}" for each in contents.warnings)
+    if contents.copies:
+        lines = _count(contents.copies, "line is", "lines are")
+        yield f"{lines} in the trace twice: their copies were left out"
     left = sum(seen.left_ns.values())
     for why, ns in seen.left_ns.items():
         share = ns / (seen.assigned_ns + left) if ns else 0.0
         yield f"{ns / 1e6:.3f} ms of operations ({share:.1%}) belong to no launch: {why}"
-    if seen.cut_ns:
-        yield f"{seen.cut_ns / 1e6:.3f} ms of operations belong to launches that the trace cuts off"
-    if seen.cut:
-        yield f"the trace does not have {_launches(len(seen.cut))} wholly, or not on all devices: no waits"
+    if contents.cut or contents.cut_ns:
+        what = _count(contents.cut, "launch", "launches") if contents.cut else "parts of launches"
+        yield f"the trace cuts off {what} ({contents.cut_ns / 1e6:.3f} ms of operations): no waits"
+    for why, count in contents.unknown.items():
+        yield f"the waits in {_count(count, 'collective', 'collectives')} are unknown: {why}"
     for each in contents.programs:
         shown = sum(len(launch.devices) for launch in each.launches)
         if each.host_runs is not None and shown < each.host_runs:
             yield f"the host ran {each.name} on devices {each.host_runs} times; {shown} are in the trace"
     shared = [each.name for each in contents.programs if each.is_shared]
     if shared:
-        yield f"other processes run {', '.join(shared)} too: who waited is known from all of them only"
+        yield f"other processes run {', '.join(shared)} too: the trace does not have their devices"
     if not contents.programs:
         yield "no operation of a device names its program"
     if contents.programs and contents.platform != "cpu" and not seen.executed:
         yield "the host's launches are not in the trace: those of each device were counted"
 
 
-def _launches(count: int) -> str:
-    return "1 launch" if count == 1 else f"{count} launches"
+def _count(count: int, one: str, several: str) -> str:
+    return f"1 {one}" if count == 1 else f"{count:,} {several}"

@@ -36,7 +36,7 @@ def _head(contents: Contents) -> str:
 def _programs(contents: Contents) -> list[str]:
     if not contents.programs:
         return []
-    rows = [["PROGRAM", "LAUNCHES", "CUT", "DEVICES PER LAUNCH", "COLLECTIVES", "MEDIAN OF LONGEST WAIT"]]
+    rows = [["PROGRAM", "LAUNCHES", "CUT", "DEVICES PER LAUNCH", "COLLECTIVES", "LONGEST WAIT, MEDIAN"]]
     rows += [
         [
             legible(each.name),
@@ -71,14 +71,15 @@ def _waits(program: Program) -> list[str]:
     if not measured:
         return []
     longest = sorted(measured, key=lambda place: -_most(program.launches[place]))[:MOST_LAUNCHES]
-    rows = [["LAUNCH", *(f"DEVICE {device}" for device in program.devices)]]
+    rows = [["LAUNCH", "COLLECTIVE", *(f"DEVICE {device}" for device in program.devices)]]
     for place in sorted(longest):
-        waits = program.launches[place].waits or ()
-        rows.append([str(place), *(NA if each is None else _ms(each) for each in waits)])
-    title = f"{legible(program.name)}: waits of each device"
+        launch = program.launches[place]
+        where = legible(launch.waited_in or NA)
+        rows.append([str(place), where, *(NA if each is None else _ms(each) for each in launch.waits or ())])
+    title = f"{legible(program.name)}: waits of each device, in the collective in which one waited longest,"
     if len(measured) > len(longest):
         title += f" in {len(longest)} of {len(measured)} launches, those with the longest waits"
-    return [title, *aligned(rows)]
+    return [title.rstrip(","), *aligned(rows)]
 
 
 def _ms(ns: int) -> str:

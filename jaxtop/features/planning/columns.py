@@ -92,7 +92,7 @@ _FIGURES: tuple[Column[PlanRow], ...] = (
 )
 _LAST: tuple[Column[PlanRow], ...] = (
     figure("devices", "dev", 5, lambda row: row.candidate.devices, text.number),
-    figure("state", "state", 6, lambda row: row.candidate.state_bytes_per_device, text.size),
+    _interval("state", "state", 9, lambda row: row.candidate.state_bytes, draw.size),
     words("changes", "changes", 30, lambda row: row.changes, flexible=True),
 )
 # The width of the first column, and the most that the columns of words may have.

@@ -16,7 +16,7 @@ from jaxtop.cli.snapshot import measured
 from jaxtop.cli.words import legible, note, number
 from jaxtop.features.planning import compile as plan_compile
 from jaxtop.features.planning.model.asking import parse_bytes, parse_count, parse_mesh, parse_rule
-from jaxtop.features.planning.model.plan import Asked, CannotPlan, Goal
+from jaxtop.features.planning.model.plan import Asked, CannotPlan, Goal, NeverPlannable
 from jaxtop.store import probe as saved
 
 if TYPE_CHECKING:
@@ -189,6 +189,8 @@ class _Enough:
         self._next = now + _BETWEEN_LOOKS_S
         try:
             found = _today(cluster, now)
+        except NeverPlannable:
+            return True
         except CannotPlan:
             return False
         step = found.step
@@ -203,8 +205,8 @@ def _print(today: Today, asked: Asked, at: float, arguments: argparse.Namespace)
     from jaxtop.features.planning.model.planner import plan
 
     if today.program is None and today.step is None:
-        name = today.name or today.run
-        raise CannotPlan(f"{name} has not compiled a step yet: plan it once it has run one")
+        why = today.before_steps or f"the program of the step of {today.name or today.run} is not known"
+        raise CannotPlan(f"{why}; plan it after its first steps")
     found = plan(today, asked)
     if arguments.compile is not None:
         text, limit_s = arguments.compile, arguments.compile_limit

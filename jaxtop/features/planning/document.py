@@ -47,6 +47,7 @@ def _candidate(candidate: Candidate, *, with_arrays: bool) -> dict[str, Any]:
         "shard": [rule_as_typed(rule) for rule in candidate.rules],
         "fits": candidate.fits,
         "state_bytes_per_device": candidate.state_bytes_per_device,
+        "state_bytes_bounds": [candidate.state_bytes.low, candidate.state_bytes.high],
         "memory_bytes_per_device": None if memory is None else [round(memory.low), round(memory.high)],
         "step_ms": None if step is None else [round(bound, _DECIMALS) for bound in step],
         "communication_ms": {
@@ -75,6 +76,9 @@ def _array(placed: Placed) -> dict[str, Any]:
         "spec_today": _spec(tensor.parts, tensor.shape),
         "spec": _spec(placed.parts, tensor.shape),
         "bytes_per_device": placed.bytes_per_device,
+        "least_bytes_per_device": placed.divided.bytes_per_device
+        if placed.divided
+        else placed.bytes_per_device,
         "note": placed.note or None,
     }
 

@@ -110,7 +110,7 @@ def _facts(candidate: Candidate, plan: Plan) -> list[tuple[str, str]]:
     found = [
         ("mesh", " + ".join(map(_together, _label(candidate).split(" + ")))),
         ("devices", f"{candidate.devices:,}"),
-        ("state", in_bytes(candidate.state_bytes_per_device)),
+        ("state", memory_in_words(candidate.state_bytes)),
         ("memory", memory_in_words(candidate.memory_bytes)),
         ("fits", words.fits(candidate, plan)),
         ("step", step_in_words(candidate.step_ms)),

@@ -6,7 +6,6 @@ from jaxtop.model.collectives.sums import (
     Lateness,
     StepShare,
     axis_traffic,
-    latecomers,
     lateness_of_hosts,
     program_waits,
     step_shares,
@@ -17,5 +16,5 @@ from jaxtop.model.collectives.waits import Straggler
 
 __all__ = [
     "AxisTraffic", "CollectiveView", "Doubts", "Lateness", "StepShare", "Straggler", "axis_traffic",
-    "collectives", "doubts", "latecomers", "lateness_of_hosts", "program_waits", "step_shares", "waits",
+    "collectives", "doubts", "lateness_of_hosts", "program_waits", "step_shares", "waits",
 ]  # fmt: skip

@@ -64,15 +64,6 @@ class Lateness:
     late_us: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Latecomer:
-    """A process that others currently wait for, and how long they wait."""
-
-    agent: str
-    program: str
-    late_us: int
-
-
 def step_shares(cluster: ClusterState) -> list[StepShare]:
     """Return the shares of each program that windows saw, most launches first."""
     found = []
@@ -179,17 +170,6 @@ def lateness_of_hosts(cluster: ClusterState) -> list[Lateness]:
         late = last.get((run, agent), [])
         found.append(Lateness(run, agent, len(late), count, round(median(late)) if late else None))
     return sorted(found, key=lambda each: (-each.last, each.run, each.agent))
-
-
-def latecomers(cluster: ClusterState) -> list[Latecomer]:
-    """Return each process that others wait for, with the program in which they wait longest for it."""
-    longest: dict[str, Latecomer] = {}
-    for (_, program, _), windows in cluster.windows.programs.items():
-        for late in (each for named in windows.late.values() for each in named):
-            agent, late_us = late.unit.agent, late.verdict.late_us
-            if agent not in longest or longest[agent].late_us < late_us:
-                longest[agent] = Latecomer(agent, program, late_us)
-    return list(longest.values())
 
 
 def waits(cluster: ClusterState, now: float) -> Mapping[tuple[str, int], int]:

@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model import RULES_BY_NAME, Severity
-from jaxtop.model.collectives import latecomers
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.draw.table import Column, muted, words
@@ -115,8 +114,9 @@ def _causes(moment: Moment) -> Iterator[tuple[str, str, str]]:
         rule = RULES_BY_NAME.get(each.finding.rule)
         if each.is_reported and rule is not None and rule.makes_event(each.finding):
             yield "finding", each.finding.subject.agent, f"{rule.title}: "
-    for late in latecomers(moment.cluster):
-        yield "straggler", late.agent, ""
+    late = (each.subject.agent for each in moment.findings if each.rule == "straggler")
+    for agent in late:  # one of a collective has events of its own
+        yield "straggler", agent, ""
     for stall in moment.cluster.stalls.values():
         if stall.reported is not None:
             yield "stalled", stall.reported.about, ""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.model import DEVICE_FIGURES, FIGURES, ArrayView, DeviceView, Figure, step_of_run
 from jaxtop.model.arrays.tree import form
-from jaxtop.model.collectives import latecomers
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.slices import sign_of, slices_of
@@ -100,8 +99,7 @@ def wait_metric(moment: Moment) -> Metric:
 
     Its scale ends at the time of a step; devices of stragglers are highlighted.
     """
-    late = {each.agent for each in latecomers(moment.cluster)}
-    late |= {each.subject.agent for each in moment.findings if each.rule == "straggler"}
+    late = {each.subject.agent for each in moment.findings if each.rule == "straggler"}
 
     def read(device: DeviceView) -> float | None:
         return moment.waits.get((device.run, device.id))

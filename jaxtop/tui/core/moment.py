@@ -13,7 +13,6 @@ from jaxtop.model import (
     ArrayView,
     Cluster,
     DeviceView,
-    Difference,
     Finding,
     Host,
     HostView,
@@ -153,9 +152,10 @@ class Moment:
         return next((each for each in self.program_times if each.key == key), None)
 
     @cached_property
-    def differences(self) -> list[Difference]:
-        """Programs that differ between processes that must have the same program."""
-        return model.differences(self.cluster)
+    def live_and_expected(self) -> tuple[int, int]:
+        """The number of live processes, and of those that the runs have."""
+        live = sum(state is State.LIVE for state in self.states.values())
+        return live, sum(max(run.process_count or 0, len(run.hosts)) for run in self.runs)
 
     @cached_property
     def collectives(self) -> list[CollectiveView]:

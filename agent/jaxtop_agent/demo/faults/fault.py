@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class Fault:
@@ -22,6 +22,8 @@ class Fault:
     # The rules that may report it, and what their subjects contain, by field.
     rules: ClassVar[tuple[str, ...]] = ()
     subject: ClassVar[Mapping[str, str]] = {}
+    # The faults that it consists of, each of which is to be found; none if it is a single one.
+    of: ClassVar[Sequence[type[Fault]]] = ()
     # Whether it can be seen which of two processes is at fault.
     is_of_one_process: ClassVar[bool] = True
     # Whether the lost time of each step is what the fault costs.

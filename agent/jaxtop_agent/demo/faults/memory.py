@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from jaxtop_agent.demo.faults.fault import Fault
@@ -38,6 +39,23 @@ class HostLeak(Fault):
         samples = kept.setdefault("samples", [])
         if self.is_here and 2 * MIB * len(samples) < self.MOST:
             samples.append(b"x" * (2 * MIB))
+
+
+class FastLeak(HostLeak):
+    name = "fast_leak"
+    text = "the last host keeps 64 MiB more of its memory each second"
+    BYTES_PER_S = 64 * MIB
+    MOST = 3072 * MIB
+
+    def begin(self, state: Any) -> Any:
+        self.began = time.monotonic()
+        return state
+
+    def after_launch(self, i: int, loss: Any, kept: dict[str, Any]) -> None:  # noqa: ARG002
+        samples = kept.setdefault("samples", [])
+        due = min(self.MOST, self.BYTES_PER_S * (time.monotonic() - self.began)) if self.is_here else 0
+        while MIB * len(samples) < due:
+            samples.append(b"x" * MIB)
 
 
 class ReplicatedOptimizer(Fault):
@@ -108,4 +126,4 @@ class OneDevice(Fault):
             kept["cache"] = self.cache
 
 
-FAULTS = (ArrayLeak, HostLeak, ReplicatedOptimizer, ReplicatedTable, Undonated, OneDevice)
+FAULTS = (ArrayLeak, HostLeak, FastLeak, ReplicatedOptimizer, ReplicatedTable, Undonated, OneDevice)

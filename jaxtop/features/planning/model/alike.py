@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.plan import Rule, Tensor, Today
+    from jaxtop.features.planning.model.plan import Placed, Rule, Tensor, Today
 
 
 class Kind(NamedTuple):
@@ -40,7 +40,7 @@ class Layout(NamedTuple):
     def firsts(self) -> Iterator[tuple[Placed, int]]:
         """Yield the first array of each kind on the mesh, and how many there are."""
         for kind, each in zip(self.kinds, self.placed, strict=True):
-            yield Placed(kind.first, each.parts, each.bytes_per_device, each.note), len(kind.members)
+            yield replace(each, tensor=kind.first), len(kind.members)
 
 
 class Arrays:
@@ -78,10 +78,9 @@ class Arrays:
         found: list[Placed | None] = [None] * len(self.today.tensors)
         for kind, meant in zip(ruled.kinds, ruled.meant, strict=True):
             first = place_one(kind.first, before, sizes, meant)
-            parts, held, note = first.parts, first.bytes_per_device, first.note
-            placed.append(Placed(kind.every, parts, held, note))
+            placed.append(replace(first, tensor=kind.every))
             for i in kind.members:
-                found[i] = Placed(self.today.tensors[i], parts, held, note)
+                found[i] = replace(first, tensor=self.today.tensors[i])
         return Layout(
             ruled.today, ruled.uses, ruled.kinds, tuple(placed), tuple(each for each in found if each)
         )
@@ -116,6 +115,7 @@ def _kinds(tensors: Sequence[Tensor], uses: Uses) -> tuple[Kind, ...]:
             each.count,
             each.groups,
             each.is_on_host,
+            each.hidden,
             devices,
         )
         found.setdefault(key, []).append(i)

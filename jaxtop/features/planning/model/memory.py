@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.features.planning.model.plan import Basis, Interval
-from jaxtop.features.planning.model.sharding import on_fullest
+from jaxtop.features.planning.model.sharding import if_divided, on_fullest
 from jaxtop.features.planning.model.temporaries import scaled, temporaries
 from jaxtop.model.amounts import in_bytes
 from jaxtop.model.arrays.tree import parts as steps_of_name
@@ -67,26 +67,42 @@ def memory_of(
     """Return the bytes on the fullest device while the step runs.
 
     They are the arguments, results and temporaries of its program, less the results that reuse arguments, and
-    the named arrays that are no arguments.
+    the named arrays that are no arguments. Where arrays have hidden axes, the interval reaches from all of
+    them divided to none.
     """
     arguments = uses.arguments
     if arguments is None:
         is_unknown = today.program is None
         what = "the program of the step is not known" if is_unknown else "the compiler reports no sizes"
         return Memory(None, (), (f"no memory of a launch: {what}",))
-    found = _compiled(compiled) if compiled is not None and not compiled.why_not else None
-    if found is None:
-        found = _predicted(today, axes, placed, arguments, uses.results)
+    found = _parts(today, axes, placed, uses, compiled)
     if found is None:
         return Memory(None, (), (f"no memory of a launch: {NO_TEMPORARIES}",))
-    others = [
-        each for i, each in enumerate(placed) if i not in arguments.members and each.tensor.name is not None
-    ]
-    held = on_fullest(today, axes, others)
-    found.append(_Part("other arrays", held, held, "named arrays that are no arguments of the program"))
+    if any(each.divided for each in placed):
+        other = _parts(today, axes, if_divided(placed), uses, compiled)
+        found = [_united(*pair) for pair in zip(found, other or found, strict=True)]
     interval = Interval(round(sum(part.low for part in found)), round(sum(part.high for part in found)))
     bases = (Basis(part.figure, in_words(part.low, part.high), part.source) for part in found)
     return Memory(interval, tuple(bases), tuple(_assumptions(today, arguments, compiled)))
+
+
+def _parts(
+    today: Today, axes: Axes, placed: Sequence[Placed], uses: Uses, compiled: Compiled | None
+) -> list[_Part] | None:
+    """Return the parts of the memory of a device; None where results or temporaries are unknown."""
+    found = _compiled(compiled) if compiled is not None and not compiled.why_not else None
+    if found is None:
+        found = _predicted(today, axes, placed, uses)
+    if found is None:
+        return None
+    taken = uses.arguments.members if uses.arguments is not None else ()
+    others = [each for i, each in enumerate(placed) if i not in taken and each.tensor.name is not None]
+    held = on_fullest(today, axes, others)
+    return [*found, _Part("other arrays", held, held, "named arrays that are no arguments of the program")]
+
+
+def _united(one: _Part, other: _Part) -> _Part:
+    return one._replace(low=min(one.low, other.low), high=max(one.high, other.high))
 
 
 def in_words(low: float, high: float) -> str:
@@ -104,12 +120,11 @@ def _compiled(compiled: Compiled) -> list[_Part]:
     ]
 
 
-def _predicted(
-    today: Today, axes: Axes, placed: Sequence[Placed], arguments: Explained, results: Explained | None
-) -> list[_Part] | None:
+def _predicted(today: Today, axes: Axes, placed: Sequence[Placed], uses: Uses) -> list[_Part] | None:
     """Return the parts of a launch's memory; None where its results or temporaries are unknown today."""
+    arguments, results = uses
     needed = temporaries(today, axes, placed)
-    if needed is None or results is None:
+    if needed is None or arguments is None or results is None:
         return None
     return [
         _rescaled("arguments", today, axes, placed, arguments),

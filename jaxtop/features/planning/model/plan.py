@@ -28,6 +28,10 @@ class CannotPlan(ValueError):
     """What is asked cannot be planned; the message is one line that says what to do."""
 
 
+class NeverPlannable(CannotPlan):
+    """As above, and waiting does not change it."""
+
+
 class Interval(NamedTuple):
     """A figure that is known to lie between two bounds; an exact one has equal bounds."""
 
@@ -92,6 +96,8 @@ class Tensor:
     groups: int = 1
     # Whether it is in the memory of the hosts, and takes none of the devices.
     is_on_host: bool = False
+    # Axes of size 1 today that may divide it, too: JAX drops them from the shardings of a program's results.
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,16 +185,29 @@ class Today:
     unknown: tuple[str, ...] = ()
     # The name of the run, where it has one.
     name: str | None = None
+    # What the run does before it repeats a step; empty from then on.
+    before_steps: str = ""
+
+
+class Division(NamedTuple):
+    """How an array lies on a mesh, and its bytes on a device."""
+
+    parts: Parts
+    bytes_per_device: int
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An array on the mesh of a candidate. `note` says what differs from what its sharding asks for."""
+    """An array on the mesh of a candidate. `note` says what differs from what its sharding asks for.
+
+    `divided` is how it lies if its hidden axes divide it; None where none can.
+    """
 
     tensor: Tensor
     parts: Parts | None
     bytes_per_device: int
     note: str = ""
+    divided: Division | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +251,13 @@ class Candidate:
     rules: tuple[Rule, ...] = ()
     # Joules of a step, or device-seconds where power is unknown.
     energy: float | None = None
+    # The least bytes of the state, where today's shardings do not show which arrays an axis divides.
+    state_least_bytes: int | None = None
+
+    @property
+    def state_bytes(self) -> Interval:
+        most = self.state_bytes_per_device
+        return Interval(most if self.state_least_bytes is None else self.state_least_bytes, most)
 
     @property
     def devices(self) -> int:

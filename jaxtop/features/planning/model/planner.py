@@ -9,8 +9,17 @@ from jaxtop.features.planning.model.alike import Arrays
 from jaxtop.features.planning.model.candidates import meshes
 from jaxtop.features.planning.model.memory import in_words, memory_of
 from jaxtop.features.planning.model.moves import moves
-from jaxtop.features.planning.model.plan import DEVICE_SECONDS, JOULES, Basis, Candidate, Goal, Plan
-from jaxtop.features.planning.model.sharding import state_bytes
+from jaxtop.features.planning.model.plan import (
+    DEVICE_SECONDS,
+    JOULES,
+    Basis,
+    Candidate,
+    Goal,
+    Interval,
+    Plan,
+)
+from jaxtop.features.planning.model.roles import axes_in
+from jaxtop.features.planning.model.sharding import if_divided, state_bytes
 from jaxtop.features.planning.model.temporaries import is_as_today
 from jaxtop.features.planning.model.timing import error_of_today, time_of
 from jaxtop.model.amounts import in_bytes
@@ -19,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.plan import Asked, Compiled, Interval, Placed, Rule, Today
+    from jaxtop.features.planning.model.plan import Asked, Compiled, Placed, Rule, Today
 
 # The number of candidates in a plan; what is left out is counted in its notes.
 MOST_CANDIDATES = 64
@@ -75,11 +84,16 @@ def predict(
     layout = arrays.layout(axes, rules)
     today, placed = layout.today, layout.placed
     is_today = axes == today.axes and is_as_today(today, axes, placed)
-    held = state_bytes(today, axes, placed)
+    divided = if_divided(placed)
+    held, least = state_bytes(today, axes, placed), state_bytes(today, axes, divided)
     memory = memory_of(today, axes, placed, layout.uses, compiled)
     timed = time_of(today, axes, placed, compiled)
+    step = timed.step
+    if step is not None and divided != placed:
+        other = time_of(today, axes, divided, compiled).step or step
+        step = Interval(min(step.low, other.low), max(step.high, other.high))
     bases = [
-        Basis("state", in_bytes(held), "the shards of all named arrays on the fullest device"),
+        Basis("state", in_words(least, held), "the shards of all named arrays on the fullest device"),
         *memory.bases,
     ]
     if memory.interval is not None:
@@ -92,10 +106,10 @@ def predict(
     return Candidate(
         axes=axes,
         is_today=is_today,
-        fits=_fits(limit, held, memory.interval),
+        fits=_fits(limit, least, memory.interval),
         state_bytes_per_device=held,
         memory_bytes=memory.interval,
-        step_ms=timed.step,
+        step_ms=step,
         communication_ms=timed.communication_ms,
         changes=tuple(_changes(today, axes, list(layout.firsts()))),
         assumptions=tuple(
@@ -105,14 +119,15 @@ def predict(
         placed=layout.all_placed,
         rules=rules,
         energy=timed.energy,
+        state_least_bytes=least,
     )
 
 
-def _fits(limit: int | None, held: int, memory: Interval | None) -> bool | None:
+def _fits(limit: int | None, least: int, memory: Interval | None) -> bool | None:
     """Return whether a candidate fits for certain, or for certain does not; None where neither is."""
     if limit is None:
         return None
-    if held > limit or (memory is not None and memory.low > limit):
+    if least > limit or (memory is not None and memory.low > limit):
         return False
     return True if memory is not None and memory.high <= limit else None
 
@@ -134,9 +149,15 @@ def _changes(today: Today, axes: Axes, placed: Sequence[_Alike]) -> Iterator[str
     before, after = len(today.device_ids), prod(new.values())
     if before != after:
         yield f"{after} device{'s' * (after > 1)} instead of {before}"
-    used = {axis for each, _ in placed for part in each.parts or () for axis in part}
+    used = {axis for each, _ in placed for axis in axes_in(each.parts)}
+    hidden = {axis for each, _ in placed if each.divided for axis in axes_in(each.divided.parts)} - used
     for axis, size in axes:
-        if size > 1 and axis not in used:
+        if axis in hidden:
+            yield (
+                f"axis {axis} has size 1 today, and shardings do not show such axes: from all arrays divided"
+                " by it to each replicated"
+            )
+        elif size > 1 and axis not in used:
             yield f"axis {axis} divides no array that was counted: each is replicated over it"
     for axis, size in today.axes:
         if size > 1 and axis not in new:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
-from jaxtop.features.planning.model.plan import CannotPlan, Placed, Rule
+from jaxtop.features.planning.model.plan import CannotPlan, Division, Placed, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -102,7 +102,32 @@ def place_one(
         wanted = _ruled(tensor, wanted, rule, sizes, notes)
     parts = _divisible(tensor, wanted, sizes, notes)
     held = _bytes(tensor, parts, before, sizes, notes)
-    return Placed(tensor, parts, held, "; ".join(notes))
+    divided = None
+    if not any(rule.parts is not None for rule in rules):  # such a rule says all axes
+        divided = _by_hidden(tensor, parts, before, sizes)
+    return Placed(tensor, parts, held, "; ".join(notes), divided)
+
+
+def if_divided(placed: Iterable[Placed]) -> tuple[Placed, ...]:
+    """Return the arrays as they lie if their hidden axes divide them."""
+    return tuple(
+        each if each.divided is None else Placed(each.tensor, *each.divided, each.note) for each in placed
+    )
+
+
+def _by_hidden(
+    tensor: Tensor, parts: Parts, before: Mapping[str, int], sizes: Mapping[str, int]
+) -> Division | None:
+    """Return how an array lies if its hidden axes divide it, too; None if they are not used, or cannot."""
+    found = parts
+    for axis in tensor.hidden:
+        if sizes.get(axis, 1) == 1:
+            continue
+        if tensor.groups > 1:
+            found = (*found, (axis,))
+        else:
+            found = divided_by(tensor.shape, found, axis, sizes) or found
+    return None if found == parts else Division(found, _bytes(tensor, found, before, sizes, []))
 
 
 def _ruled(tensor: Tensor, parts: Parts, rule: Rule, sizes: Mapping[str, int], notes: list[str]) -> Parts:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.features.planning.model.plan import CannotPlan, Tensor, Today
+from jaxtop.features.planning.messages import trimmed
+from jaxtop.features.planning.model.plan import CannotPlan, NeverPlannable, Tensor, Today
+from jaxtop.features.planning.model.roles import BATCH, axes_in, without
 from jaxtop.features.planning.model.today_time import devices_per_host, today_time
 from jaxtop.model.allocators import usable_bytes
 from jaxtop.model.arrays.groups import ArrayView, apart, arrays, is_in_host_memory, slices
+from jaxtop.model.arrays.tree import parts as steps_of_name
 from jaxtop.model.hosts import runs
+from jaxtop.model.liveness import has_exited
+from jaxtop.model.meshes import mesh_view
 from jaxtop.model.programs import launched_lately
 from jaxtop.model.rates import program_of, rates
 
@@ -48,14 +54,19 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
     mesh = _mesh(found, views)
     members = [view.host for view in found.hosts if _has_devices(view.host, mesh)]
     platform, kind = _device(members)
-    tensors = tuple(_tensor(view, mesh, is_cpu=platform == "cpu") for view in views)
+    tensors = _tensors(members, views, mesh, is_cpu=platform == "cpu")
     if _is_mapped(tensors, mesh):
-        raise CannotPlan(_why_mapped(found))
+        raise NeverPlannable(_why_mapped(found))
     step = _program(members, len(mesh.device_ids))
     timed = today_time(cluster, now, mesh, step.program, launches_per_step=step.launches, probe=probe)
     unknown = [*timed.unknown]
     if step.program is None:
         unknown.insert(0, "the program of the step: no process reports a compiled program that it launches")
+    elif not _repeats(members):
+        unknown.append(
+            f"no repeating step was found: memory and collectives are those of {step.program.name}, of the"
+            " programs that were launched more than once"
+        )
     return Today(
         run=found.id,
         axes=mesh.axes,
@@ -79,6 +90,7 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
         peak=step.peak,
         unknown=tuple(unknown),
         name=found.name,
+        before_steps="" if _repeats(members) else _before_steps(found),
     )
 
 
@@ -106,6 +118,27 @@ def _name(run: Run) -> str:
     return run.name or run.id
 
 
+def _repeats(members: Iterable[Host]) -> bool:
+    """Return whether a process has found the step that the run repeats."""
+    return any(host.pulse.rhythm is not None for host in members)
+
+
+def _before_steps(run: Run) -> str:
+    """Return what a run does that has not repeated a step yet."""
+    compiling = [
+        (max(0, view.host.pulse.at_ms - each.since_ms) / 1000, each.function)
+        for view in run.hosts
+        if not has_exited(view.host)
+        for each in view.host.pulse.compiling
+    ]
+    has_run = any(view.host.launches for view in run.hosts)
+    found = f"{_name(run)} has {'repeated no step' if has_run else 'run nothing'} yet"
+    if not compiling:
+        return found
+    seconds, function = max(compiling)
+    return f"{found}: it has been compiling {function} for {seconds:.0f} s"
+
+
 def _why_mapped(run: Run) -> str:
     return (
         f"each array of {_name(run)} has a row for each device, as jax.pmap makes them: on another mesh they "
@@ -121,10 +154,12 @@ def _mesh(run: Run, views: Sequence[ArrayView]) -> MeshView:
             held[view.mesh] += max(1, view.held_bytes)
     if not held:
         if any(view.name is not None and view.sharding.startswith(_OLD_PMAP) for view in views):
-            raise CannotPlan(_why_mapped(run))
-        raise CannotPlan(
-            f"no named array of {_name(run)} lies on a mesh; place its state with a NamedSharding"
-        )
+            raise NeverPlannable(_why_mapped(run))
+        members = [view.host for view in run.hosts]
+        if not any(count > 1 for host in members for count in host.launches.values()):
+            raise CannotPlan(f"{_before_steps(run)}; plan it after its first steps")
+        why = f"no named array of {_name(run)} lies on a mesh; place its state with a NamedSharding"
+        raise (NeverPlannable if _repeats(members) else CannotPlan)(why)
     return max(held, key=lambda mesh: (held[mesh], len(mesh.device_ids)))
 
 
@@ -152,6 +187,67 @@ def _limit(members: Iterable[Host], mesh: MeshView) -> int | None:
 
 
 # Arrays
+
+
+def _tensors(
+    members: Iterable[Host], views: Sequence[ArrayView], mesh: MeshView, *, is_cpu: bool
+) -> tuple[Tensor, ...]:
+    """Return the arrays of a run, with axes of size 1 that they had before the first step.
+
+    JAX leaves such axes out of the shardings that the compiler chooses for results. Where no earlier array of
+    the same name had them, they may divide the array: they are hidden. They are not where arrays of the same
+    variable that the same line made have some.
+    """
+    found = [_tensor(view, mesh, is_cpu=is_cpu) for view in views]
+    unused = tuple(axis for axis, size in mesh.axes if size == 1)
+    if not unused:
+        return tuple(found)
+    before = _before(members, mesh)
+    shown = [_shown(each, before, unused) for each in found]
+    made = [each.name and (steps_of_name(each.name)[0], each.created) for each in views]
+    known = {key for key, parts in zip(made, shown, strict=True) if not _axes(parts).isdisjoint(unused)}
+    return tuple(
+        replace(
+            each,
+            parts=parts,
+            hidden=() if each.role == BATCH or key in known or not (parts is not None and key) else unused,
+        )
+        for each, key, parts in zip(found, made, shown, strict=True)
+    )
+
+
+def _before(members: Iterable[Host], mesh: MeshView) -> dict[tuple[object, ...], set[Parts]]:
+    """Return the shardings on this mesh that the arrays of a name, shape and type have, or had before."""
+    found: dict[tuple[object, ...], set[Parts]] = {}
+    for host in members:
+        census = host.arrays
+        for group in census.groups:
+            sharding = census.shardings[group.sharding]
+            if group.name is None or sharding.mesh is None or sharding.parts is None:
+                continue
+            if mesh_view(mesh.run, census.meshes[sharding.mesh]) == mesh:
+                found.setdefault((group.name, group.shape, group.dtype), set()).add(sharding.parts)
+    return found
+
+
+def _shown(
+    tensor: Tensor, before: dict[tuple[object, ...], set[Parts]], unused: Sequence[str]
+) -> Parts | None:
+    """Return the sharding of an array, with the axes of size 1 of an earlier one that else is the same."""
+    parts = tensor.parts
+    if parts is None or tensor.groups > 1:
+        return parts
+    used = trimmed(without(parts, unused))
+    alike = [
+        each
+        for each in before.get((tensor.name, tensor.shape, tensor.dtype), ())
+        if trimmed(without(each, unused)) == used
+    ]
+    return max([parts, *alike], key=lambda each: (sum(map(len, each)), each == parts, each))
+
+
+def _axes(parts: Parts | None) -> set[str]:
+    return set(axes_in(parts))
 
 
 def _tensor(view: ArrayView, mesh: MeshView, *, is_cpu: bool) -> Tensor:
@@ -239,12 +335,14 @@ def _program(members: Iterable[Host], devices: int) -> _Step:
     Where no window has shown how long launches take, it is the one that needs most memory.
     """
     best: tuple[tuple[bool, float, int], wire.Program, Host] | None = None
+    members = list(members)
+    repeats = _repeats(members)
     for host in members:
-        names = _of_step(host)
+        names = _of_step(host) if not repeats or host.pulse.rhythm is not None else set[str]()
         measured = rates(host)
         for program in host.programs.programs:
             is_on_mesh = program.devices in (None, devices)
-            if program.name not in names or not (is_on_mesh or host.pulse.rhythm):
+            if program.name not in names or not (is_on_mesh or repeats):
                 continue  # before the first steps, only operations on single devices may have been launched
             launched = host.launched.get(program.name)
             times = None if launched is None else launched.times.get(program.fingerprint)
@@ -271,14 +369,15 @@ def _has_inventory(members: Iterable[Host], program: wire.Program | None) -> boo
 
 
 def _of_step(host: Host) -> set[str]:
-    """Return the names of the programs of a step; else of those launched lately, or of all that were."""
+    """Return the names of the programs of a step; else of those launched lately, or of all that were.
+
+    A program that was launched once, such as one that makes the parameters, is no step's.
+    """
     rhythm = host.pulse.rhythm
-    functions = rhythm.functions if rhythm is not None else ()
-    return (
-        {program_of(each) for each in functions}
-        or launched_lately(host)
-        or set(map(program_of, host.launches))
-    )
+    if rhythm is not None and rhythm.functions:
+        return {program_of(each) for each in rhythm.functions}
+    again = {program_of(each) for each, count in host.launches.items() if count > 1}
+    return again & launched_lately(host) or again
 
 
 def _launches_per_step(host: Host, program: wire.Program) -> float:

@@ -94,7 +94,7 @@ def _as_slow(facts: RunFacts, late: Sequence[Gap]) -> list[Gap]:
     others = [
         each
         for each in facts.gaps
-        if each.host.agent not in agents and each.is_in_each_step and each.script >= max(LATER, least)
+        if each.host.agent not in agents and each.is_in_each_step and each.most_script >= max(LATER, least)
     ]
     return [*late, *others] if others else []
 
