@@ -189,6 +189,25 @@ class TestJoined:
         assert doubts(seen).unmatched == 6 - abs(other - 30)
         assert json.loads(to_json(seen, 3))["windows"]["unmatched_launches"] == 6 - abs(other - 30)
 
+    def test_without_the_common_clock_the_order_of_programs_tells_them_apart(self):
+        """One process launched the evaluation once more, before: its second is the first of the other."""
+        programs = (("jit_step", None), ("jit_eval", None))
+
+        def taken(*launched):
+            rows = tuple(wire.Timed(place, 0, 0, 0, (100, 100)) for place in range(len(launched)))
+            listed = tuple(
+                wire.Launch(program, number, 1_000 * place, 500)
+                for place, (program, number) in enumerate(launched)
+            )
+            return wire.Window(5_000, 1_000_000, 7, programs, (PSUM.op,), listed, rows)
+
+        first = taken((0, 30), (1, 4), (0, 31), (0, 32))
+        alike, other = taken((0, 30), (1, 4), (0, 31), (0, 32)), taken((0, 30), (0, 31), (1, 4), (0, 32))
+        for second, unmatched in ((alike, 0), (other, 3)):
+            seen = cluster()
+            tell(seen, (2, "r1-0", first), (3, "r1-1", second))
+            assert doubts(seen).unmatched == unmatched
+
     def test_launches_without_numbers_are_measured_within_their_process(self):
         first, second = split(launches(4, 6, late=3))
         seen = cluster()
