@@ -14,7 +14,7 @@ from jaxtop.model.planning import buffers
 from jaxtop.model.planning.alike import Arrays
 from jaxtop.model.planning.candidates import meshes
 from jaxtop.model.planning.memory import memory_of, uses_of
-from jaxtop.model.planning.plan import Asked, CannotPlan, Rule, Tensor, Today
+from jaxtop.model.planning.plan import Asked, CannotPlan, Compiled, Rule, Tensor, Today
 from jaxtop.model.planning.planner import plan
 from jaxtop.model.planning.sharding import place, state_bytes
 from jaxtop.model.planning.today import today
@@ -150,6 +150,23 @@ class TestHiddenAxes:
         found = self.plan(Rule("kernel", parts=((), ("model",))), data=4, model=2)
         assert found.state_bytes == (16384 // 2, 16384 // 2)
         assert self.plan(Rule("kernel", "model"), data=4, model=2).state_bytes == (16384 // 2, 16384 // 2)
+
+    def test_a_compilation_decides_if_its_text_names_them(self):
+        of = run(self.KERNEL, program=self.PROGRAM, data=8, model=1)
+        axes = mesh(data=4, model=2)
+        made = Compiled(8192, 8192, 3000, 8192, ())
+        found = plan(of, Asked((axes,)), {(axes, ()): made}).candidates[-1]
+        assert found.memory_bytes == (8192 + 3000, 8192 + 3000)
+        made = Compiled(16384, 16384, 9000, 16384, (), unnamed=("model",))
+        found = plan(of, Asked((axes,)), {(axes, ()): made}).candidates[-1]
+        assert found.memory_bytes.low == 8192 + 3600 and found.memory_bytes.high >= 16384 + 9000
+
+    def test_a_limit_within_the_bounds_offers_what_decides(self):
+        of = run(self.KERNEL, program=self.PROGRAM, data=8, model=1)
+        asked = Asked((mesh(data=4, model=2),), limit_bytes=12000)
+        assert "the limit lies within the memory of 1 candidate: --compile" in plan(of, asked).notes[-1]
+        assert not plan(of, asked, {}).notes
+        assert not plan(of, replace(asked, limit_bytes=1 << 20)).notes
 
     def test_what_the_least_state_exceeds_does_not_fit(self):
         of = run(self.KERNEL, program=self.PROGRAM, data=8, model=1)
