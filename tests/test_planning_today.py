@@ -159,9 +159,9 @@ class TestAxesOfSizeOne:
             (group("state.w", (16, 8), 4, 1, **start), named(0, None, "model")),
             counts=(1, 0, 1, 1, 0),
         )
-        assert (found["state.w"].parts, found["state.w"].hidden) == ((("data",), ("model",)), ())
-        # The same line made the rest of the state, which was seen at the same time.
-        assert (found["state.b"].parts, found["state.b"].hidden) == ((), ())
+        assert found["state.w"].parts == (("data",), ("model",))
+        # The compiler chooses how results are divided, so it may divide what the script has replicated.
+        assert (found["state.b"].parts, found["state.b"].hidden) == ((), ("model",))
         assert found["other"].hidden == ("model",)
 
     def test_shardings_that_name_them_are_as_the_script_wrote_them(self):

@@ -194,24 +194,26 @@ def _tensors(
 ) -> tuple[Tensor, ...]:
     """Return the arrays of a run, with axes of size 1 that they had before the first step.
 
-    JAX leaves such axes out of the shardings that the compiler chooses for results. Where no earlier array of
-    the same name had them, they may divide the array: they are hidden. They are not where arrays of the same
-    variable that the same line made have some.
+    JAX leaves such axes out of the shardings that the compiler chooses for results, and where it has a choice
+    the compiler may divide an array by such an axis that the script does not. So they are hidden, but for
+    arrays that a line made of which other arrays of the same variable name some.
     """
     found = [_tensor(view, mesh, is_cpu=is_cpu) for view in views]
     unused = tuple(axis for axis, size in mesh.axes if size == 1)
     if not unused:
         return tuple(found)
+    made = [each.name and (steps_of_name(each.name)[0], each.created) for each in views]
+    named = {
+        key
+        for key, each in zip(made, found, strict=True)
+        if any(axis in unused for axis in axes_in(each.parts))
+    }
     before = _before(members, mesh)
     shown = [_shown(each, before, unused) for each in found]
-    made = [each.name and (steps_of_name(each.name)[0], each.created) for each in views]
-    known = {key for key, parts in zip(made, shown, strict=True) if not _axes(parts).isdisjoint(unused)}
     return tuple(
-        replace(
-            each,
-            parts=parts,
-            hidden=() if each.role == BATCH or key in known or not (parts is not None and key) else unused,
-        )
+        replace(each, parts=parts, hidden=() if parts is None or key in named else unused)
+        if key and each.role != BATCH
+        else each
         for each, key, parts in zip(found, made, shown, strict=True)
     )
 
@@ -244,10 +246,6 @@ def _shown(
         if trimmed(without(each, unused)) == used
     ]
     return max([parts, *alike], key=lambda each: (sum(map(len, each)), each == parts, each))
-
-
-def _axes(parts: Parts | None) -> set[str]:
-    return set(axes_in(parts))
 
 
 def _tensor(view: ArrayView, mesh: MeshView, *, is_cpu: bool) -> Tensor:
