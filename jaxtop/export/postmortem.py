@@ -91,6 +91,8 @@ def as_value(found: Postmortem) -> dict[str, Any]:
             "adds_bytes": program.adds_bytes,
         },
         "step": None if step is None else step.index,
+        "step_age_s": None if step is None else _seconds(found.pulse_age),
+        "kernel": found.kernel or None,
         "memory": [each._asdict() for each in found.memory],
         "memory_source": host.pulse.memory_source,
         "memory_age_s": _seconds(found.memory_age),

@@ -42,6 +42,7 @@ BEST_OVER_MS = 30_000
 
 # The fields of a host that hold the last message of a kind.
 _REPLACES: dict[type[wire.Message], str] = {
+    wire.Compile: "compiled",
     wire.Stacks: "stacks",
     wire.Nccl: "nccl",
     wire.NcclTimes: "nccl_times",

@@ -10,6 +10,7 @@ from jaxtop.wire import (
     Activity,
     Arrays,
     Bye,
+    Compile,
     Device,
     Hello,
     Inventory,
@@ -97,6 +98,8 @@ class Host:
     # When the allocators' peaks of its devices last rose, and what was alive then.
     rises: PeakRises = NO_RISES
     programs: Programs = NO_PROGRAMS
+    # Its last compilation that ended, which may be newer than its programs.
+    compiled: Compile | None = None
     # The collectives of its programs, by name and fingerprint of the program.
     inventories: Mapping[tuple[str, str | None], Inventory] = field(
         default_factory=lambda: MappingProxyType({})

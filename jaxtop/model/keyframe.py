@@ -77,6 +77,8 @@ def _of_host(cluster: ClusterState, host: Host, at: float) -> Iterator[Message]:
         yield heard_at, agent, host.hello
     if host.programs is not NO_PROGRAMS:
         yield heard_at, agent, host.programs
+    if host.compiled is not None:
+        yield heard_at, agent, host.compiled
     of_programs: tuple[wire.Message, ...]
     of_programs = (*host.inventories.values(), *host.operations.values(), *host.peaks.values())
     yield from ((heard_at, agent, message) for message in of_programs)
