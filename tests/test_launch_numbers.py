@@ -20,8 +20,9 @@ from jaxtop_agent.hooks.launches import Numbered
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.profiler.reading import Reader
 from jaxtop_agent.profiler.session import Taken
+from jaxtop_agent.programs.loaded import Loaded
 from tests import builders
-from tests.made_traces import FINGERPRINT, PLATFORMS, Launch, Made, launches
+from tests.made_traces import FINGERPRINT, PLATFORMS, PROGRAM, Launch, Made, launches
 from tests.stories import cluster_of, hello, tell
 from tests.support import SOAK
 from tests.xspace import Event, plane, space
@@ -207,6 +208,25 @@ class TestJoined:
             seen = cluster()
             tell(seen, (2, "r1-0", first), (3, "r1-1", second))
             assert doubts(seen).unmatched == unmatched
+
+    def test_a_window_that_lost_all_barriers_shows_no_wait_where_an_earlier_one_had_them(self):
+        """The collectives themselves take equally long on all cores: a wait of 0 would be wrong."""
+        board, made = board_of(0), Made(launches(2, 4, late=1))
+        board.loaded = (Loaded(PROGRAM, None, None, None),)
+        reader = Reader(board, SimpleNamespace(parse=Trace))
+        topology = Topology(0, 1, "tpu", (device(0), device(1)), None)
+        raw = PLATFORMS["tpu"][1](made)
+        lost = raw.replace(b"barrier-cores", b"barrier-c0res")
+        found = []
+        for place, each in enumerate((lost, raw, lost)):
+            taken = Taken(place, 1.0, 0.0, each, False, BEGAN_NS / 1e9, 1_000.0)
+            window, _ = reader.read(topology, taken, wire.Window(place, 1_000_000, slot=place), lambda: None)
+            found.append([row.durations_us for row in window.timed])
+        board.loaded = ()
+        unknown, known, lost_again = found
+        assert len({each for row in unknown for each in row}) == 1
+        assert all(row[0] > row[1] for row in known)
+        assert lost_again == [(None, None)] * 4
 
     def test_launches_without_numbers_are_measured_within_their_process(self):
         first, second = split(launches(4, 6, late=3))
