@@ -427,6 +427,15 @@ class TestCompilations:
         of_script = msgspec.structs.replace(said, of_jax=())
         assert found("recompilation", run(of_script, activity(compiling=60, wait=40)))
 
+        again = tuple(
+            wire.Compilation(int((NOW - i) * 1000), "add", "t.py:16", 30, "shape", "x", "f32[4]", "f32[5]")
+            for i in reversed(range(9))
+        )
+        line = wire.CompiledLine("add", "t.py:16", 57, 9_000, 56)
+        storm = msgspec.structs.replace(said, recompiling=("jit_add",), compilations=again, lines=(line,))
+        one = only("recompilation", run(storm, activity(compiling=60, wait=40)))
+        assert one.text.startswith("add at t.py:16 was compiled 57 times on host 0: shape of x changed")
+
     def test_each_function_once_is_not(self):
         said = wire.Programs(int(NOW * 1000), compiles={f"jit_{i}": 1 for i in range(50)})
         assert found("recompilation", run(said, activity(compiling=90, wait=10))) == []
