@@ -82,7 +82,7 @@ def _count(dropped: Dropped, host: Host) -> None:
 
 
 def _drop_history(state: ClusterState, agent: str) -> None:
-    for table in (state.history, state.figures, state.past_arrays):
+    for table in (state.history, state.figures, state.past_arrays, state.past_windows):
         table.pop(agent, None)
 
 

@@ -125,6 +125,8 @@ class ClusterState:
     # Whether plots show them. Else those of devices are left out: at a thousand hosts they take 100 MB.
     is_drawn: bool = field(default=True, repr=False, compare=False)
     past_arrays: dict[str, deque[wire.Arrays]] = field(default_factory=dict)
+    # The last windows of each agent, as they came. Not compared: a recording has other times and numbers.
+    past_windows: dict[str, deque[wire.Frame]] = field(default_factory=dict, repr=False, compare=False)
     # Equal meshes and inventories are one object: a thousand hosts report the same mesh of thousands of
     # devices, and views compare them by identity.
     meshes: dict[wire.Mesh, wire.Mesh] = field(default_factory=dict, repr=False)
