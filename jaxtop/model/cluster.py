@@ -32,10 +32,10 @@ class Cluster(ClusterState):
             return
         try:
             message = wire.decode(frame.kind, frame.raw)
+            self.apply(frame.agent, message, frame.at)
         except wire.Unreadable as error:
             wire.tally(self.rejected, f"unreadable {frame.kind}: {error}")
             return
-        self.apply(frame.agent, message, frame.at)
         if isinstance(message, wire.Window) and frame.agent in self.hosts:
             self._remember(frame)
 

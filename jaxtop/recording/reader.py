@@ -134,7 +134,7 @@ class Recording:
         """Return the profiler windows that a keyframe points to: the last ones before it."""
         first, found = self.index.keyframes[0], []
         is_early = len(keyframe.windows) < FEW_WINDOWS if keyframe.is_early is None else keyframe.is_early
-        if is_early and first.at < keyframe.at:
+        if is_early and first.chunk < keyframe.chunk:
             found = [frame for frame in self.keyframe(first) if frame.kind == "window"]
         window_channels = {number for number, each in self.index.channels.items() if each.kind == "window"}
         times = frozenset(keyframe.windows)
