@@ -267,6 +267,7 @@ def test_few_samples_of_equal_scripts_make_no_straggler(in_script, late):
             dataclasses.replace(EMPTY_HOST, activity=activity(script=count, wait=40 - count)),
             *(0.4, 0.4, 500.0, 0.5, True),
             *(count / 40, 0.0, 1 - count / 40, 0.0, 0.0),
+            in_steps=count / 40,
         )
         for count in in_script
     ]

@@ -253,7 +253,7 @@ def late_of(gaps: Sequence[Gap], processes: int, least_ms: float = LATER_MS.defa
     late = [
         each
         for each in gaps
-        if each.is_in_each_step
+        if each.is_steadily_in_script  # what pauses explain is theirs
         and min(each.share, each.script - usual) >= LATER
         and each.script - usual >= ERRORS * _error(each, usual)
         and each.ms >= least_ms
