@@ -101,7 +101,7 @@ RULES = (
         title="Garbage collection",
         threshold="3 % of the time; a warning if 5 % are lost to the devices",
         rationale="A collection stops the script, on each host at another time, and all others wait for it.",
-        source="the callbacks of Python's garbage collector",
+        source="the callbacks of Python's garbage collector, with the CPU time of the thread",
         advice="Call gc.freeze() after setting up and gc.disable(); collect on all hosts in the same step. "
         "Remove calls of gc.collect() from the loop.",
         check=_check,
