@@ -14,7 +14,7 @@ from jaxtop import __version__, debuglog
 from jaxtop.cli.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
 # A command is a module of this package with `add_arguments(parser)` and `main(arguments) -> exit status`.
 COMMANDS = {
@@ -45,8 +45,8 @@ _SUMMARY = "top for a JAX cluster: a whole run, live, in one terminal"
 _FAILED = {"check": 3, "plan": 2}
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run a command and return its exit status."""
+def main(argv: list[str] | None = None, *, begin: Callable[[], object] = lambda: None) -> int:
+    """Run a command and return its exit status; `begin` is called once the command is imported."""
     _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names may have any characters, and the terminal's encoding may lack them.
@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         try:
             debuglog.info("command", f"jaxtop {__version__} {words}")
-            return _run(words)
+            return _run(words, begin)
         finally:
             print(end="", flush=True)  # while an error can still be reported
     except UserError as error:
@@ -81,7 +81,7 @@ def main(argv: list[str] | None = None) -> int:
         return failed
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], begin: Callable[[], object]) -> int:
     name = _name_in(words)
     if not words:  # `jaxtop` alone is `jaxtop attach`
         name, words = "attach", ["attach"]
@@ -98,7 +98,9 @@ def _run(words: list[str]) -> int:
     if arguments.command is None:
         parser.error("no command given")
     arguments.words = words  # `--web` starts the same command once more for each tab
-    return int(_command(arguments.command).main(arguments))
+    command = _command(arguments.command)
+    begin()
+    return int(command.main(arguments))
 
 
 def _name_in(words: list[str]) -> str | None:
