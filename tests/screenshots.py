@@ -97,7 +97,7 @@ def in_readme() -> set[str]:
 
 OF_A_STRAGGLER = (
     Picture("overview-straggler", size=(120, 36), shows="is late"),
-    Picture("collectives", "6", size=(140, 30), shows="process 1 "),
+    Picture("collectives", "6", size=(140, 30), shows="host 1 "),
 )
 OF_THE_DEMO = (
     Picture("overview", shows="Where a step goes"),

@@ -332,7 +332,8 @@ class TestCompilations:
             int(NOW * 1000), tuple(sizes), compiles={"jit_train_step": 6}, recompiling=("jit_train_step",)
         )
         one = only("recompilation", run(said, activity(compiling=40, wait=60)))
-        assert one.text == "train_step was compiled 6 times on host 0: its arguments have 6 different sizes"
+        often = "train_step was compiled 6 times on process 0"
+        assert one.text == f"{often}: its arguments have 6 different sizes"
         assert (one.subject.program, one.subject.source) == ("jit_train_step", "t.py:9")
         assert one.cost.ms_per_step == pytest.approx(80)
         uncounted = run(msgspec.structs.replace(said, compiles={}), activity(compiling=40, wait=60))
@@ -358,7 +359,7 @@ class TestCompilations:
         )
         one = only("recompilation", run(said, activity(compiling=40, wait=60)))
         assert one.text == (
-            "train_step was compiled 5 times on host 0: "
+            "train_step was compiled 5 times on process 0: "
             "shape of batch changed: f32[7] → f32[6] (2 of 3 times)"
         )
         assert one.subject.source == "t.py:3" and one.advice.startswith("Pad the argument")
@@ -412,7 +413,7 @@ class TestCompilations:
             lines=(wire.CompiledLine("<lambda>", "t.py:7", 4, 20_000, 3),),
         )
         one = only("recompilation", run(said, activity(compiling=40, wait=60)))
-        assert one.text == f"<lambda> at t.py:7 was compiled 4 times on host 0: {function} (3 of 3 times)"
+        assert one.text == f"<lambda> at t.py:7 was compiled 4 times on process 0: {function} (3 of 3 times)"
         assert one.subject.source == "t.py:7" and one.advice.startswith("Make the function")
         elsewhere = [msgspec.structs.replace(each, source=f"t.py:{i}")
                      for i, each in enumerate(said.compilations)]  # fmt: skip
@@ -548,7 +549,8 @@ class TestMachines:
     def test_cores_that_others_use(self):
         busy = {"cpu_pressure_permille": 700, "machine_cpu_permille": 990, "cores_milli": 2000}
         one = only("cpu_contention", self.cluster(**busy, process_cpu_permille=300))
-        assert one.severity is Severity.INFO and one.text.startswith("other processes use the CPU of host 0")
+        assert one.severity is Severity.INFO
+        assert one.text.startswith("other processes use the CPU of process 0")
         assert found("cpu_contention", self.cluster(**busy, process_cpu_permille=1900)) == []
 
     def test_processes_of_one_machine_are_one_finding_with_one_subject(self):

@@ -68,7 +68,7 @@ def test_a_process_that_never_comes_to_a_step_is_named_before_there_is_a_rhythm(
         for kind, line in HELD_IN.items():
             (text,) = texts(attached, kind)
             number = next(i for i, each in enumerate(LINES, 1) if line in each)
-            assert text.startswith("host 0 waits in jit_step (all-reduce); host 1 "), text
+            assert text.startswith("process 0 waits in jit_step (all-reduce); process 1 "), text
             assert f"first_steps.py:{number}" in text or f"first_steps.py:{number + 1}" in text, text
             assert [running_of(host) is not None for host in of(attached, kind)] == [True, False]
 

@@ -442,7 +442,7 @@ def test_who_comes_after_a_crash_learns_the_exception(tmp_path):
         with viewer("lingers") as attached:
             attached.until(lambda: "crashed" in {each.rule for each in findings(attached.cluster)})
             (found,) = (each for each in findings(attached.cluster) if each.rule == "crashed")
-            assert found.text.startswith("host 1 ended with ValueError at script.py:")
+            assert found.text.startswith("process 1 ended with ValueError at script.py:")
             assert found.text.endswith("batch 7 is empty")
             (ending,) = runfiles.endings()
             assert found.since == pytest.approx(ending.bye.at_ms / 1000, abs=12)

@@ -213,7 +213,7 @@ class TestReplayByKeys:
         async def act(stage: Stage) -> None:
             await press(stage, screen, "n", "n", "n", "right_square_bracket")
             assert at(stage) == DIES + 1
-            assert "process 1 on node01 died 2s ago" in stage.line("facts")
+            assert "host 1 (node01) died 2s ago" in stage.line("facts")
             await press(stage, "home")
             assert "all hosts live" in stage.line("facts")
 
@@ -332,7 +332,7 @@ class TestByMouse:
         async def act(stage: Stage) -> None:
             x = stage.text.splitlines()[stage.app.query_one("#track").region.bottom - 1].index("×")
             await stage.pilot.hover("#track", offset=(x, 1))
-            assert "process 1 on node01" in str(stage.app.query_one("#track").tooltip)
+            assert "host 1 (node01)" in str(stage.app.query_one("#track").tooltip)
             await stage.pilot.hover("#controls", offset=(controls_shown(stage).index("{"), 0))
             assert stage.app.query_one("#controls").tooltip == "One minute back ({)"
 

@@ -26,14 +26,14 @@ def seen(*frames, keys=("9",), size=(200, 50)) -> str:
 class TestTheTree:
     def test_before_anything_came_it_says_how_to_ask(self):
         assert "press p to ask all processes" in seen(*builders.well())
-        assert "no host has reported" in seen()
+        assert "no process has reported" in seen()
 
     def test_hosts_that_stand_alike_are_one_line_and_the_odd_one_another(self):
         shown = seen(*staged.standing())
         assert line("▸ hosts 0–2", shown).split()[-6:] == [
             "waits", "train.py:51", "train", "jax/_src/array.py:631", "_value", "2s",
         ]  # fmt: skip
-        assert "data.py:88 load_batch" in line("process 3 on node03  ", shown)
+        assert "data.py:88 load_batch" in line("host 3 (node03)  ", shown)
 
     def test_what_holds_the_run_up_stands_on_top(self):
         first = seen(*staged.standing()).splitlines()[2]
@@ -44,7 +44,7 @@ class TestTheTree:
         rows = [row.strip(" ▌") for row in shown.splitlines()]
         at = next(i for i, row in enumerate(rows) if "▾ hosts 0–2" in row)
         assert [row.split("  ")[0] for row in rows[at + 1 : at + 7]] == [
-            "▾ process 0 on node00",
+            "▾ host 0 (node00)",
             "▾ main thread",
             "array.py:631 _value",
             "train.py:51 train",
@@ -360,8 +360,8 @@ def test_the_app_asks_nobody_unless_it_is_given_a_way():
 def test_stacks_of_a_stopped_process_are_of_the_past():
     shown = seen(*staged.standing(), builders.trouble(0, "silent"), keys=("9", "enter"))
     assert "stacks of 3 of 3 live processes; last stacks of 1 stopped process; press p" in shown
-    assert "waited" in line("▾ process 0 on node00", shown)
-    assert "waits" in line("process 1 on node01", shown)
+    assert "waited" in line("▾ host 0 (node00)", shown)
+    assert "waits" in line("host 1 (node01)", shown)
 
 
 def test_old_stacks_are_dimmed_and_say_what_was():

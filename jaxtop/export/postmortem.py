@@ -42,7 +42,8 @@ def to_text(found: Postmortem) -> str:
 
 def _own(event: LoggedEvent, found: Postmortem) -> str:
     """Return the text of an event without the process, which the headline names."""
-    return event.text.removeprefix(f"{found.host.label}: ").removeprefix(f"{found.host.label} ")
+    names = [f"{name}{end}" for name in found.host.labels.values() for end in (": ", " ")]
+    return next((event.text.removeprefix(name) for name in names if event.text.startswith(name)), event.text)
 
 
 def _at(at: float) -> str:

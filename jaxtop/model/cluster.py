@@ -70,6 +70,7 @@ class Cluster(ClusterState):
         return replace(
             self,
             hosts=dict(self.hosts),
+            machines=dict(self.machines),
             unmet=dict(self.unmet),
             events=self.events.copy(),
             rejected=self.rejected.copy(),

@@ -115,6 +115,8 @@ class ClusterState:
     """Everything that a viewer knows. Hosts and what they hold are frozen values, which are replaced."""
 
     hosts: dict[str, Host] = field(default_factory=dict)
+    # The machine of each process by run; processes without a number are there by agent.
+    machines: dict[str, dict[int | str, str]] = field(default_factory=dict)
     unmet: dict[str, Unmet] = field(default_factory=dict)
     events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     rejected: Counter[str] = field(default_factory=Counter)

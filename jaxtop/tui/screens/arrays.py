@@ -75,12 +75,12 @@ def _growing(node: Node, palette: Palette) -> str | None:
 
 def empty(moment: Moment) -> str:
     if not moment.hosts:
-        return "no arrays yet: no host has reported"
+        return "no arrays yet: no process has reported"
     if reasons := moment.not_on("arrays"):
         return f"arrays are not counted: {reasons[0]}"
     if not any(view.host.arrays.at_ms for view in moment.hosts):
-        return "no arrays yet: no host has counted its arrays"
-    return "no arrays: no host holds any"
+        return "no arrays yet: no process has counted its arrays"
+    return "no arrays: no process holds any"
 
 
 class TreeTable(FoldingTable[Node]):
@@ -183,7 +183,7 @@ class ArraysView(TableView):
         ago = moment.counted_ago
         self._counted = "" if ago is None else f"counted {text.age(ago)} ago"
         if reasons := moment.not_on("arrays"):
-            self._counted = f"not counted on every host: {reasons[0]}"
+            self._counted = f"not counted in every process: {reasons[0]}"
         self._past_runs = frozenset(run.id for run in moment.runs if run.has_ended)
         self.table.update_views(self._views, moment.run_names, empty(moment))
 
