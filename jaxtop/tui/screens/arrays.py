@@ -147,6 +147,7 @@ class ArraysView(TableView):
         self.table: TreeTable = TreeTable(
             self._columns, understand, noun="array", sort="bytes", tone=self._tone
         )
+        self._pane = ArrayPane()
 
     def _columns(self, name: Callable[[Node], str]) -> tuple[Column[Node], ...]:
         return (
@@ -167,7 +168,7 @@ class ArraysView(TableView):
 
     def compose(self) -> ComposeResult:
         yield FilteredTable(self.table, CONDITIONS.format("bytes>1G & role=optimizer | !shape~1024"))
-        yield ArrayPane()
+        yield self._pane
 
     def on_resize(self, event: events.Resize) -> None:
         width, height = event.size
@@ -206,7 +207,7 @@ class ArraysView(TableView):
     def _draw(self) -> None:
         node = self.table.row
         is_past = node is not None and node.run in self._past_runs
-        self.query_one(ArrayPane).show_node(node, self.ink, ENDED_NOTE if is_past else self._counted)
+        self._pane.show_node(node, self.ink, ENDED_NOTE if is_past else self._counted)
 
     def _chosen(self, row: Any) -> None:
         view = row.view
