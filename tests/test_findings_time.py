@@ -436,7 +436,7 @@ class TestCompilations:
         line = wire.CompiledLine("add", "t.py:16", 57, 9_000, 56)
         storm = msgspec.structs.replace(said, recompiling=("jit_add",), compilations=again, lines=(line,))
         one = only("recompilation", run(storm, activity(compiling=60, wait=40)))
-        assert one.text.startswith("add at t.py:16 was compiled 57 times on host 0: shape of x changed")
+        assert one.text.startswith("add at t.py:16 was compiled 57 times on process 0: shape of x changed")
 
     def test_each_function_once_is_not(self):
         said = wire.Programs(int(NOW * 1000), compiles={f"jit_{i}": 1 for i in range(50)})
