@@ -651,8 +651,9 @@ def of_collectives(
         )
         along_model = wire.ReplicaGroups((devices,), ((0, total, 1),))
         along_data = wire.ReplicaGroups((2,), tuple((i, 2, devices) for i in range(devices)))
+        of_all = wire.ReplicaGroups((total,), ((0, total, 1),))
         inventory = wire.Inventory(
-            1, "jit_train_step", "f", total, ((index * devices, devices),), (along_model, along_data),
+            1, "jit_train_step", "f", total, ((index * devices, devices),), (along_model, along_data, of_all),
             tuple(listed),
         )  # fmt: skip
         for each in (
@@ -733,6 +734,14 @@ class TestCollectives:
         one = only("uneven_work", of_collectives(ops, one_device, windows=6))
         assert (one.subject.process_index, one.subject.device_id) == (1, 7) and "straggler" in one.explains
         assert one.cost.ms_per_step == pytest.approx(29.5, rel=0.05)
+
+        def others_wait_longer(index, op):
+            return one_device(index, op) if index == 1 else (40_000,) * 4
+
+        over_all = [collective("all-reduce.1", "all-reduce", 64, 2)]
+        one = only("uneven_work", of_collectives(over_all, others_wait_longer, windows=6))
+        assert " computes 30 ms " in one.text
+        assert one.cost.ms_per_step == pytest.approx(39.5, rel=0.05), "what the panel has as waiting"
 
         def one_process(index, _op):
             return (500,) * 4 if index == 1 else (30_000,) * 4

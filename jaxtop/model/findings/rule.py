@@ -178,5 +178,5 @@ class RunFacts:
         return f"all {several(hosts)}" if len(hosts) == len(self.present) > 1 else named(hosts)
 
     def share_of_step(self, ms: float | None) -> float | None:
-        """Return this time as a share of a step; None if either is unknown."""
-        return None if ms is None or not self.step_ms else ms / self.step_ms
+        """Return this time as a share of a step, at most a whole one; None if either is unknown."""
+        return None if ms is None or not self.step_ms else min(1.0, ms / self.step_ms)
