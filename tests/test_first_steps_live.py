@@ -87,7 +87,7 @@ def test_while_one_process_compiles_and_the_others_wait_a_note_says_what_and_for
         (note,) = stalls(attached)
         assert note.severity is Severity.INFO and not texts(attached, "alone")
         assert re.fullmatch(
-            r"host 1 has been compiling evaluate for 1\d s, which took 1 s before; host 0 waits", note.text
+            r"host 1 has been compiling evaluate for \d+ s, which took \d+ s before; host 0 waits", note.text
         )
         assert "gc_pauses" not in {each.rule for each in findings(attached.cluster)}
 

@@ -246,7 +246,7 @@ class TestReplayByKeys:
         async def act(stage: Stage) -> None:
             for _ in range(3):
                 await stage.paint()
-            assert [each.message for each in stage.app._notifications] == ["cut off after 3:20"]
+            assert stage.said == ["cut off after 3:20"]
 
         play(act, history=Reel(*TOLD, notes=("cut off after 3:20",)), replay=PAUSED)
 
@@ -425,7 +425,7 @@ class TestRecording:
             assert "● REC 1.2M, 0:35" in stage.line("header")
             await press(stage, "r")
             assert "REC" not in stage.line("header")
-            said = [each.message for each in stage.app._notifications]
+            said = stage.said
             assert said == ["recording to run.mcap", "finishing run.mcap", "recorded 1.2M to run.mcap"]
 
         play(act, *TOLD, recorder=Recorder())
@@ -438,7 +438,7 @@ class TestRecording:
             recorder.is_on, recorder.status = False, "the disk is full"
             await stage.paint()
             await stage.paint()
-            assert [each.message for each in stage.app._notifications][1:] == ["the disk is full"]
+            assert stage.said[1:] == ["the disk is full"]
 
         play(act, *TOLD, recorder=recorder)
 

@@ -198,7 +198,7 @@ class TestOnTheMesh:
         async def act(stage: Stage) -> None:
             await stage.press("6", "enter")
             assert stage.screen_shown == "screen-collectives"
-            said = [each.message for each in stage.app._notifications]
+            said = stage.said
             assert said == ["the devices of all-reduce.3 are unknown"]
 
         play(act, *staged.unread())
