@@ -298,6 +298,11 @@ class TestGarbage:
         one = only("gc_pauses", run(window((0, 198), (200, 198), (400, 198)), seen))
         assert one.severity is Severity.INFO
 
+    def test_imports_before_the_first_step_make_garbage_that_costs_no_step(self):
+        cluster = run(activity(script=90, gc_runs=300, gc_us=6_000_000))
+        cluster.feed(frame(agent_id(0), wire.Pulse(int((NOW + 1) * 1000)), NOW + 1))
+        assert found("gc_pauses", cluster, NOW + 1).startswith("no step was found yet")
+
     def test_where_devices_are_cores_they_cost_what_steps_take_longer(self):
         """The devices never idle, but steps of 100 ms have taken 200 ms since the collections began."""
         seen = activity(script=10, wait=90, gc_runs=60, gc_us=18_000_000)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.findings.trends import makes_steps
 from jaxtop.model.gaps import is_close, longer_than_before
 from jaxtop.model.parts import mean_of
 from jaxtop.model.script import collecting
@@ -34,7 +35,11 @@ class _Collecting(NamedTuple):
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
-    measured = [(view.now, share) for view in facts.reporting if (share := collecting(view.now)) is not None]
+    # Imports make garbage: that is time of the start.
+    stepping = [view.now for view in facts.reporting if makes_steps(view)]
+    if not stepping:
+        raise Unmeasured("no step was found yet, and imports make garbage while a run starts")
+    measured = [(host, share) for host in stepping if (share := collecting(host)) is not None]
     if not measured:
         raise Unmeasured("collections were not timed for long enough")
     found = []
