@@ -152,6 +152,12 @@ class TestGapsOfTheHost:
         one = only("launch_bound", cluster)
         assert one.severity is Severity.INFO and "5,000 a second" in one.text
 
+    def test_launches_a_step_are_those_of_the_same_seconds(self):
+        """The pace lags behind: 5 a second while the step was launched 100 times a second, with 19 others."""
+        seen = activity(launch=70, script=20, wait=10)
+        one = only("launch_bound", run(seen, launches={"train_step": 1_000, "add": 19_000}))
+        assert one.severity is Severity.INFO and "2,000 a second" in one.text
+
     def test_launches_are_counted_where_they_are_too_many_for_a_window(self):
         seen = activity(launch=70, script=20, wait=10)
         one = only("launch_bound", run(seen, launches={"train_step": 50, "add_one": 50_000}))
