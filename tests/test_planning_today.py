@@ -236,6 +236,7 @@ class TestTheProgramOfTheStep:
 
 
 NAMELESS = census((group(None, (8,), 0, 1), named(0)))
+A_ROW_EACH = census((group("step_no", (8,), 0, 8), named(1, "i")))
 STEPPING = wire.Pulse(
     int(NOW * 1000), launches={"step": 9}, rhythm=wire.Rhythm(1, ("step",), 9, milli_per_s=1000)
 )
@@ -286,6 +287,8 @@ class TestRuns:
                 "train has run nothing yet: it has been compiling init for 40 s",
             ),
             ((NAMELESS, wire.Pulse(int(NOW * 1000))), "train has run nothing yet"),
+            ((A_ROW_EACH, wire.Pulse(int(NOW * 1000))), "train has run nothing yet"),
+            ((A_ROW_EACH, STEPPING), "each array of train has a row for each device, as jax.pmap"),
         ],
     )
     def test_what_cannot_be_planned_is_one_line(self, messages, why):

@@ -56,7 +56,7 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
     platform, kind = _device(members)
     tensors = _tensors(members, views, mesh, is_cpu=platform == "cpu")
     if _is_mapped(tensors, mesh):
-        raise NeverPlannable(_why_mapped(found))
+        raise _refusal(found, _why_mapped(found))
     step = _program(members, len(mesh.device_ids))
     timed = today_time(cluster, now, mesh, step.program, launches_per_step=step.launches, probe=probe)
     unknown = [*timed.unknown]
@@ -118,6 +118,14 @@ def _name(run: Run) -> str:
     return run.name or run.id
 
 
+def _refusal(run: Run, why: str) -> CannotPlan:
+    """Return why a run cannot be planned; before its first steps its arrays may be others than later."""
+    members = [view.host for view in run.hosts]
+    if not any(count > 1 for host in members for count in host.launches.values()):
+        return CannotPlan(f"{_before_steps(run)}; plan it after its first steps")
+    return (NeverPlannable if _repeats(members) else CannotPlan)(why)
+
+
 def _repeats(members: Iterable[Host]) -> bool:
     """Return whether a process has found the step that the run repeats."""
     return any(host.pulse.rhythm is not None for host in members)
@@ -154,12 +162,9 @@ def _mesh(run: Run, views: Sequence[ArrayView]) -> MeshView:
             held[view.mesh] += max(1, view.held_bytes)
     if not held:
         if any(view.name is not None and view.sharding.startswith(_OLD_PMAP) for view in views):
-            raise NeverPlannable(_why_mapped(run))
-        members = [view.host for view in run.hosts]
-        if not any(count > 1 for host in members for count in host.launches.values()):
-            raise CannotPlan(f"{_before_steps(run)}; plan it after its first steps")
+            raise _refusal(run, _why_mapped(run))
         why = f"no named array of {_name(run)} lies on a mesh; place its state with a NamedSharding"
-        raise (NeverPlannable if _repeats(members) else CannotPlan)(why)
+        raise _refusal(run, why)
     return max(held, key=lambda mesh: (held[mesh], len(mesh.device_ids)))
 
 
