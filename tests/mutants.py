@@ -76,5 +76,6 @@ def show(cluster: Cluster, now: float) -> None:
         physical(moment.devices, run.id)
     for write in FORMATS.values():
         assert write(cluster, now)
-    for _, _, message in keyframe.messages(cluster, now, has_windows=True):
-        wire.encode(message)
+    for each in keyframe.messages(cluster, now, has_windows=True):
+        if not isinstance(each, wire.Frame):
+            wire.encode(each[2])

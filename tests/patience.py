@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ class Deadline:
 
     def __init__(self, seconds: float = LIMIT_S, began: float | None = None) -> None:
         self.seconds = seconds
-        self.began = time.monotonic() if began is None else began
+        self.began = monotonic() if began is None else began
 
     def left(self) -> float:
         """Return the seconds that are left, as busy as the machine is now."""
-        return self.seconds * factor() - (time.monotonic() - self.began)
+        return self.seconds * factor() - (monotonic() - self.began)
 
     def __str__(self) -> str:
-        waited = time.monotonic() - self.began
+        waited = monotonic() - self.began
         return f"{waited:.0f} s, with {factor():.1f} processes for each core"
 
 

@@ -97,10 +97,7 @@ def in_readme() -> set[str]:
     return set(re.findall(r"\(screenshots/([\w-]+)\.svg\)", README.read_text()))
 
 
-OF_A_STRAGGLER = (
-    Picture("overview-straggler", size=(120, 36), shows="is late"),
-    Picture("collectives", "6", size=(140, 30), shows="process 1 "),
-)
+OF_A_STRAGGLER = (Picture("overview-straggler", size=(120, 36), shows="is late"),)
 OF_THE_DEMO = (
     Picture("overview", shows="Where a step goes"),
     Picture("mesh", "2", "tab", shows="data"),
@@ -133,6 +130,7 @@ OF_1024_HOSTS = (Picture("mesh-8192-devices", "2", size=(200, 50), shows="1024/1
 STAGED = (
     (staged.held(), Picture("memory-with-allocators", "5", size=(160, 28))),
     (staged.at_odds(), Picture("programs-that-differ", "7", "j", size=(176, 18))),
+    (staged_collectives.late(), Picture("collectives", "6", size=(140, 30), shows="host 3 comes last")),
     (staged_collectives.late(), Picture("collectives-on-the-mesh", "6", "enter", size=(120, 32))),
     (staged_collectives.standing(), Picture("stacks", "9", "enter", size=(140, 18), shows="load_batch")),
     (staged_hardware.working(), Picture("devices-with-gpus", "D", *"jjjjjj", size=(160, 16))),

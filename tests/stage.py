@@ -85,11 +85,23 @@ class Clock:
         return self.now
 
 
+def notified(app: JaxtopApp) -> list[str]:
+    """Return what the app will say in toasts, which themselves go after seconds of wall time."""
+    said, notify = [], app.notify
+
+    def hear(message: str, **more: Any) -> None:
+        said.append(message)
+        notify(message, **more)
+
+    app.notify = hear
+    return said
+
+
 class Stage:
     """An app in a test, with its feed and its clock."""
 
-    def __init__(self, app: JaxtopApp, feed: Feed, clock: Clock, pilot: Any) -> None:
-        self.app, self.feed, self.clock, self.pilot = app, feed, clock, pilot
+    def __init__(self, app: JaxtopApp, feed: Feed, clock: Clock, pilot: Any, said: list[str]) -> None:
+        self.app, self.feed, self.clock, self.pilot, self.said = app, feed, clock, pilot, said
 
     @property
     def screen(self) -> Any:
@@ -153,8 +165,9 @@ def play(
     async def run() -> None:
         feed, clock = Feed(*frames), Clock()
         app = JaxtopApp(None if "replay" in more else feed, clock, **more)
+        said = notified(app)
         async with app.run_test(size=size) as pilot:
-            stage = Stage(app, feed, clock, pilot)
+            stage = Stage(app, feed, clock, pilot, said)
             await stage.paint()
             await act(stage)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import time
 
 import pytest
 
@@ -95,6 +97,26 @@ def test_the_clock_counts_each_collection_and_leaves_nothing_behind():
     assert first.runs == 2 and 0 < first.longest_ns <= first.total_ns
     assert (second.runs, second.longest_ns) == (2, 0)
     assert gc.callbacks == before
+
+
+def test_a_wait_for_a_core_is_no_collection():
+    """A busy process has the same core."""
+    own, clock = os.sched_getaffinity(0), GarbageClock(bool)
+    core = min(own)
+    busy = f"import os\nos.sched_setaffinity(0, {{{core}}})\nwhile os.getppid() == {os.getpid()}: pass"
+    many = [[i] for i in range(300_000)]
+    with processes([PYTHON, "-S", "-c", busy]):
+        os.sched_setaffinity(0, {core})
+        clock.install()
+        try:
+            began = time.thread_time_ns()
+            for _ in range(5):
+                gc.collect()
+            used = time.thread_time_ns() - began
+        finally:
+            clock.uninstall()
+            os.sched_setaffinity(0, own)
+    assert 0 < clock.read().total_ns <= used and many
 
 
 def test_a_collection_that_began_before_the_clock_counts_for_nothing():

@@ -81,11 +81,11 @@ class TestWhatTheFrameSays:
     @pytest.mark.parametrize(
         ("link", "words"),
         [
-            ("closed", "process 1 on node01 died"),
-            ("silent", "process 1 on node01 stopped"),
-            ("deaf", "process 1 on node01 blocked"),
-            ("unreachable", "process 1 on node01 not reachable from here"),
-            ("refused", "process 1 on node01 refuses your key"),
+            ("closed", "host 1 (node01) died"),
+            ("silent", "host 1 (node01) stopped"),
+            ("deaf", "host 1 (node01) blocked"),
+            ("unreachable", "host 1 (node01) not reachable from here"),
+            ("refused", "host 1 (node01) refuses your key"),
         ],
     )
     def test_trouble_comes_first_and_names_the_host(self, link, words):
@@ -125,9 +125,9 @@ class TestWhatTheFrameSays:
         async def act(stage: Stage) -> None:
             assert "most memory on eval device 0: 1.0G" in stage.line("facts")
             await stage.press("2", "g")
-            assert stage.text.count("eval process 0 on node00") == 2  # its block, and the device's facts
+            assert stage.text.count("eval host 0 (node00)") == 2  # its block, and the device's facts
             await stage.press("3", "g")
-            assert "● eval process 0 on node00" in stage.text
+            assert "● eval host 0 (node00)" in stage.text
 
         play(act, *told)
         alike = structs.replace(other, name="train")
@@ -139,7 +139,7 @@ class TestWhatTheFrameSays:
         lost = builders.frame(other.agent, wire.Link("unreachable", "10.0.0.9:7411"), sequence=9)
 
         async def act_later(stage: Stage) -> None:
-            assert "eval process 0 on node00 not reachable" in stage.line("facts")
+            assert "eval host 0 (node00) not reachable" in stage.line("facts")
             await stage.press("8")
             (event,) = [line.split() for line in stage.text.splitlines() if "is not reachable" in line]
             assert event[-9:-5] == ["eval", "0", "node00", "(ongoing)"]
@@ -152,7 +152,7 @@ class TestWhatTheFrameSays:
         works = structs.replace(builders.hello(0), sources={"recording": "on: /boxes"})
 
         async def act(stage: Stage) -> None:
-            assert "process 1 on node01 writes no black box: no space left on device" in stage.line("facts")
+            assert "host 1 (node01) writes no black box: no space left on device" in stage.line("facts")
             await stage.press("8")
             assert len([line for line in stage.text.splitlines() if "writes no black box" in line]) == 2
 

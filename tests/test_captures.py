@@ -495,7 +495,7 @@ class TestTheKey:
             capturer.status, capturer.news = "", [("captured 4 of 4 processes to run-captures", True)]
             await stage.paint()
             assert "capturing" not in stage.line("facts")
-            assert "run-captures" in " ".join(each.message for each in stage.app._notifications)
+            assert "run-captures" in " ".join(stage.said)
 
         play(act, *builders.well(), ask=lambda *_: None, capturer=capturer)
 
@@ -528,6 +528,6 @@ class TestTheKey:
     def test_in_a_recording_nobody_can_be_asked(self):
         async def act(stage):
             await stage.press("C")
-            assert any("requests need a live run" in each.message for each in stage.app._notifications)
+            assert any("requests need a live run" in each for each in stage.said)
 
         play(act, *builders.well())

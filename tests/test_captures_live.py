@@ -139,13 +139,16 @@ def test_the_tables_of_collectives_and_operations_show_what_the_summary_says(pai
 
         eventually(is_shown)
         times = program_times(attached.cluster, 0, lambda _: DeviceRates())
-    took = defaultdict(list)
+    took, shortest = defaultdict(list), {}
     for window in shown.values():
         for each in window.launches:
             took[window.programs[each.program][0], None].append(each.duration_us)
         for row in window.timed:
-            key = window.programs[window.launches[row.launch].program][0], window.ops[row.op]
-            took[key] += row.durations_us
+            launch = window.launches[row.launch]
+            key = window.programs[launch.program][0], window.ops[row.op], launch.number, row.occurrence
+            shortest[key] = min(*row.durations_us, shortest.get(key, row.durations_us[0]))
+    for (name, op, *_), lasted in shortest.items():
+        took[name, op].append(lasted)
     for each in document["durations"]:
         of_it = took[each["program"], each["op"]]
         assert len(of_it) == each["count"]

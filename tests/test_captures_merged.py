@@ -13,6 +13,7 @@ from pathlib import Path
 import jax
 import msgspec
 import pytest
+from msgspec import structs
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
 from jaxtop import traces, wire
@@ -27,6 +28,7 @@ from jaxtop.features.captures.perfetto import MOST_LANES, Slice, lanes
 from jaxtop.model import Cluster
 from jaxtop.traces.xspace import Trace
 from tests import builders, made_runs, made_windows
+from tests.made_traces import PLATFORMS, PROGRAM, REDUCE, Made, launches
 from tests.support import disk_with_room_for
 from tests.xspace import Event, plane, space
 
@@ -253,7 +255,8 @@ def test_traces_of_gpus_and_tpus_have_their_devices_lines_and_arrows(tmp_path, i
         "device 4 · v5e",
     ]
     assert Counter(read.flows.values()) == Counter({2: 1} if is_numbered else {1: 2})
-    assert result.durations.collectives == {("jit_step", "all-reduce.1"): [20_000, 20_000]}
+    once_or_twice = [20_000] * (1 if is_numbered else 2)
+    assert result.durations.collectives == {("jit_step", "all-reduce.1"): once_or_twice}
     assert result.durations.launches == {"jit_step": [50_000, 50_000]}
 
 
@@ -320,8 +323,24 @@ class TestTheComparison:
         assert (step.capture_us, step.window_us, step.factor, step.samples, step.window_samples) == (
             7500, 5000, 1.5, 1, 2
         )  # fmt: skip
-        assert (psum.op, psum.factor) == ("psum.1", 1.5)
+        assert (psum.op, psum.window_us, psum.window_samples) == ("psum.1", 90, 1)
         assert (other.window_us, other.factor) == (None, None), "unknown is not 1"
+
+    def test_a_collective_takes_as_long_as_on_the_last_to_arrive_of_all_processes(self):
+        """The others waited: 90 and 110 µs in one process, 300 in another, whose launch is the same."""
+        other = structs.replace(self.WINDOW, timed=(wire.Timed(0, 0, 0, 0, (300, None)),))
+        alone = structs.replace(other, launches=(wire.Launch(0, None, 0, 4000),))
+        captured = Durations({}, {("jit_step", "psum.1"): [150_000]})
+        (psum,) = compared(captured, [self.WINDOW, other])
+        assert (psum.window_us, psum.window_samples) == (90, 1)
+        (psum,) = compared(captured, [self.WINDOW, alone])
+        assert (psum.window_us, psum.window_samples) == (195, 2)
+
+    def test_of_a_late_device_and_those_that_wait_the_late_one_counts(self, tmp_path):
+        made = Made(launches(4, 6, late=2))
+        (tmp_path / "0.pb").write_bytes(PLATFORMS["rocm"][1](made))
+        result, _ = merged(traced(0, tmp_path / "0.pb", platform="rocm"))
+        assert result.durations.collectives == {(PROGRAM, REDUCE): [1_500_000] * 6}
 
 
 def run(processes):

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 
 import pytest
@@ -333,3 +334,24 @@ def test_ctrl_c_ends_a_command_without_a_word():
             process.send_signal(signal.SIGINT)
             assert process.communicate() == ("", "")
             assert process.returncode == 130
+
+
+@pytest.mark.parametrize("name", ["jaxtop.cli", "argparse", "jaxtop.cli.ls"])
+def test_an_interrupt_while_it_is_imported_ends_a_command_in_silence(name):
+    script = f"""
+        import os, signal, sys
+
+        class Interrupts:
+            def find_spec(self, name, *_):
+                if name == {name!r}:
+                    os.kill(os.getpid(), signal.SIGINT)
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.meta_path.insert(0, Interrupts())
+        from jaxtop.__main__ import main
+        sys.argv = ["jaxtop", "ls"]
+        main()
+    """
+    words = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

@@ -256,7 +256,7 @@ def test_the_late_host_is_named_once_and_again_when_it_is_another_one():
     named = [event.text for event in cluster.events if event.kind == "straggler"]
     assert len(named) == 1
     assert named[0].startswith(
-        "process 1 on node1 is the last to reach all-reduce.3 of jit_train_step (data) in 100% of samples"
+        "host 1 (node1) is the last to reach all-reduce.3 of jit_train_step (data) in 100% of samples"
     )
     tell(cluster, *told(made._replace(late=2), range(10, 13)))
     (psum,) = (each for each in collectives(cluster, 0) if each.straggler)

@@ -42,28 +42,28 @@ def told(found: list[Change]) -> list[tuple[str, str]]:
 class TestHosts:
     def test_a_state_that_changed_is_told_with_what_it_was(self):
         found = changes(after(TOLD, 100), after(TOLD, 200), Kind.HOST)
-        assert told(found) == [("process 1 on node01", "live → died")]
+        assert told(found) == [("host 1 (node01)", "live → died")]
         assert found[0].agent == agent_id(1)
 
     def test_a_host_that_came_and_one_that_went(self):
         alone = [each for each in TOLD if each.agent == agent_id(0)]
         assert told(changes(after(alone, 50), after(TOLD, 60), Kind.HOST)) == [
-            ("process 1 on node01", "new: live")
+            ("host 1 (node01)", "new: live")
         ]
         assert told(changes(after(TOLD, 50), after(alone, 60), Kind.HOST)) == [
-            ("process 1 on node01", "gone: was live")
+            ("host 1 (node01)", "gone: was live")
         ]
 
     def test_a_process_that_was_started_again_is_one_and_not_two(self):
         again = replace(builders.hello(1), agent="b" * 16, started_ms=int((NOW + 160) * 1000))
         new = [frame("b" * 16, again, NOW + 160), frame("b" * 16, builders.pulse(1, NOW + 170), NOW + 170)]
         found = changes(after(TOLD, 155), after([*TOLD, *new], 170), Kind.HOST)
-        assert told(found) == [("process 1 on node01", "restarted: died → live")]
+        assert told(found) == [("host 1 (node01)", "restarted: died → live")]
 
     def test_time_alone_makes_a_difference(self):
         still = after(builders.well())
         assert told(changes(still, Then(NOW + 60, still.cluster), Kind.HOST)) == [
-            ("process 0 on node00", "live → blocked"), ("process 1 on node01", "live → blocked"),
+            ("host 0 (node00)", "live → blocked"), ("host 1 (node01)", "live → blocked"),
         ]  # fmt: skip
 
 

@@ -373,4 +373,4 @@ def test_a_program_with_another_constant_is_found_in_a_real_run(tmp_path):
         with viewer("differing") as attached:
             attached.until(lambda: "program_mismatch" in [each.rule for each in findings(attached.cluster)])
             found = next(each for each in findings(attached.cluster) if each.rule == "program_mismatch")
-            assert found.text.startswith("jit__lambda differs between hosts in its ")
+            assert found.text.startswith("jit__lambda differs between processes in its ")

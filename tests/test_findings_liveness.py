@@ -441,7 +441,7 @@ def test_a_process_that_is_stopped_is_one_finding_with_the_stall_inside(tmp_path
             attached.until(lambda: not {"host_lost", "stalled"} & reported(attached).keys())
             started[1].kill()
             attached.until(lambda: "host_lost" in reported(attached))
-            assert reported(attached)["host_lost"].text == "host 1 has died"
+            assert reported(attached)["host_lost"].text == "process 1 has died"
 
 
 @pytest.mark.jax
@@ -454,4 +454,4 @@ def test_processes_that_wait_for_another_to_join_are_found_in_a_real_run(tmp_pat
             attached.until(lambda: "never_started" in reported(attached))
             text = reported(attached)["never_started"].text
             assert text.endswith(" s in jax.distributed.initialize: process 1 of 2 was not seen"), text
-            assert text.startswith("host 0 has waited ")
+            assert text.startswith("process 0 has waited ")

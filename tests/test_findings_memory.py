@@ -526,7 +526,7 @@ def test_amounts_in_words():
         "0 bytes", "999 bytes", "1.0 KiB", "3.0 MiB", "150 MiB", "2.0 TiB",
     ]  # fmt: skip
     assert [in_minutes(each) for each in (0.2, 12.4, 120, 60 * 24 * 3)] == [
-        "1 min",
+        "12 s",
         "12 min",
         "2 h",
         "3 days",

@@ -152,6 +152,12 @@ class TestGapsOfTheHost:
         one = only("launch_bound", cluster)
         assert one.severity is Severity.INFO and "5,000 a second" in one.text
 
+    def test_launches_a_step_are_those_of_the_same_seconds(self):
+        """The pace lags behind: 5 a second while the step was launched 100 times a second, with 19 others."""
+        seen = activity(launch=70, script=20, wait=10)
+        one = only("launch_bound", run(seen, launches={"train_step": 1_000, "add": 19_000}))
+        assert one.severity is Severity.INFO and "2,000 a second" in one.text
+
     def test_launches_are_counted_where_they_are_too_many_for_a_window(self):
         seen = activity(launch=70, script=20, wait=10)
         one = only("launch_bound", run(seen, launches={"train_step": 50, "add_one": 50_000}))
@@ -267,6 +273,7 @@ def test_few_samples_of_equal_scripts_make_no_straggler(in_script, late):
             dataclasses.replace(EMPTY_HOST, activity=activity(script=count, wait=40 - count)),
             *(0.4, 0.4, 500.0, 0.5, True),
             *(count / 40, 0.0, 1 - count / 40, 0.0, 0.0),
+            in_steps=count / 40,
         )
         for count in in_script
     ]
@@ -296,6 +303,11 @@ class TestGarbage:
         seen = activity(script=10, wait=90, gc_runs=60, gc_us=2_000_000)
         one = only("gc_pauses", run(window((0, 198), (200, 198), (400, 198)), seen))
         assert one.severity is Severity.INFO
+
+    def test_imports_before_the_first_step_make_garbage_that_costs_no_step(self):
+        cluster = run(activity(script=90, gc_runs=300, gc_us=6_000_000))
+        cluster.feed(frame(agent_id(0), wire.Pulse(int((NOW + 1) * 1000)), NOW + 1))
+        assert found("gc_pauses", cluster, NOW + 1).startswith("no step was found yet")
 
     def test_where_devices_are_cores_they_cost_what_steps_take_longer(self):
         """The devices never idle, but steps of 100 ms have taken 200 ms since the collections began."""
@@ -331,7 +343,8 @@ class TestCompilations:
             int(NOW * 1000), tuple(sizes), compiles={"jit_train_step": 6}, recompiling=("jit_train_step",)
         )
         one = only("recompilation", run(said, activity(compiling=40, wait=60)))
-        assert one.text == "train_step was compiled 6 times on host 0: its arguments have 6 different sizes"
+        often = "train_step was compiled 6 times on process 0"
+        assert one.text == f"{often}: its arguments have 6 different sizes"
         assert (one.subject.program, one.subject.source) == ("jit_train_step", "t.py:9")
         assert one.cost.ms_per_step == pytest.approx(80)
         uncounted = run(msgspec.structs.replace(said, compiles={}), activity(compiling=40, wait=60))
@@ -357,7 +370,7 @@ class TestCompilations:
         )
         one = only("recompilation", run(said, activity(compiling=40, wait=60)))
         assert one.text == (
-            "train_step was compiled 5 times on host 0: "
+            "train_step was compiled 5 times on process 0: "
             "shape of batch changed: f32[7] → f32[6] (2 of 3 times)"
         )
         assert one.subject.source == "t.py:3" and one.advice.startswith("Pad the argument")
@@ -411,7 +424,7 @@ class TestCompilations:
             lines=(wire.CompiledLine("<lambda>", "t.py:7", 4, 20_000, 3),),
         )
         one = only("recompilation", run(said, activity(compiling=40, wait=60)))
-        assert one.text == f"<lambda> at t.py:7 was compiled 4 times on host 0: {function} (3 of 3 times)"
+        assert one.text == f"<lambda> at t.py:7 was compiled 4 times on process 0: {function} (3 of 3 times)"
         assert one.subject.source == "t.py:7" and one.advice.startswith("Make the function")
         elsewhere = [msgspec.structs.replace(each, source=f"t.py:{i}")
                      for i, each in enumerate(said.compilations)]  # fmt: skip
@@ -426,6 +439,15 @@ class TestCompilations:
         assert found("recompilation", run(said, activity(compiling=60, wait=40))) == []
         of_script = msgspec.structs.replace(said, of_jax=())
         assert found("recompilation", run(of_script, activity(compiling=60, wait=40)))
+
+        again = tuple(
+            wire.Compilation(int((NOW - i) * 1000), "add", "t.py:16", 30, "shape", "x", "f32[4]", "f32[5]")
+            for i in reversed(range(9))
+        )
+        line = wire.CompiledLine("add", "t.py:16", 57, 9_000, 56)
+        storm = msgspec.structs.replace(said, recompiling=("jit_add",), compilations=again, lines=(line,))
+        one = only("recompilation", run(storm, activity(compiling=60, wait=40)))
+        assert one.text.startswith("add at t.py:16 was compiled 57 times on process 0: shape of x changed")
 
     def test_each_function_once_is_not(self):
         said = wire.Programs(int(NOW * 1000), compiles={f"jit_{i}": 1 for i in range(50)})
@@ -538,7 +560,8 @@ class TestMachines:
     def test_cores_that_others_use(self):
         busy = {"cpu_pressure_permille": 700, "machine_cpu_permille": 990, "cores_milli": 2000}
         one = only("cpu_contention", self.cluster(**busy, process_cpu_permille=300))
-        assert one.severity is Severity.INFO and one.text.startswith("other processes use the CPU of host 0")
+        assert one.severity is Severity.INFO
+        assert one.text.startswith("other processes use the CPU of process 0")
         assert found("cpu_contention", self.cluster(**busy, process_cpu_permille=1900)) == []
 
     def test_processes_of_one_machine_are_one_finding_with_one_subject(self):
@@ -639,8 +662,9 @@ def of_collectives(
         )
         along_model = wire.ReplicaGroups((devices,), ((0, total, 1),))
         along_data = wire.ReplicaGroups((2,), tuple((i, 2, devices) for i in range(devices)))
+        of_all = wire.ReplicaGroups((total,), ((0, total, 1),))
         inventory = wire.Inventory(
-            1, "jit_train_step", "f", total, ((index * devices, devices),), (along_model, along_data),
+            1, "jit_train_step", "f", total, ((index * devices, devices),), (along_model, along_data, of_all),
             tuple(listed),
         )  # fmt: skip
         for each in (
@@ -721,6 +745,14 @@ class TestCollectives:
         one = only("uneven_work", of_collectives(ops, one_device, windows=6))
         assert (one.subject.process_index, one.subject.device_id) == (1, 7) and "straggler" in one.explains
         assert one.cost.ms_per_step == pytest.approx(29.5, rel=0.05)
+
+        def others_wait_longer(index, op):
+            return one_device(index, op) if index == 1 else (40_000,) * 4
+
+        over_all = [collective("all-reduce.1", "all-reduce", 64, 2)]
+        one = only("uneven_work", of_collectives(over_all, others_wait_longer, windows=6))
+        assert " computes 30 ms " in one.text
+        assert one.cost.ms_per_step == pytest.approx(39.5, rel=0.05), "what the panel has as waiting"
 
         def one_process(index, _op):
             return (500,) * 4 if index == 1 else (30_000,) * 4

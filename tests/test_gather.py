@@ -58,9 +58,7 @@ def known_by_its_roster(**pulse) -> Cluster:
 
 def test_a_process_that_cannot_be_dialled_is_shown_as_its_neighbours_see_it():
     source = Frames()
-    seen = (
-        "process 1 on node01 is not reachable from here; as seen by process 0 on node00, which lists it at "
-    )
+    seen = "host 1 (node01) is not reachable from here; as seen by host 0 (node00), which lists it at "
     (line,) = complaints(known_by_its_roster(), source, NOW)
     assert line == f"{seen}10.0.0.1:7411 and goes on"
     (line,) = complaints(known_by_its_roster(lull=wire.Lull("f", 1)), source, NOW)
@@ -71,7 +69,7 @@ def test_a_process_that_refuses_the_key_is_shown_with_what_to_do():
     cluster = known_by_its_roster()
     cluster.feed(frame(agent_id(1), wire.Link("refused", "10.0.0.1:7411"), NOW, 0))
     (line,) = complaints(cluster, Frames(), NOW)
-    assert line.startswith("process 1 on node01 does not accept your key; copy the run's")
+    assert line.startswith("host 1 (node01) does not accept your key; copy the run's")
     met = Cluster()
     met.feed(frame(agent_id(1), wire.Link("refused", "10.0.0.1:7411"), NOW, 0))
     with pytest.raises(UserError, match="does not accept your key"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from tests.support import JAXTOP, PYTHON, SOAK, environment, run, script
@@ -258,3 +260,56 @@ def test_the_users_own_sitecustomize_and_python_path_stay_in_force(tmp_path, wat
     plain = assert_unharmed(tmp_path, text, watch, ways=("run",), env=env)
     assert plain.stdout.count(str(own)) == 2
     assert ("broken" in plain.stderr) == ("broken" in then)
+
+
+ODD = """
+    {start}
+    import os, sys
+    import jax
+    step = jax.jit(lambda x: x * 0.5 + 1)
+    def train():
+        x = step(jax.numpy.ones(8))
+        for _ in range(20):
+            x = step(x)
+        print(float(x.sum()), flush=True)
+    train()
+"""
+# What a script may do to its process while the agent is there, or leave to the end of it.
+DEEDS = {
+    "no more files": """
+        import resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        train()""",
+    "few descriptors": """
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+        train()""",
+    "its folder is gone": """
+        import tempfile
+        os.chdir(folder := tempfile.mkdtemp())
+        os.rmdir(folder)
+        train()""",
+    "no environment": """
+        os.environ.clear()
+        train()""",
+    "closed streams": """
+        train()
+        os.close(0), os.close(1), os.close(2)
+        step(1.0).block_until_ready()
+        os._exit(4)""",
+    "a closed stdout": """
+        train()
+        sys.stdout.close()""",
+    "a broken pipe": """
+        read, write = os.pipe()
+        os.close(read)
+        os.dup2(write, 1)
+        train()""",
+}
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("deed", DEEDS)
+def test_what_a_script_does_to_its_process_has_its_own_consequences_only(tmp_path, watch, deed):
+    text = ODD + textwrap.indent(textwrap.dedent(DEEDS[deed]), "    ") + "\n"
+    assert_unharmed(tmp_path, text, watch)

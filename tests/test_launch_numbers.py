@@ -20,8 +20,9 @@ from jaxtop_agent.hooks.launches import Numbered
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.profiler.reading import Reader
 from jaxtop_agent.profiler.session import Taken
+from jaxtop_agent.programs.loaded import Loaded
 from tests import builders
-from tests.made_traces import FINGERPRINT, PLATFORMS, Launch, Made, launches
+from tests.made_traces import FINGERPRINT, PLATFORMS, PROGRAM, Launch, Made, launches
 from tests.stories import cluster_of, hello, tell
 from tests.support import SOAK
 from tests.xspace import Event, plane, space
@@ -188,6 +189,44 @@ class TestJoined:
         assert not waits(seen, 3)
         assert doubts(seen).unmatched == 6 - abs(other - 30)
         assert json.loads(to_json(seen, 3))["windows"]["unmatched_launches"] == 6 - abs(other - 30)
+
+    def test_without_the_common_clock_the_order_of_programs_tells_them_apart(self):
+        """One process launched the evaluation once more, before: its second is the first of the other."""
+        programs = (("jit_step", None), ("jit_eval", None))
+
+        def taken(*launched):
+            rows = tuple(wire.Timed(place, 0, 0, 0, (100, 100)) for place in range(len(launched)))
+            listed = tuple(
+                wire.Launch(program, number, 1_000 * place, 500)
+                for place, (program, number) in enumerate(launched)
+            )
+            return wire.Window(5_000, 1_000_000, 7, programs, (PSUM.op,), listed, rows)
+
+        first = taken((0, 30), (1, 4), (0, 31), (0, 32))
+        alike, other = taken((0, 30), (1, 4), (0, 31), (0, 32)), taken((0, 30), (0, 31), (1, 4), (0, 32))
+        for second, unmatched in ((alike, 0), (other, 3)):
+            seen = cluster()
+            tell(seen, (2, "r1-0", first), (3, "r1-1", second))
+            assert doubts(seen).unmatched == unmatched
+
+    def test_a_window_that_lost_all_barriers_shows_no_wait_where_an_earlier_one_had_them(self):
+        """The collectives themselves take equally long on all cores: a wait of 0 would be wrong."""
+        board, made = board_of(0), Made(launches(2, 4, late=1))
+        board.loaded = (Loaded(PROGRAM, None, None, None),)
+        reader = Reader(board, SimpleNamespace(parse=Trace))
+        topology = Topology(0, 1, "tpu", (device(0), device(1)), None)
+        raw = PLATFORMS["tpu"][1](made)
+        lost = raw.replace(b"barrier-cores", b"barrier-c0res")
+        found = []
+        for place, each in enumerate((lost, raw, lost)):
+            taken = Taken(place, 1.0, 0.0, each, False, BEGAN_NS / 1e9, 1_000.0)
+            window, _ = reader.read(topology, taken, wire.Window(place, 1_000_000, slot=place), lambda: None)
+            found.append([row.durations_us for row in window.timed])
+        board.loaded = ()
+        unknown, known, lost_again = found
+        assert len({each for row in unknown for each in row}) == 1
+        assert all(row[0] > row[1] for row in known)
+        assert lost_again == [(None, None)] * 4
 
     def test_launches_without_numbers_are_measured_within_their_process(self):
         first, second = split(launches(4, 6, late=3))

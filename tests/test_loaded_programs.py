@@ -70,6 +70,7 @@ class Board:
         self.is_watched = True
         self.peaks_asked = 0
         self.history = Recompilations()
+        self.rhythm: wire.Rhythm | None = None
 
     def send(self, message: wire.Message) -> None:
         self.told.append(message)
@@ -188,6 +189,24 @@ def test_a_storm_is_told_once_and_is_over_while_no_program_is_read(loaded, monke
     board.is_watched = False  # whoever comes next is told what was said last
     told_of.look()
     assert board.latest.recompiling == () and board.latest.programs
+
+
+def test_operations_that_are_compiled_anew_after_the_first_steps_are_a_storm(loaded, monkeypatch):
+    looking, board = LoadedPrograms(), Board()
+    loaded.append(Executable("jit_step"))
+    look(looking, board)
+    now = [steady_ms()]
+    monkeypatch.setattr(storms, "steady_ms", lambda: now[0])
+    told_of, found = storms.Storms(board), []
+    for second in range(100):
+        board.rhythm = wire.Rhythm(1) if second >= 45 else None
+        add = board.compiled.get("jit_add", Compiled("add"))
+        board.compiled["jit_add"] = add.again(now[0], 10, of_jax=True, place="train.py:7")
+        told_of.look()
+        found.append(bool(board.recompiling))
+        now[0] += 1000
+    assert found.index(True) == 45 + 41 and all(found[86:])
+    assert look(looking, board).of_jax == ("jit_add",)
 
 
 def test_switched_off_its_programs_are_unknown(loaded):

@@ -265,7 +265,7 @@ def test_every_screen_is_opened_through_ssh():
 @pytest.mark.usefixtures("home")
 def test_through_ssh_the_app_opens_windows_are_taken_and_sessions_recorded(login, tmp_path):
     with in_a_terminal("attach", login, within=within(LAPTOP), TERM="xterm-256color") as (_, screen):
-        assert "2/2 hosts live" in read_until(screen, "2/2 hosts live")
+        assert "2/2 processes live" in read_until(screen, "2/2 processes live")
         for key, words in SHOWN.items():
             os.write(screen, key.encode())
             assert words in read_until(screen, words), key

@@ -269,7 +269,7 @@ def test_a_notebook_shows_its_run_and_variables_have_their_own_names(tmp_path):
 
 def test_outside_a_notebook_it_is_text(tmp_path):
     path = script(
-        tmp_path, "import jaxtop; shown = jaxtop.live('no-such-run'); shown._worker.join(); print(shown)"
+        tmp_path, "import jaxtop; shown = jaxtop.live('no-such-run'); shown._worker.join(3600); print(shown)"
     )
     done = run(PYTHON, path)
     first, *_, last = done.stdout.splitlines()

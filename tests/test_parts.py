@@ -303,6 +303,16 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         assert one.cost.share_of_step == pytest.approx(0.4)
         assert parts(cluster, NOW)[agent_id(0)].waiting == pytest.approx(0.4)
 
+    @pytest.mark.parametrize(("p50_ms", "is_late"), [(480, True), (405, False)], ids=["each step", "pauses"])
+    def test_who_pauses_is_not_late_in_each_step(self, p50_ms, is_late):
+        """Host 1 is in its script for a quarter of the time; pauses explain a sixth of it, or most."""
+        lost = {"pauses": 4, "pauses_ms": 30_000, "lost_us": (500 - p50_ms) * 1000}
+        paused = replace(rhythm(per_second=2.0, p50_ms=p50_ms), **lost)
+        cluster = two_hosts(took=(375, 375), rhythms=(rhythm(per_second=2.0, p50_ms=p50_ms), paused),
+                            script=(0, 10))  # fmt: skip
+        assert bool(lateness(cluster, NOW)["r1"].scripts) is is_late
+        assert bool(of_rule("pauses", cluster)) is not is_late
+
     def test_the_document_has_the_parts_of_the_run(self):
         (found,) = to_document(two_hosts(took=(200, 200)), NOW)["runs"]
         assert found["step"]["parts"]["waiting"] == pytest.approx(0.6)

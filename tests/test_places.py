@@ -28,7 +28,7 @@ async def found(stage: Stage, typed: str) -> list[str]:
     ("typed", "name", "screen"),
     [
         ("device 5", "device 5 on node01", "devices"),
-        ("node01", "host process 1 on node01", "hosts"),
+        ("node01", "host 1 (node01)", "hosts"),
         ("kernel", "array state.params['Dense_0']['kernel']", "arrays"),
     ],
 )

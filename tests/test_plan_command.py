@@ -145,6 +145,14 @@ def test_a_run_that_is_not_there_is_one_clear_line(words, said):
     assert done.returncode == 2 and is_one_line(done.stderr) and said in done.stderr
 
 
+def test_what_cannot_be_compiled_leaves_the_plan_as_it_was(recording, tmp_path):
+    (tmp_path / "jax_ir0001_jit_init_compile.mlir").write_text("module {}")
+    done = jaxtop_here("plan", str(recording), "--mesh", "data=8", "--compile", str(tmp_path))
+    assert done.returncode == 0 and "data 8" in done.stdout
+    assert is_one_line(done.stderr) and "no program jit_train_step in" in done.stderr
+    assert done.stderr.endswith("; nothing was compiled\n")
+
+
 def test_a_run_that_has_not_compiled_a_step_is_one_clear_line(tmp_path):
     done = jaxtop_here("plan", str(recorded(tmp_path / "early.mcap", training())))
     assert done.returncode == 2 and is_one_line(done.stderr)

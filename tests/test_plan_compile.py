@@ -37,7 +37,8 @@ def test_a_rewritten_text_gives_what_jax_gives_on_that_mesh(tmp_path):
             assert prod(mesh.values()) == 8
             assert truth[0][2], name
             assert not said[name]
-    assert set(said) >= {"layers", "flax", "moments", "dumped", "exported"}
+    assert set(said) >= {"layers", "flax", "moments", "dumped", "exported", "narrow"}
+    assert said["lost"] == ["model"]
     assert said["uneven"] == ["batch['x'] cannot be divided evenly: replicated over that dimension"]
     assert said["manual"][0].startswith("it uses shard_map, whose local shapes belong to one mesh")
     assert said["another mesh"] == ["the program's mesh is data=4,model=2, the run's is x=8"]
@@ -68,6 +69,18 @@ def array(name, then, today=DATA):
 def test_an_argument_is_an_array_of_its_shape_and_sharding_and_then_of_its_name(side, arrays, expected):
     found = match([Side(side, (8, 8), "f32", (("data",), ()))], arrays)
     assert (found.parts[0], found.doubtful) == expected
+
+
+def test_axes_of_size_1_do_not_keep_an_argument_from_its_array():
+    """The run has lost them since its first step, and the text of that step has them."""
+    (then,) = match(
+        [Side("w", (8, 8), "f32", (("data",), ("model",)))], [array("w", FSDP)], unused={"model"}
+    ).parts
+    assert then == FSDP
+    (then,) = match(
+        [Side("w", (8, 8), "f32", DATA)], [array("w", FSDP, today=(("data",), ("model",)))], unused={"model"}
+    ).parts
+    assert then == FSDP
 
 
 def test_a_result_is_an_array_only_by_its_name():
@@ -240,6 +253,25 @@ def test_a_compilation_that_takes_too_long_is_ended_and_the_rest_goes_on(compile
     assert [each.why_not for each in found] == ["", late, "", late]
     rest = "not tried: candidates before it ended the compiler"
     assert [each.why_not for each in compile_with(BEGAN)] == [late, late, rest]
+
+
+def test_a_text_of_before_the_first_step_still_names_axes_of_size_1(tmp_path):
+    """The text of the second compilation has the same bytes, is newer, and has lost them."""
+    pytest.importorskip("jax")
+    from jaxtop_agent.planning.__main__ import take
+
+    first, second = dump(tmp_path, "jit_step", 3, at=1000), dump(tmp_path, "jit_step", 4, at=2000)
+    for file, sharding in ((first, '{"data"}, {"model"}'), (second, '{"data"}, {}')):
+        text = file.read_text().replace('"model"=2', '"model"=1').replace('{"data"}, {}', sharding)
+        file.write_text(text)
+    _, taken = take(Asked((str(second), str(first)), MESH, 4 * 8 * 4, ()))
+    assert (taken.file, taken.note) == (str(first), "")
+
+
+def test_a_start_that_takes_too_long_leaves_every_candidate_as_it_was(compile_with, monkeypatch):
+    monkeypatch.setattr(plan_compiler, "STARTING", 0.2)
+    why = "starting JAX took longer than 0.3 s; raise --compile-limit"
+    assert [each.why_not for each in compile_with(count=2)] == [why, why]
 
 
 def test_a_compiler_that_crashes_or_needs_too_much_memory_says_so(compile_with, monkeypatch):

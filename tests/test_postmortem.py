@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from jaxtop import wire
+from jaxtop.cli import kernel_log
 from jaxtop.features.postmortem import document as export
 from jaxtop.model import exited, findings
-from jaxtop.model.findings.postmortem import RAISED, RAN_LATELY, SAME_LINE, postmortems
+from jaxtop.model.findings.postmortem import COMPILED, RAISED, RAN_LATELY, SAME_LINE, postmortem, postmortems
 from jaxtop.model.findings.postmortem_words import facts, headline
+from jaxtop.model.liveness import State
 from jaxtop.model.shortage import Size, shortage
 from jaxtop.store import runfiles
 from tests import builders
@@ -182,6 +186,76 @@ def test_the_program_at_the_end_says_how_it_is_known(error, programs, name, basi
     assert (
         (name, basis) == (None, None) if found is None else (found.program.name, found.basis) == (name, basis)
     )
+
+
+@pytest.mark.parametrize("error", [wire.Uncaught("JaxRuntimeError", ASKED), None])
+def test_a_program_compiled_just_before_the_end_comes_before_those_that_ran(error):
+    """Its first launch asked for the memory, and no list of programs has it any more."""
+    staged = Staged(2)
+    staged.tell(1, wire.Programs(int(staged.at * 1000), programs=(STEP,), seen_ms=(0,)))
+    staged.train(20.0, trains())
+    staged.tell(1, wire.Compile(int(staged.at * 1000) - 20, "huge", 400))
+    if error is not None:
+        staged.tell(1, wire.Bye(int(staged.at * 1000), "ended", error, 1))
+        found = the_postmortem(staged).program
+    else:
+        host = staged.cluster.hosts[builders.agent_id(1)]
+        found = postmortem(staged.cluster, host, State.DIED).program
+    assert (found.program.name, found.basis, found.adds_bytes) == ("jit_huge", COMPILED, None)
+
+
+def test_a_program_compiled_long_before_the_end_is_one_among_others():
+    staged = Staged(2)
+    staged.tell(1, wire.Programs(int(staged.at * 1000), programs=(STEP,), seen_ms=(0,)))
+    staged.tell(1, wire.Compile(int(staged.at * 1000), "huge", 400))
+    staged.train(20.0, trains())
+    staged.tell(1, wire.Bye(int(staged.at * 1000), "ended", wire.Uncaught("JaxRuntimeError", ASKED), 1))
+    assert the_postmortem(staged).program.basis == RAN_LATELY
+
+
+def test_launches_are_newer_than_the_last_measured_steps():
+    """Steps are measured while somebody watches only."""
+
+    def pulse(index, at, step):
+        rhythm = wire.Rhythm(1, ("step",), 333)
+        return replace_struct(trains()(index, at, step), rhythm=rhythm)
+
+    staged = failed(wire.Uncaught("JaxRuntimeError", ASKED, PLACE), pulse=pulse)
+    found = the_postmortem(staged)
+    launches = found.host.launches["step"]
+    assert dict(facts(found))["step"] == (
+        "333 steps when they were last measured",
+        f"step launched {launches:,} times, {found.pulse_age:.1f} s before the end",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "6,1,100500000,-;Out of memory: Killed process 77 (python) total-vm:1kB",
+            "SIGKILL, as memory ran out on",
+        ),
+        ("3,2,100500000,-;Memory cgroup out of memory: Killed process 77 (python)", "in its control group"),
+        ("6,3,99000000,-;python3[77]: segfault at 0 ip 00 sp 00 error 4 in libc", "SIGSEGV"),
+        ("6,3,99000000,-;traps: python3[77] trap invalid opcode ip:0 sp:0", "SIGILL"),
+        ("6,3,99000000,-;python3[770]: segfault at 0", ""),
+        ("6,3,9000000,-;python3[77]: segfault at 0", ""),  # another process had this pid
+        ("not a record", ""),
+    ],
+)
+def test_what_the_kernel_has_logged_about_a_death(text, said):
+    found = kernel_log.cause(["6,0,1,-;booted", text], 77, 100.0)
+    assert said in found and bool(said) == bool(found)
+
+
+def test_a_death_without_a_signal_says_who_knows_it():
+    staged = Staged(2)
+    staged.train(5.0, trains())
+    host = staged.cluster.hosts[builders.agent_id(1)]
+    found = postmortem(staged.cluster, host, State.DIED)
+    assert dict(facts(found))["signal"][0].startswith("not known here")
+    assert dict(facts(replace(found, kernel="SIGSEGV")))["signal"] == ("SIGSEGV",)
 
 
 def test_a_request_that_would_fit_was_in_pieces_or_came_too_late():
@@ -369,7 +443,7 @@ def test_who_comes_after_a_crash_learns_the_exception(tmp_path):
         with viewer("lingers") as attached:
             attached.until(lambda: "crashed" in {each.rule for each in findings(attached.cluster)})
             (found,) = (each for each in findings(attached.cluster) if each.rule == "crashed")
-            assert found.text.startswith("host 1 ended with ValueError at script.py:")
+            assert found.text.startswith("process 1 ended with ValueError at script.py:")
             assert found.text.endswith("batch 7 is empty")
             (ending,) = runfiles.endings()
             assert found.since == pytest.approx(ending.bye.at_ms / 1000, abs=12)

@@ -18,6 +18,7 @@ from jaxtop import wire
 from jaxtop.base import processes
 from jaxtop.store import probe as saved
 from jaxtop.store import runfiles
+from tests import patience
 from tests.support import JAXTOP, PYTHON, SOAK, environment, eventually, free_port, group, in_a_group, jaxtop
 from tests.support import processes as side_by_side
 
@@ -56,7 +57,7 @@ def test_all_devices_of_two_processes_are_measured_and_none_of_them_is_slow(_):
     start = time.monotonic()
     done = jaxtop("probe", *CPUS, "--json", "--seconds", 25 if SOAK else 8)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert time.monotonic() - start < 60
+    assert time.monotonic() - start < 60 * patience.factor()
     probe = json.loads(done.stdout)
     assert (probe["schema"], probe["platform"], probe["processes"], probe["slow"]) == (1, "cpu", 2, [])
     assert [device["process"] for device in probe["devices"]] == [0] * DEVICES + [1] * DEVICES
@@ -142,7 +143,7 @@ def test_the_axes_of_a_mesh_have_the_names_that_they_are_given():
         "--sizes",
         "10k",
         "--seconds",
-        4,
+        60,  # it ends earlier: so many launches of 10 kB take a fraction of a second
     )
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("all-")]

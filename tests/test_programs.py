@@ -224,6 +224,18 @@ class TestStorms:
         assert not self.compiled(0, 10, 20, 30, 40, of_jax=True).is_storm(40_000)
         assert self.compiled(0, 10, 20, 30, 40, of_jax=None).is_storm(40_000)
 
+    def test_a_line_that_calls_one_of_jax_with_a_new_shape_in_each_step_is_one(self):
+        """Not while the script warms up, and not if each line has a few shapes."""
+        seconds = range(0, 50, 2)
+        one = self.compiled(*seconds, of_jax=True, place="train.py:7")
+        assert one.is_eager_storm(48_000, 0) and not one.is_eager_storm(48_000, 20_000)
+        assert not self.compiled(*seconds[:20], of_jax=True, place="train.py:7").is_eager_storm(38_000, 0)
+        assert one.storm_text(48_000).startswith("step was compiled 25 times in 48 s: ")
+        many = Compiled("add")
+        for second in seconds:
+            many = many.again(second * 1000, 100, of_jax=True, place=f"train.py:{second % 18}")
+        assert not many.is_eager_storm(48_000, 0)
+
     def test_it_is_over_when_they_become_rare(self):
         assert not self.compiled(0, 10, 20, 30, 40).is_storm(60_000)
         assert not self.compiled(0, 20, 40, 60, 80).is_storm(80_000)

@@ -154,7 +154,7 @@ def test_a_run_whose_processes_all_died_is_found_by_its_name_to_be_checked(dead)
     (seed,) = discovery.seeds(["train"], with_ended=True)
     assert seed.is_over == "dead" and seed.hello.agent == dead.agent
     done = jaxtop_here("check", "train", "--wait", "1")
-    assert done.returncode == 2 and "Host lost: host 1 has died" in done.stdout
+    assert done.returncode == 2 and "Host lost: process 1 has died" in done.stdout
     assert "died at an unknown time, exit status n/a" in done.stdout
 
 

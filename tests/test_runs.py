@@ -78,9 +78,9 @@ def test_the_run_that_is_shown_or_has_ended_is_not_opened_again():
         await stage.press("R", "j")
         del runs.cells["r2"]
         await stage.press("enter")
-        await stage.until(lambda: bool(stage.app._notifications))
+        await stage.until(lambda: bool(stage.said))
         assert [run.id for run in stage.app.moment.runs] == ["r1"]
-        assert "r2 has ended" in [each.message for each in stage.app._notifications]
+        assert "r2 has ended" in stage.said
 
     play(act, *builders.well(), runs=runs)
 
@@ -92,7 +92,7 @@ def test_without_a_list_the_key_says_why():
     async def act(stage: Stage) -> None:
         await stage.press("R")
         assert not isinstance(stage.screen, RunPicker)
-        assert "the runs are elsewhere" in [each.message for each in stage.app._notifications]
+        assert "the runs are elsewhere" in stage.said
 
     play(act, *builders.well(), runs=runs)
 
@@ -121,6 +121,6 @@ def test_in_a_replay_there_is_nothing_to_switch_to():
 
 def test_the_app_begins_with_notes_on_the_choice():
     async def act(stage: Stage) -> None:
-        assert "showing train [0] (r2)" in [each.message for each in stage.app._notifications]
+        assert "showing train [0] (r2)" in stage.said
 
     play(act, *builders.well(), notes=["showing train [0] (r2)"])

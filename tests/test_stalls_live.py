@@ -77,7 +77,7 @@ def test_a_process_that_stops_in_its_data_loader_is_named_with_its_line(home):
         (event,) = told(attached)
         assert event.severity == "critical" and event.agent == attached.host(2).agent
         line = str(LOADER)
-        assert event.text.startswith("hosts 0–1 wait in jit_step")
+        assert event.text.startswith("processes 0–1 wait in jit_step")
         assert "host 2" in event.text and event.text.endswith(f"stalls.py:{line} load_batch"), event.text
         groups = stack_groups(attached.cluster)
         assert [(len(group.agents), group.is_waiting) for group in groups] == [(2, True), (1, False)]
@@ -117,7 +117,7 @@ def test_a_long_compilation_in_one_process_is_named_as_a_compilation(home):
         attached.until(lambda: told(attached)[-1].kind == "goes on")
         attached.until(lambda: run.steps(0) > before + 4)
         texts = [event.text for event in told(attached, "stalled")]
-        assert texts and all("host 1 has been compiling large for" in text for text in texts), texts
+        assert texts and all("process 1 has been compiling large for" in text for text in texts), texts
         assert {event.severity for event in told(attached, "stalled")} == {"warning"}
         end(run)
 

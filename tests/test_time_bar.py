@@ -213,7 +213,7 @@ class TestReplayByKeys:
         async def act(stage: Stage) -> None:
             await press(stage, screen, "n", "n", "n", "right_square_bracket")
             assert at(stage) == DIES + 1
-            assert "process 1 on node01 died 2s ago" in stage.line("facts")
+            assert "host 1 (node01) died 2s ago" in stage.line("facts")
             await press(stage, "home")
             assert "all hosts live" in stage.line("facts")
 
@@ -246,7 +246,7 @@ class TestReplayByKeys:
         async def act(stage: Stage) -> None:
             for _ in range(3):
                 await stage.paint()
-            assert [each.message for each in stage.app._notifications] == ["cut off after 3:20"]
+            assert stage.said == ["cut off after 3:20"]
 
         play(act, history=Reel(*TOLD, notes=("cut off after 3:20",)), replay=PAUSED)
 
@@ -332,7 +332,7 @@ class TestByMouse:
         async def act(stage: Stage) -> None:
             x = stage.text.splitlines()[stage.app.query_one("#track").region.bottom - 1].index("×")
             await stage.pilot.hover("#track", offset=(x, 1))
-            assert "process 1 on node01" in str(stage.app.query_one("#track").tooltip)
+            assert "host 1 (node01)" in str(stage.app.query_one("#track").tooltip)
             await stage.pilot.hover("#controls", offset=(controls_shown(stage).index("{"), 0))
             assert stage.app.query_one("#controls").tooltip == "One minute back ({)"
 
@@ -425,7 +425,7 @@ class TestRecording:
             assert "● REC 1.2M, 0:35" in stage.line("header")
             await press(stage, "r")
             assert "REC" not in stage.line("header")
-            said = [each.message for each in stage.app._notifications]
+            said = stage.said
             assert said == ["recording to run.mcap", "finishing run.mcap", "recorded 1.2M to run.mcap"]
 
         play(act, *TOLD, recorder=Recorder())
@@ -438,7 +438,7 @@ class TestRecording:
             recorder.is_on, recorder.status = False, "the disk is full"
             await stage.paint()
             await stage.paint()
-            assert [each.message for each in stage.app._notifications][1:] == ["the disk is full"]
+            assert stage.said[1:] == ["the disk is full"]
 
         play(act, *TOLD, recorder=recorder)
 

@@ -523,17 +523,17 @@ class TestEmpty:
     @pytest.mark.parametrize(
         ("frames", "words"),
         [
-            ([frame("", wire.Link("connecting", "node01"))], "no arrays yet: no host has reported"),
+            ([frame("", wire.Link("connecting", "node01"))], "no arrays yet: no process has reported"),
             (
                 [each for each in training() if each.kind != "arrays"],
-                "no arrays yet: no host has counted its arrays",
+                "no arrays yet: no process has counted its arrays",
             ),
             (
                 [
                     *(each for each in training() if each.kind != "arrays"),
                     frame(agent_id(0), wire.Arrays(int(NOW * 1000), 1, 1)),
                 ],
-                "no arrays: no host holds any",
+                "no arrays: no process holds any",
             ),
             (
                 [

@@ -46,8 +46,8 @@ class TestTheTable:
 
     def test_who_comes_last_is_named_with_a_sign(self):
         shown = seen(*staged.late(), size=(80, 24))
-        assert "! process 3 100%" in line("▌ all-reduce", shown)
-        assert "! process 3 comes last in 100%, others wait" in shown
+        assert "! host 3 100%" in line("▌ all-reduce", shown)
+        assert "! host 3 comes last in 100%, others wait" in shown
 
     def test_where_all_are_in_step_nobody_is_named(self):
         shown = seen(*staged.in_step())
@@ -84,7 +84,7 @@ class TestTheTable:
 
 class TestWhyThereIsNothing:
     def test_without_hosts(self):
-        assert "no collectives yet: no host has reported" in seen()
+        assert "no collectives yet: no process has reported" in seen()
 
     def test_without_programs(self):
         assert "no program has been read yet" in seen(*builders.well())
@@ -124,7 +124,7 @@ class TestThePane:
 
     def test_hosts_for_which_there_is_no_room_are_counted(self):
         shown = seen(*staged.run(Made(24, 2, late=20)), size=(80, 24))
-        assert "20 node20" in shown and "+21 more hosts" in shown
+        assert "20 node20" in shown and "+21 more" in shown
 
 
 class TestOnTheMesh:
@@ -134,8 +134,7 @@ class TestOnTheMesh:
             await stage.press("6", key)
             assert stage.screen_shown == "screen-mesh"
             assert (
-                "wait by group of all-reduce.3  0us " in stage.text
-                and "! last: process 3, 100%" in stage.text
+                "wait by group of all-reduce.3  0us " in stage.text and "! last: host 3, 100%" in stage.text
             )
             assert "a! 0us" in stage.text and "b 60." in stage.text
             assert stage.app._selection.device_key == (agent_id(3), 12)
@@ -199,7 +198,7 @@ class TestOnTheMesh:
         async def act(stage: Stage) -> None:
             await stage.press("6", "enter")
             assert stage.screen_shown == "screen-collectives"
-            said = [each.message for each in stage.app._notifications]
+            said = stage.said
             assert said == ["the devices of all-reduce.3 are unknown"]
 
         play(act, *staged.unread())

@@ -252,7 +252,7 @@ class TestHosts:
             assert "last step 42s ago" in stage.line("header")
             await stage.press("3")
             if size[0] > 80:  # else the pane has no room
-                assert "last step 42s ago" in stage.text.split("process 0 on node00")[1]
+                assert "last step 42s ago" in stage.text.split("host 0 (node00)")[1]
             stage.feed.frames = [frame(agent_id(0), staged_hardware.pulse(0, 0), sequence=900)]
             await stage.paint()
             assert "last" not in stage.line("header") and "step 410ms" in stage.line("header")
@@ -306,7 +306,7 @@ class TestHosts:
     def test_figures_of_a_host_that_died_are_not_told_any_more(self):
         shown = shown_after(*working(4), builders.trouble(1, "closed"), keys=("3", "j"), size=(140, 30))
         below = shown[shown.index("──") :]
-        assert "process 1 on node01" in below
+        assert "host 1 (node01)" in below
         assert "410ms" not in below and "container" not in below
 
     @pytest.mark.parametrize("state", ["closed", "silent"])

@@ -383,23 +383,23 @@ class TestTheLegend:
 
     def test_it_says_metric_scale_ramp_and_who_holds_most(self):
         assert self.line().plain == (
-            " m memory used  0B ░░▒▒▓▓██ 8.0M  no limit known   most: device 7 on process 1, 8.0M"
+            " m memory used  0B ░░▒▒▓▓██ 8.0M  no limit known   most: device 7 on host 1, 8.0M"
         )
 
     def test_it_says_so_where_several_hold_as_much(self):
-        assert "most: device 0 on process 0, 1.0M (and 7 more)" in self.line(used=lambda _: MIB).plain
+        assert "most: device 0 on host 0, 1.0M (and 7 more)" in self.line(used=lambda _: MIB).plain
 
     def test_a_metric_that_nobody_has_is_said_to_be_unknown(self):
         power = next(metric for metric in METRICS if metric.name == "power")
         assert self.line(power).plain == " m power  n/a: no device reports power"
 
     def test_a_share_has_a_scale_to_100_percent(self):
-        assert "0% ░░▒▒▓▓██ 100%   most: device 7 on process 1, 50%" in self.line(SHARE, limit=16 * MIB).plain
+        assert "0% ░░▒▒▓▓██ 100%   most: device 7 on host 1, 50%" in self.line(SHARE, limit=16 * MIB).plain
 
     def test_what_is_pointed_at_takes_the_place_of_most(self):
         known = devices(a_run(meshes=()), NOW)
         said = legend(read(known, MEMORY), known, PLAIN, 120, pointed=2).plain
-        assert "here: device 2 on process 0, 3.0M" in said
+        assert "here: device 2 on host 0, 3.0M" in said
         assert "most" not in said
 
     def test_signs_are_explained_where_they_are_seen(self):

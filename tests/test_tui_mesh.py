@@ -28,9 +28,9 @@ class TestWhatItShows:
         async def act(app, _):
             seen = app.text()
             assert all(f" {device} " in seen for device in range(8))
-            assert "process 0 on node0" in seen
-            assert "process 1 on node1" in seen
-            assert "most: device 7 on process 1, 8.0M" in app.text("#legend")
+            assert "host 0 (node0)" in seen
+            assert "host 1 (node1)" in seen
+            assert "most: device 7 on host 1, 8.0M" in app.text("#legend")
             assert "device 0" in app.text("#detail")
 
         drive(act, a_run(), size)
@@ -71,7 +71,7 @@ class TestWhatItShows:
         tell(cluster, (NOW, "r1-1", link("dead")))
 
         async def act(app, _):
-            assert "process 1 on node1 × died" in app.text()
+            assert "host 1 (node1) × died" in app.text()
             assert app.text().count("× ╮") == 4
             assert "× died" in app.text("#legend")
 
@@ -82,16 +82,16 @@ class TestWhatItShows:
             assert "~" not in app.text()
             app.now = NOW + 3
             app.look()
-            assert "process 0 on node0 ~ quiet" in app.text()
+            assert "host 0 (node0) ~ quiet" in app.text()
             app.now = NOW + 30
             app.look()
-            assert "process 0 on node0 ! blocked" in app.text()
+            assert "host 0 (node0) ! blocked" in app.text()
 
         drive(act, a_run())
 
     def test_a_host_of_which_only_the_address_is_known_has_its_place(self):
         async def act(app, pilot):
-            assert "process 1 on node1 ? unreachable" in app.text()
+            assert "host 1 (node1) ? unreachable" in app.text()
             assert app.text().count(" ? ╮") == 4
             await pilot.press("tab")
             assert len(app.grid.plan.by_device) == 4
@@ -125,7 +125,7 @@ class TestDetail:
             detail = app.text("#detail")
             assert "device 3  ● live" in detail
             assert "cpu, local id 3" in detail
-            assert "process 0 on node0" in detail
+            assert "host 0 (node0)" in detail
             assert "mesh data 4 × model 2" in detail
             assert "data 1  model 1" in detail
             assert "data group: 1 3 5 7" in detail
@@ -229,7 +229,7 @@ class TestArrangements:
             for _ in range(4):
                 seen.append((app.lines()[0], app.lines()[1]))
                 await pilot.press("tab")
-            assert "process 0" in seen[0][0]
+            assert "host 0" in seen[0][0]
             assert "model →" in seen[1][0]
             assert "data ↓" in seen[1][1]
             assert "x →" in seen[2][0]
@@ -259,7 +259,7 @@ class TestArrangements:
         async def act(app, pilot):
             assert "coordinates" not in app.text("#switches")
             await pilot.press("tab")
-            assert "process 0" in app.lines()[0]
+            assert "host 0" in app.lines()[0]
 
         drive(act, a_run(meshes=()))
 
@@ -270,7 +270,7 @@ class TestArrangements:
             assert "model →" in app.lines()[0]
             at = app.lines("#switches")[0].index("by host")
             await pilot.click("#switches", offset=(at + 3, 0))
-            assert "process 0" in app.lines()[0]
+            assert "host 0" in app.lines()[0]
 
         drive(act, a_run())
 
@@ -365,7 +365,7 @@ class TestArrangements:
 
         async def act(app, pilot):
             await pilot.press("tab", "o", "a", "x", "greater_than_sign")
-            assert "process 0" in app.lines()[0]
+            assert "host 0" in app.lines()[0]
 
         drive(act, cluster)
 
@@ -505,7 +505,7 @@ class TestSelection:
             app.view.select(Selection("r1-1"))
             app.look()
             assert app.view.selection == Selection("r1-1")
-            assert "process 1 on node1: no devices yet" in app.text("#detail").replace("\n", " ")
+            assert "host 1 (node1): no devices yet" in app.text("#detail").replace("\n", " ")
 
         drive(act, a_run(silent=(1,)))
 
@@ -525,7 +525,7 @@ class TestSelection:
         async def act(app, pilot):
             await pilot.hover("MeshGrid", offset=spot(app, 5))
             await pilot.pause()
-            assert "here: device 5 on process 1, 6.0M" in app.text("#legend")
+            assert "here: device 5 on host 1, 6.0M" in app.text("#legend")
             await pilot.hover("#detail")
             await pilot.pause()
             assert "most: device 7" in app.text("#legend")

@@ -116,7 +116,7 @@ def test_long_names_keep_their_end():
 
 def test_in_few_lines_the_first_finding_stands_in_the_verdict_with_one_sign():
     shown = shown_after(*LATE, keys=(), size=(60, 11))
-    assert " ▲ Straggler: process 3" in shown and "▲ ▲" not in shown
+    assert " ▲ Straggler: host 3" in shown and "▲ ▲" not in shown
 
 
 def lost_loss():
@@ -260,7 +260,7 @@ def test_the_hint_to_rewind_follows_a_change_of_height_alone():
 
 def test_a_narrow_table_of_findings_has_their_texts():
     shown = shown_after(*LATE, keys=(), size=(59, 20))
-    assert "▲ Straggler" in shown.splitlines()[4] and "process 3 on node03" in shown.splitlines()[4]
+    assert "▲ Straggler" in shown.splitlines()[4] and "host 3 (node03)" in shown.splitlines()[4]
 
 
 @pytest.mark.parametrize("hosts_shown", [1, 2, 4, 40])

@@ -170,7 +170,7 @@ class TestScreen:
     @pytest.mark.parametrize(
         ("frames", "why"),
         [
-            ([], "no plan yet: no host has reported"),
+            ([], "no plan yet: no process has reported"),
             (builders.well(), "no named array of train lies on a mesh; place its state with a NamedSharding"),
         ],
     )

@@ -209,7 +209,7 @@ class TestScreen:
 
             await click("c device 2")
             assert "utilisation of device 2" in stage.text
-            await click("hosts of its run")
+            await click("processes of its run")
             assert "of 0 node00" in stage.text
             await click("m utilisation")
             assert "tensor units of" in stage.text

@@ -47,7 +47,7 @@ def test_what_nobody_knows_is_not_zero():
 def test_processes_that_differ_are_named_with_a_sign():
     shown = seen(*staged.at_odds(), keys=("7", "j"))
     assert len([each for each in shown.splitlines() if "≠ host" in each and "jit_tra" in each]) >= 2
-    assert "≠ jit_train_step: process 1 on node01 compiled a different program" in shown.splitlines()[1]
+    assert "≠ jit_train_step: host 1 (node01) compiled a different program" in shown.splitlines()[1]
     assert "≠ compiled differently by process" in shown
 
 
@@ -95,8 +95,8 @@ def test_words_find_programs():
 
 
 def test_it_says_why_there_are_none():
-    assert "no programs yet: no host has reported" in seen()
-    assert "no host has compiled any" in seen(*builders.well())
+    assert "no programs yet: no process has reported" in seen()
+    assert "no process has compiled any" in seen(*builders.well())
     off = replace(builders.hello(0), sources={"programs": "off: Missing: no live_executables"})
     assert "no programs: off: Missing" in seen(frame(builders.agent_id(0), off))
 

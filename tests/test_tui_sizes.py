@@ -144,7 +144,7 @@ def test_narrow_events_show_what_happened_and_the_rest_below():
     head = next(line for line in shown if "SEVERITY" in line)
     assert head.split()[:4] == ["TIME▼", "SEVERITY", "WHAT", "HAPPENED"]
     below = " ".join(" ".join(shown[-4:-1]).split())
-    assert below.startswith("process 1 on node01") and below.endswith("without notice")
+    assert below.startswith("host 1 (node01)") and below.endswith("without notice")
 
 
 def test_a_low_mesh_pane_marks_device_ids_that_it_leaves_out():

@@ -26,14 +26,14 @@ def seen(*frames, keys=("9",), size=(200, 50)) -> str:
 class TestTheTree:
     def test_before_anything_came_it_says_how_to_ask(self):
         assert "press p to ask all processes" in seen(*builders.well())
-        assert "no host has reported" in seen()
+        assert "no process has reported" in seen()
 
     def test_hosts_that_stand_alike_are_one_line_and_the_odd_one_another(self):
         shown = seen(*staged.standing())
         assert line("▸ hosts 0–2", shown).split()[-6:] == [
             "waits", "train.py:51", "train", "jax/_src/array.py:631", "_value", "2s",
         ]  # fmt: skip
-        assert "data.py:88 load_batch" in line("process 3 on node03  ", shown)
+        assert "data.py:88 load_batch" in line("host 3 (node03)  ", shown)
 
     def test_what_holds_the_run_up_stands_on_top(self):
         first = seen(*staged.standing()).splitlines()[2]
@@ -44,7 +44,7 @@ class TestTheTree:
         rows = [row.strip(" ▌") for row in shown.splitlines()]
         at = next(i for i, row in enumerate(rows) if "▾ hosts 0–2" in row)
         assert [row.split("  ")[0] for row in rows[at + 1 : at + 7]] == [
-            "▾ process 0 on node00",
+            "▾ host 0 (node00)",
             "▾ main thread",
             "array.py:631 _value",
             "train.py:51 train",
@@ -109,10 +109,6 @@ class Asker:
         return asked
 
 
-def said(stage: Stage) -> list[str]:
-    return [each.message for each in stage.app._notifications]
-
-
 def asking(act, *frames) -> None:
     """Run the app with somebody to ask."""
 
@@ -136,7 +132,7 @@ class TestAsking:
             assert "asking 2 processes for stacks: 1 answered" in stage.line("facts")
             answers.answered = 2
             await stage.paint()
-            assert said(stage)[-1] == "asked 2 processes for stacks: 2 answered"
+            assert stage.said[-1] == "asked 2 processes for stacks: 2 answered"
             assert "asking" not in stage.line("facts")
 
         asking(act, *builders.well())
@@ -165,7 +161,7 @@ class TestAsking:
                     assert len(asker.questions) == sample + 2
             assert len(asker.questions) == 20 and {each[0] for each in asker.questions} == {"stacks"}
             assert "samples: 50% " in stage.text and "(waits)" in stage.text
-            assert len([each for each in said(stage) if each.startswith("asked")]) == 1
+            assert len([each for each in stage.said if each.startswith("asked")]) == 1
 
         asking(act, *builders.well())
 
@@ -207,7 +203,7 @@ class TestAsking:
             answers.silent = 1
             await stage.paint()
             why = "1 refused: this run is read-only (JAXTOP_READONLY=1); 1 did not answer"
-            assert said(stage)[-1] == f"asked 2 processes for a profiler window: 0 answered; {why}"
+            assert stage.said[-1] == f"asked 2 processes for a profiler window: 0 answered; {why}"
 
         asking(act, *builders.well())
 
@@ -228,14 +224,14 @@ class TestAsking:
     def test_without_anybody_to_ask_the_keys_say_so(self):
         async def act(stage: Stage) -> None:
             await stage.press("c")
-            assert "requests need a live run" in said(stage)[-1]
+            assert "requests need a live run" in stage.said[-1]
 
         play(act, *builders.well())
 
     def test_before_there_is_a_host_the_keys_say_so(self):
         async def act(stage, asker):
             await stage.press("p")
-            assert said(stage) == ["no live process to ask"] and not asker.questions
+            assert stage.said == ["no live process to ask"] and not asker.questions
 
         asking(act)
 
@@ -260,7 +256,7 @@ class TestTheInterval:
             asker.questions[0][2].answered = 2
             stage.feed.frames = [paced(0, 2000), paced(1, 2000)]
             await stage.paint()
-            assert said(stage)[-1] == "asked 2 processes for figures every 2s: 2 answered"
+            assert stage.said[-1] == "asked 2 processes for figures every 2s: 2 answered"
             await stage.press("minus")
             assert asker.intervals == [2000, 1000]
 
@@ -293,7 +289,7 @@ class TestTheInterval:
             await stage.press("minus")
             asker.questions[0][2].refused = Counter({"only the owner of the run may do this": 2})
             await stage.paint()
-            assert said(stage)[-1].endswith("0 answered; 2 refused: only the owner of the run may do this")
+            assert stage.said[-1].endswith("0 answered; 2 refused: only the owner of the run may do this")
             assert "every" not in stage.line("header")
 
         asking(act, *builders.well())
@@ -302,7 +298,7 @@ class TestTheInterval:
     def test_at_the_last_stop_nobody_is_asked(self, key, interval_ms):
         async def act(stage, asker):
             await stage.press(key)
-            assert "interval" in said(stage)[-1] and not asker.questions
+            assert "interval" in stage.said[-1] and not asker.questions
 
         asking(act, *builders.well(), paced(0, interval_ms), paced(1, interval_ms))
 
@@ -360,8 +356,8 @@ def test_the_app_asks_nobody_unless_it_is_given_a_way():
 def test_stacks_of_a_stopped_process_are_of_the_past():
     shown = seen(*staged.standing(), builders.trouble(0, "silent"), keys=("9", "enter"))
     assert "stacks of 3 of 3 live processes; last stacks of 1 stopped process; press p" in shown
-    assert "waited" in line("▾ process 0 on node00", shown)
-    assert "waits" in line("process 1 on node01", shown)
+    assert "waited" in line("▾ host 0 (node00)", shown)
+    assert "waits" in line("host 1 (node01)", shown)
 
 
 def test_old_stacks_are_dimmed_and_say_what_was():

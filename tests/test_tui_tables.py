@@ -227,11 +227,11 @@ def test_no_hosts_are_explained():
     cluster = Cluster()
 
     async def steps(app, pilot):
-        assert "no hosts yet: waiting for a run" in "\n".join(app.lines)
+        assert "no processes yet: waiting for a run" in "\n".join(app.lines)
         cluster.apply("", wire.Link("connecting", "10.0.0.9:7410"), START)
         app.view.show(Moment(cluster, NOW))
         await pilot.pause()
-        assert "no hosts yet: no answer from 10.0.0.9:7410" in "\n".join(app.lines)
+        assert "no processes yet: no answer from 10.0.0.9:7410" in "\n".join(app.lines)
 
     drive(HostsView(), cluster, steps)
 
@@ -376,11 +376,11 @@ def test_no_devices_are_explained():
     cluster = Cluster()
 
     async def steps(app, pilot):
-        assert "no devices yet: no host has reported" in "\n".join(app.lines)
+        assert "no devices yet: no process has reported" in "\n".join(app.lines)
         cluster.apply("a0", hello("a0", 0, devices=0), START)
         app.view.show(Moment(cluster, NOW))
         await pilot.pause()
-        assert "no devices yet: JAX is not initialized on any host" in "\n".join(app.lines)
+        assert "no devices yet: JAX is not initialized in any process" in "\n".join(app.lines)
 
     drive(DevicesView(), cluster, steps)
 

@@ -10,7 +10,7 @@ from jaxtop import wire
 from jaxtop.base.clock import steady
 from jaxtop.model import Cluster, Severity, findings
 from jaxtop.tui.app import JaxtopApp
-from tests.stage import Clock, Feed, Stage
+from tests.stage import Clock, Feed, Stage, notified
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,7 +82,7 @@ async def _pictures(frames: Sequence[wire.Frame], found_at: float) -> list[str]:
     clock.now = last = frames[0].at - 1
     app, pictures = JaxtopApp(feed, clock), []
     async with app.run_test(size=SIZE) as pilot:
-        stage = Stage(app, feed, clock, pilot)
+        stage = Stage(app, feed, clock, pilot, notified(app))
         for scene in SCENES:
             at = scene.at + (frames[0].at if scene.is_since_start else found_at)
             feed.frames += [each for each in frames if last < each.at <= at]

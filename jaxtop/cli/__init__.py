@@ -15,7 +15,7 @@ from jaxtop.base.feature import Command, features, load, options_of
 from jaxtop.cli.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
 # The commands of the core, before and after those of features. A command is a module with
 # `add_arguments(parser)` and `main(arguments) -> exit status`.
@@ -47,8 +47,8 @@ COMMANDS = {
 _SUMMARY = "top for a JAX cluster: a whole run, live, in one terminal"
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run a command and return its exit status."""
+def main(argv: list[str] | None = None, *, begin: Callable[[], object] = lambda: None) -> int:
+    """Run a command and return its exit status; `begin` is called once the command is imported."""
     _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names may have any characters, and the terminal's encoding may lack them.
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         try:
             debuglog.info("command", f"jaxtop {__version__} {words}")
-            return _run(words)
+            return _run(words, begin)
         finally:
             print(end="", flush=True)  # while an error can still be reported
     except UserError as error:
@@ -84,7 +84,7 @@ def main(argv: list[str] | None = None) -> int:
         return failed
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], begin: Callable[[], object]) -> int:
     name = _name_in(words)
     if not words:  # `jaxtop` alone is `jaxtop attach`
         name, words = "attach", ["attach"]
@@ -101,7 +101,9 @@ def _run(words: list[str]) -> int:
     if arguments.command is None:
         parser.error("no command given")
     arguments.words = words  # `--web` starts the same command once more for each tab
-    return int(load(COMMANDS[arguments.command].module).main(arguments))
+    command = load(COMMANDS[arguments.command].module)
+    begin()
+    return int(command.main(arguments))
 
 
 def _name_in(words: list[str]) -> str | None:

@@ -18,6 +18,7 @@ from jaxtop.cli.snapshot import why_none
 from jaxtop.cli.words import amount, duration, length, size
 from jaxtop.model import Cluster, host_views, hosts, runs
 from jaxtop.model.liveness import was_never_reached
+from jaxtop.model.nouns import counted
 from jaxtop.recording import Limits, RecordingWriter
 from jaxtop.sources import SessionRecorder
 
@@ -131,7 +132,7 @@ class Recording:
     def _what(self) -> str:
         expected = sum(max(run.process_count or 0, len(run.hosts)) for run in runs(self._cluster, steady()))
         met = sum(host.hello is not None for host in hosts(self._cluster))
-        return f"{met} of {expected} hosts, {length(time.monotonic() - self._begun)}"
+        return f"{met} of {counted(expected, hosts(self._cluster))}, {length(time.monotonic() - self._begun)}"
 
 
 def has_ended(cluster: Cluster, now: float) -> bool:

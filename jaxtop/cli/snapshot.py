@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--wait",
         type=_SECONDS,
         metavar="S",
-        help=f"seconds to wait for slow hosts (default: {USUAL_WAIT:.0f}), and for a run of that name "
+        help=f"seconds to wait for slow processes (default: {USUAL_WAIT:.0f}), and for a run of that name "
         "to start where there is none",
     )
     parser.add_argument(

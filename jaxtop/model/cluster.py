@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 
 from jaxtop import wire
 from jaxtop.model import exited
 from jaxtop.model.collectives import stragglers
+from jaxtop.model.collectives.joining import WINDOWS_KEPT
 from jaxtop.model.findings import observer as findings
 from jaxtop.model.fold import fold
 from jaxtop.model.stalls import reports
@@ -14,6 +16,9 @@ from jaxtop.model.state import ClusterState
 
 # Each looks at the state after a message was folded, keeps its own part of it, and returns events.
 _OBSERVERS = (stragglers.observe, reports.observe, exited.observe, findings.observe)
+
+# The windows of all agents that are kept take no more than this.
+MOST_WINDOW_BYTES = 16 << 20
 
 
 @dataclass
@@ -26,9 +31,20 @@ class Cluster(ClusterState):
             wire.tally(self.rejected, f"unknown message {frame.kind[:32]!r}")
             return
         try:
-            self.apply(frame.agent, wire.decode(frame.kind, frame.raw), frame.at)
+            message = wire.decode(frame.kind, frame.raw)
+            self.apply(frame.agent, message, frame.at)
         except wire.Unreadable as error:
             wire.tally(self.rejected, f"unreadable {frame.kind}: {error}")
+            return
+        if isinstance(message, wire.Window) and frame.agent in self.hosts:
+            self._remember(frame)
+
+    def _remember(self, window: wire.Frame) -> None:
+        """Keep the last windows of each agent as they came: a recording that begins now needs them."""
+        past = self.past_windows.setdefault(window.agent, deque(maxlen=WINDOWS_KEPT))
+        past.append(window)
+        while len(past) > 1 and sum(len(each.raw) for each in past) * len(self.hosts) > MOST_WINDOW_BYTES:
+            past.popleft()
 
     def apply(self, agent: str, message: wire.Message, at: float) -> None:
         """Apply one message from, or about, an agent."""
@@ -54,11 +70,13 @@ class Cluster(ClusterState):
         return replace(
             self,
             hosts=dict(self.hosts),
+            machines=dict(self.machines),
             unmet=dict(self.unmet),
             events=self.events.copy(),
             rejected=self.rejected.copy(),
             history={agent: samples.copy() for agent, samples in self.history.items()},
             figures={agent: past.copy() for agent, past in self.figures.items()},
+            past_windows={agent: past.copy() for agent, past in self.past_windows.items()},
             past_arrays={agent: past.copy() for agent, past in self.past_arrays.items()},
             inventories=self.inventories.copy(),
             windows=self.windows.copy(),

@@ -35,6 +35,8 @@ class DeviceView:
     agent: str
     process_index: int | None
     hostname: str | None
+    # What its run calls its processes.
+    noun: str
     state: State
     id: int
     local_id: int | None
@@ -135,6 +137,7 @@ def _device_views(cluster: ClusterState, view: HostView) -> list[DeviceView]:
             agent=host.agent,
             process_index=index,
             hostname=hostname,
+            noun=host.noun,
             state=state,
             id=device.id,
             local_id=device.local_id,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
+from jaxtop.model import nouns
 from jaxtop.model.crashes import ended_at
 from jaxtop.model.host import EMPTY_HOST, Host, run_of
 from jaxtop.model.liveness import has_exited
@@ -54,6 +55,7 @@ def _drop(state: ClusterState, gone: list[Host]) -> None:
         _count(state.dropped, host)
         del state.hosts[host.agent]
         _drop_history(state, host.agent)
+    nouns.forget(state)
     runs = {run_of(host) for host in state.hosts.values()}
     dropped, windows = state.dropped, state.windows
     dropped.starts = {place: count for place, count in dropped.starts.items() if place.run in runs}
@@ -82,7 +84,7 @@ def _count(dropped: Dropped, host: Host) -> None:
 
 
 def _drop_history(state: ClusterState, agent: str) -> None:
-    for table in (state.history, state.figures, state.past_arrays):
+    for table in (state.history, state.figures, state.past_arrays, state.past_windows):
         table.pop(agent, None)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jaxtop import wire
-from jaxtop.model import keyframe
+from jaxtop.model import keyframe, nouns
 from jaxtop.model.arrays.at_peak import risen, with_census
 from jaxtop.model.arrays.changes import changed_census, since_of, since_of_changed
 from jaxtop.model.crashes import ending
@@ -42,6 +42,7 @@ BEST_OVER_MS = 30_000
 
 # The fields of a host that hold the last message of a kind.
 _REPLACES: dict[type[wire.Message], str] = {
+    wire.Compile: "compiled",
     wire.Stacks: "stacks",
     wire.Nccl: "nccl",
     wire.NcclTimes: "nccl_times",
@@ -63,8 +64,14 @@ def fold(state: ClusterState, agent: str, message: wire.Message, at: float) -> l
             keyframe.fold_events(state, message)
             return []
     before = state.hosts.get(agent) or Host(agent)
-    state.hosts[agent] = host = _reported(state, before.but(heard_at=at), message, at)
-    return _events(before, host, message, at)
+    _put(state, before, _reported(state, before.but(heard_at=at), message, at))
+    return _events(before, state.hosts[agent], message, at)
+
+
+def _put(state: ClusterState, before: Host, host: Host) -> None:
+    state.hosts[host.agent] = host
+    if host.hello is not before.hello or host.peer is not before.peer:
+        nouns.place(state, before, host)
 
 
 def _reported(state: ClusterState, host: Host, message: wire.Message, at: float) -> Host:
@@ -112,13 +119,14 @@ def _roster(state: ClusterState, roster: wire.Roster) -> None:
     state.layout_changes += 1
     for peer in roster.peers:
         if peer.agent not in state.dropped.agents:
-            host = state.hosts.get(peer.agent) or Host(peer.agent)
-            state.hosts[peer.agent] = host.but(
+            before = state.hosts.get(peer.agent) or Host(peer.agent)
+            host = before.but(
                 peer=peer,
-                run=roster.run or host.run,
-                run_name=roster.name or host.run_name,
-                process_count=roster.process_count or host.process_count,
+                run=roster.run or before.run,
+                run_name=roster.name or before.run_name,
+                process_count=roster.process_count or before.process_count,
             )
+            _put(state, before, host)
 
 
 def _link(state: ClusterState, agent: str, link: wire.Link, at: float) -> list[LoggedEvent]:

@@ -8,14 +8,14 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.host import changed_ms
-from jaxtop.model.rates import rates
+from jaxtop.model.rates import program_of, rates
 from jaxtop.model.script import is_sampled, not_launching
 from jaxtop.model.steps import pace_of
 from jaxtop.model.tuning import Number
 from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from jaxtop.model.host import Host
     from jaxtop.model.parts import Parts
@@ -178,16 +178,40 @@ def pause_of(gap: Gap, least: float = PAUSE_SHARE.default) -> Pause | None:
     return Pause(share, lasts_s, steps) if is_repeated and share >= least else None
 
 
-def launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> float | None:
-    """Return the launches a second if they are many and Python spends its time on them; else None."""
+class Launches(NamedTuple):
+    """The launches of a process, a second and a step."""
+
+    a_second: float
+    a_step: float
+
+
+def launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> Launches | None:
+    """Return the launches if they are many and Python spends its time on them; else None."""
     if gap.launch < max(LAUNCHING, gap.wait):
         return None
-    launches = sum(rates(gap.host).of_function.values())
-    if not launches or (launches < MANY_A_SECOND and launches * gap.step_ms < many * 1000):
+    found = rates(gap.host).of_function
+    launches = sum(found.values())
+    a_step = _launches_a_step(gap, found)
+    if not launches or (launches < MANY_A_SECOND and a_step < many):
         return None
     # Without windows, a launch is at most as long as the main thread takes for it.
     busy = gap.launch if gap.uncovered is None else 1 - gap.uncovered
-    return launches if busy * 1000 / launches <= SHORT_MS else None
+    return Launches(launches, a_step) if busy * 1000 / launches <= SHORT_MS else None
+
+
+def _launches_a_step(gap: Gap, found: Mapping[str, float]) -> float:
+    """Return all launches of a process for each step.
+
+    The pace is measured over other seconds than the launches: where steps waver, the launches of the step's
+    own functions show the steps of the same seconds. Of a step with many functions not all are known, which
+    makes these steps too few.
+    """
+    rhythm, launches = gap.host.pulse.rhythm, sum(found.values())
+    by_pace = launches * gap.step_ms / 1000
+    own = sum(found.get(program_of(each), 0.0) for each in rhythm.functions) if rhythm else 0.0
+    if rhythm is None or not own or not rhythm.launches_centi:
+        return by_pace
+    return min(by_pace, launches * rhythm.launches_centi / 100 / own)
 
 
 def lost_to_launches(gap: Gap) -> float:
@@ -253,7 +277,7 @@ def late_of(gaps: Sequence[Gap], processes: int, least_ms: float = LATER_MS.defa
     late = [
         each
         for each in gaps
-        if each.is_in_each_step
+        if each.is_steadily_in_script  # what pauses explain is theirs
         and min(each.share, each.script - usual) >= LATER
         and each.script - usual >= ERRORS * _error(each, usual)
         and each.ms >= least_ms

@@ -10,6 +10,7 @@ from jaxtop.wire import (
     Activity,
     Arrays,
     Bye,
+    Compile,
     Device,
     Hello,
     Inventory,
@@ -47,6 +48,7 @@ NO_NCCL_TIMES = NcclTimes(at_ms=0)
 NO_CORES = TpuCores(at_ms=0)
 NO_WINDOW = Window(at_ms=0, duration_us=0)
 NO_RISES = PeakRises()
+PROCESS, HOST = "process", "host"
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ class Host:
     run: str | None = None
     run_name: str | None = None
     process_count: int | None = None
+    # What its run calls its processes, see `nouns.py`.
+    noun: str = PROCESS
     pulse: Pulse = NO_PULSE
     arrays: Arrays = NO_ARRAYS
     # For each group of the census, the first of the censuses in a row that found some; 0 if there is none.
@@ -97,6 +101,8 @@ class Host:
     # When the allocators' peaks of its devices last rose, and what was alive then.
     rises: PeakRises = NO_RISES
     programs: Programs = NO_PROGRAMS
+    # Its last compilation that ended, which may be newer than its programs.
+    compiled: Compile | None = None
     # The collectives of its programs, by name and fingerprint of the program.
     inventories: Mapping[tuple[str, str | None], Inventory] = field(
         default_factory=lambda: MappingProxyType({})
@@ -166,9 +172,22 @@ class Host:
 
     @property
     def label(self) -> str:
-        """The name of the host on screen."""
-        index = "" if self.process_index is None else f"process {self.process_index} on "
-        return f"{index}{self.hostname or self.link.endpoint or self.agent}"
+        """The name of the host on screen: "host 1 (node01)" or "process 1 on node01"."""
+        return self.labels[self.noun]
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its names by what its run calls its processes; earlier texts may have another than `label`."""
+        index, where = self.process_index, self.hostname or self.link.endpoint or self.agent
+        if index is None:
+            return {PROCESS: where, HOST: where}
+        return {PROCESS: f"process {index} on {where}", HOST: f"host {index} ({where})"}
+
+    @property
+    def number(self) -> str:
+        """Its shortest name: "host 1" or "process 1", or where it is if it has no number."""
+        index = self.process_index
+        return self.labels[self.noun] if index is None else f"{self.noun} {index}"
 
     @property
     def black_box_trouble(self) -> str:
@@ -188,8 +207,8 @@ class Host:
 
 # What is known of a process that has exited.
 _FACTS = (
-    "agent", "hello", "peer", "run", "run_name", "process_count", "bye", "link", "link_at", "heard_at",
-    "pulse_at",
+    "agent", "hello", "peer", "run", "run_name", "process_count", "noun", "bye", "link", "link_at",
+    "heard_at", "pulse_at",
 )  # fmt: skip
 EMPTY_HOST = Host(agent="")
 

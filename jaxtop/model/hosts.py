@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.model.host import run_of
 from jaxtop.model.liveness import State, current, has_exited, state_of, was_never_reached
+from jaxtop.model.nouns import noun_of, several
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -173,10 +174,10 @@ def _newest_of_each_process(members: list[Host], dropped: Mapping[Any, int]) -> 
 
 
 def named(hosts: Sequence[Host]) -> str:
-    """Return a text such as "host 7" or "hosts 0–6, 9"; hosts without a number appear with their label."""
+    """Return a text such as "host 7" or "processes 0–6, 9"; those without a number have their label."""
     indices = sorted(host.process_index for host in hosts if host.process_index is not None)
     others = [host.label for host in hosts if host.process_index is None]
-    parts = [f"host{'s' * (len(indices) > 1)} {ranges(indices)}"] if indices else []
+    parts = [f"{several(hosts) if len(indices) > 1 else noun_of(hosts)} {ranges(indices)}"] if indices else []
     return " and ".join([*parts, *others[:2], *([f"{len(others) - 2} more"] if len(others) > 2 else [])])
 
 

@@ -24,7 +24,6 @@ from jaxtop.model.host import (
     NO_NCCL_TIMES,
     NO_PROGRAMS,
     NO_STACKS,
-    NO_WINDOW,
     Launched,
     Launches,
     LaunchTimes,
@@ -51,8 +50,8 @@ if TYPE_CHECKING:
 # The bounds on the content of one message, with room to spare.
 MOST_CHANGED_GROUPS, MOST_EVENT_BYTES = 2_000, wire.MAX_PAYLOAD // 2
 
-# A message, with its time and its agent.
-Message = tuple[float, str, wire.Message]
+# A message, with its time and its agent, or a frame as it came.
+Message = tuple[float, str, wire.Message] | wire.Frame
 
 
 def messages(cluster: ClusterState, at: float, *, has_windows: bool = False) -> Iterator[Message]:
@@ -61,9 +60,11 @@ def messages(cluster: ClusterState, at: float, *, has_windows: bool = False) -> 
         yield unmet.link_at, "", unmet.link
     for host in cluster.hosts.values():
         yield from _of_host(cluster, host, at)
-        if has_windows and host.window is not NO_WINDOW:
-            yield host.heard_at or at, host.agent, host.window
         yield at, host.agent, _past(cluster, host)
+    if has_windows:
+        # By time, because the windows of all hosts are joined, and after what tells how their devices lie.
+        windows = chain.from_iterable(cluster.past_windows.values())
+        yield from sorted(windows, key=lambda frame: frame.at)
     yield at, "", _events(cluster)
 
 
@@ -77,6 +78,8 @@ def _of_host(cluster: ClusterState, host: Host, at: float) -> Iterator[Message]:
         yield heard_at, agent, host.hello
     if host.programs is not NO_PROGRAMS:
         yield heard_at, agent, host.programs
+    if host.compiled is not None:
+        yield heard_at, agent, host.compiled
     of_programs: tuple[wire.Message, ...]
     of_programs = (*host.inventories.values(), *host.operations.values(), *host.peaks.values())
     yield from ((heard_at, agent, message) for message in of_programs)

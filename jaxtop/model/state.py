@@ -115,6 +115,8 @@ class ClusterState:
     """Everything that a viewer knows. Hosts and what they hold are frozen values, which are replaced."""
 
     hosts: dict[str, Host] = field(default_factory=dict)
+    # The machine of each process by run; processes without a number are there by agent.
+    machines: dict[str, dict[int | str, str]] = field(default_factory=dict)
     unmet: dict[str, Unmet] = field(default_factory=dict)
     events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     rejected: Counter[str] = field(default_factory=Counter)
@@ -125,6 +127,8 @@ class ClusterState:
     # Whether plots show them. Else those of devices are left out: at a thousand hosts they take 100 MB.
     is_drawn: bool = field(default=True, repr=False, compare=False)
     past_arrays: dict[str, deque[wire.Arrays]] = field(default_factory=dict)
+    # The last windows of each agent, as they came. Not compared: a recording has other times and numbers.
+    past_windows: dict[str, deque[wire.Frame]] = field(default_factory=dict, repr=False, compare=False)
     # Equal meshes and inventories are one object: a thousand hosts report the same mesh of thousands of
     # devices, and views compare them by identity.
     meshes: dict[wire.Mesh, wire.Mesh] = field(default_factory=dict, repr=False)

@@ -254,7 +254,10 @@ def _see_metadata(path: Path, raw: bytes, index: Index) -> None:
             case layout.KEYFRAME:
                 windows, happened = json.loads(values["windows"]), json.loads(values["happened"])
                 times = tuple(map(_time, windows))
-                index.begun = KeyframeAt(_time(values["at"]), len(index.chunks), times, dict(happened))
+                is_early = {"True": True, "False": False}.get(values.get("early", ""))
+                index.begun = KeyframeAt(
+                    _time(values["at"]), len(index.chunks), times, dict(happened), is_early
+                )
             case layout.KEYFRAME_END:
                 if index.begun is not None:
                     index.keyframes.append(index.begun)

@@ -53,12 +53,17 @@ class ChunkAt(NamedTuple):
 
 
 class KeyframeAt(NamedTuple):
-    """A keyframe: its time, its first chunk, the times of the windows before it, what happened before it."""
+    """A keyframe: its time, its first chunk, the times of the windows before it, what happened before it.
+
+    With `is_early`, figures need windows from before the file as well: its first keyframe has them. Files of
+    earlier versions do not say.
+    """
 
     at: int
     chunk: int
     windows: tuple[int, ...]
     happened: dict[str, Any]
+    is_early: bool | None = None
 
 
 class Clock(NamedTuple):

@@ -77,7 +77,12 @@ class Writer:
         windows = sorted({each for times in self._windows.values() for each in times})
         self._note(
             layout.KEYFRAME,
-            {"at": str(at), "windows": json.dumps(windows), "happened": json.dumps(keyframe.happened)},
+            {
+                "at": str(at),
+                "windows": json.dumps(windows),
+                "happened": json.dumps(keyframe.happened),
+                "early": str(max(map(len, self._windows.values()), default=0) < WINDOWS_KEPT),
+            },
         )
         size = 0
         for number, part in enumerate(_parts(keyframe.state)):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -90,7 +92,7 @@ class Op(NamedTuple):
     @property
     def duration(self) -> int | None:
         """The time from the arrival of the device to the end; None where the trace lacks the arrival."""
-        return None if self.waited is None else self.end - self.arrived
+        return None if self.waited is None else self.end - self.start + self.waited
 
 
 def no_pause() -> None:
@@ -213,6 +215,9 @@ class Wanted:
         return (module, op) not in self._one_way and not _ONE_WAY.search(op)
 
 
+_START = attrgetter("start")
+
+
 class Rounds(NamedTuple):
     """The collectives of a launch by name and round, each by device; and how many could not be told apart."""
 
@@ -225,9 +230,9 @@ def rounds(ops: Iterable[Op]) -> Rounds:
 
     If a device has fewer of a name than others, it lacks events, and nothing says which.
     """
-    of_name: dict[str, dict[int, list[Op]]] = {}
-    for op in sorted(ops, key=lambda each: each.start):
-        of_name.setdefault(op.name, {}).setdefault(op.device, []).append(op)
+    of_name: defaultdict[str, defaultdict[int, list[Op]]] = defaultdict(lambda: defaultdict(list))
+    for op in sorted(ops, key=_START):
+        of_name[op.name][op.device].append(op)
     found: dict[tuple[str, int], dict[int, Op]] = {}
     uneven = 0
     for name, of_device in of_name.items():

@@ -190,8 +190,10 @@ def _show(
 
 
 def _lasted(event: Any) -> int:
-    lasted = stats(event).get(LASTED)
-    return lasted // 1000 if isinstance(lasted, int) else int(event.duration_ns)
+    for name, value in event.stats:
+        if name == LASTED and isinstance(value, int):
+            return value // 1000
+    return int(event.duration_ns)
 
 
 def _name(event: Any) -> str:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State
 from jaxtop.model.liveness import BY_SEVERITY
+from jaxtop.model.nouns import counted
 from jaxtop.model.stalls.case import LOST
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.tui.core import text
@@ -140,7 +141,7 @@ def _troubles(moment: Moment, palette: Palette) -> Iterator[Part]:
 
 
 def _who(moment: Moment, hosts: Sequence[Host]) -> str:
-    return moment.label(hosts[0]) if len(hosts) == 1 else f"{len(hosts)} hosts"
+    return moment.label(hosts[0]) if len(hosts) == 1 else counted(len(hosts), hosts)
 
 
 def _stalls(moment: Moment, palette: Palette) -> Iterator[Part]:
@@ -195,7 +196,8 @@ def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str
     if not moment.hosts:
         return Part("…", "waiting for a run", palette.muted)
     live, expected = moment.live_and_expected
-    words = ["all hosts live" if live == expected else f"{live} of {expected} hosts live"]
+    nouns = moment.nouns()
+    words = [f"all {nouns} live" if live == expected else f"{live} of {expected} {nouns} live"]
     if moment.meshes:
         words.append("mesh " + " × ".join(f"{name} {size}" for name, size in moment.meshes[0].axes))
     holders = [device for device in moment.devices if device.used_bytes is not None]

@@ -66,7 +66,7 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Sty
     live, expected = moment.live_and_expected
     parts: list[tuple[str, str | Style]] = [
         (names[0] if len(names) == 1 else f"{len(names)} runs", Style(bold=True, meta={"press": "runs"})),
-        (f"{live}/{expected} hosts live", palette.good if live == expected else palette.bad),
+        (f"{live}/{expected} {moment.nouns()} live", palette.good if live == expected else palette.bad),
     ]
     intervals = {
         view.host.hello.interval_ms for view in moment.hosts if view.host.hello and not view.state.is_silent
@@ -95,8 +95,8 @@ def _steps(moment: Moment, hosts: list[Host], palette: Palette) -> list[tuple[st
     if step is not None:
         parts.append((f"step {text.micros(step.p50_s * 1e6)}", ""))
         if step.slowest_s > SLOWER * step.p50_s:
-            who = step.slowest.process_index
-            parts.append((f"process {who} {text.micros(step.slowest_s * 1e6)}", palette.warning))
+            who = step.slowest.number
+            parts.append((f"{who} {text.micros(step.slowest_s * 1e6)}", palette.warning))
     known = [steps for host in hosts if (steps := pace_of(host)) is not None]
     if known:
         # The hosts of a run step together: the slowest host determines the rate of the run.

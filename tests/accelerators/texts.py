@@ -49,6 +49,6 @@ def row(path: Path, name: str) -> Row:
         sum(each.groups is not None for each in reading.collectives),
         len(reading.collectives),
         reading.unread,
-        "n/a" if work is None else f"{work.operations:.3g}",
+        "n/a" if work is None else f"{'≥ ' if work.at_least else ''}{work.operations:.3g}",
         took,
     )

@@ -113,8 +113,9 @@ def judge(fault: type[Fault] | None, follower: Follower, output: Output, outcome
             outcome.after_begin = round(max(0.0, at - output.began), 1)
             outcome.after_cost = round(max(0.0, at - output.costs), 1)
             _compare_costs(fault, (follower.before(finding), finding), output, outcome)
-            if fault.lasts is None:  # else the panel shows the healthy run again
-                compare_with_panel(follower.cluster, time.time(), finding, outcome)
+            reported = {each.key: each for each in findings(follower.cluster)}
+            if fault.lasts is None and finding.key in reported:  # else the panel shows the healthy run again
+                compare_with_panel(follower.cluster, time.time(), reported[finding.key], outcome)
         else:
             unchecked = follower.cluster.findings.unchecked.items()
             outcome.unchecked = {rule: why for (_, rule), why in unchecked if rule in fault.rules}

@@ -102,6 +102,12 @@ def manual(axes):
     return jax.jit(summed).lower(x)
 
 
+def unnamed(axes):
+    """A function of an array that names no axis of size 1, as the results of a first step."""
+    x = jax.device_put(np.ones((16, 8), np.float32), NamedSharding(mesh_of(axes), P("data")))
+    return jax.jit(lambda x: (x * x).sum()).lower(x)
+
+
 def text(lowered):
     return lowered.as_text(debug_info=True).encode()
 
@@ -147,7 +153,7 @@ def compare(name, content, axes, *, truth=None, arrays=(), today=TODAY):
         [made.argument_bytes, made.output_bytes, made.temp_bytes, made.alias_bytes],
         collectives(made.inventory) if made.inventory else [],
     ]
-    said = [*made.notes, *([made.why_not] if made.why_not else [])]
+    said = [*made.notes, *made.unnamed, *([made.why_not] if made.why_not else [])]
     print(json.dumps([name, dict(axes), truth and figures(truth.compile()), mine, said]), flush=True)
 
 
@@ -179,6 +185,9 @@ def main(folder):
     lowered, exported = product(TODAY)
     compare("dumped", dumped(lowered, folder), wide, truth=product(wide)[0])
     compare("exported", exported, wide, truth=product(wide)[0])
+    narrow = (("data", 8), ("model", 1))
+    compare("narrow", text(flax_step(narrow)), wide, truth=flax_step(wide), today=narrow)
+    compare("lost", text(unnamed(narrow)), wide, today=narrow)
     compare("uneven", layers, (("data", 8), ("model", 1)))
     compare("manual", text(manual(TODAY)), wide)
     compare("another mesh", layers, wide, today=(("x", 8),))

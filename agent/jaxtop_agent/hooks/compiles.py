@@ -210,7 +210,7 @@ class Compiles:
                 of_jax=facts.of_jax,
                 initializes=facts.initializes,
                 last=last,
-                place=facts.subject.place,
+                place=facts.subject.source if facts.of_jax else facts.subject.place,
             )
         return last
 

@@ -49,8 +49,13 @@ def work(asked: Asked, pipe: IO[bytes]) -> None:
 
 
 def take(asked: Asked) -> tuple[bytes, Taken]:
-    """Return the newest text whose arguments have the bytes of the running program's; else the newest."""
+    """Return a text whose arguments have the bytes of the running program's; else the newest.
+
+    Of several, it is the one whose shardings name most axes: JAX compiles a program again where its results
+    have lost axes of size 1, and the first text still has them. Of equal ones it is the newest.
+    """
     first, why_not = None, ""
+    best: tuple[int, bytes, str] | None = None
     for file in asked.files:
         content = Path(file).read_bytes()
         try:
@@ -59,9 +64,12 @@ def take(asked: Asked) -> tuple[bytes, Taken]:
             why_not = why_not or f"{Path(file).name}: {error}"
             continue
         if asked.argument_bytes in {None, program.argument_bytes}:
-            return content, Taken(file)
-        if first is None:
+            if best is None or program.named_axes > best[0]:
+                best = program.named_axes, content, file
+        elif first is None:
             first = content, file, program.argument_bytes
+    if best is not None:
+        return best[1], Taken(best[2])
     if first is None:
         raise CannotCompile(why_not)
     content, file, own = first

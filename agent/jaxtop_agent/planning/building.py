@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from jaxtop import wire
 from jaxtop.features.planning.messages import Ended
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.planning.lowered import CannotCompile, parse, read
-from jaxtop_agent.planning.rewriting import rewrite
+from jaxtop_agent.planning.rewriting import rewrite, unnamed
 from jaxtop_agent.programs import fitting, hlo, inventories
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ def build(content: bytes, number: int, wanted: Wanted, today: Axes, devices: Seq
     try:
         program = read(parse(content))
         notes = rewrite(program, wanted, today)
-        return _built(read(program.module), number, notes, devices)
+        return replace(_built(read(program.module), number, notes, devices), unnamed=unnamed(program, wanted))
     except CannotCompile as error:
         return Ended(number, why_not=str(error))
     except jaxprivate.Missing as error:

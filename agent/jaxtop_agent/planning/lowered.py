@@ -52,6 +52,11 @@ class Program:
         )
 
     @property
+    def named_axes(self) -> int:
+        """How many axes the shardings of the arguments name, those of size 1 included."""
+        return sum(len(axes) for each in self.arguments for axes in each.parts or ())
+
+    @property
     def operations(self) -> Iterator[Any]:
         """All operations of the module, in no particular order."""
         ahead = [self.module.operation]

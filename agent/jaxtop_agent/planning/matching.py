@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.features.planning.messages import trimmed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from jaxtop.features.planning.messages import Array, Parts
 
@@ -61,23 +61,32 @@ class _Ends:
         return before.find(steps[:-1], least_common - 1)
 
 
-def match(sides: Sequence[Side], arrays: Iterable[Array], least_common: int = 0) -> Matched:
+def match(
+    sides: Sequence[Side], arrays: Iterable[Array], least_common: int = 0, unused: Container[str] = ()
+) -> Matched:
     """Match by shape, data type and today's sharding; by the ends of their names where these do not decide.
 
-    A side matches only arrays whose names end with at least `least_common` of the same steps.
+    A side matches only arrays whose names end with at least `least_common` of the same steps. `unused` axes
+    have size 1 today: one of both may name them, and the other not.
     """
     alike: dict[tuple[object, ...], _Ends] = {}
     for each in arrays:
-        ends = alike.setdefault((each.shape, each.dtype, trimmed(each.today)), _Ends())
+        ends = alike.setdefault((each.shape, each.dtype, _without(each.today, unused)), _Ends())
         ends.add(_steps(each.name), trimmed(each.then))
     found: list[Parts | None] = []
     doubtful = []
     for side in sides:
-        own = None if side.parts is None else alike.get((side.shape, side.dtype, trimmed(side.parts)))
+        own = (
+            None if side.parts is None else alike.get((side.shape, side.dtype, _without(side.parts, unused)))
+        )
         meant = set() if own is None else own.find(_steps(side.name), least_common)
         found.append(next(iter(meant)) if len(meant) == 1 else None)
         doubtful += [side.name] if len(meant) > 1 else []
     return Matched(tuple(found), tuple(doubtful))
+
+
+def _without(parts: Parts, unused: Container[str]) -> Parts:
+    return trimmed(tuple(tuple(axis for axis in axes if axis not in unused) for axes in parts))
 
 
 def _steps(name: str) -> list[str]:

@@ -53,6 +53,14 @@ def rewrite(program: Program, wanted: Wanted, today: Axes) -> tuple[str, ...]:
         return tuple(_reshard(program, wanted.arrays, dict(wanted.axes)))
 
 
+def unnamed(program: Program, wanted: Wanted) -> tuple[str, ...]:
+    """Return the axes of size 1 that the candidate uses, but that no argument of the program names."""
+    sizes = dict(wanted.axes)
+    named = {axis for each in program.arguments for axes in each.parts or () for axis in axes}
+    named |= {axis for each in wanted.arrays for axes in each.then for axis in axes}
+    return tuple(axis for axis, size in program.axes if size == 1 < sizes.get(axis, 1) and axis not in named)
+
+
 def words(axes: Axes) -> str:
     """Return a mesh as people write it: data=4,model=2."""
     return ",".join(f"{name}={size}" for name, size in axes)
@@ -91,7 +99,8 @@ def _resize(program: Program, axes: Axes) -> None:
 
 def _reshard(program: Program, arrays: Sequence[Array], sizes: dict[str, int]) -> Iterator[str]:
     """Write the shardings of arguments, and of results that hold the same state; yield what differs."""
-    found = match(program.arguments, list(_as_written(arrays, program.module.context)))
+    unused = {axis for axis, size in program.axes if size == 1}
+    found = match(program.arguments, list(_as_written(arrays, program.module.context)), unused=unused)
     if found.doubtful:
         yield f"{_some(found.doubtful)} may be several arrays of the run: sharded as today"
     asked = [

@@ -46,6 +46,8 @@ class Reader:
         self._named_at = -math.inf  # when a window last showed operations
         self._named: set[str] = set()  # the programs in such windows
         self._has_unnamed = False  # whether the last window held others
+        # The collectives before which cores waited in a barrier, by program and name. A trace may lose all.
+        self._barriers: frozenset[tuple[str, str]] = frozenset()
         self._shown: operations.Shown | None = None  # the operations in the last trace that showed some
 
     def begin(self) -> None:
@@ -73,12 +75,15 @@ class Reader:
         seen = traces.read(
             topology.platform,
             trace,
-            _wanted(board),
+            _wanted(board, self._barriers),
             ordinals,
             has_names=has_names,
             pause=pause,
         )
         del trace
+        names = {each.name for each in loaded}
+        seen_now = ((op.module, op.name) for op in seen.ops if op.has_barrier)
+        self._barriers = frozenset(each for each in (*self._barriers, *seen_now) if each[0] in names)
         limit = rows.room(topology.process_count, len(devices))
         known: dict[tuple[str, int], int] = {}
         if not seen.is_shared and topology.process_count > 1:
@@ -94,7 +99,7 @@ class Reader:
             self._shown = operations.Shown(seen, taken.at_ms)
             if self.send_operations():
                 self._named_at = time.monotonic()
-            self._named = (self._named & {each.name for each in loaded}) | programs
+            self._named = (self._named & names) | programs
         self._has_unnamed = not programs <= self._named
         return window, seen.events
 
@@ -118,7 +123,7 @@ class Reader:
         return True
 
 
-def _wanted(board: Board) -> traces.Wanted:
+def _wanted(board: Board, barriers: frozenset[tuple[str, str]]) -> traces.Wanted:
     """Return the collectives by program name, for all programs of a name: a trace has only the name."""
     names: dict[str, dict[str, str]] = {}
     partial: set[str] = set()
@@ -130,4 +135,4 @@ def _wanted(board: Board) -> traces.Wanted:
         one_way.update((inventory.program, each.op) for each in inventory.collectives if each.kind in ONE_WAY)
         if inventory.rest or inventory.unread or inventory.why_not:
             partial.add(inventory.program)
-    return traces.Wanted(names, frozenset(partial), frozenset(one_way))
+    return traces.Wanted(names, frozenset(partial), frozenset(one_way), barriers)

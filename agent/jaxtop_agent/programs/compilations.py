@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base import names
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtop_agent.programs.recompilations import Noted
 
 # This many compilations within a minute, spread over at least this time, are a storm: the program compiles
@@ -27,7 +29,10 @@ def steady_ms() -> int:
 
 
 class Ended(NamedTuple):
-    """When a compilation ended, and where its function is defined; empty if that is unknown."""
+    """When a compilation ended, and where its function is defined; empty if that is unknown.
+
+    Of JAX's own functions the place is the line of the script that calls them.
+    """
 
     at_ms: int
     place: str = ""
@@ -37,16 +42,17 @@ class Ended(NamedTuple):
 class Compiled:
     """The compilations of the functions of one name: their number so far, and the duration of the last one.
 
-    `ended` has the latest ones. It leaves out compilations of JAX's own functions,
-    because JAX compiles those for each new shape. `is_the_scripts` is true if at least one compilation is
-    known to be of a function that is not JAX's own. `initializes` is true if the last compiled program makes
-    values out of nearly nothing. `last` is the last compilation, with its cause.
+    `ended` has the latest ones. Those of JAX's own functions are in `eager`: JAX compiles these for each new
+    shape, so they are a storm only at one line, step after step. `is_the_scripts` is true if at least one
+    compilation is known to be of a function that is not JAX's own. `initializes` is true if the last compiled
+    program makes values out of nearly nothing. `last` is the last compilation, with its cause.
     """
 
     function: str
     count: int = 0
     last_ms: int = 0
     ended: tuple[Ended, ...] = ()
+    eager: tuple[Ended, ...] = ()
     is_the_scripts: bool = False
     initializes: bool = False
     last: Noted | None = None
@@ -62,9 +68,15 @@ class Compiled:
         place: str = "",
     ) -> Compiled:
         """Return the state after one more compilation; `of_jax` is None if the owner is unknown."""
-        ended = self.ended if of_jax else (*self.ended, Ended(at_ms, place))[-MOST_REMEMBERED:]
+        ended, eager = self.ended, self.eager
+        if of_jax:
+            eager = (*eager, Ended(at_ms, place))[-MOST_REMEMBERED:]
+        else:
+            ended = (*ended, Ended(at_ms, place))[-MOST_REMEMBERED:]
         is_the_scripts = self.is_the_scripts or of_jax is False
-        return Compiled(self.function, self.count + 1, took_ms, ended, is_the_scripts, initializes, last)
+        return Compiled(
+            self.function, self.count + 1, took_ms, ended, eager, is_the_scripts, initializes, last
+        )
 
     @property
     def is_of_jax(self) -> bool:
@@ -73,30 +85,44 @@ class Compiled:
 
     def lately(self, now_ms: int) -> tuple[int, ...]:
         """Return when the compilations of the last minute ended; of nameless functions, those of a place."""
-        lately = [each for each in self.ended if now_ms - each.at_ms < STORM_MS]
-        if names.is_nameless(self.function):
-            places = Counter(each.place for each in lately if each.place)
-            (place, _), *_ = places.most_common(1) or [("", 0)]
-            lately = [each for each in lately if place and each.place == place]
-        return tuple(each.at_ms for each in lately)
+        return _lately(self.ended, now_ms, at_one_place=names.is_nameless(self.function))
 
     def is_storm(self, now_ms: int) -> bool:
-        if len(self.ended) < STORM_COMPILES:
-            return False
-        lately = self.lately(now_ms)
         lasts_ms = INITIALIZING_LASTS_MS if self.initializes else STORM_LASTS_MS
-        return (
-            len(lately) >= STORM_COMPILES
-            and lately[-1] - lately[0] >= lasts_ms
-            and now_ms - lately[-1] < STORM_OVER_MS
-        )
+        return _is_storm(self.lately(now_ms), now_ms, lasts_ms)
+
+    def is_eager_storm(self, now_ms: int, since_ms: int) -> bool:
+        """Whether a line calls one of JAX's own functions so that it is compiled anew, after that time.
+
+        Before the first step each new shape is compiled once, and that is no storm.
+        """
+        lately = _lately(self.eager, now_ms, at_one_place=True)
+        return _is_storm([each for each in lately if each > since_ms], now_ms, INITIALIZING_LASTS_MS)
 
     def storm_text(self, now_ms: int) -> str:
         from jaxtop import wire  # compilations are noted before it is loaded
 
-        lately = self.lately(now_ms)
+        lately = self.lately(now_ms) or _lately(self.eager, now_ms, at_one_place=True)
         seconds = max(1, round((lately[-1] - lately[0]) / 1000))
         why = "its arguments change shape, or jax.jit is called on it each time"
         if self.last is not None and self.last.cause:
             why = wire.Compilation(*self.last).why
         return f"{self.function} was compiled {len(lately)} times in {seconds} s: {why}"
+
+
+def _lately(ended: Sequence[Ended], now_ms: int, *, at_one_place: bool) -> tuple[int, ...]:
+    """Return when the compilations of the last minute ended; at the place with most of them, if asked so."""
+    lately = [each for each in ended if now_ms - each.at_ms < STORM_MS]
+    if at_one_place:
+        places = Counter(each.place for each in lately if each.place)
+        (place, _), *_ = places.most_common(1) or [("", 0)]
+        lately = [each for each in lately if place and each.place == place]
+    return tuple(each.at_ms for each in lately)
+
+
+def _is_storm(lately: Sequence[int], now_ms: int, lasts_ms: int) -> bool:
+    return (
+        len(lately) >= STORM_COMPILES
+        and lately[-1] - lately[0] >= lasts_ms
+        and now_ms - lately[-1] < STORM_OVER_MS
+    )

@@ -21,6 +21,8 @@ class Storms:
         self._board = board
         self._is_own: dict[str, bool] = {}
         self._reported: set[str] = set()
+        # When the first steps were seen: before, the script warms up.
+        self._steps_since: int | None = None
 
     def look(self) -> None:
         """Put the current storms onto the board, and send an event for each new one to the viewers.
@@ -28,10 +30,10 @@ class Storms:
         The board is updated also without viewers, because the next viewer first receives what is on it.
         """
         board, now = self._board, steady_ms()
+        if self._steps_since is None and board.rhythm is not None:
+            self._steps_since = now
         compiled = board.compiled.copy().items()
-        storms = {
-            name: each for name, each in compiled if each.is_storm(now) and not self._is_jaxs(name, each)
-        }
+        storms = {name: each for name, each in compiled if self._is_storm(name, each, now)}
         self._reported &= storms.keys()
         if board.is_watched:
             for name in sorted(storms.keys() - self._reported):
@@ -47,6 +49,11 @@ class Storms:
                 recompiling=tuple(sorted(storms)),
             )
             board.send(msgspec.structs.replace(board.programs, at_ms=now_ms()))
+
+    def _is_storm(self, name: str, compiled: Compiled, now: int) -> bool:
+        if self._steps_since is not None and compiled.is_eager_storm(now, self._steps_since):
+            return True
+        return compiled.is_storm(now) and not self._is_jaxs(name, compiled)
 
     def _is_jaxs(self, name: str, compiled: Compiled) -> bool:
         """Return whether it is one of JAX's own functions, by its name if nothing better is known."""

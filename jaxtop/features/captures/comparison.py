@@ -16,7 +16,10 @@ MOST = 10
 
 
 class Compared(NamedTuple):
-    """A program, or a collective of one: its median duration, and that in short windows if known."""
+    """A program, or a collective of one: its median duration, and that in short windows if known.
+
+    The duration of a collective in a round is the shortest on any device: the others waited for that one.
+    """
 
     program: str
     op: str | None
@@ -34,13 +37,20 @@ class Compared(NamedTuple):
 def compared(durations: Durations, windows: Iterable[Window]) -> list[Compared]:
     """Return the programs, then the collectives, those that took longest first."""
     launches: dict[tuple[str, str | None], list[int]] = {}
-    for window in windows:
+    shortest: dict[tuple[str, object, str, int], int] = {}
+    for place, window in enumerate(windows):
         names = [name for name, _ in window.programs]
         for launch in window.launches:
             launches.setdefault((names[launch.program], None), []).append(launch.duration_us)
         for timed in window.timed:
-            key = names[window.launches[timed.launch].program], window.ops[timed.op]
-            launches.setdefault(key, []).extend(each for each in timed.durations_us if each is not None)
+            launch = window.launches[timed.launch]
+            number = (place, timed.launch) if launch.number is None else launch.number
+            key = names[launch.program], number, window.ops[timed.op], timed.occurrence
+            known = [each for each in timed.durations_us if each is not None]
+            if known:
+                shortest[key] = min(*known, shortest.get(key, known[0]))
+    for (program, _, op, _), lasted in shortest.items():
+        launches.setdefault((program, op), []).append(lasted)
     programs = {(name, None): each for name, each in durations.launches.items()}
     return [*_rows(programs, launches), *_rows(durations.collectives, launches)]
 

@@ -13,7 +13,7 @@ from jaxtop import traces
 from jaxtop.features.captures import perfetto
 from jaxtop.features.captures.clocks import Aligned, Instance, Machine, aligned
 from jaxtop.features.captures.perfetto import Slice, lanes
-from jaxtop.traces.parts import breathing, no_pause
+from jaxtop.traces.parts import breathing, no_pause, rounds
 from jaxtop.traces.xspace import Trace
 
 if TYPE_CHECKING:
@@ -55,7 +55,11 @@ class TracedHost:
 
 
 class Durations(NamedTuple):
-    """Durations in nanoseconds: of launches by program, of collectives by program and operation."""
+    """Durations in nanoseconds: of launches by program, of collectives by program and operation.
+
+    A collective has one in each round of each launch: the shortest on any device, which is that of the last
+    to arrive. All others waited, too.
+    """
 
     launches: dict[str, list[int]]
     collectives: dict[tuple[str, str], list[int]]
@@ -83,6 +87,7 @@ def merge(
 ) -> Merged:
     """Write one trace of these hosts; raises `Malformed` if the trace of a host is none."""
     found = Durations({}, {})
+    shortest: dict[_Round, int] = {}
     began: list[int] = []
     machines: dict[str, Machine] = {}
     too_large: list[str] = []
@@ -97,7 +102,7 @@ def merge(
             if seen.is_too_large:
                 too_large.append(host.label)
             instances = _instances(seen, groups_of, number + 1)
-            _note(found, seen)
+            _note(found.launches, shortest, seen, number + 1)
             start = body.tell()
             if not seen.is_too_large:
                 writer = _Host(perfetto.Sequence(body, number + 1), host, instances, pause)
@@ -110,6 +115,8 @@ def merge(
             earliest = {each: min(end, others.ends.get(each, end)) for each, end in ends.items()}
             machines[host.machine] = Machine({**others.ends, **earliest}, host.clock_offset_ns)
             progress((number + 1) / len(hosts))
+        for (module, _, op, _), lasted in shortest.items():
+            found.collectives.setdefault((module, op), []).append(lasted)
         by_machine = dict(zip(machines, aligned([*machines.values()]), strict=True))
         clocks = [by_machine[host.machine] for host in hosts]
         for number, (start, end) in enumerate(places):
@@ -124,6 +131,10 @@ def _copy(source: BinaryIO, file: BinaryIO, count: int) -> None:
         piece = source.read(min(count, 1 << 20))
         file.write(piece)
         count -= len(piece)
+
+
+# A round of a collective: program, launch, operation, and its number.
+_Round = tuple[str, tuple[int, int], str, int]
 
 
 class _Place(NamedTuple):
@@ -148,17 +159,18 @@ def _instances(seen: Seen, groups_of: GroupsOf, host: int) -> dict[tuple[int, in
                 device: number for number, group in enumerate(groups) if len(group) > 1 for device in group
             }
         group = group_of[op.module, op.name].get(op.device)
-        instance = None if group is None else (op.module, _launch(seen, op, host), op.name, occurrence, group)
+        launch = _launch(seen, op.module, op.run, host)
+        instance = None if group is None else (op.module, launch, op.name, occurrence, group)
         found[op.device, op.start] = _Place(instance, op)
     return found
 
 
-def _launch(seen: Seen, op: traces.Op, host: int) -> tuple[int, int]:
+def _launch(seen: Seen, module: str, run: int, host: int) -> tuple[int, int]:
     """Return the number that all hosts give a launch, or one that only this host gives it."""
     if seen.is_shared:
-        return 0, op.run
-    number = seen.numbers.get((op.module, op.run))
-    return (host, op.run) if number is None else (0, number)
+        return 0, run
+    number = seen.numbers.get((module, run))
+    return (host, run) if number is None else (0, number)
 
 
 def _ends(instances: Mapping[tuple[int, int], _Place], began: int) -> dict[Instance, int]:
@@ -180,7 +192,7 @@ def _ends(instances: Mapping[tuple[int, int], _Place], began: int) -> dict[Insta
     return {each: ends[each] for each in whole[:MOST_INSTANCES]}
 
 
-def _note(found: Durations, seen: Seen) -> None:
+def _note(found: dict[str, list[int]], shortest: dict[_Round, int], seen: Seen, host: int) -> None:
     """Note the launches that the trace has from beginning to end, as windows do."""
     launches: dict[tuple[str, int], int] = {}
     for span in seen.spans:
@@ -188,10 +200,18 @@ def _note(found: Durations, seen: Seen) -> None:
         if key not in seen.cut:
             launches[key] = max(launches.get(key, 0), span.end - span.start)
     for (module, _), lasted in launches.items():
-        found.launches.setdefault(module, []).append(lasted)
+        found.setdefault(module, []).append(lasted)
+    ops: dict[tuple[str, int], list[traces.Op]] = {}
     for op in seen.ops:
         if (op.module, op.run) in launches:
-            found.collectives.setdefault((op.module, op.name), []).append(op.end - op.start)
+            ops.setdefault((op.module, op.run), []).append(op)
+    for (module, run), its in ops.items():
+        launch = _launch(seen, module, run, host)
+        for (name, number), by_device in rounds(its).found.items():
+            place = module, launch, name, number
+            known = [op.duration for op in by_device.values() if op.duration is not None]
+            if known:
+                shortest[place] = min(*known, shortest.get(place, known[0]))
 
 
 def flow_of(instance: Instance) -> int:

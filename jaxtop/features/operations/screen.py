@@ -72,7 +72,7 @@ PROGRAM: Column[OperationRow] = words("program", "program", 16, lambda row: row.
 
 def empty(moment: Moment) -> str:
     if not moment.hosts:
-        return "no operations yet: no host has reported"
+        return "no operations yet: no process has reported"
     return f"no operations yet: {untimed(moment)}"
 
 

@@ -209,8 +209,13 @@ def _print(today: Today, asked: Asked, at: float, arguments: argparse.Namespace)
         raise CannotPlan(f"{why}; plan it after its first steps")
     found = plan(today, asked)
     if arguments.compile is not None:
-        text, limit_s = arguments.compile, arguments.compile_limit
-        found = plan(today, asked, plan_compile.compile_all(today, found.candidates, text, limit_s))
+        try:
+            compiled = plan_compile.compile_all(
+                today, found.candidates, arguments.compile, arguments.compile_limit
+            )
+            found = plan(today, asked, compiled)
+        except UserError as error:  # the plan is good without it
+            note(f"{error}; nothing was compiled")
     if arguments.format == JSON:
         text = as_json.to_json(found, at, with_arrays=arguments.explain)
     else:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from jaxtop.features.planning.messages import Asked, Axes
     from jaxtop.features.planning.model.plan import Compiled
 
-# Importing JAX and making the devices takes some seconds, on a busy machine more.
-STARTING = 60.0
+# Importing JAX, making the devices and reading the texts takes some seconds, on a busy machine minutes.
+STARTING = 180.0
 # The part of the machine's free memory that the compiler may take.
 MEMORY_SHARE = 0.5
 # JAX takes CPU devices beyond this for those of another process.
@@ -74,8 +74,9 @@ class Compiler:
                 return
             why = self._run(left)
             if self._at is None:
-                if why and not self._file:
-                    raise UserError(f"--compile: {why}")
+                self._found.update(
+                    (number, _not(why)) for number in left if why and number not in self._found
+                )
                 return
             killed = killed + 1 if self._at == left[0] else 1
             self._found[self._at] = _not(why)
@@ -116,8 +117,8 @@ class Compiler:
             if why := self._excess(child):
                 return why
         status, words = child.wait(), processes.last_words(errors)
-        if status == FAILED and words:
-            return words.removeprefix(": ")
+        if status == FAILED and words and not self._file:
+            raise UserError(f"--compile: {words.removeprefix(': ')}")
         return f"the compiler {processes.how(status)}{words}" if status else ""
 
     def _hear(self, message: Said, numbers: list[int]) -> None:
@@ -139,14 +140,14 @@ class Compiler:
     def _excess(self, child: subprocess.Popen[bytes]) -> str:
         """Show the progress; return what the process takes too much of, or an empty text."""
         seconds = time.monotonic() - self._since
-        what, limit_s = "starting JAX", STARTING
+        what, limit_s = "starting JAX", max(STARTING, self._limit_s)
         if self._at is not None:
             mesh = ",".join(f"{name}={count}" for name, count in self._asked.wanted[self._at].axes)
             what, limit_s = f"{self._at + 1} of {len(self._asked.wanted)}: {mesh}", self._limit_s
         self._progress.show(f"compiling {what} ({seconds:.0f} s)")
         if seconds > limit_s:
-            hint = "; raise --compile-limit" if self._at is not None else ""
-            return f"it took longer than {limit_s:g} s{hint}"
+            subject = "it" if self._at is not None else "starting JAX"
+            return f"{subject} took longer than {limit_s:g} s; raise --compile-limit"
         with suppress(psutil.Error):
             if psutil.Process(child.pid).memory_info().rss > self._most_bytes:
                 return f"the compiler needed more than {size(self._most_bytes)}, half of the free memory"

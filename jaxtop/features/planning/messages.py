@@ -58,7 +58,10 @@ class Began(Struct, frozen=True, tag="began"):
 
 
 class Ended(Struct, frozen=True, tag="ended"):
-    """The compilation of a candidate ended. The bytes and operations are those of a launch on one device."""
+    """The compilation of a candidate ended. The bytes and operations are those of a launch on one device.
+
+    `unnamed` are the axes that it uses, but that the text has in no sharding, as their size is 1 there.
+    """
 
     number: int
     argument_bytes: int = 0
@@ -69,6 +72,7 @@ class Ended(Struct, frozen=True, tag="ended"):
     inventory: Inventory | None = None
     notes: tuple[str, ...] = ()
     why_not: str = ""
+    unnamed: tuple[str, ...] = ()
 
 
 Said = Taken | Began | Ended

@@ -212,7 +212,7 @@ class PlanView(TableView):
     def _why_empty(self) -> str:
         """What is missing for a plan, or that it is being made."""
         if not self.moment.hosts:
-            return "no plan yet: no host has reported"
+            return "no plan yet: no process has reported"
         return f"no plan: {self._why_not}" if self._why_not else "planning…"
 
     def on_resize(self, event: events.Resize) -> None:

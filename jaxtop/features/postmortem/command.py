@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop.cli import replay, terminal
+from jaxtop.cli import kernel_log, replay, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import JSON, add_formats
 from jaxtop.cli.words import legible
 from jaxtop.model import host_views
 from jaxtop.model.crashes import ending, exit_status
 from jaxtop.model.findings.postmortem import postmortem, postmortems
+from jaxtop.model.liveness import State
 
 if TYPE_CHECKING:
     import argparse
@@ -56,6 +58,14 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _chosen(cluster: Cluster, at: float, process: int | None) -> list[Postmortem]:
+    return [replace(each, kernel=_kernel(each)) for each in _found(cluster, at, process)]
+
+
+def _kernel(found: Postmortem) -> str:
+    return kernel_log.about(found.host, found.at) if found.state is State.DIED else ""
+
+
+def _found(cluster: Cluster, at: float, process: int | None) -> list[Postmortem]:
     if process is None:
         return postmortems(cluster, at)
     views = [view for view in host_views(cluster, at) if view.host.process_index == process]

@@ -42,7 +42,8 @@ def to_text(found: Postmortem) -> str:
 
 def _own(event: LoggedEvent, found: Postmortem) -> str:
     """Return the text of an event without the process, which the headline names."""
-    return event.text.removeprefix(f"{found.host.label}: ").removeprefix(f"{found.host.label} ")
+    names = [f"{name}{end}" for name in found.host.labels.values() for end in (": ", " ")]
+    return next((event.text.removeprefix(name) for name in names if event.text.startswith(name)), event.text)
 
 
 def _at(at: float) -> str:
@@ -91,6 +92,8 @@ def as_value(found: Postmortem) -> dict[str, Any]:
             "adds_bytes": program.adds_bytes,
         },
         "step": None if step is None else step.index,
+        "step_age_s": None if step is None else _seconds(found.pulse_age),
+        "kernel": found.kernel or None,
         "memory": [each._asdict() for each in found.memory],
         "memory_source": host.pulse.memory_source,
         "memory_age_s": _seconds(found.memory_age),

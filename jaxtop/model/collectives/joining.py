@@ -58,7 +58,8 @@ def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joine
     may have connected, or if launches are overdue or too many.
     """
     state.windows.changes += 1
-    tests = traced(window, run_of(host))
+    # XLA numbers the launches of CPUs alike on all processes, and overlaps them in any order.
+    tests = {} if host.is_on_cpu else traced(window, run_of(host))
     rows: dict[int, list[wire.Timed]] = {}
     for each in window.timed:
         rows.setdefault(each.launch, []).append(each)

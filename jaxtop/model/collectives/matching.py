@@ -25,13 +25,14 @@ ONE_WAY = frozenset({"collective-permute", "collective-broadcast"})
 
 
 def traced(window: wire.Window, run: str) -> dict[int, Traced]:
-    """Return what tests each launch of a window, by its place in it; empty if its clock is unknown."""
-    if window.common_us is None:
-        return {}
+    """Return what tests each launch of a window, by its place in it.
+
+    Without the common clock, the order of programs alone tests it.
+    """
     ends: dict[int, dict[tuple[str, int], int]] = {}
     for each in window.timed:
         known = [duration for duration in each.durations_us if duration is not None]
-        if known:
+        if known and window.common_us is not None:
             end = window.common_us + each.start_us + max(known)
             ends.setdefault(each.launch, {})[window.ops[each.op], each.occurrence] = end
     order = tuple(

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from jaxtop.model.collectives.verdict import MISSING
+from jaxtop.model.host import PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterator, Sequence
@@ -29,6 +30,11 @@ class Straggler:
     device_id: int
     share: float
     late_us: int
+    noun: str = PROCESS
+
+    @property
+    def who(self) -> str:
+        return f"a {self.noun}" if self.process_index is None else f"{self.noun} {self.process_index}"
 
 
 def longest_wait(timings: Sequence[Timing]) -> int | None:
@@ -170,4 +176,11 @@ def straggler_of(
             return None
         device_id = min(members, key=lambda each: waits.get(each, MISSING))
     share, late_us = late.verdict.share, late.verdict.late_us
-    return Straggler(late.unit.agent, host.process_index if host else None, device_id, share, late_us)
+    return Straggler(
+        late.unit.agent,
+        host.process_index if host else None,
+        device_id,
+        share,
+        late_us,
+        host.noun if host else PROCESS,
+    )

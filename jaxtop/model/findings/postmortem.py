@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop import wire
 from jaxtop.base import names
 from jaxtop.model.allocators import free_bytes
 from jaxtop.model.arrays.groups import total
@@ -22,7 +23,6 @@ from jaxtop.model.shortage import Shortage, Size, shortage
 from jaxtop.model.stalls.stacks import line_text
 
 if TYPE_CHECKING:
-    from jaxtop import wire
     from jaxtop.model.arrays.growth import Grower
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState, LoggedEvent
@@ -34,6 +34,9 @@ _OF_THE_END = ("ended", "died", "finding")
 # How the program is known.
 RAISED, SAME_LINE = "its launch raised the exception", "the exception has its line"
 RAN_LATELY = "of the programs that ran lately, it needs most"
+COMPILED, COMPILING = "its compilation ended just before", "it was being compiled"
+# A compilation is followed by the first launch, which asks for the memory of the program.
+JUST_BEFORE = 2.0
 
 
 class DeviceMemory(NamedTuple):
@@ -92,6 +95,10 @@ class Postmortem:
     census_age: float | None
     growers: tuple[Grower, ...]
     events: tuple[LoggedEvent, ...]
+    # The age of the last step and of the launch counters.
+    pulse_age: float | None = None
+    # What the kernel says of a death, where a command found that.
+    kernel: str = ""
 
     @property
     def missing(self) -> Size | None:
@@ -139,12 +146,13 @@ def _postmortem(cluster: ClusterState, host: Host, state: State) -> Postmortem:
         source,
         memory=_memory(cluster, host),
         memory_age=_age(at, pulse.sampled_ms or pulse.at_ms),
-        program=_program(host),
+        program=_program(host, at, may_be_new=says is not None or error is None),
         arrays=_largest(census),
         array_count=sum(census.counts),
         census_age=_age(at, counted),
         growers=tuple(growers_of(cluster, host)[:MOST_ARRAYS]),
         events=_before(cluster, host, at),
+        pulse_age=_age(at, pulse.at_ms),
     )
 
 
@@ -196,25 +204,49 @@ def _largest(census: wire.Arrays) -> tuple[HeldArrays, ...]:
     return tuple(nlargest(MOST_ARRAYS, found.values(), key=lambda each: each.bytes_per_device))
 
 
-def _program(host: Host) -> Program | None:
+def _program(host: Host, at: float, *, may_be_new: bool) -> Program | None:
     """Return the program at the end: the one launched, else that of the line, else one that ran lately.
 
-    Launches are counted by name, so of several programs with one name nobody knows which ran lately.
+    Launches are counted by name, so of several programs with one name nobody knows which ran lately. Where
+    memory ran out, or nothing shows why it ended, one compiled just before comes before those that ran.
     """
     error, loaded = host.error, host.programs.programs  # the newest first
     if error is not None and error.function:
         name = names.program_of(error.function)
         if found := next((each for each in loaded if each.name == name), None):
             return Program(found, RAISED)
+    new = _newest(host, at) if may_be_new else None
+    if error is not None and new is not None and error.function == new[0]:
+        return Program(_named(host, new[0]), RAISED)
     if error is not None and error.place is not None:
         line = line_of(line_text(error.place))
         of_line = [each for each in loaded if each.created and line_of(each.created) == line]
         if of_line:
             return Program(max(of_line, key=_needs), SAME_LINE)
+    if new is not None:
+        return Program(_named(host, new[0]), new[1])
     lately = launched_lately(host)
     named = Counter(each.name for each in loaded)
     ran = [each for each in loaded if each.name in lately and named[each.name] == 1]
     return Program(max(ran, key=_needs), RAN_LATELY) if ran else None
+
+
+def _newest(host: Host, at: float) -> tuple[str, str] | None:
+    """Return the function that was compiled, or whose compilation ended, just before the end; and which."""
+    if host.bye is None and host.pulse.compiling:
+        return max(host.pulse.compiling, key=lambda each: each.since_ms).function, COMPILING
+    ended = [(each.at_ms, each.function) for each in host.programs.compilations]
+    if host.compiled is not None:
+        ended.append((host.compiled.at_ms, host.compiled.function))
+    at_ms, function = max(ended, default=(0, ""))
+    return (function, COMPILED) if function and at - at_ms / 1000 <= JUST_BEFORE else None
+
+
+def _named(host: Host, function: str) -> wire.Program:
+    """Return the newest program of a function; without figures if it was not reported any more."""
+    name = names.program_of(function)
+    found = (each for each in host.programs.programs if each.name == name)
+    return next(found, None) or wire.Program(name, None)
 
 
 def _needs(program: wire.Program) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base.names import function_of
 from jaxtop.model.amounts import in_bytes
 from jaxtop.model.crashes import ending
+from jaxtop.model.liveness import State
 from jaxtop.model.steps import steps_of
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def headline(found: Postmortem) -> str:
 def facts(found: Postmortem) -> list[Fact]:
     """Return what is known, what explains the end first; unknown facts are left out."""
     named = (
+        ("signal", tuple(_signal(found))),
         ("asked", tuple(_asked(found))),
         ("program", tuple(_program(found.program))),
         ("step", tuple(_step(found))),
@@ -53,6 +55,17 @@ def facts(found: Postmortem) -> list[Fact]:
 
 def size(value: Size) -> str:
     return ("" if value.is_exact else "~") + in_bytes(value.bytes)
+
+
+def _signal(found: Postmortem) -> Iterator[str]:
+    """Yield how a process died that said no goodbye: only the kernel and its parent know."""
+    if found.state is not State.DIED or found.host.bye is not None:
+        return
+    if found.kernel:
+        yield found.kernel
+        return
+    yield "not known here: what started the process has its exit status (137 is SIGKILL, 139 is SIGSEGV)"
+    yield "the kernel's log on its machine names what it killed for memory, and crashes (`dmesg`)"
 
 
 def _asked(found: Postmortem) -> Iterator[str]:
@@ -89,11 +102,16 @@ def _program(program: Program | None) -> Iterator[str]:
 
 
 def _step(found: Postmortem) -> Iterator[str]:
-    reported, count = found.host.pulse.step, steps_of(found.host)
+    host = found.host
+    reported, rhythm, count = host.pulse.step, host.pulse.rhythm, steps_of(host)
     if reported is not None:
-        yield f"last step {reported.index:,}"
+        yield f"last step {reported.index:,}, {_ago(found.pulse_age)}"
     elif count is not None:
-        yield f"{count:,} steps"
+        yield f"{count:,} steps when they were last measured"
+    # Steps are measured while somebody watches, launches are always counted.
+    for function in dict.fromkeys(rhythm.functions if rhythm is not None else ()):
+        if launches := host.launches.get(function):
+            yield f"{function} launched {launches:,} times, {_ago(found.pulse_age)}"
 
 
 def _memory(found: Postmortem) -> Iterator[str]:

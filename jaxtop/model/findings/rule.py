@@ -11,6 +11,7 @@ from jaxtop.model.arrays.growth import growers
 from jaxtop.model.collectives.views import collectives
 from jaxtop.model.hosts import named
 from jaxtop.model.lateness import NO_LATENESS, Lateness, lateness, reporting
+from jaxtop.model.nouns import several
 from jaxtop.model.step_parts import RunParts, parts, run_parts
 from jaxtop.model.steps import step_of_run
 
@@ -174,8 +175,8 @@ class RunFacts:
 
     def named(self, hosts: Sequence[Host]) -> str:
         """Return the numbers of hosts as text, or that these are all."""
-        return "all hosts" if len(hosts) == len(self.present) > 1 else named(hosts)
+        return f"all {several(hosts)}" if len(hosts) == len(self.present) > 1 else named(hosts)
 
     def share_of_step(self, ms: float | None) -> float | None:
-        """Return this time as a share of a step; None if either is unknown."""
-        return None if ms is None or not self.step_ms else ms / self.step_ms
+        """Return this time as a share of a step, at most a whole one; None if either is unknown."""
+        return None if ms is None or not self.step_ms else min(1.0, ms / self.step_ms)

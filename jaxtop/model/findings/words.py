@@ -11,9 +11,11 @@ if TYPE_CHECKING:
 
 
 def in_minutes(minutes: float) -> str:
-    """Return a duration in minutes, hours or days, whichever gives a short number."""
+    """Return a duration in seconds, minutes, hours or days, whichever gives a short number."""
+    if minutes < 1:
+        return f"{minutes * 60:.0f} s"
     if minutes < 90:
-        return f"{max(1, round(minutes))} min"
+        return f"{minutes:.0f} min"
     hours = minutes / 60
     return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"
 

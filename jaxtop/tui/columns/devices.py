@@ -71,8 +71,8 @@ def id_column() -> Column[AnyRow]:
 
 def empty(moment: Moment) -> str:
     if not moment.hosts:
-        return "no devices yet: no host has reported"
-    return "no devices yet: JAX is not initialized on any host"
+        return "no devices yet: no process has reported"
+    return "no devices yet: JAX is not initialized in any process"
 
 
 def tone(row: DeviceRow | HostRow, palette: Palette) -> str | None:

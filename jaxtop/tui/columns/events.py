@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model import RULES_BY_NAME, Severity
+from jaxtop.model.nouns import counted
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.draw.table import Column, muted, words
@@ -47,7 +48,7 @@ class EventRow(NamedTuple):
     def who(self) -> str:
         agents = {each.agent for each in self.folded}
         if len(agents) > 1:
-            return f"{len(agents)} hosts"
+            return counted(len(agents), [self.host] if self.host else [])
         return text.NA if self.host is None else name_of(self.host)
 
     @property
@@ -60,7 +61,7 @@ class EventRow(NamedTuple):
     @property
     def _happened(self) -> str:
         # Events from before the process index was known start with the hostname alone.
-        for name in (self.host.label, self.host.hostname) if self.host else ():
+        for name in (*self.host.labels.values(), self.host.hostname) if self.host else ():
             for end in (": ", " "):
                 if name and self.event.text.startswith(name + end):
                     return self.event.text[len(name + end) :]

@@ -15,7 +15,7 @@ from jaxtop.tui.core.text import writer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtop.model.collectives import CollectiveView, Straggler
+    from jaxtop.model.collectives import CollectiveView
 
 # The sign of the straggler.
 LATE = "!"
@@ -144,7 +144,7 @@ def groups_metric(view: CollectiveView, moment: Moment) -> Metric | None:
         group = write(group_of(device)) + (LATE if is_late(device) else "")
         return group if wait is None or room < ROOM_FOR_WAIT else f"{group} {text.micros(wait)}"
 
-    note = "" if late is None else f"{LATE} last: {who(late)}, {text.share(late.share)}"
+    note = "" if late is None else f"{LATE} last: {late.who}, {text.share(late.share)}"
     if not view.waits_us:
         return Metric(f"groups of {view.op}", group_of, write, is_amount=False, write_cell=cell)
     return Metric(
@@ -156,10 +156,6 @@ def groups_metric(view: CollectiveView, moment: Moment) -> Metric | None:
         note=note,
         is_marked=is_late,
     )
-
-
-def who(late: Straggler) -> str:
-    return f"process {late.process_index}" if late.process_index is not None else "a process"
 
 
 class MetricChoice:

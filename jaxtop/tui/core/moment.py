@@ -22,6 +22,8 @@ from jaxtop.model import (
     State,
 )
 from jaxtop.model import collectives as of_collectives
+from jaxtop.model.host import HOST
+from jaxtop.model.nouns import several
 from jaxtop.model.operations import OperationView, ProgramTime, program_times
 from jaxtop.model.roofline import rates_of
 from jaxtop.store.probed import Probe, ProbedDevice, probed_collective, probed_device
@@ -91,6 +93,10 @@ class Moment:
     def label(self, host: Host) -> str:
         """Return the display name of a host, with its run if there are several."""
         return self._of_run(self.run_of(host), host.label)
+
+    def nouns(self, run: str | None = None) -> str:
+        """Return the word for several processes, of one run or of all."""
+        return several(view.host for view in self.hosts if run in (None, self.run_of(view.host)))
 
     def label_of(self, device: DeviceView) -> str:
         return self._of_run(device.run, f"device {device.id}")
@@ -199,9 +205,10 @@ class Moment:
 
 
 def name_of(host: Host) -> str:
-    """Return the name of a host with its process index, for a line that needs no more."""
-    index = "" if host.process_index is None else f"{host.process_index} "
-    return f"{index}{host.hostname or host.link.endpoint}"
+    """Return a short name: the number and name of a host, or the number of a process."""
+    if host.noun == HOST and host.process_index is not None:
+        return f"{host.process_index} {host.hostname or host.link.endpoint}"
+    return host.number
 
 
 class OperationRow(NamedTuple):

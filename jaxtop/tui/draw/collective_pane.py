@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jaxtop.tui.core import text
-from jaxtop.tui.core.metrics import LATE, who
+from jaxtop.tui.core.metrics import LATE
 from jaxtop.tui.core.slices import sign_of
 from jaxtop.tui.draw.facts import GAP, fitted, heading, of_probed, pairs, side_by_side
 from jaxtop.tui.draw.strips import strips
@@ -47,6 +47,8 @@ class Subject:
     probed_busbw: float | None = None
     # The seconds since its last window.
     ago: float | None = None
+    # The word for several processes of its run.
+    nouns: str = "processes"
 
 
 def strips_room(width: int, height: int) -> tuple[int, int]:
@@ -84,15 +86,15 @@ def _facts(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
     busbw.append(f"  estimated{share or ', as in nccl-tests'}", ink.muted)
     lines = [heading(view.op, view.program, ink), _verdict(subject, ink), _times(view, ink)]
     if height > SHORT:
-        lines += [busbw, _place(view, ink), *_origin(view, ink)]
+        lines += [busbw, _place(view, subject.nouns, ink), *_origin(view, ink)]
     else:
         lines[0].append("  ")
         lines[0].append_text(busbw)
     return [*lines, *_groups(view, ink, width, height - len(lines))]
 
 
-def _place(view: CollectiveView, ink: Ink) -> Text:
-    crosses = {None: "", True: "across hosts", False: "inside hosts"}[view.crosses_hosts]
+def _place(view: CollectiveView, nouns: str, ink: Ink) -> Text:
+    crosses = {None: "", True: f"across {nouns}", False: f"inside {nouns}"}[view.crosses_hosts]
     if view.crosses_hosts and view.uses_network is False:
         crosses += ", over fast links"
     return pairs([("", view.shape or text.NA), ("over", axes_in_words(view)), ("", crosses)], ink)
@@ -129,7 +131,7 @@ def axes_in_words(view: CollectiveView) -> str:
 def straggler_in_words(view: CollectiveView) -> str:
     """Return the straggler, "none", or why there is no verdict."""
     if view.straggler is not None:
-        return f"{LATE} {who(view.straggler)} {text.share(view.straggler.share)}"
+        return f"{LATE} {view.straggler.who} {text.share(view.straggler.share)}"
     if not view.samples:
         return text.NA
     if not view.is_judged:
@@ -147,7 +149,7 @@ def _late(view: CollectiveView, ink: Ink) -> Text:
     late = view.straggler
     if late is not None:
         others = f", others wait {text.micros(late.late_us)}"
-        words = f"{LATE} {who(late)} comes last in {text.share(late.share)}{others}"
+        words = f"{LATE} {late.who} comes last in {text.share(late.share)}{others}"
         return Text(words, ink.style(ink.palette.warning, bold=True), no_wrap=True, end="")
     if not view.samples:
         return Text("not timed yet", ink.muted)

@@ -74,8 +74,8 @@ def legend(
 
 
 def who(device: DeviceView) -> str:
-    """Return the name of a device for a sentence, such as `device 3 on process 1`."""
-    where = device.hostname if device.process_index is None else f"process {device.process_index}"
+    """Return the name of a device for a sentence, such as `device 3 on host 1`."""
+    where = device.hostname if device.process_index is None else f"{device.noun} {device.process_index}"
     return f"device {device.id} on {where}"
 
 

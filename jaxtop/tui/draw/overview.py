@@ -73,6 +73,8 @@ class Overview:
     mesh: MeshMap | None = None
     hosts: Sequence[HostLine] = ()
     host_count: int = 0
+    # The word for several of them.
+    nouns: str = "processes"
     live: int = 0
     devices: int = 0
     # The times, texts and colours of the last events, the newest first.
@@ -179,7 +181,7 @@ def _narrow(shown: Overview, ink: Ink, width: int, height: int) -> list[list[Tex
 def _plain(shown: Overview, ink: Ink, width: int) -> list[Text]:
     lines = [
         _step_line(shown),
-        Text(f"{shown.live} of {shown.host_count} hosts live, {shown.devices} devices"),
+        Text(f"{shown.live} of {shown.host_count} {shown.nouns} live, {shown.devices} devices"),
     ]
     if shown.still:
         lines.insert(0, Text(shown.still, ink.muted))
@@ -266,7 +268,7 @@ def _hosts(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
     hosts = shown.hosts[: max(0, rows)]
     name = min(max((len(each.label) for each in hosts), default=0), max(8, room // 4))
     lines = [_host(each, ink, room, name) for each in hosts]
-    title = f"Hosts  {shown.live} of {shown.host_count} live"
+    title = f"{shown.nouns.capitalize()}  {shown.live} of {shown.host_count} live"
     hidden = shown.host_count - len(hosts)
     return panel(title, lines, (width, height), ink, f"{hidden} more: 3 lists all" if hidden else "")
 

@@ -100,7 +100,7 @@ def _groups(shown: Page) -> list[list[Switch]]:
     ]
 
 
-_BRIEF = {Beside.ALONE: "alone", Beside.DEVICES: "devices", Beside.HOSTS: "hosts"}
+_BRIEF = {Beside.ALONE: "alone", Beside.DEVICES: "devices", Beside.HOSTS: "processes"}
 
 
 def _about(shown: Page, ink: Ink) -> Text:

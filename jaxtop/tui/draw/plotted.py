@@ -22,8 +22,8 @@ class Beside(StrEnum):
     """The others whose lines are drawn for comparison."""
 
     ALONE = "alone"
-    DEVICES = "devices of its host"
-    HOSTS = "hosts of its run"
+    DEVICES = "devices of its process"
+    HOSTS = "processes of its run"
 
 
 class Peer(NamedTuple):

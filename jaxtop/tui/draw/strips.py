@@ -48,7 +48,7 @@ def strips(
         lines.append(line)
     left = hidden + len(timeline.strips) - len(shown)
     if left:
-        lines.append(Text(f"+{left:,} more hosts", ink.muted))
+        lines.append(Text(f"+{left:,} more", ink.muted))
     return lines[:height]
 
 

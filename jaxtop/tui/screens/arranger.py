@@ -254,7 +254,7 @@ def _host_names(host: Host, run: str) -> tuple[str, ...]:
     index = host.process_index
     if index is None:
         return f"{run}{where}", where, where[:8]
-    return f"{run}process {index} on {where}", f"{run}process {index}", f"{index} {where}", f"{index}"
+    return f"{run}{host.label}", f"{run}{host.number}", host.number, f"{index}"
 
 
 def _names(grid: Grid) -> tuple[str, ...]:

@@ -75,12 +75,12 @@ def _growing(node: Node, palette: Palette) -> str | None:
 
 def empty(moment: Moment) -> str:
     if not moment.hosts:
-        return "no arrays yet: no host has reported"
+        return "no arrays yet: no process has reported"
     if reasons := moment.not_on("arrays"):
         return f"arrays are not counted: {reasons[0]}"
     if not any(view.host.arrays.at_ms for view in moment.hosts):
-        return "no arrays yet: no host has counted its arrays"
-    return "no arrays: no host holds any"
+        return "no arrays yet: no process has counted its arrays"
+    return "no arrays: no process holds any"
 
 
 class TreeTable(FoldingTable[Node]):
@@ -147,6 +147,7 @@ class ArraysView(TableView):
         self.table: TreeTable = TreeTable(
             self._columns, understand, noun="array", sort="bytes", tone=self._tone
         )
+        self._pane = ArrayPane()
 
     def _columns(self, name: Callable[[Node], str]) -> tuple[Column[Node], ...]:
         return (
@@ -167,7 +168,7 @@ class ArraysView(TableView):
 
     def compose(self) -> ComposeResult:
         yield FilteredTable(self.table, CONDITIONS.format("bytes>1G & role=optimizer | !shape~1024"))
-        yield ArrayPane()
+        yield self._pane
 
     def on_resize(self, event: events.Resize) -> None:
         width, height = event.size
@@ -183,7 +184,7 @@ class ArraysView(TableView):
         ago = moment.counted_ago
         self._counted = "" if ago is None else f"counted {text.age(ago)} ago"
         if reasons := moment.not_on("arrays"):
-            self._counted = f"not counted on every host: {reasons[0]}"
+            self._counted = f"not counted in every process: {reasons[0]}"
         self._past_runs = frozenset(run.id for run in moment.runs if run.has_ended)
         self.table.update_views(self._views, moment.run_names, empty(moment))
 
@@ -206,7 +207,7 @@ class ArraysView(TableView):
     def _draw(self) -> None:
         node = self.table.row
         is_past = node is not None and node.run in self._past_runs
-        self.query_one(ArrayPane).show_node(node, self.ink, ENDED_NOTE if is_past else self._counted)
+        self._pane.show_node(node, self.ink, ENDED_NOTE if is_past else self._counted)
 
     def _chosen(self, row: Any) -> None:
         view = row.view

@@ -112,7 +112,7 @@ COLUMNS: tuple[Column[CollectiveView], ...] = (
 
 def empty(moment: Moment) -> str:
     if not moment.hosts:
-        return "no collectives yet: no host has reported"
+        return "no collectives yet: no process has reported"
     if len(moment.devices) == 1:
         return "no collectives: the run has one device"
     inventories = [each for view in moment.hosts for each in view.host.inventories.values()]
@@ -140,7 +140,7 @@ def summary(moment: Moment, width: int, palette: Palette) -> Text:
         return Text()
     crossing = sum(view.crosses_hosts is True for view in views)
     count = f"{len(views):,} collective{'s' * (len(views) > 1)}"
-    across = f", {crossing:,} across hosts" if crossing else ""
+    across = f", {crossing:,} across {moment.nouns()}" if crossing else ""
     lately = _lately(moment)
     found = next((each for each in step_shares(moment.cluster) if each.share is not None), None)
     if found is None:
@@ -222,7 +222,9 @@ class CollectivesView(TableView):
         reason, busbw = untimed(moment), moment.probed_busbw(view)
         host = None if view.taken is None else moment.host(view.taken[0])
         ago = None if host is None or view.taken is None else moment.ago(host, view.taken[1])
-        subject = Subject(view, shown.timeline, self._host_name, shown.hidden, reason, busbw, ago)
+        subject = Subject(
+            view, shown.timeline, self._host_name, shown.hidden, reason, busbw, ago, moment.nouns(view.run)
+        )
         lines = pane(subject, self.ink, width, height)
         self._pane.read(joined(lines))
 

@@ -35,8 +35,8 @@ ROOM_BELOW = 18
 
 def empty(moment: Moment) -> str:
     if not moment.cluster.unmet:
-        return "no hosts yet: waiting for a run"
-    return f"no hosts yet: no answer from {', '.join(moment.cluster.unmet)}"
+        return "no processes yet: waiting for a run"
+    return f"no processes yet: no answer from {', '.join(moment.cluster.unmet)}"
 
 
 class HostsView(TableView):

@@ -71,15 +71,18 @@ class MeshScreenView(View):
         self._metrics = MetricChoice()
         self._device: DeviceView | None = None
         self._pointed: int | None = None
+        # Held, not looked up: while the app ends, they are gone before the screen is.
+        self._grid, self._pane = MeshGrid(), Detail(id="detail")
+        self._switches, self._legend = Line(id="switches"), Line(id="legend")
         self._reading: tuple[Moment, Metric, Reading] | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(id="mesh-left"):
-            yield Line(id="switches")
+            yield self._switches
             with Container(id="frame"):
-                yield MeshGrid()
-            yield Line(id="legend")
-        yield Detail(id="detail")
+                yield self._grid
+            yield self._legend
+        yield self._pane
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < BESIDE, "-below")
@@ -87,7 +90,7 @@ class MeshScreenView(View):
 
     @property
     def first_focus(self) -> MeshGrid:
-        return self.query_one(MeshGrid)
+        return self._grid
 
     def _prepare(self, moment: Moment) -> None:
         self._arranger.see(moment)
@@ -217,23 +220,22 @@ class MeshScreenView(View):
             arranger.note,
             lambda device: self._history(arranger.devices[device]),
         )
-        self.query_one(MeshGrid).show(arranger.layout, scene)
-        self.query_one(Detail).show(self._detail(ink))
+        self._grid.show(arranger.layout, scene)
+        self._pane.show(self._detail(ink))
         self._draw_lines()
 
     def _draw_lines(self) -> None:
         if self.is_mounted:
             ink, devices, grid = self.ink, self._arranger.devices, self._arranger.grid
-            legend_line = self.query_one("#legend", Line)
-            width = legend_line.size.width
+            width = self._legend.size.width
             is_inside = self._pointed is not None and self._pointed < len(devices)
             pointed = self._pointed if is_inside else None
             states = self.moment.states.values()
             absent = grid is not None and MISSING in grid.members
-            self.query_one("#switches", Line).read(switches(switches_of(self._arranger), ink, width))
+            self._switches.read(switches(switches_of(self._arranger), ink, width))
             reading = self._read()
             scaled = ink.on(reading.scale)
-            legend_line.read(
+            self._legend.read(
                 legend(reading, devices, scaled, width, states=states, pointed=pointed, absent=absent)
             )
 

@@ -16,6 +16,7 @@ from jaxtop.model import (
 )
 from jaxtop.model.findings.coverage import HEALTHY, coverage
 from jaxtop.model.hosts import named
+from jaxtop.model.nouns import counted
 from jaxtop.model.stalls.case import LOST
 from jaxtop.model.step_parts import too_little_of
 from jaxtop.tui.core import text
@@ -107,7 +108,8 @@ def _too_early(moment: Moment) -> str:
     """Return why a verdict is provisional; empty if it is not."""
     compiling = sum(bool(view.now.pulse.compiling) for view in moment.hosts)
     if 2 * compiling > len(moment.hosts):
-        return f"{compiling} of {len(moment.hosts)} hosts compile"
+        members = [view.host for view in moment.hosts]
+        return f"{compiling} of {counted(len(members), members)} compile"
     is_new = moment.since is not None and moment.now - moment.since < SETTLES_IN
     return "still measuring" if is_new else ""
 

@@ -80,6 +80,7 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
         programs=_programs(moment),
         hosts=_hosts(moment),
         host_count=len(moment.hosts),
+        nouns=moment.nouns(),
         live=sum(view.state is State.LIVE for view in moment.hosts),
         devices=len(moment.devices),
         events=[

@@ -41,7 +41,7 @@ def places(moment: Moment) -> Iterator[Place]:
     """Yield everything that has a name and a row."""
     for view in moment.hosts:
         opens = View.Drilled(Selection(view.host.agent), "hosts")
-        yield Place(f"host {moment.label(view.host)}", view.state.value, opens)
+        yield Place(moment.label(view.host), view.state.value, opens)
     for program in moment.programs:
         selection = Selection(program.agents[0] if program.agents else None)
         opens = View.Drilled(selection, "programs", row=program.program.name)

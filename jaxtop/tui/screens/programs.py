@@ -143,9 +143,9 @@ def columns_for(moment: Moment) -> tuple[Column[ProgramRow], ...]:
 
 def empty(moment: Moment) -> str:
     if not moment.hosts:
-        return "no programs yet: no host has reported"
+        return "no programs yet: no process has reported"
     off = next((source for source in moment.not_on("programs") if source.startswith("off")), None)
-    return f"no programs: {off}" if off else "no programs yet: no host has compiled any"
+    return f"no programs: {off}" if off else "no programs yet: no process has compiled any"
 
 
 def about(row: ProgramRow, palette: Palette, width: int = 100) -> Text:

@@ -132,7 +132,7 @@ class StacksView(TableView):
         yield FilteredTable(self.table, CONDITIONS.format("function~load | file~data_loader"))
 
     def _prepare(self, moment: Moment) -> None:
-        self.table.update_moment(moment, ASK if moment.hosts else "no stacks yet: no host has reported")
+        self.table.update_moment(moment, ASK if moment.hosts else "no stacks yet: no process has reported")
 
     def count(self, tally: str) -> None:
         if tally != self._tally:

@@ -41,6 +41,21 @@ class FreshLambda(Fault):
         jax.jit(lambda x: jnp.tanh(x @ x).sum())(self.x)
 
 
+class EagerShapes(Fault):
+    name = "eager_shapes"
+    text = "each step adds arrays of a new shape outside of jax.jit, which JAX compiles again"
+    rules = ("recompilation",)
+    subject = {"program": "add", "source": "programs.py"}
+    everywhere = True
+    costs_time = True
+
+    def before_launch(self, i: int) -> None:
+        import jax.numpy as jnp
+        import numpy as np
+
+        jnp.add(np.ones(i + 1, np.float32), 1)
+
+
 class OtherShapes(Fault):
     name = "other_shapes"
     text = "the batches of the last host have another shape, so that it launches another variant of its step"
@@ -152,6 +167,7 @@ def _on_each_device(mesh: Any, function: Any, shape: tuple[int, ...]) -> tuple[A
 FAULTS = (
     ChangingShapes,
     FreshLambda,
+    EagerShapes,
     OtherShapes,
     MismatchedProgram,
     NanLoss,

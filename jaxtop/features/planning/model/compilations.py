@@ -42,7 +42,13 @@ def compiled(ended: Ended, axes: Axes, doubt: str = "") -> Compiled:
     """Return what a compilation for this mesh gave; `doubt` is what is doubtful about the program's text."""
     inventory = ended.inventory
     left_out = 0 if inventory is None else inventory.rest + inventory.unread + _unsized(inventory)
-    notes = [doubt, *ended.notes, f"{left_out} collectives could not be read" if left_out else ""]
+    lost = f"the text does not show what {' and '.join(ended.unnamed)} divides: nothing, in this compilation"
+    notes = [
+        doubt,
+        *ended.notes,
+        lost if ended.unnamed else "",
+        f"{left_out} collectives could not be read" if left_out else "",
+    ]
     return Compiled(
         ended.argument_bytes,
         ended.output_bytes,
@@ -52,6 +58,7 @@ def compiled(ended: Ended, axes: Axes, doubt: str = "") -> Compiled:
         ended.flops,
         "; ".join(each for each in notes if each),
         ended.why_not,
+        ended.unnamed,
     )
 
 

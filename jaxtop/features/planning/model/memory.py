@@ -79,7 +79,8 @@ def memory_of(
     if found is None:
         return Memory(None, (), (f"no memory of a launch: {NO_TEMPORARIES}",))
     if any(each.divided for each in placed):
-        other = _parts(today, axes, if_divided(placed), uses, compiled)
+        is_whole = compiled is not None and compiled.unnamed
+        other = _parts(today, axes, if_divided(placed), uses, None if is_whole else compiled)
         found = [_united(*pair) for pair in zip(found, other or found, strict=True)]
     interval = Interval(round(sum(part.low for part in found)), round(sum(part.high for part in found)))
     bases = (Basis(part.figure, in_words(part.low, part.high), part.source) for part in found)

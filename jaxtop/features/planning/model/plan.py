@@ -222,6 +222,8 @@ class Compiled:
     flops: int | None = None
     note: str = ""
     why_not: str = ""
+    # Axes that divide nothing in it, though they may in the script: the text does not show them.
+    unnamed: tuple[str, ...] = ()
 
 
 class Basis(NamedTuple):

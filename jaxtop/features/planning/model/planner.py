@@ -55,6 +55,11 @@ def plan(
     notes = list(today.unknown)
     if left_out := len(choices) - MOST_CANDIDATES:
         notes += [f"{left_out} more meshes are left out; name one with --mesh"] * (left_out > 0)
+    if compiled is None and (undecided := sum(_is_undecided(each, limit) for each in rest)):
+        notes.append(
+            f"the limit lies within the memory of {undecided} candidate{'s' * (undecided > 1)}:"
+            " --compile PROGRAM decides whether such a one fits, --peaks narrows its bounds"
+        )
     return Plan(
         run=today.run,
         goal=asked.goal,
@@ -130,6 +135,11 @@ def _fits(limit: int | None, least: int, memory: Interval | None) -> bool | None
     if least > limit or (memory is not None and memory.low > limit):
         return False
     return True if memory is not None and memory.high <= limit else None
+
+
+def _is_undecided(each: Candidate, limit: int | None) -> bool:
+    memory = each.memory_bytes
+    return limit is not None and memory is not None and memory.low <= limit < memory.high
 
 
 def _order(each: Candidate, goal: Goal) -> tuple[bool, float, float]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # second that of buffers read one by one, whose peak may also move to another moment of the program.
 SLACK = 0.1
 BUFFERS_LOW, BUFFERS_HIGH = 0.5, 1.5
+# What is gathered has a gradient as large; what is reduced is there before and after.
+TWICE = 2
 
 
 class Needed(NamedTuple):
@@ -134,9 +136,9 @@ def _moved_bytes(today: Today, axes: Axes, placed: Sequence[Placed]) -> tuple[fl
         if tensor.role not in (PARAMETERS, None) or tensor.parts is None:
             continue
         if gone := had - has:
-            left += tensor.count * tensor.bytes_per_device * prod(old[axis] for axis in gone)
+            left += TWICE * tensor.count * tensor.bytes_per_device * prod(old[axis] for axis in gone)
         if come := has - had:
-            added += tensor.count * each.bytes_per_device * prod(new[axis] for axis in come)
+            added += TWICE * tensor.count * each.bytes_per_device * prod(new[axis] for axis in come)
         if tensor.role == PARAMETERS:
             parameters += tensor.count * each.bytes_per_device
             of_parameters |= has
@@ -144,7 +146,7 @@ def _moved_bytes(today: Today, axes: Axes, placed: Sequence[Placed]) -> tuple[fl
             reduces = any(old.get(axis, 1) > 1 for axis in of_batch - had)
             will_reduce = any(new.get(axis, 1) > 1 for axis in of_batch - has)
             if reduces and not will_reduce:
-                left += tensor.count * tensor.bytes_per_device
+                left += TWICE * tensor.count * tensor.bytes_per_device
             if will_reduce and not reduces:
                 added += tensor.count * each.bytes_per_device
     if of_optimizer - of_parameters:  # updated parameters are gathered over axes that do not divide them

@@ -56,7 +56,7 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
     platform, kind = _device(members)
     tensors = _tensors(members, views, mesh, is_cpu=platform == "cpu")
     if _is_mapped(tensors, mesh):
-        raise NeverPlannable(_why_mapped(found))
+        raise _refusal(found, _why_mapped(found))
     step = _program(members, len(mesh.device_ids))
     timed = today_time(cluster, now, mesh, step.program, launches_per_step=step.launches, probe=probe)
     unknown = [*timed.unknown]
@@ -118,6 +118,14 @@ def _name(run: Run) -> str:
     return run.name or run.id
 
 
+def _refusal(run: Run, why: str) -> CannotPlan:
+    """Return why a run cannot be planned; before its first steps its arrays may be others than later."""
+    members = [view.host for view in run.hosts]
+    if not any(count > 1 for host in members for count in host.launches.values()):
+        return CannotPlan(f"{_before_steps(run)}; plan it after its first steps")
+    return (NeverPlannable if _repeats(members) else CannotPlan)(why)
+
+
 def _repeats(members: Iterable[Host]) -> bool:
     """Return whether a process has found the step that the run repeats."""
     return any(host.pulse.rhythm is not None for host in members)
@@ -154,12 +162,9 @@ def _mesh(run: Run, views: Sequence[ArrayView]) -> MeshView:
             held[view.mesh] += max(1, view.held_bytes)
     if not held:
         if any(view.name is not None and view.sharding.startswith(_OLD_PMAP) for view in views):
-            raise NeverPlannable(_why_mapped(run))
-        members = [view.host for view in run.hosts]
-        if not any(count > 1 for host in members for count in host.launches.values()):
-            raise CannotPlan(f"{_before_steps(run)}; plan it after its first steps")
+            raise _refusal(run, _why_mapped(run))
         why = f"no named array of {_name(run)} lies on a mesh; place its state with a NamedSharding"
-        raise (NeverPlannable if _repeats(members) else CannotPlan)(why)
+        raise _refusal(run, why)
     return max(held, key=lambda mesh: (held[mesh], len(mesh.device_ids)))
 
 
@@ -194,24 +199,26 @@ def _tensors(
 ) -> tuple[Tensor, ...]:
     """Return the arrays of a run, with axes of size 1 that they had before the first step.
 
-    JAX leaves such axes out of the shardings that the compiler chooses for results. Where no earlier array of
-    the same name had them, they may divide the array: they are hidden. They are not where arrays of the same
-    variable that the same line made have some.
+    JAX leaves such axes out of the shardings that the compiler chooses for results, and where it has a choice
+    the compiler may divide an array by such an axis that the script does not. So they are hidden, but for
+    arrays that a line made of which other arrays of the same variable name some.
     """
     found = [_tensor(view, mesh, is_cpu=is_cpu) for view in views]
     unused = tuple(axis for axis, size in mesh.axes if size == 1)
     if not unused:
         return tuple(found)
+    made = [each.name and (steps_of_name(each.name)[0], each.created) for each in views]
+    named = {
+        key
+        for key, each in zip(made, found, strict=True)
+        if any(axis in unused for axis in axes_in(each.parts))
+    }
     before = _before(members, mesh)
     shown = [_shown(each, before, unused) for each in found]
-    made = [each.name and (steps_of_name(each.name)[0], each.created) for each in views]
-    known = {key for key, parts in zip(made, shown, strict=True) if not _axes(parts).isdisjoint(unused)}
     return tuple(
-        replace(
-            each,
-            parts=parts,
-            hidden=() if each.role == BATCH or key in known or not (parts is not None and key) else unused,
-        )
+        replace(each, parts=parts, hidden=() if parts is None or key in named else unused)
+        if key and each.role != BATCH
+        else each
         for each, key, parts in zip(found, made, shown, strict=True)
     )
 
@@ -244,10 +251,6 @@ def _shown(
         if trimmed(without(each, unused)) == used
     ]
     return max([parts, *alike], key=lambda each: (sum(map(len, each)), each == parts, each))
-
-
-def _axes(parts: Parts | None) -> set[str]:
-    return set(axes_in(parts))
 
 
 def _tensor(view: ArrayView, mesh: MeshView, *, is_cpu: bool) -> Tensor:

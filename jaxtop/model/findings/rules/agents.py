@@ -8,6 +8,7 @@ from jaxtop.base.names import shorten
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule
 from jaxtop.model.hosts import acting, named
+from jaxtop.model.nouns import several
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,7 @@ _NEEDED = {
     "launches": "steps, rates and stalls",
     "rhythm": "step times",
     "memory": "device memory",
-    "roster": "the other hosts",
+    "roster": "the other processes",
 }
 _USEFUL = {
     "arrays": "arrays and what grows",
@@ -79,7 +80,7 @@ def _part_off(facts: RunFacts, why: str, parts: dict[str, list[Host]]) -> Findin
         about=names[0],
         evidence=(
             *(Evidence(part, f"off: {why}", source="agent") for part in names),
-            Evidence("hosts", len(hosts), source="agents"),
+            Evidence(several(hosts), len(hosts), source="agents"),
         ),
         proof=Proof("hosts", row=hosts[0].agent),
     )
@@ -116,7 +117,7 @@ def _ignored(facts: RunFacts) -> Iterator[Finding]:
             f"{why}{where}",
             Subject(agent=hosts[0].agent, process_index=hosts[0].process_index if where else None),
             about=why,
-            evidence=(Evidence("hosts", len(hosts), source="agents"),),
+            evidence=(Evidence(several(hosts), len(hosts), source="agents"),),
             proof=Proof("hosts", row=hosts[0].agent),
         )
 

@@ -9,6 +9,7 @@ from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import acting, named
 from jaxtop.model.loaded_programs import differing, unlike
+from jaxtop.model.nouns import several
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _program_mismatch(facts: RunFacts) -> Iterator[Finding]:
     yield Finding(
         Severity.CRITICAL,
         0.9,
-        f"{name} differs between hosts{more} in its {unlike(parts)}: {_who_has(groups)}",
+        f"{name} differs between {several(hosts)}{more} in its {unlike(parts)}: {_who_has(groups)}",
         Subject.of(groups[-1][1][0], program=name),
         evidence=(
             Evidence("differs in", unlike(parts), source="compiled programs", at=facts.at),
@@ -105,7 +106,7 @@ def _versions_differ(facts: RunFacts) -> Iterator[Finding]:
     if not found:
         return
     name, groups = found[0]
-    text = f"{name} is not the same on all hosts: {_who_has(groups)}"
+    text = f"{name} is not the same on all {several(hosts)}: {_who_has(groups)}"
     if len(found) > 1:
         text += f" ({', '.join(other for other, _ in found[1:])} too)"
     differ = any(parts[0].run == facts.run.id for parts in differing(facts.cluster))
@@ -153,7 +154,7 @@ def _flags_differ(facts: RunFacts) -> Iterator[Finding]:
     yield Finding(
         Severity.CRITICAL if differ else Severity.WARNING,
         1.0 if differ else 0.8,
-        f"{name} is not the same on all hosts{more}: {_who_has(groups)}"
+        f"{name} is not the same on all {several(_present(facts))}{more}: {_who_has(groups)}"
         + ("; their programs differ" * differ),
         Subject.of(groups[-1][1][0]),
         evidence=tuple(
@@ -179,7 +180,7 @@ def _clock_offset(facts: RunFacts) -> Iterator[Finding]:
         if host.hello is not None and host.hello.clock_offset_ms is not None
     ]
     if not measured:
-        raise Unmeasured("the clocks of the hosts were not compared yet")
+        raise Unmeasured(f"the clocks of the {several(_present(facts))} were not compared yet")
     # Of two clocks nobody knows which is wrong; of several, the one that differs from most.
     usual = median_low([seconds for seconds, _ in measured]) if len(measured) > 2 else 0.0
     most = facts.number(CLOCK_SECONDS)
@@ -188,15 +189,16 @@ def _clock_offset(facts: RunFacts) -> Iterator[Finding]:
         return
     seconds, worst = max(off, key=lambda each: abs(each[0]))
     hosts, many = [host for _, host in off], len(off) > 1
+    most_of = "most" if len(measured) > 2 else f"{worst.noun} 0"
     yield Finding(
         Severity.WARNING,
         1.0,
         f"the clock{'s' * many} of {named(hosts)} {'are up to' if many else 'is'} {abs(seconds):,.1f} s "
-        f"{'ahead of' if seconds > 0 else 'behind'} that of {'most' if len(measured) > 2 else 'host 0'}",
+        f"{'ahead of' if seconds > 0 else 'behind'} that of {most_of}",
         Subject.of(worst),
         evidence=(
             Evidence(f"clock of {named([worst])}", seconds, "seconds", "agents"),
-            Evidence("hosts compared", len(measured), source="agents"),
+            Evidence(f"{several(hosts)} compared", len(measured), source="agents"),
         ),
         proof=Proof("hosts", row=worst.agent),
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.findings.trends import makes_steps
 from jaxtop.model.gaps import is_close, longer_than_before
 from jaxtop.model.parts import mean_of
 from jaxtop.model.script import collecting
@@ -34,7 +35,11 @@ class _Collecting(NamedTuple):
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
-    measured = [(view.now, share) for view in facts.reporting if (share := collecting(view.now)) is not None]
+    # Imports make garbage: that is time of the start.
+    stepping = [view.now for view in facts.reporting if makes_steps(view)]
+    if not stepping:
+        raise Unmeasured("no step was found yet, and imports make garbage while a run starts")
+    measured = [(host, share) for host in stepping if (share := collecting(host)) is not None]
     if not measured:
         raise Unmeasured("collections were not timed for long enough")
     found = []
@@ -101,7 +106,7 @@ RULES = (
         title="Garbage collection",
         threshold="3 % of the time; a warning if 5 % are lost to the devices",
         rationale="A collection stops the script, on each host at another time, and all others wait for it.",
-        source="the callbacks of Python's garbage collector",
+        source="the callbacks of Python's garbage collector, with the CPU time of the thread",
         advice="Call gc.freeze() after setting up and gc.disable(); collect on all hosts in the same step. "
         "Remove calls of gc.collect() from the loop.",
         check=_check,

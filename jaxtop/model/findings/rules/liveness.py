@@ -189,7 +189,7 @@ RULES = (
         "and the others go on",
         rationale="A synchronous run waits for every process: one that is lost stops all others.",
         source="the connection to its agent, and the age of its last pulse",
-        advice="Look at the host.",
+        advice="Look at its machine.",
         check=_host_lost,
         holds_for=0.0,
         stays_for=0.0,

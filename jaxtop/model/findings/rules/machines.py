@@ -9,6 +9,7 @@ from jaxtop.model.figures import FIGURES
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import named
+from jaxtop.model.nouns import several
 from jaxtop.model.series import thinned
 from jaxtop.model.tuning import Number
 
@@ -74,7 +75,7 @@ def _finding(
         cost=Cost(None if lost is None or step_ms is None else lost * step_ms, lost),
         evidence=(
             Evidence(figure.title, value, "ratio", _KERNEL, host.pulse_at),
-            Evidence("hosts", len(hosts), source=_KERNEL, at=host.pulse_at),
+            Evidence(several(hosts), len(hosts), source=_KERNEL, at=host.pulse_at),
         ),
         proof=Proof("hosts", row=host.agent, column=figure.name),
         explains=(*_EXPLAINS, "straggler") if is_cause else _EXPLAINS,

@@ -191,9 +191,8 @@ def _uneven_work(facts: RunFacts) -> Iterator[Finding]:
     if not found:
         return
     us, late, view = max(found, key=lambda each: each[0])
-    ms = us / 1000
-    share = facts.share_of_step(ms)
-    of_step = "" if share is None else f" of a {facts.step_ms:.0f} ms step"
+    ms, late_ms = us / 1000, late.late_us / 1000
+    of_step = "" if facts.step_ms is None else f" of a {facts.step_ms:.0f} ms step"
     yield Finding(
         Severity.WARNING,
         late.share * 0.8,
@@ -201,7 +200,7 @@ def _uneven_work(facts: RunFacts) -> Iterator[Finding]:
         f"before {_named(view)}",
         _subject(late, view),
         about=str(late.device_id),
-        cost=Cost(ms, share),
+        cost=Cost(late_ms, facts.share_of_step(late_ms)),  # all wait for it, as the panel has it
         evidence=_evidence("wait of the other devices of its process", ms, late, view),
         proof=Proof("collectives", row=view.op),
         explains=("straggler",) if facts.late == {late.agent} else (),
