@@ -94,7 +94,7 @@ def notified(app: JaxtopApp) -> list[str]:
         said.append(message)
         notify(message, **more)
 
-    app.notify = hear  # type: ignore[method-assign]
+    app.notify = hear
     return said
 
 
