@@ -11,6 +11,7 @@ from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop.model import Cluster, findings
 from jaxtop.model.collectives import collectives
+from jaxtop.model.step_parts import run_parts
 from jaxtop.recording import Recording
 from jaxtop.sources.recorder import SessionRecorder
 from tests import builders, made_windows
@@ -93,6 +94,16 @@ def test_times_of_before_a_change_are_dated_and_out_of_findings():
     assert found.taken == (agent_id(0), int((NOW + 8 * EVERY_S - 0.5) * 1000))
     (shown,) = (each for each in to_document(after, NOW)["collectives"] if each["op"] == found.op)
     assert (shown["current"], shown["timed_ms"]) == (False, found.taken[1])
+
+
+def test_a_straggler_costs_a_share_of_the_wall_time_as_the_panel_has_it():
+    """Three steps a second, whose median is 300 ms: a tenth of the time lies between steps."""
+    frames = run((8, 90))
+    cluster, now = cluster_of(frames), frames[-1].at
+    (late,) = findings(cluster)
+    assert late.cost.share_of_step == pytest.approx(0.27, rel=0.05)
+    assert " of a 333 ms step " in late.text
+    assert run_parts(cluster, now).parts.waiting == pytest.approx(late.cost.share_of_step, rel=0.01)
 
 
 def test_the_screen_dims_and_dates_them():

@@ -77,7 +77,7 @@ def test_a_process_for_which_several_wait_in_their_first_step_is_critical():
     with running("before", count=3) as attached:
         attached.until(lambda: stalls(attached))
         (event,), (finding,) = told(attached, "stalled"), stalls(attached)
-        assert event.severity == "critical" and event.text.startswith("hosts 0–1 wait in jit_step ")
+        assert event.severity == "critical" and event.text.startswith("processes 0–1 wait in jit_step ")
         assert (finding.severity, finding.text) == (Severity.CRITICAL, event.text)
 
 
@@ -87,7 +87,8 @@ def test_while_one_process_compiles_and_the_others_wait_a_note_says_what_and_for
         (note,) = stalls(attached)
         assert note.severity is Severity.INFO and not texts(attached, "alone")
         assert re.fullmatch(
-            r"host 1 has been compiling evaluate for \d+ s, which took \d+ s before; host 0 waits", note.text
+            r"process 1 has been compiling evaluate for \d+ s, which took \d+ s before; process 0 waits",
+            note.text,
         )
         assert "gc_pauses" not in {each.rule for each in findings(attached.cluster)}
 

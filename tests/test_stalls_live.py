@@ -78,7 +78,7 @@ def test_a_process_that_stops_in_its_data_loader_is_named_with_its_line(home):
         assert event.severity == "critical" and event.agent == attached.host(2).agent
         line = str(LOADER)
         assert event.text.startswith("processes 0–1 wait in jit_step")
-        assert "host 2" in event.text and event.text.endswith(f"stalls.py:{line} load_batch"), event.text
+        assert "process 2" in event.text and event.text.endswith(f"stalls.py:{line} load_batch"), event.text
         groups = stack_groups(attached.cluster)
         assert [(len(group.agents), group.is_waiting) for group in groups] == [(2, True), (1, False)]
 
@@ -105,7 +105,7 @@ def test_a_process_that_was_killed_while_the_others_wait_is_named_as_dead(home):
         stood = time.monotonic()
         attached.until(lambda: told(attached))
         print("told", round(time.monotonic() - stood, 1), "s after the kill")
-        assert told(attached)[-1].text.endswith("host 2 has died")
+        assert told(attached)[-1].text.endswith("process 2 has died")
 
 
 def test_a_long_compilation_in_one_process_is_named_as_a_compilation(home):

@@ -12,7 +12,7 @@ from jaxtop.model.collectives.views import collectives
 from jaxtop.model.gaps import LATER_MS, PAUSE_SHARE, are_apart, gap_of, in_present_rhythm, late_of, pause_of
 from jaxtop.model.hosts import runs
 from jaxtop.model.parts import own_parts
-from jaxtop.model.steps import step_of_run
+from jaxtop.model.steps import pace_of_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,14 +72,14 @@ def _of_run(cluster: ClusterState, run: Run, now: float) -> Lateness:
 def _by_collectives(
     cluster: ClusterState, run: Run, views: Sequence[HostView], now: float
 ) -> dict[str, float]:
-    """Return the longest wait for each process that comes last in a collective, as a share of a step."""
-    step, found = step_of_run(view.now for view in views), dict[str, float]()
-    if step is None or not step.p50_s:
+    """Return the longest wait for each process that comes last in a collective, as a share of wall time."""
+    pace, found = pace_of_run(view.now for view in views), dict[str, float]()
+    if not pace:
         return found
     for view in collectives(cluster, now):
         late = view.straggler
         if view.run == run.id and late is not None:
-            found[late.agent] = max(found.get(late.agent, 0.0), min(1.0, late.late_us / 1e6 / step.p50_s))
+            found[late.agent] = max(found.get(late.agent, 0.0), min(1.0, late.late_us / 1e6 * pace))
     return found
 
 

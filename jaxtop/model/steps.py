@@ -166,6 +166,12 @@ def step_of_run(hosts: Iterable[Host]) -> RunStep | None:
     return RunStep(median(each for each, _ in took) / 1e6, slowest, longest / 1e6)
 
 
+def pace_of_run(hosts: Iterable[Host]) -> float | None:
+    """Return the steps a second that these hosts make: their median; None while unknown."""
+    paces = [pace for host in hosts if (pace := pace_of(host)) is not None]
+    return median(paces) if paces else None
+
+
 def _per(amount: float | None, of: float | None) -> float | None:
     return None if amount is None or not of else amount / of
 

@@ -13,7 +13,7 @@ from jaxtop.model.hosts import named
 from jaxtop.model.lateness import NO_LATENESS, Lateness, lateness, reporting
 from jaxtop.model.nouns import several
 from jaxtop.model.step_parts import RunParts, parts, run_parts
-from jaxtop.model.steps import step_of_run
+from jaxtop.model.steps import pace_of_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -145,9 +145,9 @@ class RunFacts:
 
     @cached_property
     def step_ms(self) -> float | None:
-        """The median over the hosts of the time of a step; None while unknown."""
-        step = step_of_run(view.now for view in self.reporting)
-        return None if step is None else step.p50_s * 1000
+        """The wall time per step, the time between steps included; None while unknown."""
+        pace = pace_of_run(view.now for view in self.reporting)
+        return 1000 / pace if pace else None
 
     @cached_property
     def collectives(self) -> list[CollectiveView]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from statistics import fmean, median
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.folded import SMALL_BYTES
@@ -14,7 +14,6 @@ from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subje
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.launch_times import has_current_windows
 from jaxtop.model.rates import least_rate
-from jaxtop.model.steps import pace_of
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -32,12 +31,6 @@ MOST_BYTES = Number("most_bytes", SMALL_BYTES, "bytes up to which a collective i
 HEAVIER = Number("times", 2.0, "reported from this many times the bytes of the other axis on")
 WARNING_SHARE = Number("warning_share", 0.15, "a warning from this share of the time on")
 _WINDOWS = "profiler windows"
-
-
-def _step_ms(facts: RunFacts) -> float | None:
-    """Return the wall time per step, the time between steps included."""
-    paces = [pace for view in facts.reporting if (pace := pace_of(view.now))]
-    return 1000 / median(paces) if paces else None
 
 
 def _us_per_second(view: CollectiveView) -> float:
@@ -99,7 +92,7 @@ def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
     if facts.run_parts is None or not any(has_current_windows(each.now) for each in timed):
         raise Unmeasured("no window was taken since the time of a step changed")
     mean = facts.run_parts.parts
-    step_ms, views = _step_ms(facts), [each for each in facts.collectives if _us_per_second(each)]
+    step_ms, views = facts.step_ms, [each for each in facts.collectives if _us_per_second(each)]
     if mean.communication < facts.number(COMMUNICATION_SHARE) or not views:
         return
     top = max(views, key=_us_per_second)
@@ -149,7 +142,7 @@ def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
     if not found:
         return
     worst = max(found, key=lambda each: each.share)
-    view, step_ms = max(worst.views, key=_us_per_second), _step_ms(facts)
+    view, step_ms = max(worst.views, key=_us_per_second), facts.step_ms
     of_program = [
         each for each in rated if (each.program, each.fingerprint) == (view.program, view.fingerprint)
     ]
@@ -205,7 +198,7 @@ def _axis_crosses_hosts(facts: RunFacts) -> Iterator[Finding]:
     if not found:
         return
     heavy, light = max(found, key=lambda pair: pair[0].us_per_second or 0)
-    share, step_ms = (heavy.us_per_second or 0) / 1e6, _step_ms(facts)
+    share, step_ms = (heavy.us_per_second or 0) / 1e6, facts.step_ms
     times = (heavy.bytes_per_second or 0) / max(1.0, light.bytes_per_second or 0)
     more = f"{times:.0f} times the bytes of" if times < 1000 else "far more than"
     domains = name_of_domains(
