@@ -47,7 +47,7 @@ def test_what_nobody_knows_is_not_zero():
 def test_processes_that_differ_are_named_with_a_sign():
     shown = seen(*staged.at_odds(), keys=("7", "j"))
     assert len([each for each in shown.splitlines() if "≠ host" in each and "jit_tra" in each]) >= 2
-    assert "≠ compiled differently by process" in shown
+    assert "≠ compiled differently by host" in shown
 
 
 def test_a_storm_has_a_sign_and_a_hint():
