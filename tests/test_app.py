@@ -125,9 +125,9 @@ class TestWhatTheFrameSays:
         async def act(stage: Stage) -> None:
             assert "most memory on eval device 0: 1.0G" in stage.line("facts")
             await stage.press("2", "g")
-            assert stage.text.count("eval host 0 (node00)") == 2  # its block, and the device's facts
+            assert stage.text.count("eval process 0 on node00") == 2  # its block, and the device's facts
             await stage.press("3", "g")
-            assert "● eval host 0 (node00)" in stage.text
+            assert "● eval process 0 on node00" in stage.text
 
         play(act, *told)
         alike = structs.replace(other, name="train")
@@ -139,10 +139,10 @@ class TestWhatTheFrameSays:
         lost = builders.frame(other.agent, wire.Link("unreachable", "10.0.0.9:7411"), sequence=9)
 
         async def act_later(stage: Stage) -> None:
-            assert "eval host 0 (node00) not reachable" in stage.line("facts")
+            assert "eval process 0 on node00 not reachable" in stage.line("facts")
             await stage.press("8")
             (event,) = [line.split() for line in stage.text.splitlines() if "is not reachable" in line]
-            assert event[-9:-5] == ["eval", "0", "node00", "(ongoing)"]
+            assert event[-9:-5] == ["eval", "process", "0", "(ongoing)"]
 
         play(act_later, *told, lost)
 

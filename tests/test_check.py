@@ -198,7 +198,7 @@ def test_a_recording_is_checked_at_its_end_or_at_a_time(tmp_path):
     path = recorded(tmp_path / "a.mcap", run(died_at=20))
     done = jaxtop_here("check", path)
     assert (done.returncode, done.stderr) == (2, "")
-    assert "Host lost: process 1 has died" in done.stdout and "\x1b" not in done.stdout
+    assert "Host lost: host 1 has died" in done.stdout and "\x1b" not in done.stdout
     earlier = jaxtop_here("check", path, "--at", "+10s")
     assert earlier.returncode == 0 and earlier.stdout.startswith("train: nothing wrong in ")
     assert json.loads(jaxtop_here("check", tmp_path, "--json").stdout)["findings"][0]["rule"] == "host_lost"

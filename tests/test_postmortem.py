@@ -519,6 +519,6 @@ def test_hosts_shows_what_a_failed_process_was_like(width):
 def test_hosts_of_the_smallest_terminal_shows_that_a_process_ended():
     """Its details have no room; the row and the headline do."""
     shown = shown_on_hosts(failed(wire.Uncaught("JaxRuntimeError", ASKED, PLACE)), (60, 16))
-    assert line("node01", shown).startswith("- process 1 on node01 ended")
+    assert line("node01", shown).startswith("- host 1 (node01) ended")
     assert "- ended           1  node01" in shown
     assert "needs at least" in shown_on_hosts(failed(None), (40, 12))

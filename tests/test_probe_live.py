@@ -54,10 +54,15 @@ def complaint(done):
 @pytest.mark.parametrize("_", REPEATS)
 def test_all_devices_of_two_processes_are_measured_and_none_of_them_is_slow(_):
     """Within a minute; bytes and bandwidths add up; the result is kept."""
-    start = time.monotonic()
-    done = jaxtop("probe", *CPUS, "--json", "--seconds", 25 if SOAK else 8)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert time.monotonic() - start < 60 * patience.factor()
+
+    def measured():
+        start = time.monotonic()
+        done = jaxtop("probe", *CPUS, "--json", "--seconds", 25 if SOAK else 8)
+        assert done.returncode in (0, 1), done.stdout + done.stderr
+        assert time.monotonic() - start < 60 * patience.factor()
+        return done if done.returncode == 0 else ""
+
+    done = eventually(measured)  # where another program takes the core of a device, that one is slow
     probe = json.loads(done.stdout)
     assert (probe["schema"], probe["platform"], probe["processes"], probe["slow"]) == (1, "cpu", 2, [])
     assert [device["process"] for device in probe["devices"]] == [0] * DEVICES + [1] * DEVICES

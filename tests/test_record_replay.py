@@ -141,7 +141,7 @@ def test_it_ends_with_the_run(tmp_path):
         eventually(lambda: replay(path, "--at", "+4s").returncode == 0)
         process.kill()
         assert recorder.wait() == 0
-        assert "recorded 2 of 2 processes" in recorder.stdout.read()
+        assert "recorded 2 of 2 hosts" in recorder.stdout.read()
     assert {host["state"] for host in at(path, "0s ago")["hosts"]} == {"died"}
     assert {host["state"] for host in at(path, "+4s")["hosts"]} == {"live"}
     with (

@@ -47,14 +47,12 @@ def test_what_nobody_knows_is_not_zero():
 def test_processes_that_differ_are_named_with_a_sign():
     shown = seen(*staged.at_odds(), keys=("7", "j"))
     assert len([each for each in shown.splitlines() if "≠ host" in each and "jit_tra" in each]) >= 2
-    assert "≠ jit_train_step: host 1 (node01) compiled a different program" in shown.splitlines()[1]
-    assert "≠ compiled differently by process" in shown
+    assert "≠ compiled differently by host" in shown
 
 
 def test_a_storm_has_a_sign_and_a_hint():
     shown = seen(*staged.at_odds(), keys=("7", "G"))
     assert line("▌ ! jit_sample", shown).split()[5] == "17"
-    assert "! jit_sample is recompiled repeatedly" in shown
     assert "its arguments change shape" in shown
 
 

@@ -273,7 +273,7 @@ def test_a_run_is_followed_to_its_end(capsys):
     command.follow(source, Cluster(), AlertBook(Severity.CRITICAL), [kept], lambda: source.now)
     assert (kept.alerts[0].event, kept.alerts[0].finding.rule) == (STARTS, "host_lost")
     out = capsys.readouterr()
-    assert "▲ train: Host lost: process 1 has died" in out.out and "the run has ended" in out.err
+    assert "▲ train: Host lost: host 1 has died" in out.out and "the run has ended" in out.err
 
 
 def test_a_wrong_webhook_is_an_error():
