@@ -170,7 +170,7 @@ def test_a_client_that_the_script_clears_is_freed(monkeypatch):
     gone = weakref.ref(client)
     del client
     assert gone() is None
-    for bell in board.bells():
+    for bell in board.bells:
         bell.close()
 
 
@@ -389,7 +389,7 @@ if __name__ == "__main__":
     ArrayCensus(Watched()).collect(board, jaxprivate.default_client())
     ended.set()
     thread.join()
-    print(json.dumps([group.name for group in board.arrays.groups]))
+    print(json.dumps([group.name for group in board.sampler.arrays.groups]))
 """
 
 

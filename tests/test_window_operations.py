@@ -45,10 +45,10 @@ def test_what_a_trace_contains_is_sent_as_a_window_and_operations_and_again_once
     sent = [board.outbox.take() for _ in range(3)]
     assert sent[0] == window and isinstance(sent[1], Operations) and sent[2] is None
     op = sent[1].operations[0].op
-    board.loaded = (Loaded("jit_on_each_device", "a", None, None),)
-    board.executed = {("jit_on_each_device", "a"): {op: Executed("matmul", "a.py:1")}}
+    board.programs.loaded = (Loaded("jit_on_each_device", "a", None, None),)
+    board.programs.executed = {("jit_on_each_device", "a"): {op: Executed("matmul", "a.py:1")}}
     reader.send_operations()
-    (after,) = board.operations
+    (after,) = board.windows.operations
     assert (after.operations[0].op, after.operations[0].source) == (op, "a.py:1")
     assert after.launches == sent[1].launches
 

@@ -108,10 +108,10 @@ class HostFigures:
         limits = self._groups.read()
         now = self._read(limits)
         since, self._last = _Rates(self._last, now), now
-        board.moved = self._movement.look(now.at, now.own, now.network.received)
+        board.sampler.moved = self._movement.look(now.at, now.own, now.network.received)
         if not board.is_watched:
             self._busy.forget()
-        board.host = HostSample(
+        board.sampler.host = HostSample(
             process_cpu_permille=since.rate(lambda each: each.process_s, 1000),
             rss_bytes=process.rss,
             threads=process.threads,
@@ -135,7 +135,7 @@ class HostFigures:
         )
 
     def forget(self, board: Board) -> None:
-        board.host, board.moved = HostSample(), Moved()
+        board.sampler.host, board.sampler.moved = HostSample(), Moved()
 
     def _read(self, limits: Limits) -> _Reading:
         return _Reading(

@@ -41,8 +41,8 @@ class Stuck:
 
     def turn(self, maker: str | None) -> float:
         """Ask if it is time; return the seconds to the next turn."""
-        board, topology = self._board, self._board.topology
-        if topology is None or not board.is_stuck or not board.is_watched:
+        board, topology = self._board, self._board.sampler.topology
+        if topology is None or not board.publisher.is_stuck or not board.is_watched:
             self._due, self._asked, self._same = 0.0, 0, (None, 0)
             return IDLE_S
         if maker != "tpu" and (maker != "nvidia" or topology.process_index != 0):

@@ -125,8 +125,8 @@ class Compiles:
 
     def attach(self, board: Board) -> None:
         """Report to this board from now on, beginning with the compilations that have ended already."""
-        board.compiled = self.compiled
-        board.history = self.history
+        board.compiles.compiled = self.compiled
+        board.compiles.history = self.history
         self._board = board
         self._report()
 

@@ -72,9 +72,9 @@ class Capturing:
 
     def _take(self, asked: Asked, sessions: Sessions) -> Taken | None:
         board, ask = self._board, asked.ask
-        at = self._schedule.requested_at(asked.at, time.time() + board.clock_offset)
-        while (left := at - time.time() - board.clock_offset) > 0 and self._is_wanted(asked):
-            wait(board.windows_bell, min(left, LOOK_S))
+        at = self._schedule.requested_at(asked.at, time.time() + board.registrar.clock_offset)
+        while (left := at - time.time() - board.registrar.clock_offset) > 0 and self._is_wanted(asked):
+            wait(board.bells.windows, min(left, LOOK_S))
         if not self._is_wanted(asked):
             return None
         if jaxprivate.default_client() is None:

@@ -75,7 +75,7 @@ class Publisher:
         server = self.server = transport.Server(pair, keys.authorized)
         try:
             self._open(server, addresses.first_address(self._bind))
-            server.watch_file(self._board.publisher_bell.fd)
+            server.watch_file(self._board.bells.publisher.fd)
             self._serve(server)
             before, bye = self._messages.last(self.farewell, self._oversized)
             for message in (*before, bye):
@@ -90,26 +90,26 @@ class Publisher:
 
     def _open(self, server: transport.Server, host: str) -> None:
         requests, telemetry = server.bind(host)
-        self._board.requests = f"{host}:{requests}"
-        self._board.telemetry = f"{host}:{telemetry}"
+        self._board.publisher.requests = f"{host}:{requests}"
+        self._board.publisher.telemetry = f"{host}:{telemetry}"
         debuglog.info("publisher", "serves", f"requests on {host}:{requests}, telemetry on port {telemetry}")
-        self._board.registrar_bell.ring()
+        self._board.bells.registrar.ring()
 
     def _serve(self, server: transport.Server) -> None:
         board = self._board
-        board.is_placed = self._bind != "auto"
+        board.publisher.is_placed = self._bind != "auto"
         due = time.monotonic()
         while not board.stopping:
-            if not board.is_placed and board.topology is not None:
+            if not board.publisher.is_placed and board.sampler.topology is not None:
                 self._widen(server)
-                board.is_placed = True
-                board.registrar_bell.ring()
+                board.publisher.is_placed = True
+                board.bells.registrar.ring()
             self._refresh_hello(server)
             now = time.monotonic()
             dues = [self._greeting_due or math.inf, due if board.is_watched else math.inf, now + IDLE_POLL]
             # Rounded up: in the last fraction of a millisecond the loop would run without a pause.
             came, questions = server.poll(math.ceil(max(0.0, min(dues) - now) * 1000))
-            board.publisher_bell.clear()
+            board.bells.publisher.clear()
             self._welcome(server, came)
             self._answer_all(server, questions)
             while (message := board.outbox.take()) is not None:
@@ -120,10 +120,10 @@ class Publisher:
             for event in self._stalls.caught.events():
                 self._send(server, event)
             if board.capture.forget_if_unheard(now):
-                board.windows_bell.ring()
+                board.bells.windows.ring()
             if now >= due or board.pulse_now:
                 # An early pulse restarts the interval: `due` may be far ahead if the interval was longer.
-                due = max((now if board.pulse_now else due) + board.interval, now)
+                due = max((now if board.pulse_now else due) + board.requests.interval, now)
                 board.pulse_now = False
                 if board.is_watched:
                     self._send(server, self._messages.pulse(self._oversized))
@@ -135,7 +135,7 @@ class Publisher:
 
     def _widen(self, server: transport.Server) -> None:
         """In a run that spans hosts, serve on the interface that leads to the other hosts."""
-        topology = self._board.topology
+        topology = self._board.sampler.topology
         wider = addresses.address_towards(topology.coordinator if topology else None)
         if wider is None:
             return
@@ -146,15 +146,15 @@ class Publisher:
             self._board.switch_off("network", error)
 
     def _welcome(self, server: transport.Server, came: bool) -> None:
-        before, self._board.viewers = self._board.viewers, server.viewers
+        before, self._board.publisher.viewers = self._board.publisher.viewers, server.viewers
         if before != server.viewers:
             debuglog.info("publisher", f"viewers: {server.viewers}", f"before: {before}")
         if came and not before:
-            self._board.sampler_bell.ring()
-            self._board.windows_bell.ring()
-            self._board.hardware_bell.ring()
-            self._board.libraries_bell.ring()
-            self._board.activity_bell.ring()
+            self._board.bells.sampler.ring()
+            self._board.bells.windows.ring()
+            self._board.bells.hardware.ring()
+            self._board.bells.libraries.ring()
+            self._board.bells.activity.ring()
         if came and self._greeting_due is None:
             self._greeting_due = time.monotonic() + (GREETING_INTERVAL if before else 0)
 
@@ -170,13 +170,13 @@ class Publisher:
     def _whole_state(self) -> list[tuple[str, bytes]]:
         """Return all messages that a new viewer needs; the pulse is last, so it marks the end."""
         state = list(self._state.items())
-        if self._board.arrays is not None:  # the current table, with all changes applied
-            state.append(("arrays", wire.encode(self._board.arrays)))
-        inventories = fitting.most_important(self._board.inventories, MOST_INVENTORY_BYTES)
+        if self._board.sampler.arrays is not None:  # the current table, with all changes applied
+            state.append(("arrays", wire.encode(self._board.sampler.arrays)))
+        inventories = fitting.most_important(self._board.programs.inventories, MOST_INVENTORY_BYTES)
         state += [("inventory", payload) for payload in inventories]
-        state += [("operations", wire.encode(each)) for each in self._board.operations]
+        state += [("operations", wire.encode(each)) for each in self._board.windows.operations]
         since = now_ms() - OLDEST_WINDOW_MS
-        state += [("window", wire.encode(each)) for each in self._board.windows if each.at_ms >= since]
+        state += [("window", wire.encode(each)) for each in self._board.windows.latest if each.at_ms >= since]
         if self._stalls.is_still and (stacks := self._stalls.stacks()) is not None:
             state.append(("stacks", wire.encode(stacks)))
         return [*state, ("pulse", wire.encode(self._messages.pulse(self._oversized)))]
@@ -235,7 +235,7 @@ class Publisher:
         """Send a message to all viewers, and to the black box."""
         if self._black_box is not None:
             self._black_box.take(kind, self._sequence.get(kind, 0) + 1, payload)
-        if not self._board.viewers:
+        if not self._board.publisher.viewers:
             return
         if len(payload) > wire.MAX_TELEMETRY:
             self._oversized += 1
