@@ -1,13 +1,17 @@
-"""The agent's board: each group of its fields has one writer."""
+"""The agent's board, each group of whose fields has one writer, and the duties of its publisher."""
 
 from __future__ import annotations
 
 import ast
+import math
+import time
 from pathlib import Path
 
 import jaxtop_agent
 from jaxtop_agent.core.board import Bells, Board
+from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.service.identity import identify
+from jaxtop_agent.service.publisher import Duty
 
 AGENT = Path(jaxtop_agent.__file__).parent
 
@@ -64,8 +68,35 @@ def test_stopping_rings_every_bell():
     fds = [bell.fd for bell in board.bells]
     assert len(set(fds)) == len(Bells._fields)
     board.stop()
-    from jaxtop_agent.core.waiting import wait
-
     assert all(wait(bell, 0) for bell in board.bells)
     for bell in board.bells:
         bell.close()
+
+
+class TestDuties:
+    def test_a_duty_does_not_drift_and_makes_up_for_one_time_at_most(self):
+        done, began = [], time.monotonic()
+        duty = Duty(done.append, lambda: 10.0, began - 1.0)
+        duty.do_if_due("server")
+        duty.do_if_due("server")
+        assert (done, duty.due) == (["server"], began + 9.0)
+        duty.due = began - 1000.0
+        duty.do_if_due("server")
+        assert len(done) == 2 and began <= duty.due <= time.monotonic()
+
+    def test_without_an_interval_it_is_done_at_each_turn(self):
+        done = []
+        duty = Duty(done.append)
+        for _ in range(3):
+            duty.do_if_due("server")
+        assert len(done) == 3
+
+    def test_what_is_done_once_waits_until_it_is_due_again(self):
+        done = []
+        duty = Duty(done.append, lambda: math.inf, math.inf)
+        duty.do_if_due("server")
+        assert not done
+        duty.due = time.monotonic()
+        duty.do_if_due("server")
+        duty.do_if_due("server")
+        assert (len(done), duty.due) == (1, math.inf)
