@@ -18,7 +18,7 @@ from jaxtop.traces.xspace import Trace
 from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.hooks.launches import Numbered
 from jaxtop_agent.profiler.numbers import numbers
-from jaxtop_agent.profiler.reading import Reader
+from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.session import Taken
 from jaxtop_agent.programs.loaded import Loaded
 from tests import builders
@@ -138,7 +138,7 @@ def window(made, index, first=0, offset_s=0.0, slot=7):
     board, devices = board_of(index), (device(2 * index), device(2 * index + 1))
     board.registrar.clock_offset, board.registrar.clock_error = offset_s, 0.0005
     topology = Topology(index, 2, "tpu", devices, None)
-    reader = Reader(board, SimpleNamespace(parse=Trace), lambda: noted(made, first))
+    reader = TraceReader(board, SimpleNamespace(parse=Trace), lambda: noted(made, first))
     at_ms = 5_000 + 10_000 * slot
     taken = Taken(at_ms, 1.0, 0.0, PLATFORMS["tpu"][1](made), False, BEGAN_NS / 1e9, 1_000.0 - offset_s)
     found, _ = reader.read(topology, taken, wire.Window(at_ms, 1_000_000, slot=slot), lambda: None)

@@ -17,7 +17,7 @@ from jaxtop_agent.arrays import frames
 from jaxtop_agent.arrays.census import Census, Group
 from jaxtop_agent.arrays.listing import ListingLimit
 from jaxtop_agent.arrays.shardings import Shardings
-from jaxtop_agent.arrays.table import Table
+from jaxtop_agent.arrays.table import ArrayTable
 from jaxtop_agent.arrays.walk import Walk
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.waiting import Slices
@@ -108,7 +108,7 @@ class ArrayCensus:
         self._default_memory = jaxprivate.default_memory(devices[0])
         self._shardings = Shardings(frozenset(self._local_ids))
         self._census = Census(self._shardings)
-        self._table = Table(self._shardings)
+        self._table = ArrayTable(self._shardings)
         self._walk = Walk(
             jaxprivate.array_type(),
             self._census.kind_of,

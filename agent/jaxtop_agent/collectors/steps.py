@@ -16,7 +16,7 @@ from jaxtop_agent.core.board import READING, Board
 from jaxtop_agent.hooks.launches import REMEMBERED, THE_REST, Launches
 from jaxtop_agent.steps import work
 from jaxtop_agent.steps.figures import Facts, StepFigures
-from jaxtop_agent.steps.finder import Steps
+from jaxtop_agent.steps.finder import StepFinder
 
 if TYPE_CHECKING:
     from jaxtop_agent.steps.pattern import Launch
@@ -39,7 +39,7 @@ class StepRhythm:
         self._launched = launched
         self._progress = progress
         self._recent: deque[Launch] = deque(maxlen=REMEMBERED)
-        self._steps = Steps()
+        self._steps = StepFinder()
         self._facts = Facts()
         self._learned_from: tuple[object, ...] = ()
         self._patience = PATIENCE

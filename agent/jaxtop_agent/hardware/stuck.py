@@ -57,7 +57,7 @@ class Stuck:
         state = "on"
         try:
             self._board.send(self._cores(topology) if source == CORES else self._nccl(topology))
-        except (Off, ras.Failed) as off:
+        except (Off, ras.RasFailed) as off:
             state = f"off: {off}"
         except Exception as error:
             debuglog.warning("hardware", f"{source} cannot be asked", error=error)

@@ -11,7 +11,7 @@ from jaxtop.base import debuglog
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import NOTHING, Board, Readings, Topology, reason
 from jaxtop_agent.core.waiting import IDLE_S, wait
-from jaxtop_agent.hardware.reader import Off, Reader, columns
+from jaxtop_agent.hardware.reader import DriverReader, Off, columns
 
 if TYPE_CHECKING:
     from jaxtop_agent.hardware.reader import Report
@@ -39,7 +39,7 @@ class Hardware:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._topology: Topology | None = None
-        self._reader: Reader | None = None
+        self._reader: DriverReader | None = None
         self._strikes = 0
         self._throttle = budget.Throttle(budget.HARDWARE)
         board.sources[SOURCE] = "waiting: for devices"
@@ -129,7 +129,7 @@ def maker(topology: Topology) -> str | None:
     return {"cuda": "nvidia", "rocm": "amd", "tpu": "tpu"}.get(platform)
 
 
-def _open(topology: Topology, report: Report) -> Reader:
+def _open(topology: Topology, report: Report) -> DriverReader:
     match maker(topology):
         case "nvidia":
             from jaxtop_agent.hardware.nvidia import Nvidia  # a library of 8,000 lines that CPUs do not need

@@ -36,7 +36,7 @@ class Expected(NamedTuple):
     fastest_s: float | None = None
 
 
-class Steps(NamedTuple):
+class StepsMade(NamedTuple):
     """The functions of which a step consists, empty if the script reports its steps, and the steps so far."""
 
     functions: tuple[str, ...]
@@ -114,18 +114,18 @@ class Load:
             for name, count in self._by_program().items()
         )
 
-    def steps(self, reported: int) -> Steps | None:
+    def steps(self, reported: int) -> StepsMade | None:
         """Return the number of steps: those that the script reported, or by its launches; None if unknown."""
         rhythm = self._board.sampler.rhythm
         if rhythm is None:
             return None
         if not rhythm.functions:
-            return Steps((), reported)
+            return StepsMade((), reported)
         counts = self._launches()
         launches = sum(counts.get(name, 0) for name in rhythm.functions)
         if not rhythm.launches_centi:
             return None
-        return Steps(rhythm.functions, launches * 100 / rhythm.launches_centi)
+        return StepsMade(rhythm.functions, launches * 100 / rhythm.launches_centi)
 
     def _with_collectives(self) -> set[str]:
         return {name for (name, _), each in self._board.programs.inventories.items() if each.collectives}

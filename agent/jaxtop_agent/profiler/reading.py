@@ -33,7 +33,7 @@ OPERATIONS_EVERY_S, NEW_OPERATIONS_EVERY_S = 60.0, 8.0
 WINDOWS_FOR_NEW_VIEWERS = 4
 
 
-class Reader:
+class TraceReader:
     """Reads the traces of windows and captures, and sends what they contain."""
 
     def __init__(

@@ -14,8 +14,8 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import IDLE_S, Slices, wait
 from jaxtop_agent.machine.cgroups import memory_left
 from jaxtop_agent.profiler.capture import Capturing
-from jaxtop_agent.profiler.load import NOT_READ, Expected, Load, Steps
-from jaxtop_agent.profiler.reading import Reader
+from jaxtop_agent.profiler.load import NOT_READ, Expected, Load, StepsMade
+from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.schedule import (
     LIMITS_UNDER_GIL,
     OFF,
@@ -61,7 +61,7 @@ class Windows:
         self._progress = progress
         self._sessions: Sessions | None = None
         self._profiler: jaxprivate.Profiler | None = None
-        self._reader: Reader | None = None
+        self._reader: TraceReader | None = None
         self._was_watched = False
         self._captured = 0  # the number of requests that have been served
         self._rhythm_since = 0
@@ -85,7 +85,7 @@ class Windows:
         try:
             profiler = self._profiler = jaxprivate.Profiler()
             self._sessions = Sessions(profiler, board.bells.windows)
-            self._reader = Reader(board, profiler, self._hooks.numbered)
+            self._reader = TraceReader(board, profiler, self._hooks.numbered)
             if not profiler.frees_the_gil:
                 self._schedule = Schedule(LIMITS_UNDER_GIL)
             sessions = self._sessions
@@ -99,7 +99,7 @@ class Windows:
             board.windows.can_capture = False
             raise
 
-    def _steps(self) -> Steps | None:
+    def _steps(self) -> StepsMade | None:
         return self._load.steps(0 if self._progress is None else self._progress.calls)
 
     def _turn(self) -> None:

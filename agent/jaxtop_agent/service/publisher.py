@@ -12,7 +12,7 @@ from jaxtop.base.clock import now_ms
 from jaxtop.store import runfiles
 from jaxtop_agent.programs import fitting
 from jaxtop_agent.service import addresses
-from jaxtop_agent.service.logthread import Changes
+from jaxtop_agent.service.logthread import ChangeLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ class Publisher:
         self._sequence: dict[str, int] = {}
         self._state: dict[str, bytes] = {}  # the latest message of each kind that a new viewer needs
         self._oversized = 0
-        self._changes = Changes()
+        self._changes = ChangeLog()
         self._pulse = Duty(self._send_pulse, self._interval)
         self._greeting = Duty(self._greet, lambda: math.inf, math.inf)
         self.farewell = wire.SCRIPT_ENDED  # the reason that the last message gives
