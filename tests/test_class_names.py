@@ -1,7 +1,8 @@
 """No two classes of one room have one name, so that a name says which class is meant.
 
 A room is the agent, each package of `jaxtop`, and each feature. A leading underscore makes no other name: who
-reads `_Line` beside `Line` has to look up both.
+reads `_Line` beside `Line` has to look up both. Classes in a class or a function do not count: the messages
+of a widget are named with it, as in `MeshGrid.Moved`.
 """
 
 from __future__ import annotations
@@ -20,19 +21,8 @@ PACKAGE, AGENT = Path(jaxtop.__file__).parent, Path(jaxtop_agent.__file__).paren
 SHARED = {
     "model": {"Alike", "Held", "Lateness", "Launch", "Unit", "Way"},
     "planning": {"Alike", "Asked"},
-    "traces": {"Event", "On", "Program"},
-    "tui": {
-        "Asked",
-        "Layout",
-        "Line",
-        "Moved",
-        "Outcome",
-        "Part",
-        "Pointed",
-        "Row",
-        "Scene",
-        "Subject",
-    },
+    "traces": {"Event", "On", "Part", "Program"},
+    "tui": {"Layout", "Line", "Outcome", "Part", "Row", "Scene", "Subject"},
 }
 
 
@@ -47,7 +37,7 @@ def shared(room: Path) -> dict[str, list[str]]:
     """The modules of each name that several classes of a room have."""
     found = defaultdict(list)
     for path in sorted(room.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef):
                 found[node.name.lstrip("_")].append(f"{path.relative_to(room)}:{node.lineno}")
     return {name: where for name, where in found.items() if len(where) > 1}
