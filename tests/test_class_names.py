@@ -21,7 +21,6 @@ PACKAGE, AGENT = Path(jaxtop.__file__).parent, Path(jaxtop_agent.__file__).paren
 SHARED = {
     "model": {"Alike", "Held", "Lateness", "Launch", "Unit", "Way"},
     "planning": {"Alike", "Asked"},
-    "traces": {"Event", "On", "Part", "Program"},
     "tui": {"Layout", "Line", "Outcome", "Part", "Row", "Scene", "Subject"},
 }
 
