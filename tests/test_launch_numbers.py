@@ -213,7 +213,7 @@ class TestJoined:
         """The collectives themselves take equally long on all cores: a wait of 0 would be wrong."""
         board, made = board_of(0), Made(launches(2, 4, late=1))
         board.programs.loaded = (Loaded(PROGRAM, None, None, None),)
-        reader = Reader(board, SimpleNamespace(parse=Trace))
+        reader = TraceReader(board, SimpleNamespace(parse=Trace))
         topology = Topology(0, 1, "tpu", (device(0), device(1)), None)
         raw = PLATFORMS["tpu"][1](made)
         lost = raw.replace(b"barrier-cores", b"barrier-c0res")

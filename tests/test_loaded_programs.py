@@ -201,7 +201,7 @@ def test_operations_that_are_compiled_anew_after_the_first_steps_are_a_storm(loa
         add = board.compiles.compiled.get("jit_add", Compiled("add"))
         board.compiles.compiled["jit_add"] = add.again(now[0], 10, of_jax=True, place="train.py:7")
         told_of.look()
-        found.append(bool(board.recompiling))
+        found.append(bool(board.programs.recompiling))
         now[0] += 1000
     assert found.index(True) == 45 + 41 and all(found[86:])
     assert look(looking, board).of_jax == ("jit_add",)
