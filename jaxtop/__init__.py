@@ -24,7 +24,7 @@ def __getattr__(name: str) -> object:
         import jaxtop_agent
 
         return jaxtop_agent
-    if not name.startswith("_"):
+    if name in __all__:  # Python also asks here for each module that it is about to import
         from jaxtop.base.feature import features, load
 
         for each in features():

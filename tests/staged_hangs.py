@@ -29,11 +29,11 @@ def tick(monkeypatch):
 def watched(topology, *, viewers=1, is_stuck=True):
     """The board of an agent, and what asks for it; its descriptors are closed afterwards."""
     board = Board(identify("test"))
-    board.topology, board.viewers, board.is_stuck = topology, viewers, is_stuck
+    board.sampler.topology, board.publisher.viewers, board.publisher.is_stuck = topology, viewers, is_stuck
     try:
         yield board, Stuck(board)
     finally:
-        for bell in board.bells():
+        for bell in board.bells:
             bell.close()
 
 

@@ -79,7 +79,7 @@ def sampled(stats: dict[str, int], platform: str = "gpu") -> wire.DeviceSample:
     """The columns that the agent sends of one such device."""
     board = Board()
     AllocatorMemory().collect(board, Client(Device(platform, **stats)))
-    return board.devices
+    return board.sampler.devices
 
 
 def told(sample: wire.DeviceSample, platform: str = "gpu"):
@@ -164,15 +164,15 @@ def test_a_device_without_figures_has_none(device):
     board = Board()
     assert jaxprivate.memory_stats(device) is None
     AllocatorMemory().collect(board, Client(device))
-    assert (board.devices, board.memory_source) == (wire.DeviceSample(), None)
+    assert (board.sampler.devices, board.sampler.memory_source) == (wire.DeviceSample(), None)
 
 
 def test_one_device_of_a_process_may_have_figures_and_another_none():
     board = Board()
     AllocatorMemory().collect(board, Client(Device("tpu", **TPU), Raises()))
-    assert board.devices.limit_bytes == (33014415360, None)
-    assert board.devices.used_bytes == (76288, None)
-    assert free_of(board.devices, 1) is None and taken_share(board.devices, 1) is None
+    assert board.sampler.devices.limit_bytes == (33014415360, None)
+    assert board.sampler.devices.used_bytes == (76288, None)
+    assert free_of(board.sampler.devices, 1) is None and taken_share(board.sampler.devices, 1) is None
 
 
 def test_a_program_whose_memory_was_reserved_has_run():

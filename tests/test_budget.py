@@ -70,12 +70,12 @@ def test_figures_are_as_old_as_the_oldest_of_them():
     dear.cost = 0.01
     sampler = Sampler(board, [dear, cheap])
     sampler._tick(watched=True)
-    first = board.sampled_ms
+    first = board.sampler.sampled_ms
     assert abs(now_ms() - first) < 1000
     for _ in range(3):
         time.sleep(0.01)
         sampler._tick(watched=True)
-    assert board.sampled_ms == first
+    assert board.sampler.sampled_ms == first
 
 
 def test_what_an_allocator_said_is_forgotten_with_its_backend(monkeypatch):
@@ -84,9 +84,9 @@ def test_what_an_allocator_said_is_forgotten_with_its_backend(monkeypatch):
     monkeypatch.setattr(jaxprivate, "local_devices", lambda client: [client])
     monkeypatch.setattr(jaxprivate, "memory_stats", lambda device: device.stats)
     collector.collect(board, SimpleNamespace(stats=stats))
-    assert (board.devices.used_bytes, board.memory_source) == ((7,), "allocator")
+    assert (board.sampler.devices.used_bytes, board.sampler.memory_source) == ((7,), "allocator")
     collector.collect(board, SimpleNamespace(stats=None))
-    assert (board.devices.used_bytes, board.memory_source) == (None, None)
+    assert (board.sampler.devices.used_bytes, board.sampler.memory_source) == (None, None)
 
 
 @pytest.mark.parametrize("interval", [math.nan, math.inf, -math.inf])

@@ -16,7 +16,7 @@ from jaxtop.model import Cluster, keyframe
 from jaxtop_agent.programs import assignment, schedule
 from jaxtop_agent.programs.assignment import ARGUMENT, RESULT, TEMPORARY, Allocation, Held, Placed
 from jaxtop_agent.programs.liveness import Liveness
-from jaxtop_agent.programs.schedule import Computation, Instruction, Schedule, Shape
+from jaxtop_agent.programs.schedule import Computation, ModuleSchedule, ScheduledInstruction, Shape
 from tests import builders
 from tests.stage import play, shown_after
 from tests.staged_findings import Staged
@@ -41,14 +41,14 @@ class Made:
     """A schedule that a test writes down."""
 
     def __init__(self) -> None:
-        self.schedule = Schedule(MAIN, {}, {})
+        self.schedule = ModuleSchedule(MAIN, {}, {})
 
     def add(self, computation, number, opcode, *operands, shape=ARRAY, called=(), of=0):
         number += computation << 32
         found = self.schedule.computations.setdefault(computation, Computation(number))
         found.order.append(number)
         found.root = number
-        self.schedule.instructions[number] = Instruction(
+        self.schedule.instructions[number] = ScheduledInstruction(
             number,
             f"{opcode}.{number & 0xFF}",
             opcode,
@@ -180,7 +180,7 @@ for executable in jaxprivate.live_executables():
     if program is None or program.name.removeprefix("jit_") not in ("chain", "layers", "choose", "donated"):
         continue
     program = described.with_memory(program, executable)
-    peak = peaks.read(peaks.Source.of(executable), program, lambda: None)
+    peak = peaks.read(peaks.PeakSource.of(executable), program, lambda: None)
     plan = schedule.read(jaxprivate.module_message(jaxprivate.module(executable)))
     allocations = assignment.read(jaxprivate.buffer_assignment(executable))
     spans = Liveness(plan, {each.spot for one in allocations for each in one.buffers}).spans()

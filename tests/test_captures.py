@@ -27,10 +27,10 @@ from jaxtop.wire.captures import FAILED, OPEN, PACKING, PART_BYTES, READY, STOPP
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import capture as exchanged
 from jaxtop_agent.core.board import Board
-from jaxtop_agent.core.capture import BUSY, OVER, STOPS_WITHIN_S, UNHEARD_S, CaptureExchange, Progress
+from jaxtop_agent.core.capture import BUSY, OVER, STOPS_WITHIN_S, UNHEARD_S, CaptureExchange, CaptureProgress
 from jaxtop_agent.machine import basics
 from jaxtop_agent.profiler.capture import EXCESS, GROWTH, Capturing, packed
-from jaxtop_agent.profiler.load import Steps
+from jaxtop_agent.profiler.load import StepsMade
 from jaxtop_agent.profiler.schedule import Schedule
 from jaxtop_agent.profiler.session import InUse, Taken
 from tests import builders, patience
@@ -83,7 +83,7 @@ class TestTheExchange:
         assert exchange.answer(request("profile"))[0] == "" and exchange.asked.at == 7.0
         assert exchange.answer(request("profile", wire.CaptureAsk("two")))[0] == BUSY
         assert exchange.answer(request("profile_part", wire.CaptureAsk("two")))[0] == OVER
-        exchange.progress = Progress("one", FAILED, 1.0, "why")
+        exchange.progress = CaptureProgress("one", FAILED, 1.0, "why")
         assert exchange.answer(request("profile", wire.CaptureAsk("two")))[0] == ""
         assert exchange.asked.ask.id == "two" and exchange.has_changed
         assert exchange.answer(wire.Request("profile"))[0] == "a request about a capture has to name it"
@@ -91,7 +91,7 @@ class TestTheExchange:
     def test_parts_are_answered_until_the_viewer_ends_it(self):
         exchange = CaptureExchange()
         exchange.answer(request("profile"))
-        exchange.progress = Progress("one", READY, time.monotonic(), "", 9, (b"abc", b"de"), 77)
+        exchange.progress = CaptureProgress("one", READY, time.monotonic(), "", 9, (b"abc", b"de"), 77)
         state = exchange.answer(request("profile_part", wire.CaptureAsk("one", part=1)))[1]
         assert (state.data, state.parts, state.size, state.lasted_us) == (b"de", 2, 9, 77)
         assert exchange.answer(request("profile_part", wire.CaptureAsk("one", part=2)))[1].data == b""
@@ -115,12 +115,12 @@ class TestTheExchange:
     def test_exit_waits_for_the_profiler_only(self):
         exchange = CaptureExchange()
         assert not exchange.wait_for_stop()
-        exchange.progress = Progress("one", PACKING)
+        exchange.progress = CaptureProgress("one", PACKING)
         assert not exchange.wait_for_stop()
 
     def test_each_ctrl_c_at_exit_leaves_the_one_deadline_as_it_is_and_is_told_once(self, monkeypatch):
         exchange, warnings, now = CaptureExchange(), [], [0.0]
-        exchange.progress = Progress("one", STOPPING)
+        exchange.progress = CaptureProgress("one", STOPPING)
 
         def sleep(_):
             now[0] += 100.0
@@ -163,7 +163,7 @@ def agent(monkeypatch):
     load = SimpleNamespace(recorder=lambda: lambda: counted.events)
 
     def steps():
-        return None if counted.steps is None else Steps(counted.functions, counted.steps)
+        return None if counted.steps is None else StepsMade(counted.functions, counted.steps)
 
     schedule = Schedule()
     schedule.requested_at = lambda wanted, now: wanted or now
@@ -284,9 +284,9 @@ class Process:
         if asked.what == "profile_part":
             name, ready = asked.capture.id, self.ready
             if self.phases:
-                self.exchange.progress = Progress(name, self.phases.pop(0), 1.0)
+                self.exchange.progress = CaptureProgress(name, self.phases.pop(0), 1.0)
             else:
-                self.exchange.progress = Progress(name, READY, 1.0, "", ready.size, ready.parts, 5)
+                self.exchange.progress = CaptureProgress(name, READY, 1.0, "", ready.size, ready.parts, 5)
         error, state = self.exchange.answer(asked)
         return wire.Reply(asked.what, error, capture=state)
 

@@ -17,7 +17,7 @@ from jaxtop_agent.arrays import census, origins
 from jaxtop_agent.arrays import table as tables
 from jaxtop_agent.arrays.census import Group, Kind
 from jaxtop_agent.arrays.paths import root
-from jaxtop_agent.arrays.table import Table
+from jaxtop_agent.arrays.table import ArrayTable
 from jaxtop_agent.arrays.watched import Watched
 from jaxtop_agent.collectors import arrays as collector
 from jaxtop_agent.core.board import Board
@@ -56,7 +56,7 @@ def test_changes_lead_to_the_same_census_as_the_whole():
     dice = random.Random(7)
     shardings = Shardings()
     shardings.grow(0)
-    table = Table(shardings)
+    table = ArrayTable(shardings)
     groups = [group(f"a{i}" if i % 5 else None, 8 + i, i % 7, f"t.py:{i} f") for i in range(60)]
     early = cluster_of(*running(0))
     for turn in range(80):
@@ -75,7 +75,7 @@ def test_changes_lead_to_the_same_census_as_the_whole():
     assert not early.rejected and early.hosts[AGENT].arrays.number > 20
 
 
-def take(table: Table, present: list[Group]):
+def take(table: ArrayTable, present: list[Group]):
     for each in present:
         each.size = _size(each)
     return table.take(list(present), bool)
@@ -93,7 +93,7 @@ def _size(each: Group) -> int:
 def test_nothing_is_sent_while_nothing_changes():
     shardings = Shardings()
     shardings.grow(0)
-    table, present = Table(shardings), [group("a", 8)]
+    table, present = ArrayTable(shardings), [group("a", 8)]
     assert isinstance(take(table, present), wire.Arrays)
     assert take(table, present) is None
 
@@ -103,7 +103,7 @@ def test_the_tail_is_summed_up_and_nothing_is_lost(monkeypatch):
     monkeypatch.setattr(tables, "MOST_LISTED", 10)
     shardings = Shardings()
     shardings.grow(1)
-    table = Table(shardings)
+    table = ArrayTable(shardings)
     present = [group(f"v{i % 3}", 1000 - i, i % 2) for i in range(100)]
     cluster = cluster_of(*running(0))
     told(cluster, take(table, present))
@@ -125,7 +125,7 @@ def test_a_message_stays_within_what_may_be_sent():
     """However long the names are, and however many groups there have been."""
     shardings = Shardings()
     shardings.grow(0)
-    table = Table(shardings)
+    table = ArrayTable(shardings)
     for turn in range(8):
         present = [group(f"{'x' * 190}{turn}.{i}", 8, 0, "y" * 100) for i in range(1500)]
         message = take(table, present)
@@ -170,7 +170,7 @@ def test_a_client_that_the_script_clears_is_freed(monkeypatch):
     gone = weakref.ref(client)
     del client
     assert gone() is None
-    for bell in board.bells():
+    for bell in board.bells:
         bell.close()
 
 
@@ -389,7 +389,7 @@ if __name__ == "__main__":
     ArrayCensus(Watched()).collect(board, jaxprivate.default_client())
     ended.set()
     thread.join()
-    print(json.dumps([group.name for group in board.arrays.groups]))
+    print(json.dumps([group.name for group in board.sampler.arrays.groups]))
 """
 
 

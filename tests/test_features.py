@@ -126,6 +126,13 @@ def test_a_declaration_imports_nothing_heavy(tmp_path):
     assert not {"textual", "zmq", "msgspec", "argparse", "jaxtop.wire", "jaxtop.model"} & set(loaded)
 
 
+def test_the_agent_loads_no_feature_in_the_training_process(tmp_path):
+    words = "import sys, jaxtop_agent.loading as l; l.Loading().load(); print(*sys.modules)"
+    loaded = said_by(tmp_path, "-c", words).split()
+    assert "jaxtop.traces" in loaded
+    assert not {each for each in loaded if each.startswith("jaxtop.features")}
+
+
 def test_every_declared_place_exists():
     for each in features():
         places = [screen.place for screen in each.screens]
@@ -133,6 +140,7 @@ def test_every_declared_place_exists():
         places += [command.module for command in each.commands.values()]
         assert all(load(place) is not None for place in places)
         assert set(each.hooks) <= set(HOOKS)
+        assert set(each.attributes) <= set(jaxtop.__all__)
 
 
 def test_every_feature_is_listed_and_says_what_it_is_for():

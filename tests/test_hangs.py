@@ -31,7 +31,7 @@ class TestTheAgent:
         board = Board(identify("test"))
         yield board
         board.stop()
-        for bell in board.bells():
+        for bell in board.bells:
             bell.close()
 
     def test_a_thread_of_its_own_asks_when_it_is_stuck(self, board, monkeypatch):
@@ -40,9 +40,12 @@ class TestTheAgent:
             service.status = status(core(0), core(1))
             worker = Worker("libraries", Libraries(board).run, pytest.fail)
             worker.start()
-            board.topology, board.viewers = Topology(0, 1, "tpu", devices(0, 2, "tpu"), None), 1
-            board.is_stuck = True
-            board.libraries_bell.ring()
+            board.sampler.topology, board.publisher.viewers = (
+                Topology(0, 1, "tpu", devices(0, 2, "tpu"), None),
+                1,
+            )
+            board.publisher.is_stuck = True
+            board.bells.libraries.ring()
             found = eventually(board.outbox.take, every=0.02)
             board.stop()
             assert worker.join(patience.left())
@@ -50,7 +53,7 @@ class TestTheAgent:
 
     def test_a_long_lull_makes_it_stuck_and_wakes_that_thread(self, board):
         board.sources["launches"] = "on"
-        board.moved = wire.Moved(read=7)
+        board.sampler.moved = wire.Moved(read=7)
         stalls = Stalls(board, SimpleNamespace(
             launches=dict,
             raised=None, compiling=tuple, compiled_at=float, last_launch=lambda: (0.0, "")
@@ -59,10 +62,10 @@ class TestTheAgent:
         seen = []
         for after in range(1, int(LONG_LULL) + 3):
             stalls.look(began + after)
-            seen.append(board.is_stuck)
+            seen.append(board.publisher.is_stuck)
         assert seen == [after >= LONG_LULL for after in range(1, int(LONG_LULL) + 3)]
         assert stalls.lull.moved.read == 7
-        assert wait(board.libraries_bell, 0)
+        assert wait(board.bells.libraries, 0)
 
     def test_what_it_says_is_part_of_the_state(self):
         """Of keyframes, and of what a relay stores."""

@@ -30,7 +30,7 @@ def board():
     board = Board(identify("test"), interval=0.02)
     yield board
     board.stopping = True
-    for bell in board.bells():
+    for bell in board.bells:
         bell.ring()
 
 
@@ -42,7 +42,7 @@ def thread(board):
     worker.start()
     yield worker
     board.stopping = True
-    board.hardware_bell.ring()
+    board.bells.hardware.ring()
     assert worker.join(patience.left())
     assert failures == []
 
@@ -53,8 +53,8 @@ def driver(tmp_path, monkeypatch):
 
 
 def watch(board, of):
-    board.topology, board.viewers = of, 1
-    board.hardware_bell.ring()
+    board.sampler.topology, board.publisher.viewers = of, 1
+    board.bells.hardware.ring()
 
 
 def now(board):
@@ -65,7 +65,7 @@ def now(board):
 class TestReading:
     def test_figures_stand_beside_those_of_the_allocator(self, driver, board):
         driver.have({}, {"power": 5})
-        board.devices = DeviceSample(used_bytes=(1, 2))
+        board.sampler.devices = DeviceSample(used_bytes=(1, 2))
         watch(board, topology())
         found = eventually(lambda: now(board).power_mw and now(board), every=0.02)
         assert (found.used_bytes, found.power_mw) == ((1, 2), (612_345, 5))
@@ -74,13 +74,13 @@ class TestReading:
 
     def test_nothing_is_asked_while_nobody_watches(self, driver, board):
         driver.have({}, {})
-        board.topology = topology()
-        board.hardware_bell.ring()
+        board.sampler.topology = topology()
+        board.bells.hardware.ring()
         time.sleep(0.1)
         assert board.sources["hardware"] == "waiting: for devices"
         watch(board, topology())
         eventually(lambda: now(board).power_mw, every=0.02)
-        board.viewers = 0
+        board.publisher.viewers = 0
         eventually(lambda: now(board) == DeviceSample(), every=0.02)
 
     def test_cpus_are_asked_nothing(self, board):
@@ -112,9 +112,9 @@ class TestReading:
     def test_other_devices_are_opened_anew(self, driver, board):
         driver.have({}, {})
         watch(board, topology())
-        eventually(lambda: board.uuids == UUIDS[:2], every=0.02)
+        eventually(lambda: board.hardware.uuids == UUIDS[:2], every=0.02)
         watch(board, topology(count=1))
-        eventually(lambda: board.uuids == UUIDS[:1], every=0.02)
+        eventually(lambda: board.hardware.uuids == UUIDS[:1], every=0.02)
         eventually(lambda: now(board).power_mw == (612_345,), every=0.02)
 
     @pytest.mark.parametrize(
@@ -135,22 +135,22 @@ class TestReading:
 
 class TestAge:
     def test_figures_are_shown_while_they_are_of_now(self, board):
-        board.topology = topology()
-        board.hardware = Readings(at=100, valid_s=3, columns={"power_mw": (1, 2)})
+        board.sampler.topology = topology()
+        board.hardware.readings = Readings(at=100, valid_s=3, columns={"power_mw": (1, 2)})
         assert shown.sample(board, 103).power_mw == (1, 2)
         assert shown.sample(board, 103.1).power_mw is None
 
     def test_a_figure_that_no_message_could_carry_is_unknown(self, board):
         """Else one counter that went wrong in a driver would silence the agent."""
-        board.topology = topology()
+        board.sampler.topology = topology()
         read = columns([{"power_mw": 1 << 70, "clock_mhz": 7}, {"power_mw": 5, "energy_mj": -(1 << 70)}])
-        board.hardware = Readings(100.0, 9.0, read)
+        board.hardware.readings = Readings(100.0, 9.0, read)
         sample = shown.sample(board, 101.0)
         assert (sample.power_mw, sample.clock_mhz, sample.energy_mj) == ((None, 5), (7, None), None)
 
     def test_figures_of_other_devices_are_not_shown(self, board):
-        board.topology = topology(count=3)
-        board.hardware = Readings(at=100, valid_s=3, columns={"power_mw": (1, 2)})
+        board.sampler.topology = topology(count=3)
+        board.hardware.readings = Readings(at=100, valid_s=3, columns={"power_mw": (1, 2)})
         assert shown.sample(board, 100).power_mw is None
 
     @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ class TestAge:
     )
     def test_a_silent_driver_is_said_to_be(self, board, seconds, said):
         board.sources["hardware"] = "on"
-        board.hardware_asked = 1000.0
+        board.hardware.asked_at = 1000.0
         assert shown.sources(board, 1000 + seconds)["hardware"] == said
 
 

@@ -172,19 +172,19 @@ class TestTheFile:
         board = Board(identify("test"))
         following = Following(board)
         assert following.turn() == IDLE_S and SOURCE not in board.sources
-        board.viewers = 1
+        board.publisher.viewers = 1
         following.turn()
         append(file, line())
         following.turn()
         assert board.sources[SOURCE] == "on"
         assert board.outbox.take().times[0].count == 1
-        board.viewers = 0
+        board.publisher.viewers = 0
         following.turn()
         append(file, line())
-        board.viewers = 1
+        board.publisher.viewers = 1
         following.turn()
         assert board.outbox.take() is None
-        for bell in board.bells():
+        for bell in board.bells:
             bell.close()
 
 

@@ -18,7 +18,7 @@ from jaxtop.traces.xspace import Trace
 from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.hooks.launches import Numbered
 from jaxtop_agent.profiler.numbers import numbers
-from jaxtop_agent.profiler.reading import Reader
+from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.session import Taken
 from jaxtop_agent.programs.loaded import Loaded
 from tests import builders
@@ -136,9 +136,9 @@ def board_of(index):
 def window(made, index, first=0, offset_s=0.0, slot=7):
     """What the agent of a process sends of its trace; its launches have these numbers."""
     board, devices = board_of(index), (device(2 * index), device(2 * index + 1))
-    board.clock_offset, board.clock_error = offset_s, 0.0005
+    board.registrar.clock_offset, board.registrar.clock_error = offset_s, 0.0005
     topology = Topology(index, 2, "tpu", devices, None)
-    reader = Reader(board, SimpleNamespace(parse=Trace), lambda: noted(made, first))
+    reader = TraceReader(board, SimpleNamespace(parse=Trace), lambda: noted(made, first))
     at_ms = 5_000 + 10_000 * slot
     taken = Taken(at_ms, 1.0, 0.0, PLATFORMS["tpu"][1](made), False, BEGAN_NS / 1e9, 1_000.0 - offset_s)
     found, _ = reader.read(topology, taken, wire.Window(at_ms, 1_000_000, slot=slot), lambda: None)
@@ -212,8 +212,8 @@ class TestJoined:
     def test_a_window_that_lost_all_barriers_shows_no_wait_where_an_earlier_one_had_them(self):
         """The collectives themselves take equally long on all cores: a wait of 0 would be wrong."""
         board, made = board_of(0), Made(launches(2, 4, late=1))
-        board.loaded = (Loaded(PROGRAM, None, None, None),)
-        reader = Reader(board, SimpleNamespace(parse=Trace))
+        board.programs.loaded = (Loaded(PROGRAM, None, None, None),)
+        reader = TraceReader(board, SimpleNamespace(parse=Trace))
         topology = Topology(0, 1, "tpu", (device(0), device(1)), None)
         raw = PLATFORMS["tpu"][1](made)
         lost = raw.replace(b"barrier-cores", b"barrier-c0res")
@@ -222,7 +222,7 @@ class TestJoined:
             taken = Taken(place, 1.0, 0.0, each, False, BEGAN_NS / 1e9, 1_000.0)
             window, _ = reader.read(topology, taken, wire.Window(place, 1_000_000, slot=place), lambda: None)
             found.append([row.durations_us for row in window.timed])
-        board.loaded = ()
+        board.programs.loaded = ()
         unknown, known, lost_again = found
         assert len({each for row in unknown for each in row}) == 1
         assert all(row[0] > row[1] for row in known)

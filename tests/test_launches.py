@@ -84,6 +84,8 @@ class TestLaunches:
             import jaxtop_agent
             from types import SimpleNamespace
             from jaxtop_agent.collectors.steps import StepRhythm
+            from jaxtop_agent.core.board import Board
+            from jaxtop_agent.service.identity import identify
 
             def scaled(by, x):
                 return x * by
@@ -101,9 +103,9 @@ class TestLaunches:
                 time.sleep(0.01)
             hooks = jaxtop_agent._agent._hooks
             rhythm = StepRhythm(hooks.launched, SimpleNamespace(since=lambda at: []))
-            board = SimpleNamespace(sources={}, programs=None, windows=(), topology=None, rhythm=None)
+            board = Board(identify("run"))
             rhythm.collect(board, None)
-            print(*board.rhythm.functions, hooks.launches()["multiply"])
+            print(*board.sampler.rhythm.functions, hooks.launches()["multiply"])
         """
         done = run(PYTHON, script(tmp_path, text))
         assert (done.stdout, done.stderr) == ("multiply scaled 60\n", "")
@@ -117,6 +119,8 @@ class TestLaunches:
             import jaxtop_agent
             from types import SimpleNamespace
             from jaxtop_agent.collectors.steps import StepRhythm
+            from jaxtop_agent.core.board import Board
+            from jaxtop_agent.service.identity import identify
 
             def layer(number):
                 def apply(x):
@@ -132,9 +136,9 @@ class TestLaunches:
                 time.sleep(0.01)
             hooks = jaxtop_agent._agent._hooks
             rhythm = StepRhythm(hooks.launched, SimpleNamespace(since=lambda at: []))
-            board = SimpleNamespace(sources={}, programs=None, windows=(), topology=None, rhythm=None)
+            board = Board(identify("run"))
             rhythm.collect(board, None)
-            print(*board.rhythm.functions)
+            print(*board.sampler.rhythm.functions)
         """
         done = run(PYTHON, script(tmp_path, text))
         assert (done.stdout.split(), done.stderr) == ([f"layer{number}" for number in range(11)], "")
@@ -221,7 +225,7 @@ class TestLaunches:
             seen = wire.Launch(0, 1, 0, 100)
 
             def state(*launches):
-                board.windows = (wire.Window(time.time_ns() // 1_000_000, 1000, launches=launches),)
+                board.windows.latest = (wire.Window(time.time_ns() // 1_000_000, 1000, launches=launches),)
                 hooks.restore()
                 return board.sources["launches"].partition(":")[0]
 

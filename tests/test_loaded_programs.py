@@ -13,6 +13,7 @@ from jaxtop import wire
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors import programs as collector
 from jaxtop_agent.collectors.programs import LoadedPrograms
+from jaxtop_agent.core.board import CompilesState, PublisherRequests, SamplerPrograms, SamplerState, Topology
 from jaxtop_agent.programs import storms
 from jaxtop_agent.programs.compilations import Compiled, steady_ms
 from jaxtop_agent.programs.recompilations import Recompilations, Subject
@@ -61,16 +62,13 @@ def loaded(monkeypatch):
 
 class Board:
     def __init__(self) -> None:
-        self.compiled: dict[str, Compiled] = {}
-        self.topology = SimpleNamespace(process_count=1)
+        self.sampler = SamplerState(Topology(0, 1, "cpu", (), None))
+        self.programs = SamplerPrograms()
+        self.compiles = CompilesState(history=Recompilations())
+        self.requests = PublisherRequests()
         self.told: list[wire.Message] = []
-        self.programs: wire.Programs | None = None
         self.sources: dict[str, str] = {}
-        self.recompiling: frozenset[str] = frozenset()
         self.is_watched = True
-        self.peaks_asked = 0
-        self.history = Recompilations()
-        self.rhythm: wire.Rhythm | None = None
 
     def send(self, message: wire.Message) -> None:
         self.told.append(message)
@@ -139,10 +137,10 @@ def test_a_compilation_belongs_to_the_newest_program_of_its_name(loaded):
     looking, board = LoadedPrograms(), Board()
     loaded.append(Executable("jit_step", fingerprint=b"1"))
     assert look(looking, board).compile_ms == (None,)  # its end is not told yet
-    board.compiled["jit_step"] = Compiled("step").again(1000, 70)
+    board.compiles.compiled["jit_step"] = Compiled("step").again(1000, 70)
     assert look(looking, board).compile_ms == (70,)
     loaded.insert(0, Executable("jit_step", fingerprint=b"2"))
-    board.compiled["jit_step"] = board.compiled["jit_step"].again(2000, 90)
+    board.compiles.compiled["jit_step"] = board.compiles.compiled["jit_step"].again(2000, 90)
     told = look(looking, board)
     assert (told.compile_ms, told.compiles) == ((90, 70), {"jit_step": 2})
 
@@ -150,8 +148,8 @@ def test_a_compilation_belongs_to_the_newest_program_of_its_name(loaded):
 def test_the_compilations_are_sent_with_their_causes_and_lines(loaded):
     looking, board = LoadedPrograms(), Board()
     loaded.append(Executable("jit_step"))
-    board.compiled["jit_step"] = Compiled("step").again(1000, 70)
-    board.history.note(Subject("step", "train.py:7"), 5, 90, from_cache=False)
+    board.compiles.compiled["jit_step"] = Compiled("step").again(1000, 70)
+    board.compiles.history.note(Subject("step", "train.py:7"), 5, 90, from_cache=False)
     sent = look(looking, board)
     assert sent.compilations == (wire.Compilation(5, "step", "train.py:7", 90, from_cache=False),)
     assert sent.lines == (wire.CompiledLine("step", "train.py:7", 1, 90, 1, 0, 1),)
@@ -172,13 +170,13 @@ def test_a_storm_is_told_once_and_is_over_while_no_program_is_read(loaded, monke
     loaded.append(Executable("jit_step"))
     look(looking, board)
     now = steady_ms()
-    board.compiled["jit_step"] = storm("step", now)
-    board.compiled["jit_broadcast_in_dim"] = storm("broadcast_in_dim", now)
-    board.compiled["jit_add"] = storm("add", now, of_jax=False)
+    board.compiles.compiled["jit_step"] = storm("step", now)
+    board.compiles.compiled["jit_broadcast_in_dim"] = storm("broadcast_in_dim", now)
+    board.compiles.compiled["jit_add"] = storm("add", now, of_jax=False)
     told_of = storms.Storms(board)
     for _ in range(3):
         told_of.look()
-    assert board.programs.recompiling == board.latest.recompiling == ("jit_add", "jit_step")
+    assert board.programs.listed.recompiling == board.latest.recompiling == ("jit_add", "jit_step")
     assert board.latest.programs == (look(looking, board).programs) and board.latest.compiles["jit_step"] == 5
     events = [each for each in board.told if isinstance(each, wire.Event)]
     assert [(each.kind, each.text.partition(" in ")[0]) for each in events] == [
@@ -199,11 +197,11 @@ def test_operations_that_are_compiled_anew_after_the_first_steps_are_a_storm(loa
     monkeypatch.setattr(storms, "steady_ms", lambda: now[0])
     told_of, found = storms.Storms(board), []
     for second in range(100):
-        board.rhythm = wire.Rhythm(1) if second >= 45 else None
-        add = board.compiled.get("jit_add", Compiled("add"))
-        board.compiled["jit_add"] = add.again(now[0], 10, of_jax=True, place="train.py:7")
+        board.sampler.rhythm = wire.Rhythm(1) if second >= 45 else None
+        add = board.compiles.compiled.get("jit_add", Compiled("add"))
+        board.compiles.compiled["jit_add"] = add.again(now[0], 10, of_jax=True, place="train.py:7")
         told_of.look()
-        found.append(bool(board.recompiling))
+        found.append(bool(board.programs.recompiling))
         now[0] += 1000
     assert found.index(True) == 45 + 41 and all(found[86:])
     assert look(looking, board).of_jax == ("jit_add",)

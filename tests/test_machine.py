@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from jaxtop import wire
 from jaxtop_agent.collectors.host import HostFigures
+from jaxtop_agent.core.board import SamplerState
 from jaxtop_agent.core.threads import cpu_clock
 from jaxtop_agent.machine import basics, busy, cgroups, disks, files
 from jaxtop_agent.machine.cgroups import Groups, Limits
@@ -215,19 +215,19 @@ def test_groups_are_looked_up_again_once_the_process_is_in_others(tmp_path):
 
 
 def board(*, is_watched=True):
-    return SimpleNamespace(host=wire.HostSample(), is_watched=is_watched)
+    return SimpleNamespace(sampler=SamplerState(), is_watched=is_watched)
 
 
 def twice(root, change, wait=0.2):
     """The figures between two readings, and the seconds between them."""
     collector, here = HostFigures(lambda: (), root), board()
     collector.collect(here, None)
-    first, started = here.host, time.monotonic()
+    first, started = here.sampler.host, time.monotonic()
     assert first.machine_cpu_permille is None and first.cpu_pressure_permille is None
     time.sleep(wait)
     change()
     collector.collect(here, None)
-    return here.host, time.monotonic() - started
+    return here.sampler.host, time.monotonic() - started
 
 
 def test_a_container_is_measured_by_its_own_limits_and_pressure(tmp_path):
@@ -409,10 +409,11 @@ def test_the_busiest_threads_are_named_and_our_own_are_not(monkeypatch):
 WORKER = """
     import os, threading, time
     from jaxtop_agent.collectors.host import HostFigures
+    from jaxtop_agent.core.board import SamplerState
     from types import SimpleNamespace
     import json, psutil
 
-    board = SimpleNamespace(host=None, is_watched=True)
+    board = SimpleNamespace(sampler=SamplerState(), is_watched=True)
     figures = HostFigures(lambda: ())
     print("ready", flush=True)
     while not os.path.exists("go"):
@@ -440,7 +441,7 @@ WORKER = """
     cpu = time.process_time() - cpu
     figures._busy._before = (figures._busy._before[0] - 10, figures._busy._before[1])
     figures.collect(board, None)
-    sample = board.host
+    sample = board.sampler.host
     later, network_later = psutil.cpu_times(), psutil.net_io_counters()
     total = sum(later[:8]) - sum(times[:8])
     idle = later.idle + later.iowait - times.idle - times.iowait

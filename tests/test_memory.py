@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model import Part, devices, growers, memory, memory_total
 from jaxtop_agent.collectors.memory import AllocatorMemory
+from jaxtop_agent.core.board import SamplerState
 from tests.stories import cluster_of, hello, link, pulse, tell
 
 KIB = 1024
@@ -262,8 +263,8 @@ class Client:
 
 
 class Board:
-    devices = wire.DeviceSample()
-    memory_source = None
+    def __init__(self) -> None:
+        self.sampler = SamplerState()
 
 
 RECORDED = {
@@ -277,15 +278,15 @@ RECORDED = {
 def test_the_agent_reads_what_the_allocator_offers():
     board = Board()
     AllocatorMemory().collect(board, Client(Device(**RECORDED), Device(bytes_in_use=1)))
-    assert board.memory_source == "allocator"
-    assert board.devices.used_bytes == (5_368_709_120, 1)
-    assert board.devices.reserved_bytes == (0, None)
-    assert board.devices.largest_free_bytes == (104_152_956_928, None)
-    assert board.devices.pool_bytes == (112_742_891_520, None)
+    assert board.sampler.memory_source == "allocator"
+    assert board.sampler.devices.used_bytes == (5_368_709_120, 1)
+    assert board.sampler.devices.reserved_bytes == (0, None)
+    assert board.sampler.devices.largest_free_bytes == (104_152_956_928, None)
+    assert board.sampler.devices.pool_bytes == (112_742_891_520, None)
 
 
 def test_a_figure_that_no_device_has_is_no_column():
     board = Board()
     AllocatorMemory().collect(board, Client(Device(bytes_in_use=1), Device(bytes_in_use=2)))
-    assert board.devices.used_bytes == (1, 2)
-    assert board.devices.largest_free_bytes is None and board.devices.pool_bytes is None
+    assert board.sampler.devices.used_bytes == (1, 2)
+    assert board.sampler.devices.largest_free_bytes is None and board.sampler.devices.pool_bytes is None

@@ -42,7 +42,7 @@ for size in (1 << 10, 1 << 21):
     executable = made(size)
     serialised.clear()
     number = inventories._number(executable)
-    peak = peaks.read(peaks.Source.of(executable), wire.Program("f", "f", 1, 1), lambda: None)
+    peak = peaks.read(peaks.PeakSource.of(executable), wire.Program("f", "f", 1, 1), lambda: None)
     found.append([number is not None, peak.why_not, len(serialised)])
 print(json.dumps(found))
 """

@@ -18,6 +18,7 @@ PROGRAMS = """
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
     from jaxtop import wire
     from jaxtop_agent import jaxprivate
+    from jaxtop_agent.core.board import SamplerPrograms
     from jaxtop_agent.programs.inventories import Inventories
 
     mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
@@ -96,7 +97,7 @@ PROGRAMS = """
     ]
 
     class Board:
-        def __init__(self): self.sent = []
+        def __init__(self): self.sent, self.programs = [], SamplerPrograms()
         def send(self, message): self.sent.append(message)
 
     found = {}

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from jaxtop_agent.steps.figures import Facts
-from jaxtop_agent.steps.finder import Call, Steps
+from jaxtop_agent.steps.finder import StepCall, StepFinder
 from jaxtop_agent.steps.pattern import Launch
 
 MS = 1_000_000
@@ -22,10 +22,10 @@ class Script:
 
     def __init__(self, **facts) -> None:
         self.facts = Facts(**facts)
-        self.steps = Steps()
+        self.steps = StepFinder()
         self.now = 1000 * MS
         self.launches: list[Launch] = []
-        self.calls: list[Call] = []
+        self.calls: list[StepCall] = []
 
     def launch(self, function: int, ms: float = 0) -> None:
         self.now += round(ms * MS)
@@ -35,7 +35,7 @@ class Script:
         self.now += round(ms * MS)
 
     def call(self, step: int | None = None) -> None:
-        self.calls.append(Call(self.now, step))
+        self.calls.append(StepCall(self.now, step))
 
     def look(self):
         new, self.calls = self.calls[-1024:], []
@@ -79,7 +79,7 @@ def test_steps_are_counted_while_nobody_watches_and_launches_are_dropped(times):
         told = go_on(number)
         assert steps - script.steps.steps == missing
         assert told.p99_ns < 100 * MS  # an absence is no step
-    late = Steps()
+    late = StepFinder()
     late.look(script.launches[-100:], [], script.facts, script.now, counts)
     assert late.steps in (steps, steps + 1)
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import traces, wire
+from jaxtop_agent.core.board import SamplerPrograms
 from jaxtop_agent.core.threads import Bell
 from jaxtop_agent.profiler import rows, schedule
 from jaxtop_agent.profiler.load import NO_COLLECTIVES, NOT_READ, Load
@@ -19,7 +20,7 @@ REDUCING = {("jit_step", "a"): wire.Inventory(0, "jit_step", "a", 2, collectives
 
 
 def board(recorded=None, inventories=REDUCING):
-    return SimpleNamespace(recorded=recorded, inventories=inventories)
+    return SimpleNamespace(programs=SamplerPrograms(recorded=recorded, inventories=inventories))
 
 
 class TestBeforeItIsOpened:

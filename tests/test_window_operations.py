@@ -13,7 +13,7 @@ from jaxtop.traces.parts import CONTAINER, On, Op, Seen, Span
 from jaxtop.wire import MAX_TELEMETRY, Operations, Window, encode
 from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.profiler import operations
-from jaxtop_agent.profiler.reading import Reader
+from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.session import Taken
 from jaxtop_agent.programs.executed import Executed
 from jaxtop_agent.programs.loaded import Loaded
@@ -37,7 +37,7 @@ def test_what_a_trace_contains_is_sent_as_a_window_and_operations_and_again_once
 
     board = Board(builders.hello(0))
     topology = Topology(0, 1, "cpu", board.identity.devices, None)
-    reader = Reader(board, SimpleNamespace(parse=jax.profiler.ProfileData.from_serialized_xspace))
+    reader = TraceReader(board, SimpleNamespace(parse=jax.profiler.ProfileData.from_serialized_xspace))
     taken = Taken(5, 1.0, 0.0, captured)
     window, events = reader.read(topology, taken, Window(5, 1_000_000, is_capture=True), lambda: None)
     reader.send_operations()
@@ -45,10 +45,10 @@ def test_what_a_trace_contains_is_sent_as_a_window_and_operations_and_again_once
     sent = [board.outbox.take() for _ in range(3)]
     assert sent[0] == window and isinstance(sent[1], Operations) and sent[2] is None
     op = sent[1].operations[0].op
-    board.loaded = (Loaded("jit_on_each_device", "a", None, None),)
-    board.executed = {("jit_on_each_device", "a"): {op: Executed("matmul", "a.py:1")}}
+    board.programs.loaded = (Loaded("jit_on_each_device", "a", None, None),)
+    board.programs.executed = {("jit_on_each_device", "a"): {op: Executed("matmul", "a.py:1")}}
     reader.send_operations()
-    (after,) = board.operations
+    (after,) = board.windows.operations
     assert (after.operations[0].op, after.operations[0].source) == (op, "a.py:1")
     assert after.launches == sent[1].launches
 

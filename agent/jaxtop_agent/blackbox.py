@@ -58,7 +58,7 @@ class BlackBox:
         # When the writer's turn counter last rose, and how many messages have arrived since.
         self._turns, self._turned_at, self._takes = 0, steady(), 0
         board.sources[SOURCE] = f"on: {self._folder}"
-        board.is_recording = True
+        board.publisher.is_recording = True
 
     def run(self) -> None:
         """Write until `end` is called; errors of the disk do not leave this method."""
@@ -77,14 +77,14 @@ class BlackBox:
     def take(self, kind: str, sequence: int, payload: bytes) -> None:
         board, writer = self._board, self._writer
         if writer.is_over:
-            if board.is_recording:
-                board.is_recording = False
+            if board.publisher.is_recording:
+                board.publisher.is_recording = False
                 board.sources[SOURCE] = f"off: {writer.failure or 'ended'}"
             return
         self._watch_disk()
         writer.write([wire.Frame(steady(), board.identity.agent, kind, sequence, payload)])
-        clock = board.clock_offset, board.clock_error
-        if board.clock_error is not None and clock != self._clock:
+        clock = board.registrar.clock_offset, board.registrar.clock_error
+        if board.registrar.clock_error is not None and clock != self._clock:
             self._clock = clock
             writer.note_clock(*clock)
 

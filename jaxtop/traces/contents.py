@@ -67,7 +67,7 @@ class Launch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Program:
+class ProgramLaunches:
     """The launches of a program in order, and all devices on which the trace shows it.
 
     `host_runs` is how often the host ran it on a device, where the trace says so. It `is_shared` if devices
@@ -87,7 +87,7 @@ class Contents:
 
     platform: str
     devices: tuple[Device, ...]
-    programs: tuple[Program, ...]
+    programs: tuple[ProgramLaunches, ...]
     seen: Seen
     # What the profiler itself warned of: events that it dropped, above all.
     warnings: tuple[str, ...] = ()
@@ -202,7 +202,9 @@ def _ids(platform: str, planes: Iterable[Plane]) -> Callable[[int], int | None]:
     return found.get
 
 
-def programs(seen: Seen, compiled: Programs, id_of: Callable[[int], int | None]) -> tuple[Program, ...]:
+def programs(
+    seen: Seen, compiled: Programs, id_of: Callable[[int], int | None]
+) -> tuple[ProgramLaunches, ...]:
     """Return the programs of a trace by name."""
     of_module: defaultdict[str, dict[int, dict[int, int]]] = defaultdict(dict)
     for span in seen.spans:
@@ -223,7 +225,7 @@ def programs(seen: Seen, compiled: Programs, id_of: Callable[[int], int | None])
             else waits.launch(of_device, ops.get((module, run), ()))
             for run, of_device in runs.items()
         ]
-        found.append(Program(module, devices, tuple(sorted(launches, key=lambda each: each.start))))
+        found.append(ProgramLaunches(module, devices, tuple(sorted(launches, key=lambda each: each.start))))
     return tuple(found)
 
 

@@ -41,20 +41,20 @@ NEVER = (0, -1)
 MOST_BETWEEN = 64
 
 
-class _On(NamedTuple):
+class _Numbered(NamedTuple):
     """A launch on one device, and the compiler's number of its module."""
 
     on: On
     number: int | None
 
 
-class _Part(NamedTuple):
+class _Operation(NamedTuple):
     """An operation. `is_work` if it is certainly no collective.
 
     One that continued on another thread has the context in which it `goes_on` there.
     """
 
-    on: _On
+    on: _Numbered
     name: str
     start: int
     end: int
@@ -78,24 +78,24 @@ class _Reader:
         self._wanted = wanted
         self._seen = seen
         self._kinds: dict[str, str] = {}
-        self._parts: list[_Part] = []
+        self._parts: list[_Operation] = []
         # The last operation of this thread with its event, until its end is found.
-        self._open: tuple[_Part, Any] | None = None
+        self._open: tuple[_Operation, Any] | None = None
         # When operations ended that continued on another thread, and the number of that thread.
         self._ends: dict[tuple[int, int], tuple[int, int]] = {}
         # With names: when operations began and in which launches, thread by thread, and where each thread
         # begins. Thousands of objects instead would bring garbage collections forward.
         self._starts, self._launches = array("q"), array("q")
-        self._numbers: dict[_On, int] = {}
+        self._numbers: dict[_Numbered, int] = {}
         self._threads: list[int] = []
-        self._first: dict[_On, int] = {}
+        self._first: dict[_Numbered, int] = {}
         self._begun: Counter[int] = Counter()  # the number of devices on which a run began in the window
         self._finished: dict[tuple[int, int], int] = {}
 
     def line(self, line: Any) -> None:
         """Read the events of one thread, in order of their starts."""
         launches = LAUNCHING.fullmatch(line.name) is not None
-        on: _On | None = None
+        on: _Numbered | None = None
         self._threads.append(len(self._starts))
         for event in reading(self._seen, line.events):
             name = event.name
@@ -134,14 +134,14 @@ class _Reader:
         """Return whether the end of an operation of this name matters."""
         return self._wanted.maybe(name) or (self._seen.has_names and not CONTAINER.fullmatch(name))
 
-    def _asked(self, event: Any) -> _On | None:
+    def _asked(self, event: Any) -> _Numbered | None:
         values = stats(event)
         if "run_id" not in values or "hlo_module" not in values or "device_ordinal" not in values:
             return None
         on = On(str(values["hlo_module"]), run_of(values["run_id"]), values["device_ordinal"])
-        return _On(on, values.get("program_id"))
+        return _Numbered(on, values.get("program_id"))
 
-    def _operation(self, kind: str, on: _On, name: str, event: Any) -> None:
+    def _operation(self, kind: str, on: _Numbered, name: str, event: Any) -> None:
         start, end = extent(event)
         if start < self._first.get(on, start + 1):
             self._first[on] = start
@@ -152,7 +152,7 @@ class _Reader:
             self._starts.append(start)
             self._launches.append(self._numbers.setdefault(on, len(self._numbers)))
         self._leave_open()
-        self._open = _Part(on, name, start, end, kind == "named"), event
+        self._open = _Operation(on, name, start, end, kind == "named"), event
 
     def _leave_open(self) -> None:
         if self._open is not None:
@@ -198,7 +198,7 @@ class _Reader:
                 seen.ops.append(Op(on.module, on.run, on.device, op, part.start, ended[0]))
         self._find_whole()
 
-    def _end_of_work(self, part: _Part, end: int, thread: int) -> int:
+    def _end_of_work(self, part: _Operation, end: int, thread: int) -> int:
         """Return the end of an operation that may have continued on the thread with this number.
 
         XLA notes that end only after it has run the operations that wait for this one, on the same thread.

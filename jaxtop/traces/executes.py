@@ -34,7 +34,7 @@ MOST_STEPS = 64
 Context = tuple[int, int]
 
 
-class Event:
+class HostEvent:
     """An event of a thread that is part of a chain."""
 
     __slots__ = ("around", "consumes", "device", "devices", "end", "is_execute", "number", "program", "start")
@@ -43,7 +43,7 @@ class Event:
         self.start = start
         self.end = end
         self.is_execute = is_execute
-        self.around: Event | None = None
+        self.around: HostEvent | None = None
         # What it took from another event; the program that it runs; the number that all processes give it.
         self.consumes: Context | None = None
         self.program: str | None = None
@@ -58,7 +58,7 @@ class Call:
 
     __slots__ = ("around", "at", "program")
 
-    def __init__(self, at: int, around: Event | None, program: str | None) -> None:
+    def __init__(self, at: int, around: HostEvent | None, program: str | None) -> None:
         self.at = at
         self.around = around
         self.program = program
@@ -72,16 +72,16 @@ class Executes:
         self._seen = seen
         self._is_call = is_call
         self._is_link: dict[str, bool] = {}
-        self._producers: dict[Context, list[Event]] = {}
-        self._executes: list[Event] = []
+        self._producers: dict[Context, list[HostEvent]] = {}
+        self._executes: list[HostEvent] = []
         self._starts: list[int] = []
         self._longest = 0
         # A part of each launch that began before the trace.
-        self._begun: dict[Context, Event] = {}
+        self._begun: dict[Context, HostEvent] = {}
         # The programs that the threads of a launch say to run.
-        self._programs: dict[Event, set[str]] = {}
-        self._named: list[Event] = []
-        self._enqueued: list[Event] = []
+        self._programs: dict[HostEvent, set[str]] = {}
+        self._named: list[HostEvent] = []
+        self._enqueued: list[HostEvent] = []
         self.calls: dict[int, Call] = {}
 
     def line(self, line: Any) -> None:
@@ -98,13 +98,13 @@ class Executes:
                 start, end = extent(event)
                 found.append((start, -end, event))
         found.sort(key=lambda each: each[:2])
-        open_: list[Event] = []
+        open_: list[HostEvent] = []
         for start, end, event in breathing(found, self._seen.pause):
             while open_ and open_[-1].end < -end:
                 open_.pop()
             self._note(event, start, -end, open_)
 
-    def _note(self, event: Any, start: int, end: int, open_: list[Event]) -> None:
+    def _note(self, event: Any, start: int, end: int, open_: list[HostEvent]) -> None:
         said = stats(event)
         around = open_[-1] if open_ else None
         correlation = said.get("correlation_id")
@@ -112,7 +112,7 @@ class Executes:
             program = said.get("hlo_module")
             self.calls[int(correlation)] = Call(start, around, None if program is None else str(program))
             return
-        own = Event(start, end, is_execute=EXECUTE.fullmatch(event.name) is not None)
+        own = HostEvent(start, end, is_execute=EXECUTE.fullmatch(event.name) is not None)
         own.around = around
         if "_c" in said and "_ct" in said:
             own.consumes = int(said["_ct"]), int(said["_c"])
@@ -150,12 +150,12 @@ class Executes:
             if root is not None and each.device is not None:
                 root.devices.add(each.device)
 
-    def of_context(self, context: Context) -> Event | None:
+    def of_context(self, context: Context) -> HostEvent | None:
         """Return the launch that handed on this context."""
         producers = self._producers.get(context)
         return self._root(producers[-1]) if producers else None
 
-    def of_call(self, correlation: int) -> Event | None:
+    def of_call(self, correlation: int) -> HostEvent | None:
         """Return the launch that made a call of the driver; None if it is unknown or not the only candidate.
 
         Where the calls have threads of their own in the trace, the launch is the one in whose time the call
@@ -171,25 +171,25 @@ class Executes:
             candidates = [each for each in candidates if call.program in self._programs.get(each, ())]
         return candidates[0] if len(candidates) == 1 else None
 
-    def calls_of(self, root: Event | None, program: str) -> set[int]:
+    def calls_of(self, root: HostEvent | None, program: str) -> set[int]:
         """Return the calls that this launch made for a program, by correlation id."""
         if root is None:
             return set()
         named = [number for number, call in self.calls.items() if call.program == program]
         return {number for number in named if self.of_call(number) is root}
 
-    def _at(self, at: int) -> list[Event]:
+    def _at(self, at: int) -> list[HostEvent]:
         """Return the launches that the host was making at this time."""
         first = bisect_right(self._starts, at - self._longest - 1)
         last = bisect_right(self._starts, at)
         return [each for each in self._executes[first:last] if at <= each.end]
 
-    def _root(self, event: Event | None) -> Event | None:
+    def _root(self, event: HostEvent | None) -> HostEvent | None:
         """Return the outermost launch that this event is part of.
 
         If that began before the trace, its parts on all threads have the same context.
         """
-        best: Event | None = None
+        best: HostEvent | None = None
         for _ in range(MOST_STEPS):
             if event is None:
                 break
@@ -201,7 +201,7 @@ class Executes:
             event = handed if handed is not None else event.around
         return best
 
-    def _producer(self, event: Event) -> Event | None:
+    def _producer(self, event: HostEvent) -> HostEvent | None:
         """Return the event that handed on what this one took: the last of that context that began before."""
         producers = self._producers.get(event.consumes) if event.consumes is not None else None
         if not producers:

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from typing import Any
 
-from jaxtop.traces.executes import HOST, Event, Executes
+from jaxtop.traces.executes import HOST, Executes, HostEvent
 from jaxtop.traces.launches import Program, Run, assign
 from jaxtop.traces.parts import NO_CALL, On, Op, Seen, Span, Wanted, extent, reading, stats
 from jaxtop.traces.sequences import Kernel, split
@@ -85,7 +85,7 @@ def _runs(
     program: Program, device: int, kernels: list[Kernel], executes: Executes, seen: Seen
 ) -> dict[Run, list[Kernel]]:
     """Return the runs of a program on a device, each with its kernels."""
-    of_root: defaultdict[Event, list[Kernel]] = defaultdict(list)
+    of_root: defaultdict[HostEvent, list[Kernel]] = defaultdict(list)
     others: list[Kernel] = []
     for kernel in kernels:
         root = None if kernel.correlation is None else executes.of_call(kernel.correlation)
@@ -122,7 +122,7 @@ def _time(kernels: list[Kernel]) -> int:
     return sum(kernel.end - kernel.start for kernel in kernels)
 
 
-def _run(program: Program, device: int, kernels: list[Kernel], root: Event | None) -> Run:
+def _run(program: Program, device: int, kernels: list[Kernel], root: HostEvent | None) -> Run:
     number = int(program.variant) if program.variant.isdecimal() else None
     end = max(kernel.end for kernel in kernels)
     its = Run(program, device, kernels[0].start, end, number, root)

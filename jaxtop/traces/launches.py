@@ -20,7 +20,7 @@ from jaxtop.traces.parts import APART, NOT_MATCHED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from jaxtop.traces.executes import Event
+    from jaxtop.traces.executes import HostEvent
     from jaxtop.traces.parts import Seen
 
 # The clocks of the devices of one process agree to some tens of microseconds in the traces that were seen.
@@ -48,7 +48,7 @@ class Run:
     start: int
     end: int
     number: int | None = None
-    root: Event | None = None
+    root: HostEvent | None = None
     ends: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     busy_ns: int = 0
     operations: int = 0

@@ -14,7 +14,7 @@ from tests.accelerators.theirs import Figures
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from jaxtop.traces.contents import Contents, Program
+    from jaxtop.traces.contents import Contents, ProgramLaunches
     from jaxtop.traces.xspace import Plane, Trace
 
 
@@ -70,7 +70,7 @@ def _some(texts: list[str]) -> str:
     return ", ".join(texts[:MOST_PROGRAMS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _per_launch(program: Program) -> str:
+def _per_launch(program: ProgramLaunches) -> str:
     sizes = Counter(len(launch.devices) for launch in program.launches)
     return f"{program.name} " + " + ".join(f"{count} × {size}" for size, count in sorted(sizes.items()))
 

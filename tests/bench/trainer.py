@@ -117,9 +117,9 @@ class Commands:
     def await_viewers(self, viewers: int) -> None:
         """Wait until there are exactly this many viewers."""
         end = time.monotonic() + 30
-        while self._agent._agent._board.viewers != viewers:
+        while self._agent._agent._board.publisher.viewers != viewers:
             if time.monotonic() > end:
-                raise TimeoutError(f"not {viewers} viewers but {self._agent._agent._board.viewers}")
+                raise TimeoutError(f"not {viewers} viewers but {self._agent._agent._board.publisher.viewers}")
             time.sleep(0.02)
 
     def stop(self) -> None:
@@ -148,7 +148,7 @@ class Commands:
         from jaxtop_agent.service.messages import costs
 
         agent = self._agent._agent
-        told: dict[str, Any] = msgspec.to_builtins(costs(agent._board.costs, agent._own_threads(), 0))
+        told: dict[str, Any] = msgspec.to_builtins(costs(agent._board.sampler.costs, agent._own_threads(), 0))
         return told
 
     def _step(self, metrics: dict[str, float]) -> None:
@@ -191,7 +191,7 @@ class Commands:
             self.start()
         found = probe()
         for _ in range(30):
-            if not start or self._agent._agent._board.viewers:
+            if not start or self._agent._agent._board.publisher.viewers:
                 break
             found += probe()
         return sorted(found + probe(), reverse=True)
@@ -231,13 +231,11 @@ class Commands:
         from jaxtop_agent import jaxprivate
         from jaxtop_agent.arrays.watched import Watched
         from jaxtop_agent.collectors.arrays import ArrayCensus
+        from jaxtop_agent.core.board import SamplerState
 
         told: list[Any] = []
         board: Any = SimpleNamespace(
-            memory_source=None,
-            devices=wire.DeviceSample(),
-            arrays=None,
-            counted_ms=None,
+            sampler=SamplerState(),
             sources={},
             stopping=False,
             send=told.append,

@@ -67,8 +67,8 @@ class Windows:
     def _longest(self, threads: frozenset[int], asked: bool) -> float:
         told = len(self._taken)
         if asked:
-            self._board.captures_asked += 1
-            self._board.windows_bell.ring()
+            self._board.requests.windows += 1
+            self._board.bells.windows.ring()
         found = probes.gaps(1.0, threads)
         end = time.monotonic() + 20
         while asked and len(self._taken) == told and time.monotonic() < end:

@@ -19,7 +19,7 @@ done = threading.Event()
 
 def read() -> None:
     for _ in range(READS):
-        reader = frames.Reader()
+        reader = frames.FrameReader()
         for variable in frames.variables():
             reader.read(variable)
         reader.let_go()

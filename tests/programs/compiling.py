@@ -12,10 +12,11 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from jaxtop_agent.core.board import CompilesState
 from jaxtop_agent.hooks.compiles import Compiles
 from jaxtop_agent.hooks.launches import Launches
 
-board = SimpleNamespace(compiled={}, send=lambda _: None)
+board = SimpleNamespace(compiles=CompilesState(), send=lambda _: None)
 compiles = Compiles()
 compiles.attach(board)
 compiles.install()
@@ -58,10 +59,14 @@ for _ in range(3):
 print(
     json.dumps(
         {
-            "by the script": sorted(name for name, each in board.compiled.items() if each.is_the_scripts),
-            "initialize": sorted(name for name, each in board.compiled.items() if each.initializes),
-            "remembered": {name: len(each.ended) for name, each in board.compiled.items() if each.ended},
-            "compiled": {name: each.count for name, each in board.compiled.items()},
+            "by the script": sorted(
+                name for name, each in board.compiles.compiled.items() if each.is_the_scripts
+            ),
+            "initialize": sorted(name for name, each in board.compiles.compiled.items() if each.initializes),
+            "remembered": {
+                name: len(each.ended) for name, each in board.compiles.compiled.items() if each.ended
+            },
+            "compiled": {name: each.count for name, each in board.compiles.compiled.items()},
             "launched": launches.totals(),
         }
     )

@@ -57,7 +57,7 @@ def shows_its_locals() -> None:
 
 
 def values_of(function: str, thread: int) -> dict[str, object]:
-    reader = frames.Reader()
+    reader = frames.FrameReader()
     found = {
         variable.name: type(reader.read(variable)).__name__
         for variable in frames.variables()

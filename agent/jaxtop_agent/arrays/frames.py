@@ -135,7 +135,7 @@ def values(frame: FrameType) -> dict[str, Any]:
     return {name: _get_variable(frame, name) for name in _slots(frame.f_code)}
 
 
-class Reader:
+class FrameReader:
     """Reads variables while the script waits; call `let_go` before the script continues."""
 
     def __init__(self) -> None:

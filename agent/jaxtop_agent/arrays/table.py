@@ -35,7 +35,7 @@ class _Sum(msgspec.Struct, gc=False):
     bytes_per_device: int = 0
 
 
-class Table:
+class ArrayTable:
     """The entries that were sent. An entry keeps its index, so that changes can refer to it by number."""
 
     def __init__(self, shardings: Shardings) -> None:

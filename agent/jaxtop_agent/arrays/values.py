@@ -31,7 +31,7 @@ class Values:
         self.held: dict[Path, Any] = {}
         # How to read the variables of this walk.
         self._sources: dict[Path, Callable[[], Any]] = {}
-        self._reader = frames.Reader()
+        self._reader = frames.FrameReader()
 
     def add(self, path: Path, read: Callable[[], Any]) -> None:
         """Add a variable of this walk and the function that returns its value."""

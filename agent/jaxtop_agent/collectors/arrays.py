@@ -17,7 +17,7 @@ from jaxtop_agent.arrays import frames
 from jaxtop_agent.arrays.census import Census, Group
 from jaxtop_agent.arrays.listing import ListingLimit
 from jaxtop_agent.arrays.shardings import Shardings
-from jaxtop_agent.arrays.table import Table
+from jaxtop_agent.arrays.table import ArrayTable
 from jaxtop_agent.arrays.walk import Walk
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.waiting import Slices
@@ -68,18 +68,18 @@ class ArrayCensus:
         self._slices = Slices(lambda: board.stopping)
         present = self._count()
         if present is None:
-            if board.counted_ms is not None or board.sources.get(self.name) != self._listing.why_not:
+            if board.sampler.counted_ms is not None or board.sources.get(self.name) != self._listing.why_not:
                 self.forget(board)
                 board.send(wire.Arrays(now_ms(), now_ms(), 0))
             board.sources[self.name] = self._listing.why_not
             return
         board.sources[self.name] = "on"
-        if board.memory_source != "allocator":
+        if board.sampler.memory_source != "allocator":
             held = self._held(present)
-            board.devices = msgspec.structs.replace(
-                board.devices, used_bytes=tuple(held[device_id] for device_id in self._local_ids)
+            board.sampler.devices = msgspec.structs.replace(
+                board.sampler.devices, used_bytes=tuple(held[device_id] for device_id in self._local_ids)
             )
-            board.memory_source = "arrays"
+            board.sampler.memory_source = "arrays"
         if self._watched.changes != self._registered:
             self._registered = self._watched.changes
             self._table.restart()
@@ -87,14 +87,14 @@ class ArrayCensus:
         if message is not None:
             if isinstance(message, wire.Arrays):
                 self._census.drop(present)
-            board.arrays = self._table.whole()
+            board.sampler.arrays = self._table.whole()
             board.send(message)
-        board.counted_ms = now_ms()
+        board.sampler.counted_ms = now_ms()
 
     def forget(self, board: Board) -> None:
-        if board.memory_source == "arrays":
-            board.devices, board.memory_source = wire.DeviceSample(), None
-        board.arrays = board.counted_ms = None
+        if board.sampler.memory_source == "arrays":
+            board.sampler.devices, board.sampler.memory_source = wire.DeviceSample(), None
+        board.sampler.arrays = board.sampler.counted_ms = None
         if self._client is not None:
             self._client = None
             self._census.drop([])
@@ -108,7 +108,7 @@ class ArrayCensus:
         self._default_memory = jaxprivate.default_memory(devices[0])
         self._shardings = Shardings(frozenset(self._local_ids))
         self._census = Census(self._shardings)
-        self._table = Table(self._shardings)
+        self._table = ArrayTable(self._shardings)
         self._walk = Walk(
             jaxprivate.array_type(),
             self._census.kind_of,

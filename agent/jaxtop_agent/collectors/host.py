@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LIMITS_EVERY = 10.0
 
 
-class _Reading(NamedTuple):
+class _HostReading(NamedTuple):
     """Counters, and the limits that apply, at one time."""
 
     at: float
@@ -39,10 +39,10 @@ class _Reading(NamedTuple):
 class _Rates(NamedTuple):
     """Figures from two readings; None if a reading is missing or a counter was reset."""
 
-    before: _Reading | None
-    now: _Reading
+    before: _HostReading | None
+    now: _HostReading
 
-    def moved(self, figure: Callable[[_Reading], float | None]) -> float | None:
+    def moved(self, figure: Callable[[_HostReading], float | None]) -> float | None:
         """Return the increase of a counter per second."""
         before, now = self
         if before is None or now.at <= before.at or before.limits.places != now.limits.places:
@@ -52,11 +52,11 @@ class _Rates(NamedTuple):
             return None
         return (second - first) / (now.at - before.at)
 
-    def rate(self, figure: Callable[[_Reading], float | None], unit: int = 1) -> int | None:
+    def rate(self, figure: Callable[[_HostReading], float | None], unit: int = 1) -> int | None:
         moved = self.moved(figure)
         return None if moved is None else round(moved * unit)
 
-    def share(self, figure: Callable[[_Reading], float | None]) -> int | None:
+    def share(self, figure: Callable[[_HostReading], float | None]) -> int | None:
         permille = self.rate(figure, 1000)
         return None if permille is None else min(1000, permille)
 
@@ -92,7 +92,7 @@ class HostFigures:
         self._disks = disks.Disks(root)
         self._busy = BusyThreads(own_threads)
         self._movement = Movement()
-        self._last: _Reading | None = None
+        self._last: _HostReading | None = None
         self._usable: int | None = None
         self._due = 0.0
 
@@ -108,10 +108,10 @@ class HostFigures:
         limits = self._groups.read()
         now = self._read(limits)
         since, self._last = _Rates(self._last, now), now
-        board.moved = self._movement.look(now.at, now.own, now.network.received)
+        board.sampler.moved = self._movement.look(now.at, now.own, now.network.received)
         if not board.is_watched:
             self._busy.forget()
-        board.host = HostSample(
+        board.sampler.host = HostSample(
             process_cpu_permille=since.rate(lambda each: each.process_s, 1000),
             rss_bytes=process.rss,
             threads=process.threads,
@@ -135,10 +135,10 @@ class HostFigures:
         )
 
     def forget(self, board: Board) -> None:
-        board.host, board.moved = HostSample(), Moved()
+        board.sampler.host, board.sampler.moved = HostSample(), Moved()
 
-    def _read(self, limits: Limits) -> _Reading:
-        return _Reading(
+    def _read(self, limits: Limits) -> _HostReading:
+        return _HostReading(
             at=time.monotonic(),
             process_s=time.process_time(),
             cpu=basics.cpu(self._root),

@@ -27,8 +27,8 @@ class AllocatorMemory:
         if not any(stats):
             self.forget(board)  # earlier figures may be outdated, because backends can be cleared
             return
-        board.devices = msgspec.structs.replace(
-            board.devices,
+        board.sampler.devices = msgspec.structs.replace(
+            board.sampler.devices,
             used_bytes=_column(stats, "bytes_in_use"),
             peak_bytes=_column(stats, "peak_bytes_in_use"),
             limit_bytes=_column(stats, "bytes_limit"),
@@ -37,11 +37,11 @@ class AllocatorMemory:
             largest_free_bytes=_column(stats, "largest_free_block_bytes"),
             pool_bytes=_column(stats, "pool_bytes"),
         )
-        board.memory_source = "allocator"
+        board.sampler.memory_source = "allocator"
 
     def forget(self, board: Board) -> None:
-        if board.memory_source == "allocator":
-            board.devices, board.memory_source = DeviceSample(), None
+        if board.sampler.memory_source == "allocator":
+            board.sampler.devices, board.sampler.memory_source = DeviceSample(), None
 
 
 def _column(stats: list[dict[str, int] | None], key: str) -> tuple[int | None, ...] | None:

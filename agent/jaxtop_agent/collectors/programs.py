@@ -96,27 +96,28 @@ class LoadedPrograms:
     def collect(self, board: Board, client: Any) -> None:
         if client is None:
             return
-        if board.peaks_asked > self._peaks_sent:
-            self._peaks_sent = board.peaks_asked
+        if board.requests.peaks > self._peaks_sent:
+            self._peaks_sent = board.requests.peaks
             known = {key: read.program for key, read in self._read.items() if read.program is not None}
             peaks.send(board, known, self._counts())
-        alone = board.topology is not None and board.topology.process_count == 1
+        topology = board.sampler.topology
+        alone = topology is not None and topology.process_count == 1
         is_news = self._look(board, alone=alone) or bool(self._untimed)
-        compiles = board.compiled.copy()
+        compiles = board.compiles.compiled.copy()
         total = sum(each.count for each in compiles.values())
         if not is_news and total == self._compiles:
             return
         self._compiles = total
         self._time(compiles)
-        programs = self._message(compiles, board.recompiling, board.history)
+        programs = self._message(compiles, board.programs.recompiling, board.compiles.history)
         # The compared messages have no time, so that an unchanged one is not sent.
         if programs != self._last:
-            self._last = board.programs = programs
+            self._last = board.programs.listed = programs
             board.send(msgspec.structs.replace(programs, at_ms=now_ms()))
 
     def forget(self, board: Board) -> None:
         self._inventories.forget(board)
-        board.programs = board.recorded = None
+        board.programs.listed = board.programs.recorded = None
         board.send(wire.Programs(now_ms()))
 
     def _look(self, board: Board, *, alone: bool) -> bool:
@@ -217,7 +218,7 @@ class LoadedPrograms:
                 before, now = found.get(each.program.name, 0), each.recorded
                 found[each.program.name] = None if before is None or now is None else max(before, now)
         is_all = not self._unread and all(each.program is not None for each in self._read.values())
-        board.recorded = found if is_all else None
+        board.programs.recorded = found if is_all else None
 
     def _time(self, compiles: dict[str, Compiled]) -> None:
         """Note compile times: for each name, the compilation that ended last made the newest program."""

@@ -16,7 +16,7 @@ from jaxtop_agent.core.board import READING, Board
 from jaxtop_agent.hooks.launches import REMEMBERED, THE_REST, Launches
 from jaxtop_agent.steps import work
 from jaxtop_agent.steps.figures import Facts, StepFigures
-from jaxtop_agent.steps.finder import Steps
+from jaxtop_agent.steps.finder import StepFinder
 
 if TYPE_CHECKING:
     from jaxtop_agent.steps.pattern import Launch
@@ -39,7 +39,7 @@ class StepRhythm:
         self._launched = launched
         self._progress = progress
         self._recent: deque[Launch] = deque(maxlen=REMEMBERED)
-        self._steps = Steps()
+        self._steps = StepFinder()
         self._facts = Facts()
         self._learned_from: tuple[object, ...] = ()
         self._patience = PATIENCE
@@ -61,25 +61,26 @@ class StepRhythm:
             self._recent += new
             names = self._launched.names()  # read after the launches, so that each of them has a name
             of_the_script = self._launched.of_the_script()
-        self._learn(names, of_the_script, board.programs, board.windows)
+        self._learn(names, of_the_script, board.programs.listed, board.windows.latest)
         if self._must_wait(board):
             self._patience -= 1
             return
         calls = self._progress.since(self._called)
         self._called = calls[-1].at if calls else self._called
         figures = self._steps.look(list(self._recent), calls, self._facts, now, counts)
-        devices = len(board.topology.devices) if board.topology is not None else 0
+        topology = board.sampler.topology
+        devices = len(topology.devices) if topology is not None else 0
         has_changed = False
         if figures is not None and figures.since != self._since:
             self._since, has_changed = figures.since, figures.before_ns is not None
             self._since_ms = now_ms() - (time.monotonic_ns() - figures.since) // 1_000_000
-        board.rhythm = None if figures is None else self._message(figures, names, devices)
+        board.sampler.rhythm = None if figures is None else self._message(figures, names, devices)
         if has_changed:
-            board.windows_bell.ring()
-            board.activity_bell.ring()
+            board.bells.windows.ring()
+            board.bells.activity.ring()
 
     def forget(self, board: Board) -> None:
-        board.rhythm = None
+        board.sampler.rhythm = None
 
     def _must_wait(self, board: Board) -> bool:
         """Return whether to wait: of several functions, one may be an evaluation, which its program shows."""
@@ -150,7 +151,7 @@ class StepRhythm:
 def _are_being_read(board: Board) -> bool:
     """Return whether programs are unread; before that, an evaluation would be mistaken for a step."""
     state = board.sources.get("programs", "")
-    return state.startswith(READING) or (state == "on" and board.programs is None)
+    return state.startswith(READING) or (state == "on" and board.programs.listed is None)
 
 
 def _durations(windows: tuple[Window, ...]) -> dict[str, int]:

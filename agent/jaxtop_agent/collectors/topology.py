@@ -27,7 +27,7 @@ class TopologyOfProcess:
     def collect(self, board: Board, client: Any) -> None:
         if client is None or client is self._seen():
             return
-        board.topology = Topology(
+        board.sampler.topology = Topology(
             process_index=jaxprivate.process_index(client),
             process_count=jaxprivate.process_count(client),
             platform=str(client.platform),

@@ -1,6 +1,7 @@
 """The state that the agent's threads share.
 
-Each field has one writer, which replaces it whole, so that readers need no lock.
+Each group of fields has one writer, the thread that its type is named after, which replaces a field as a
+whole, so that readers need no lock.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import errno
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from jaxtop import wire
 from jaxtop.base import names
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from jaxtop_agent.programs.executed import Executed
     from jaxtop_agent.programs.loaded import Loaded
     from jaxtop_agent.programs.recompilations import Recompilations
+
+    # The name of a program and its fingerprint.
+    ProgramKey = tuple[str, str | None]
 
 
 # How the state of `programs` begins until all loaded programs have been read.
@@ -71,94 +77,136 @@ class Outbox:
             return None
 
 
-@dataclass
-class Board:
-    """The shared state of one agent."""
+class SamplerState(msgspec.Struct):
+    """The figures of the process and its devices, which the sampler's collectors read."""
 
-    identity: wire.Hello  # what never changes
-
-    # Written by the sampler.
     topology: Topology | None = None
     sampled_ms: int | None = None
     memory_source: str | None = None
+    devices: wire.DeviceSample = wire.DeviceSample()
+    host: wire.HostSample = wire.HostSample()
+    moved: wire.Moved = wire.Moved()
+    rhythm: wire.Rhythm | None = None
     # The full census, for new viewers; changes are sent as messages.
     arrays: wire.Arrays | None = None
     counted_ms: int | None = None
-    programs: wire.Programs | None = None
-    rhythm: wire.Rhythm | None = None
-    # Of the loaded programs, while a viewer is connected or the agent records, by name and fingerprint: their
-    # collectives, and for each operation that waits for a started collective the name of that collective.
-    # Then the names of the programs that call into Python.
-    inventories: Mapping[tuple[str, str | None], wire.Inventory] = field(default_factory=dict)
-    ends: Mapping[tuple[str, str | None], Mapping[str, str]] = field(default_factory=dict)
-    calls_back: frozenset[str] = frozenset()
-    # Of the same programs, each operation that a launch runs.
-    executed: Mapping[tuple[str, str | None], Mapping[str, Executed]] = field(default_factory=dict)
+    costs: dict[str, float] = msgspec.field(default_factory=dict)  # CPU seconds that each collector used
+
+
+class SamplerPrograms(msgspec.Struct):
+    """The programs of the process, which the sampler reads, too."""
+
+    listed: wire.Programs | None = None  # the latest list, for new viewers
+    recompiling: frozenset[str] = frozenset()  # those that are currently compiled again and again
+    # Of the loaded programs, while a viewer is connected or the agent records: their collectives, for each
+    # operation that waits for a started collective the name of that collective, and each operation that a
+    # launch runs.
+    inventories: Mapping[ProgramKey, wire.Inventory] = msgspec.field(default_factory=dict)
+    ends: Mapping[ProgramKey, Mapping[str, str]] = msgspec.field(default_factory=dict)
+    executed: Mapping[ProgramKey, Mapping[str, Executed]] = msgspec.field(default_factory=dict)
     # All loaded programs in the order in which they were compiled; empty until all have been read.
     loaded: tuple[Loaded, ...] = ()
     # How many trace events one launch of each program produces in this process, by name; None where that is
     # unknown. The whole mapping is None until all programs have been read.
     recorded: Mapping[str, int | None] | None = None
-    devices: wire.DeviceSample = field(default_factory=wire.DeviceSample)
-    host: wire.HostSample = field(default_factory=wire.HostSample)
-    moved: wire.Moved = field(default_factory=wire.Moved)
-    costs: dict[str, float] = field(default_factory=dict)  # CPU seconds that each collector used
-    # Written by JAX's threads while they compile, by program name.
-    compiled: dict[str, Compiled] = field(default_factory=dict)
+
+
+class CompilesState(msgspec.Struct):
+    """What JAX's threads note while they compile, in values that they share with the readers."""
+
+    compiled: dict[str, Compiled] = msgspec.field(default_factory=dict)  # by program name
     # The latest compilations with their causes; None if this JAX does not report compilations.
     history: Recompilations | None = None
-    # Written by the sampler: the programs that are currently compiled again and again.
-    recompiling: frozenset[str] = frozenset()
-    # Written by the registrar: the processes of the run, and the offset from our clock to that of process 0.
+
+
+class RegistrarState(msgspec.Struct):
+    """The processes that the registrar found, and the offset from our clock to that of process 0."""
+
     roster: wire.Roster | None = None
     clock_offset: float = 0.0
     clock_error: float | None = None  # None: the clocks were not compared
-    # Set by any thread whose change must be sent at once; reset by the publisher.
-    pulse_now: bool = False
-    # Written by the publisher.
+
+
+class PublisherState(msgspec.Struct):
+    """Who is served where, and whether the process hangs, as the publisher knows."""
+
     viewers: int = 0
     is_recording: bool = False
     telemetry: str = ""
     requests: str = ""
-    is_stuck: bool = False  # the process launches nothing for longer than is usual
     is_placed: bool = False  # the two addresses are final; earlier ones may be unreachable from other hosts
-    interval: float = 1.0
-    peak_flops: int | None = None
-    peaks_asked: int = 0  # how often viewers have requested the peaks of programs
-    captures_asked: int = 0  # how many profiler windows viewers have requested
-    capture_at: float | None = None  # when the last of these is to begin
-    # Written by the thread that takes profiler windows.
-    can_capture: bool = True
-    # The latest windows, and what they showed of the operations of programs, for new viewers.
-    windows: tuple[wire.Window, ...] = ()
-    operations: tuple[wire.Operations, ...] = ()
-    # Written by the thread that reads the drivers: its readings, the drivers' names of the devices, and since
-    # when, on the monotonic clock, a driver has not answered.
-    hardware: Readings = NOTHING
-    uuids: tuple[str | None, ...] = ()
-    hardware_asked: float | None = None
-    # The state of each source of figures: "on", "off: why", "waiting: for what". Each key has one writer.
-    sources: dict[str, str] = field(default_factory=dict)
+    is_stuck: bool = False  # the process launches nothing for longer than is usual
 
-    capture: CaptureExchange = field(default_factory=CaptureExchange)
-    outbox: Outbox = field(default_factory=Outbox)
-    publisher_bell: Bell = field(default_factory=Bell)
-    sampler_bell: Bell = field(default_factory=Bell)
-    registrar_bell: Bell = field(default_factory=Bell)
-    windows_bell: Bell = field(default_factory=Bell)
-    hardware_bell: Bell = field(default_factory=Bell)
-    libraries_bell: Bell = field(default_factory=Bell)
-    activity_bell: Bell = field(default_factory=Bell)
-    stopping: bool = False
+
+class PublisherRequests(msgspec.Struct):
+    """What viewers have requested, as the publisher has read it."""
+
+    interval: float = 1.0
+    peaks: int = 0  # how often the peaks of programs were requested
+    windows: int = 0  # how many profiler windows were requested
+    window_at: float | None = None  # when the last of these is to begin
+
+
+class WindowsState(msgspec.Struct):
+    """What the thread that takes profiler windows has found, for new viewers."""
+
+    can_capture: bool = True
+    latest: tuple[wire.Window, ...] = ()
+    operations: tuple[wire.Operations, ...] = ()  # what the windows showed of the operations of programs
+
+
+class HardwareState(msgspec.Struct):
+    """The readings of the thread that calls the drivers, and the drivers' names of the devices."""
+
+    readings: Readings = NOTHING
+    uuids: tuple[str | None, ...] = ()
+    asked_at: float | None = None  # since when, on the monotonic clock, a driver has not answered
+
+
+class Bells(NamedTuple):
+    """The bells of the threads that wait."""
+
+    publisher: Bell
+    sampler: Bell
+    registrar: Bell
+    windows: Bell
+    hardware: Bell
+    libraries: Bell
+    activity: Bell
+
+
+class Board:
+    """The shared state of one agent."""
+
+    def __init__(
+        self, identity: wire.Hello, *, interval: float = 1.0, sources: dict[str, str] | None = None
+    ) -> None:
+        self.identity = identity  # what never changes
+        self.sampler = SamplerState()
+        self.programs = SamplerPrograms()
+        self.compiles = CompilesState()
+        self.registrar = RegistrarState()
+        self.publisher = PublisherState()
+        self.requests = PublisherRequests(interval)
+        self.windows = WindowsState()
+        self.hardware = HardwareState()
+        # The state of each source of figures: "on", "off: why", "waiting: for what". Each key has one writer.
+        self.sources: dict[str, str] = {} if sources is None else sources
+        self.capture = CaptureExchange()
+        self.outbox = Outbox()
+        self.bells = Bells(*(Bell() for _ in Bells._fields))
+        # Set by any thread whose change must be sent at once; reset by the publisher.
+        self.pulse_now = False
+        self.stopping = False
 
     @property
     def is_watched(self) -> bool:
         """Whether a viewer is connected or the agent records; expensive figures are read only then."""
-        return self.viewers > 0 or self.is_recording
+        return self.publisher.viewers > 0 or self.publisher.is_recording
 
     def send(self, message: wire.Message) -> None:
         self.outbox.put(message)
-        self.publisher_bell.ring()
+        self.bells.publisher.ring()
 
     def report(self, severity: str, kind: str, text: str) -> None:
         """Send an event."""
@@ -170,27 +218,24 @@ class Board:
 
     def peer(self) -> wire.Peer:
         """Return this agent's entry in the roster."""
-        own = self.identity
+        own, topology = self.identity, self.sampler.topology
         return wire.Peer(
             agent=own.agent,
-            process_index=None if self.topology is None else self.topology.process_index,
+            process_index=None if topology is None else topology.process_index,
             hostname=own.hostname,
             pid=own.pid,
             process_started_ticks=own.process_started_ticks,
             boot=own.boot,
             pid_namespace=own.pid_namespace,
-            telemetry=self.telemetry,
-            requests=self.requests,
+            telemetry=self.publisher.telemetry,
+            requests=self.publisher.requests,
         )
 
     def stop(self) -> None:
         """Make all threads of the agent end."""
         self.stopping = True
-        for bell in self.bells():
+        for bell in self.bells:
             bell.ring()
-
-    def bells(self) -> list[Bell]:
-        return [value for name, value in vars(self).items() if name.endswith("_bell")]
 
 
 # What to do if the system refuses something, by the number of its error.

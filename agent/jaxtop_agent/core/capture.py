@@ -33,7 +33,7 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Progress:
+class CaptureProgress:
     """How far a capture is, since when by the monotonic clock, and its packed trace."""
 
     id: str = ""
@@ -45,7 +45,7 @@ class Progress:
     lasted_us: int = 0
 
 
-NOTHING = Progress()
+NOTHING = CaptureProgress()
 
 
 class CaptureExchange:
@@ -126,11 +126,11 @@ class CaptureExchange:
         has_waited, self._has_waited = self._has_waited, False
         return has_waited
 
-    def _of(self, asked: Asked) -> Progress:
+    def _of(self, asked: Asked) -> CaptureProgress:
         return self.progress if self.progress.id == asked.ask.id else NOTHING
 
 
-def _state(progress: Progress, part: int | None) -> CaptureState:
+def _state(progress: CaptureProgress, part: int | None) -> CaptureState:
     parts = progress.parts
     return CaptureState(
         progress.phase,

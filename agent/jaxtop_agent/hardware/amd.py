@@ -44,7 +44,7 @@ COLUMNS = frozenset({*FILES, "clock_max_mhz", "ecc_corrected", "ecc_uncorrected"
 PLACE = (1 << 28) - 1
 
 
-class Gpu(NamedTuple):
+class AmdGpu(NamedTuple):
     """The folders of a GPU in /sys, and its name; the driver has no files for a partition of a GPU."""
 
     folder: str | None
@@ -117,7 +117,7 @@ class Amd:
         """Do nothing: no resource is held."""
 
 
-def gpus(root: str = "/") -> list[Gpu]:
+def gpus(root: str = "/") -> list[AmdGpu]:
     """Return the GPUs that this process may use, in HIP's order before environment variables hide any."""
     nodes = Path(root, NODES)
     found: list[tuple[str, tuple[int, int]]] = []  # the render node, the bus address
@@ -132,17 +132,17 @@ def gpus(root: str = "/") -> list[Gpu]:
     return [_gpu(root, render, is_whole=parts[place] == 1) for render, place in found]
 
 
-def _gpu(root: str, render: str, *, is_whole: bool) -> Gpu:
+def _gpu(root: str, render: str, *, is_whole: bool) -> AmdGpu:
     folder = f"{root}/sys/class/drm/{render}/device"
     # A container may see only one partition of a divided GPU, so a count of 1 does not prove that it is
     # whole.
     is_whole = is_whole and (text(f"{folder}/current_compute_partition") or WHOLE).strip() == WHOLE
     sensors = next((each.name for each in Path(folder, "hwmon").glob("hwmon*")), "")
     name = (text(f"{folder}/unique_id") or "").strip()
-    return Gpu(folder if is_whole else None, f"hwmon/{sensors}", f"GPU-{name}" if name else "")
+    return AmdGpu(folder if is_whole else None, f"hwmon/{sensors}", f"GPU-{name}" if name else "")
 
 
-def _visible(found: list[Gpu]) -> list[Gpu]:
+def _visible(found: list[AmdGpu]) -> list[AmdGpu]:
     """Return the GPUs that the environment variables select, in their order."""
     # HIP treats an empty list as unset (rocdevice.cpp in ROCm's clr). Its indices count what ROCR leaves.
     hip = os.environ.get("HIP_VISIBLE_DEVICES") or os.environ.get("CUDA_VISIBLE_DEVICES") or None

@@ -27,11 +27,11 @@ MOST_BYTES = 1 << 22
 DEADLINE_EXCEEDED, UNIMPLEMENTED = 4, 12
 
 
-class Failed(Exception):
+class GrpcFailed(Exception):
     """The service is absent, does not answer in time, or does not speak HTTP/2."""
 
 
-class Answer:
+class Response:
     """The answer to one request: a message, or a status other than 0."""
 
     def __init__(self) -> None:
@@ -49,17 +49,17 @@ class Answer:
         return None if is_compressed or size != len(self.raw) - 5 else self.raw[5:]
 
 
-def call(port: int, path: str, requests: Sequence[bytes], seconds: float) -> list[Answer]:
+def call(port: int, path: str, requests: Sequence[bytes], seconds: float) -> list[Response]:
     """Return the answers to all requests, in the order of the requests."""
     deadline = time.monotonic() + seconds
     try:
         with _connected(port, deadline) as connection:
             return _converse(connection, path, requests, deadline)
     except TimeoutError:
-        raise Failed("no answer in time") from None
+        raise GrpcFailed("no answer in time") from None
     except (OSError, h2.exceptions.ProtocolError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise Failed(why or type(error).__name__) from None
+        raise GrpcFailed(why or type(error).__name__) from None
 
 
 def _connected(port: int, deadline: float) -> socket.socket:
@@ -76,29 +76,29 @@ def _connected(port: int, deadline: float) -> socket.socket:
 
 def _converse(
     connection: socket.socket, path: str, requests: Sequence[bytes], deadline: float
-) -> list[Answer]:
+) -> list[Response]:
     speech = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding=None))
     speech.initiate_connection()
-    answers: dict[int, Answer] = {}
+    answers: dict[int, Response] = {}
     for request in requests:
         stream = speech.get_next_available_stream_id()
-        answers[stream] = Answer()
+        answers[stream] = Response()
         speech.send_headers(stream, _headers(connection, path, deadline))
         speech.send_data(stream, struct.pack(">BI", 0, len(request)) + request, end_stream=True)
     connection.sendall(speech.data_to_send())
     while not all(answer.is_done for answer in answers.values()):
         left = deadline - time.monotonic()
         if left <= 0:
-            raise Failed("no answer in time")
+            raise GrpcFailed("no answer in time")
         connection.settimeout(left)
         came = connection.recv(65536)
         if not came:
-            raise Failed("the connection was closed")
+            raise GrpcFailed("the connection was closed")
         for event in speech.receive_data(came):
             _take(speech, answers, event)
         connection.sendall(speech.data_to_send())
     if any(answer.status == DEADLINE_EXCEEDED for answer in answers.values()):
-        raise Failed("no answer in time")  # the service's deadline passed before ours
+        raise GrpcFailed("no answer in time")  # the service's deadline passed before ours
     return list(answers.values())
 
 
@@ -114,16 +114,16 @@ def _headers(connection: socket.socket, path: str, deadline: float) -> list[tupl
     ]
 
 
-def _take(speech: h2.connection.H2Connection, answers: dict[int, Answer], event: h2.events.Event) -> None:
+def _take(speech: h2.connection.H2Connection, answers: dict[int, Response], event: h2.events.Event) -> None:
     if isinstance(event, h2.events.ConnectionTerminated):
-        raise Failed("the service closed the connection")
+        raise GrpcFailed("the service closed the connection")
     answer = answers.get(getattr(event, "stream_id", 0) or 0)
     if answer is None:
         return
     if isinstance(event, h2.events.DataReceived):
         answer.raw += event.data
         if len(answer.raw) > MOST_BYTES:
-            raise Failed("the answer does not end")
+            raise GrpcFailed("the answer does not end")
         speech.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
     elif isinstance(event, h2.events.ResponseReceived | h2.events.TrailersReceived):
         for name, value in event.headers:  # an error has no trailers, only headers

@@ -50,19 +50,19 @@ class _Header(Struct):
     n_ranks: int
 
 
-class _Collective(Struct):
+class _Timing(Struct):
     coll: str
     coll_msg_size_bytes: int
     coll_exec_time_us: int
     coll_timing_source: str = ON_GPU  # the first versions time nothing else
 
 
-class _Line(Struct):
+class _DumpLine(Struct):
     header: _Header
-    coll_perf: _Collective | None = None  # other lines are about single messages between two ranks
+    coll_perf: _Timing | None = None  # other lines are about single messages between two ranks
 
 
-_decoder = msgspec.json.Decoder(_Line)
+_decoder = msgspec.json.Decoder(_DumpLine)
 
 
 class _Key(NamedTuple):

@@ -28,18 +28,19 @@ class Libraries:
     def run(self) -> None:
         while not self._board.stopping:
             asks_again, reads_again = self._ask_if_stuck(), self._follow_inspector()
-            wait(self._board.libraries_bell, min(asks_again, reads_again))
+            wait(self._board.bells.libraries, min(asks_again, reads_again))
 
     def _ask_if_stuck(self) -> float:
         """Ask where the run hangs, if it does; return the seconds until it should be asked again."""
         board = self._board
-        if self._stuck is None and not board.is_stuck:
+        if self._stuck is None and not board.publisher.is_stuck:
             return IDLE_S
         if self._stuck is None:
             from jaxtop_agent.hardware.stuck import Stuck  # few runs hang
 
             self._stuck = Stuck(board)
-        return self._stuck.turn(maker(board.topology) if board.topology is not None else None)
+        topology = board.sampler.topology
+        return self._stuck.turn(maker(topology) if topology is not None else None)
 
     def _follow_inspector(self) -> float:
         """Read what NCCL Inspector has timed, where it is loaded; return the seconds to the next reading."""

@@ -27,7 +27,7 @@ LONGEST_LINE = 1024
 SLICE = 0.2
 
 
-class Failed(Exception):
+class RasFailed(Exception):
     """The service is absent, does not answer in time, or speaks another protocol."""
 
 
@@ -55,9 +55,9 @@ def ask(is_stopping: Callable[[], bool]) -> Answer:
         try:
             return _Conversation(connection, is_stopping).status()
         except TimeoutError:
-            raise Failed("no answer in time") from None
+            raise RasFailed("no answer in time") from None
         except OSError as error:
-            raise Failed(error.strerror or type(error).__name__) from None
+            raise RasFailed(error.strerror or type(error).__name__) from None
 
 
 def _connected(hosts: tuple[str, ...], port: int) -> socket.socket:
@@ -67,7 +67,7 @@ def _connected(hosts: tuple[str, ...], port: int) -> socket.socket:
             return socket.create_connection((host, port), timeout=CONNECTS_WITHIN)
         except OSError as error:
             failure = failure or f"{host}:{port}: {error.strerror or 'no answer in time'}"
-    raise Failed(failure)
+    raise RasFailed(failure)
 
 
 class _Conversation:
@@ -80,7 +80,7 @@ class _Conversation:
 
     def status(self) -> Answer:
         if not self._asked("CLIENT PROTOCOL 2").startswith("SERVER PROTOCOL "):
-            raise Failed("it is not NCCL's RAS service")
+            raise RasFailed("it is not NCCL's RAS service")
         self._asked(f"TIMEOUT {LEG_S}")
         # Versions before 2.28.7 refuse the format, and answer in text.
         is_json = self._asked("SET FORMAT json") == "OK"
@@ -90,7 +90,7 @@ class _Conversation:
             parts.append(part)
             size += len(part)
             if size > MOST_BYTES:
-                raise Failed("the answer does not end")
+                raise RasFailed("the answer does not end")
         return Answer(b"".join(parts), is_json)
 
     def _asked(self, command: str) -> str:
@@ -99,7 +99,7 @@ class _Conversation:
         while b"\n" not in self._rest:
             part = self._receive()
             if not part or len(self._rest) > LONGEST_LINE:
-                raise Failed("it is not NCCL's RAS service")
+                raise RasFailed("it is not NCCL's RAS service")
             self._rest += part
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode(errors="replace").strip()

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from jaxtop.wire import Nccl, NcclCommunicator, NcclCount, NcclRank
-from jaxtop_agent.hardware.ras import Failed
+from jaxtop_agent.hardware.ras import RasFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ MOST_COMMUNICATORS, MOST_GROUPS, MOST_RANKS = 32, 8, 64
 LONGEST = 80
 
 
-class Read(NamedTuple):
+class ReadAnswer(NamedTuple):
     """What was read, and what shows whether the answer is about this process's own job; None is unknown."""
 
     nccl: Nccl
@@ -34,12 +34,12 @@ class Read(NamedTuple):
     processes: int | None = None
 
 
-def read(answer: Answer, at_ms: int) -> Read:
-    """Read an answer; raise `Failed` if it is malformed."""
+def read(answer: Answer, at_ms: int) -> ReadAnswer:
+    """Read an answer; raise `RasFailed` if it is malformed."""
     try:
         return _of_json(answer.raw, at_ms) if answer.is_json else _of_text(answer.raw, at_ms)
     except (ValueError, RecursionError) as error:
-        raise Failed(f"its answer cannot be read: {str(error)[:LONGEST]}") from None
+        raise RasFailed(f"its answer cannot be read: {str(error)[:LONGEST]}") from None
 
 
 def _message(at_ms: int, version: str, count: int, differing: Sequence[NcclCommunicator]) -> Nccl:
@@ -104,12 +104,14 @@ class _Document(Struct):
 _decoder = msgspec.json.Decoder(_Document)
 
 
-def _of_json(raw: bytes, at_ms: int) -> Read:
+def _of_json(raw: bytes, at_ms: int) -> ReadAnswer:
     found = _decoder.decode(raw)
     differing = [each for of in found.communicators for each in _differing(of)]
     pids = {each.pid for of in found.communicators for each in of.ranks}
     pids |= {each.pid for of in found.communicators for each in of.missing_ranks}
-    return Read(_message(at_ms, found.nccl_version, len(found.communicators), differing), frozenset(pids))
+    return ReadAnswer(
+        _message(at_ms, found.nccl_version, len(found.communicators), differing), frozenset(pids)
+    )
 
 
 def _differing(of: _Communicator) -> Iterator[NcclCommunicator]:
@@ -203,7 +205,7 @@ class _Section:
         return NcclCommunicator(self.name, self.size, self.operation, _bounded(self.size, self.groups))
 
 
-def _of_text(raw: bytes, at_ms: int) -> Read:
+def _of_text(raw: bytes, at_ms: int) -> ReadAnswer:
     text = raw.decode(errors="replace")
     version, job = _VERSION.search(text), _JOB.search(text)
     if version is None:
@@ -221,4 +223,4 @@ def _of_text(raw: bytes, at_ms: int) -> Read:
     differing.append(section.done() if section is not None else None)
     count = sum(number for number, _ in sizes.values())
     found = [each for each in differing if each is not None]
-    return Read(_message(at_ms, version[1], count, found), processes=int(job[1]) if job else None)
+    return ReadAnswer(_message(at_ms, version[1], count, found), processes=int(job[1]) if job else None)

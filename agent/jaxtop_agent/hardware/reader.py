@@ -29,7 +29,7 @@ class Off(Exception):
     """No figures are available; the text gives the reason and the remedy."""
 
 
-class Reader(Protocol):
+class DriverReader(Protocol):
     """What the hardware thread calls; any call may hang."""
 
     # The driver's UUID of each device, in the order of the topology.

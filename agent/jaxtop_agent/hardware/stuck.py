@@ -41,8 +41,8 @@ class Stuck:
 
     def turn(self, maker: str | None) -> float:
         """Ask if it is time; return the seconds to the next turn."""
-        board, topology = self._board, self._board.topology
-        if topology is None or not board.is_stuck or not board.is_watched:
+        board, topology = self._board, self._board.sampler.topology
+        if topology is None or not board.publisher.is_stuck or not board.is_watched:
             self._due, self._asked, self._same = 0.0, 0, (None, 0)
             return IDLE_S
         if maker != "tpu" and (maker != "nvidia" or topology.process_index != 0):
@@ -57,7 +57,7 @@ class Stuck:
         state = "on"
         try:
             self._board.send(self._cores(topology) if source == CORES else self._nccl(topology))
-        except (Off, ras.Failed) as off:
+        except (Off, ras.RasFailed) as off:
             state = f"off: {off}"
         except Exception as error:
             debuglog.warning("hardware", f"{source} cannot be asked", error=error)

@@ -70,7 +70,7 @@ class Tpu:
         for port, seconds in shares(self._ports):
             try:
                 self._offered[port] = self._list(port, seconds)
-            except (grpc.Failed, protobuf.Malformed) as error:
+            except (grpc.GrpcFailed, protobuf.Malformed) as error:
                 failures.append(f"port {port}: {error}")
         if not self._offered:
             raise Off(f"the TPU runtime's metric service does not answer ({'; '.join(failures)})")
@@ -78,7 +78,7 @@ class Tpu:
     def _list(self, port: int, seconds: float) -> frozenset[str]:
         (answer,) = self._grpc.call(port, SERVICE + "ListSupportedMetrics", [b""], seconds)
         if answer.message is None and answer.status != self._grpc.UNIMPLEMENTED:
-            raise self._grpc.Failed(answer.text or f"status {answer.status}")
+            raise self._grpc.GrpcFailed(answer.text or f"status {answer.status}")
         if answer.message is None:  # older runtimes cannot list their metrics
             return METRICS
         names = (each.text(1) for each in protobuf.read(answer.message).messages(1))
@@ -113,7 +113,7 @@ class Tpu:
             requests = [protobuf.text_field(1, name) for name in names]
             try:
                 answers = self._grpc.call(port, SERVICE + "GetRuntimeMetric", requests, seconds)
-            except self._grpc.Failed as error:
+            except self._grpc.GrpcFailed as error:
                 failures.append(f"port {port}: {error}")
                 continue
             for name, answer in zip(names, answers, strict=True):

@@ -46,7 +46,7 @@ def read(devices: Sequence[Device]) -> tuple[TpuCore, ...]:
                 failures.append(f"port {port}: this version does not report the state of its cores")
             else:
                 failures.append(f"port {port}: {answer.text or f'status {answer.status}'}")
-        except (grpc.Failed, protobuf.Malformed) as error:
+        except (grpc.GrpcFailed, protobuf.Malformed) as error:
             failures.append(f"port {port}: {error}")
     if len(failures) == len(listed):
         raise Off(f"the TPU runtime does not say where its cores are ({'; '.join(failures)})")

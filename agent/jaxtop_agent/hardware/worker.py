@@ -11,7 +11,7 @@ from jaxtop.base import debuglog
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import NOTHING, Board, Readings, Topology, reason
 from jaxtop_agent.core.waiting import IDLE_S, wait
-from jaxtop_agent.hardware.reader import Off, Reader, columns
+from jaxtop_agent.hardware.reader import DriverReader, Off, columns
 
 if TYPE_CHECKING:
     from jaxtop_agent.hardware.reader import Report
@@ -39,7 +39,7 @@ class Hardware:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._topology: Topology | None = None
-        self._reader: Reader | None = None
+        self._reader: DriverReader | None = None
         self._strikes = 0
         self._throttle = budget.Throttle(budget.HARDWARE)
         board.sources[SOURCE] = "waiting: for devices"
@@ -48,23 +48,23 @@ class Hardware:
         board = self._board
         try:
             while not board.stopping:
-                wait(board.hardware_bell, self._turn())
+                wait(board.bells.hardware, self._turn())
         finally:
             self._close()
 
     def _turn(self) -> float:
         """Read if there is a viewer; return the seconds to the next turn."""
-        board, topology = self._board, self._board.topology
+        board, topology = self._board, self._board.sampler.topology
         if topology is not self._topology:
             self._close()
-            board.uuids = ()
+            board.hardware.uuids = ()
             self._topology, self._strikes, self._throttle = topology, 0, budget.Throttle(budget.HARDWARE)
         if topology is not None and maker(topology) is None:
             self._set_state(NO_HARDWARE)
         elif topology is not None and board.is_watched:
             return self._read(topology)
-        if board.hardware is not NOTHING:
-            board.hardware = NOTHING
+        if board.hardware.readings is not NOTHING:
+            board.hardware.readings = NOTHING
             if self._reader is not None:
                 self._reader.rest()
         return IDLE_S
@@ -72,11 +72,11 @@ class Hardware:
     def _read(self, topology: Topology) -> float:
         board = self._board
         started, cpu = time.monotonic(), time.thread_time()
-        board.hardware_asked = started
+        board.hardware.asked_at = started
         try:
             if self._reader is None:
                 self._reader = _open(topology, board.report)
-                board.uuids = self._reader.uuids
+                board.hardware.uuids = self._reader.uuids
             read = columns(self._reader.read(started))
         except Off as off:
             self._close()
@@ -85,11 +85,11 @@ class Hardware:
         except Exception as error:
             return self._fail(error)
         finally:
-            board.hardware_asked = None
+            board.hardware.asked_at = None
         self._strikes = 0
-        pause = max(board.interval, self._throttle.after(time.thread_time() - cpu))
+        pause = max(board.requests.interval, self._throttle.after(time.thread_time() - cpu))
         took = time.monotonic() - started
-        board.hardware = Readings(started, VALID_INTERVALS * max(pause, took), read)
+        board.hardware.readings = Readings(started, VALID_INTERVALS * max(pause, took), read)
         remarks = self._reader.remarks()
         self._set_state(f"on: {remarks}" if remarks else "on")
         return max(0.0, pause - took)
@@ -97,17 +97,17 @@ class Hardware:
     def _fail(self, error: Exception) -> float:
         """Retry after the usual interval; after several failures close the reader and reopen it later."""
         debuglog.warning("hardware", "the driver cannot be read", error=error)
-        self._board.hardware = NOTHING
+        self._board.hardware.readings = NOTHING
         self._strikes += 1
         if self._strikes < budget.STRIKES and self._reader is not None:
-            return self._board.interval
+            return self._board.requests.interval
         self._strikes = 0
         self._close()
         self._set_state(reason(error))
         return RETRY_S
 
     def _close(self) -> None:
-        self._board.hardware = NOTHING
+        self._board.hardware.readings = NOTHING
         reader, self._reader = self._reader, None
         if reader is not None:
             with suppress(Exception):
@@ -116,7 +116,7 @@ class Hardware:
     def _set_state(self, state: str) -> None:
         if self._board.sources.get(SOURCE) != state:
             self._board.sources[SOURCE] = state
-            self._board.publisher_bell.ring()
+            self._board.bells.publisher.ring()
 
 
 def maker(topology: Topology) -> str | None:
@@ -129,7 +129,7 @@ def maker(topology: Topology) -> str | None:
     return {"cuda": "nvidia", "rocm": "amd", "tpu": "tpu"}.get(platform)
 
 
-def _open(topology: Topology, report: Report) -> Reader:
+def _open(topology: Topology, report: Report) -> DriverReader:
     match maker(topology):
         case "nvidia":
             from jaxtop_agent.hardware.nvidia import Nvidia  # a library of 8,000 lines that CPUs do not need

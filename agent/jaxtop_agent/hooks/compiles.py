@@ -52,7 +52,7 @@ class Running(NamedTuple):
     since_ms: int
 
 
-class _Facts(NamedTuple):
+class _CompilationFacts(NamedTuple):
     """What was found out about a compilation when it began."""
 
     subject: Subject
@@ -70,7 +70,7 @@ class _Thread:
         self.last: tuple[Running, int] | None = None
         # Seconds of the stages so far, and of the compilations within the stage.
         self.spent = self.within = 0.0
-        self.facts: _Facts | None = None
+        self.facts: _CompilationFacts | None = None
         self.from_cache: bool | None = None
 
     def begin(self, function: str) -> None:
@@ -125,8 +125,8 @@ class Compiles:
 
     def attach(self, board: Board) -> None:
         """Report to this board from now on, beginning with the compilations that have ended already."""
-        board.compiled = self.compiled
-        board.history = self.history
+        board.compiles.compiled = self.compiled
+        board.compiles.history = self.history
         self._board = board
         self._report()
 
@@ -197,7 +197,7 @@ class Compiles:
 
     def _note(self, thread: _Thread, function: str, took: int, whole_ms: int) -> Noted | None:
         """Note a compilation under its program's name, so that functions of one name share an entry."""
-        facts, thread.facts = thread.facts or _Facts(Subject(function)), None
+        facts, thread.facts = thread.facts or _CompilationFacts(Subject(function)), None
         cached, thread.from_cache = thread.from_cache, None
         last: Noted | None = None
         with suppress(Exception):  # without its cause it is counted all the same
@@ -215,20 +215,22 @@ class Compiles:
         return last
 
 
-def _facts(frame: FrameType, function: str) -> _Facts:
+def _facts(frame: FrameType, function: str) -> _CompilationFacts:
     """Return the facts about a compilation that begins; nothing of JAX or the script is kept alive."""
-    found, source = jaxprivate.Compiles(), ""
+    found, source = jaxprivate.BeingCompiled(), ""
     with suppress(Exception):  # what cannot be read stays unknown
         source = calling(frame)
         found = jaxprivate.being_compiled(frame)
     if not found.defined:
-        return _Facts(Subject(function, source))
+        return _CompilationFacts(Subject(function, source))
     signature = None
     with suppress(Exception):  # as above
         signature = Signature.of(found)
     # JAX derives functions from the script's, and compiles some ahead of time: their arguments' names differ.
     key = function, found.defined, found.is_launch or found.names
-    return _Facts(Subject(function, source, key, signature, found.defined), found.of_jax, found.initializes)
+    return _CompilationFacts(
+        Subject(function, source, key, signature, found.defined), found.of_jax, found.initializes
+    )
 
 
 def _function(facts: dict[str, object]) -> str:

@@ -73,7 +73,7 @@ class Hooks:
     def restore(self) -> None:
         """Restore hooks that JAX itself removed, and check whether launches are missed."""
         if self.launched is not None and self._board is not None:
-            for window in self._board.windows[-1:]:
+            for window in self._board.windows.latest[-1:]:
                 self.launched.compare(window)
             self._board.sources[Launches.name] = self.launched.restore()
 

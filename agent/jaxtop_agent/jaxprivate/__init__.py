@@ -30,8 +30,8 @@ from jaxtop_agent.jaxprivate.backends import (
     process_index,
 )
 from jaxtop_agent.jaxprivate.compiles import (
+    BeingCompiled,
     CompileListeners,
-    Compiles,
     being_compiled,
     has_persistent_cache,
     setting_names,

@@ -16,7 +16,7 @@ _COMPILES_WITHIN = 16
 _LAUNCHERS = frozenset({"_run_python_pjit", "_python_pjit_helper", "reraise_with_filtered_traceback"})
 
 
-class Compiles(NamedTuple):
+class BeingCompiled(NamedTuple):
     """Facts about a function that is being compiled. Drop them soon: they hold objects of the script.
 
     `of_jax` says whether JAX itself defines it; None if that is unknown. `initializes` says that it returns
@@ -41,12 +41,12 @@ class Compiles(NamedTuple):
     is_launch: bool = False
 
 
-def being_compiled(frame: FrameType | None) -> Compiles:
+def being_compiled(frame: FrameType | None) -> BeingCompiled:
     """Return the facts about the function whose compilation this frame belongs to, as far as they are known.
 
     Only frames of JAX are read: reading those of the script could keep its values alive.
     """
-    found, folder = Compiles(), jax_folder()
+    found, folder = BeingCompiled(), jax_folder()
     for _ in range(_COMPILES_WITHIN):
         # Reading the values of a traced frame would discard those that a debugger has set.
         if frame is None or frame.f_trace is not None or not frame.f_code.co_filename.startswith(folder):
@@ -62,7 +62,7 @@ def being_compiled(frame: FrameType | None) -> Compiles:
     return found
 
 
-def _with_arguments(found: Compiles, computation: Any, folder: str) -> Compiles:
+def _with_arguments(found: BeingCompiled, computation: Any, folder: str) -> BeingCompiled:
     """Add what a lowered computation says about itself."""
     facts: dict[str, Any] = getattr(computation, "compile_args", None) or {}
     info = facts.get("all_args_info")
@@ -109,7 +109,7 @@ def _settings() -> tuple[Any, ...]:
 
 
 def setting_names() -> tuple[str, ...]:
-    """Return the names of the settings in `Compiles.settings`; none on versions that do not list them."""
+    """Return the names of `BeingCompiled.settings`; none on versions that do not list them."""
     listed = getattr(imported("jax._src.config"), "trace_context_names", None)
     try:
         return () if listed is None else tuple(map(str, listed()))
@@ -117,7 +117,7 @@ def setting_names() -> tuple[str, ...]:
         return ()
 
 
-def _with_launch(found: Compiles, facts: dict[str, Any], outer: FrameType | None) -> Compiles:
+def _with_launch(found: BeingCompiled, facts: dict[str, Any], outer: FrameType | None) -> BeingCompiled:
     """Add what the call of a compiled function says: its static arguments, and which function it is."""
     info, args, kwargs = facts.get("jit_info"), facts.get("args", ()), facts.get("kwargs", {})
     if info is None:

@@ -24,7 +24,7 @@ _MEMORY = re.compile(r"^(MemTotal|MemAvailable):\s+(\d+) kB$", re.MULTILINE)
 IDLE, COUNTED = slice(3, 5), 8
 
 
-class Memory(NamedTuple):
+class MachineMemory(NamedTuple):
     """Bytes of the machine; None where unknown."""
 
     total: int | None = None
@@ -60,14 +60,14 @@ class Process(NamedTuple):
     threads: int | None = None
 
 
-def memory(root: str = "") -> Memory:
+def memory(root: str = "") -> MachineMemory:
     found = {
         name: int(value) * 1024 for name, value in _MEMORY.findall(files.text(f"{root}/proc/meminfo") or "")
     }
     total, available = found.get("MemTotal"), found.get("MemAvailable")
     if total is None or available is None or available > total:
-        return Memory(total)
-    return Memory(total, total - available)
+        return MachineMemory(total)
+    return MachineMemory(total, total - available)
 
 
 def cpu(root: str = "") -> Cpu:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SPAN = 10.0
 
 
-class _Counters(NamedTuple):
+class _Totals(NamedTuple):
     at: float
     read: int | None
     written: int | None
@@ -25,14 +25,14 @@ class Movement:
 
     def __init__(self) -> None:
         # Rates are measured from the older of the two.
-        self._past: tuple[_Counters, ...] = ()
+        self._past: tuple[_Totals, ...] = ()
         self._received_before: int | None = None
 
     def look(self, now: float, own: OwnTraffic, received: int | None) -> Moved:
         """Return totals and rates; `received` counts since the machine started."""
         if self._received_before is None:
             self._received_before = received
-        counters = _Counters(
+        counters = _Totals(
             now, own.read_in_all, own.written_in_all, _less(received, self._received_before, 1.0)
         )
         if not self._past or now - self._past[-1].at >= SPAN:

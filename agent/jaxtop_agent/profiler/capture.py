@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base.names import reason
 from jaxtop.wire.captures import FAILED, OPEN, PACKING, PART_BYTES, READY, STOPPING, WAITING
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.capture import NOTHING, Asked, Progress
+from jaxtop_agent.core.capture import NOTHING, Asked, CaptureProgress
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.machine import basics
 from jaxtop_agent.machine.cgroups import memory_left
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.profiler.load import Load, Steps
+    from jaxtop_agent.profiler.load import Load, StepsMade
     from jaxtop_agent.profiler.schedule import Schedule
     from jaxtop_agent.profiler.session import Sessions, Taken
 
@@ -45,7 +45,7 @@ class Capturing:
     """
 
     def __init__(
-        self, board: Board, load: Load, schedule: Schedule, steps: Callable[[], Steps | None]
+        self, board: Board, load: Load, schedule: Schedule, steps: Callable[[], StepsMade | None]
     ) -> None:
         self._board = board
         self._exchange = board.capture
@@ -72,9 +72,9 @@ class Capturing:
 
     def _take(self, asked: Asked, sessions: Sessions) -> Taken | None:
         board, ask = self._board, asked.ask
-        at = self._schedule.requested_at(asked.at, time.time() + board.clock_offset)
-        while (left := at - time.time() - board.clock_offset) > 0 and self._is_wanted(asked):
-            wait(board.windows_bell, min(left, LOOK_S))
+        at = self._schedule.requested_at(asked.at, time.time() + board.registrar.clock_offset)
+        while (left := at - time.time() - board.registrar.clock_offset) > 0 and self._is_wanted(asked):
+            wait(board.bells.windows, min(left, LOOK_S))
         if not self._is_wanted(asked):
             return None
         if jaxprivate.default_client() is None:
@@ -101,7 +101,9 @@ class Capturing:
         if not self._is_wanted(asked):
             return None
         lasted = round(taken.seconds * 1e6)
-        self._exchange.progress = Progress(ask.id, READY, time.monotonic(), text, len(raw), parts, lasted)
+        self._exchange.progress = CaptureProgress(
+            ask.id, READY, time.monotonic(), text, len(raw), parts, lasted
+        )
         return taken
 
     def _end_of(self, asked: Asked) -> Callable[[], bool]:
@@ -133,7 +135,7 @@ class Capturing:
         return not self._board.stopping and self._exchange.asked is asked
 
     def _become(self, asked: Asked, phase: str, text: str = "") -> None:
-        self._exchange.progress = Progress(asked.ask.id, phase, time.monotonic(), text)
+        self._exchange.progress = CaptureProgress(asked.ask.id, phase, time.monotonic(), text)
 
 
 def packed(raw: bytes) -> Iterator[bytes]:

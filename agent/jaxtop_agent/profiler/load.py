@@ -36,7 +36,7 @@ class Expected(NamedTuple):
     fastest_s: float | None = None
 
 
-class Steps(NamedTuple):
+class StepsMade(NamedTuple):
     """The functions of which a step consists, empty if the script reports its steps, and the steps so far."""
 
     functions: tuple[str, ...]
@@ -57,12 +57,12 @@ class Load:
     def why_closed(self) -> str | None:
         """Why a window has nothing to measure; None if it has, or may have, something."""
         board = self._board
-        inventories = board.inventories.values()
+        inventories = board.programs.inventories.values()
         if any(each.collectives or each.unread or each.rest or each.why_not for each in inventories):
             return None
-        if board.recorded is None:
+        if board.programs.recorded is None:
             return NOT_READ
-        return None if self._is_small(board.recorded) else NO_COLLECTIVES
+        return None if self._is_small(board.programs.recorded) else NO_COLLECTIVES
 
     @property
     def is_idle(self) -> bool:
@@ -86,7 +86,7 @@ class Load:
 
     def look(self, now: float, most: int) -> Expected:
         """Estimate from the launches since the last look; `most` is the limit of events of a window."""
-        passed, before, recorded = now - self._at, self._before, self._board.recorded
+        passed, before, recorded = now - self._at, self._before, self._board.programs.recorded
         self._at, self._before = now, self._by_program()
         if self._before != before:
             self._moved_at = now
@@ -108,27 +108,27 @@ class Load:
 
     def recorder(self) -> Callable[[], int]:
         """Return a function that counts the events of known programs launched from now on."""
-        before, sizes = self._by_program(), self._board.recorded or {}
+        before, sizes = self._by_program(), self._board.programs.recorded or {}
         return lambda: sum(
             (count - before.get(name, 0)) * (sizes.get(name) or 0)
             for name, count in self._by_program().items()
         )
 
-    def steps(self, reported: int) -> Steps | None:
+    def steps(self, reported: int) -> StepsMade | None:
         """Return the number of steps: those that the script reported, or by its launches; None if unknown."""
-        rhythm = self._board.rhythm
+        rhythm = self._board.sampler.rhythm
         if rhythm is None:
             return None
         if not rhythm.functions:
-            return Steps((), reported)
+            return StepsMade((), reported)
         counts = self._launches()
         launches = sum(counts.get(name, 0) for name in rhythm.functions)
         if not rhythm.launches_centi:
             return None
-        return Steps(rhythm.functions, launches * 100 / rhythm.launches_centi)
+        return StepsMade(rhythm.functions, launches * 100 / rhythm.launches_centi)
 
     def _with_collectives(self) -> set[str]:
-        return {name for (name, _), each in self._board.inventories.items() if each.collectives}
+        return {name for (name, _), each in self._board.programs.inventories.items() if each.collectives}
 
     def _by_program(self) -> dict[str, int]:
         found: dict[str, int] = {}

@@ -32,7 +32,7 @@ class ClockOffset:
 
     def refresh(self, board: Board) -> None:
         """Measure the offset if it is due, and put it onto the board."""
-        roster, now = board.roster, time.monotonic()
+        roster, now = board.registrar.roster, time.monotonic()
         if roster is None or not board.is_watched or now < self._due:
             return
         self._due = now + AGAIN_S
@@ -44,8 +44,8 @@ class ClockOffset:
         else:
             found = _ask(first.requests, board)
         if found is not None:
-            way, board.clock_offset = found
-            board.clock_error = way / 2
+            way, board.registrar.clock_offset = found
+            board.registrar.clock_error = way / 2
             self._due = now + EVERY_S
 
 

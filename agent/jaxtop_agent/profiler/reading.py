@@ -33,7 +33,7 @@ OPERATIONS_EVERY_S, NEW_OPERATIONS_EVERY_S = 60.0, 8.0
 WINDOWS_FOR_NEW_VIEWERS = 4
 
 
-class Reader:
+class TraceReader:
     """Reads the traces of windows and captures, and sends what they contain."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Reader:
         `blank` has the fields of the message that are already known; `pause` is called between events.
         """
         board = self._board
-        loaded = board.loaded
+        loaded = board.programs.loaded
         devices = [device.id for device in topology.devices]
         ordinals = {
             place if device.local_id is None else device.local_id: device.id
@@ -88,11 +88,11 @@ class Reader:
         known: dict[tuple[str, int], int] = {}
         if not seen.is_shared and topology.process_count > 1:
             known = numbers(seen, self._numbered(), round(taken.began * 1e9))
-            if (error := board.clock_error) is not None:
-                common = round((taken.wall + board.clock_offset) * 1e6)
+            if (error := board.registrar.clock_error) is not None:
+                common = round((taken.wall + board.registrar.clock_offset) * 1e6)
                 blank = structs.replace(blank, common_us=common, clock_error_us=round(error * 1e6))
         window = rows.message(seen, devices, loaded, limit, blank, numbers=known)
-        board.windows = (*board.windows, window)[-WINDOWS_FOR_NEW_VIEWERS:]
+        board.windows.latest = (*board.windows.latest, window)[-WINDOWS_FOR_NEW_VIEWERS:]
         board.send(window)
         programs = {name for name, _ in window.programs}
         if has_names and window.launches:
@@ -108,16 +108,16 @@ class Reader:
         board = self._board
         if self._shown is None:
             return False
-        found = self._shown.news(board.loaded, board.executed)
+        found = self._shown.news(board.programs.loaded, board.programs.executed)
         if self._shown.is_final:
             self._shown = None
         if not found:
             return False
-        kept = {(each.program, each.fingerprint): each for each in (*board.operations, *found)}
-        names = {each.name for each in board.loaded}
-        board.operations = tuple(each for each in kept.values() if each.program in names and each.launches)[
-            -operations.MOST_KEPT :
-        ]
+        kept = {(each.program, each.fingerprint): each for each in (*board.windows.operations, *found)}
+        names = {each.name for each in board.programs.loaded}
+        board.windows.operations = tuple(
+            each for each in kept.values() if each.program in names and each.launches
+        )[-operations.MOST_KEPT :]
         for each in found:
             board.send(each)
         return True
@@ -128,10 +128,10 @@ def _wanted(board: Board, barriers: frozenset[tuple[str, str]]) -> traces.Wanted
     names: dict[str, dict[str, str]] = {}
     partial: set[str] = set()
     one_way: set[tuple[str, str]] = set()
-    for key, inventory in board.inventories.items():
+    for key, inventory in board.programs.inventories.items():
         ops = names.setdefault(inventory.program, {})
         ops.update((each.op, each.op) for each in inventory.collectives)
-        ops.update(board.ends.get(key, {}))
+        ops.update(board.programs.ends.get(key, {}))
         one_way.update((inventory.program, each.op) for each in inventory.collectives if each.kind in ONE_WAY)
         if inventory.rest or inventory.unread or inventory.why_not:
             partial.add(inventory.program)

@@ -42,7 +42,7 @@ BEAT_S, AHEAD_S, LATEST_S = 0.5, 0.2, 10.0
 ENOUGH_EVENTS = 6_000
 
 
-class Limits(NamedTuple):
+class EventLimits(NamedTuple):
     """The most events of a window that is taken now and then, and of one on request."""
 
     sampled: int
@@ -50,7 +50,7 @@ class Limits(NamedTuple):
 
 
 # A step on eight devices may have 20,000 events. Where stopping holds the GIL, it does so for 3 µs per event.
-USUAL_LIMITS, LIMITS_UNDER_GIL = Limits(60_000, 60_000), Limits(2_000, 20_000)
+USUAL_LIMITS, LIMITS_UNDER_GIL = EventLimits(60_000, 60_000), EventLimits(2_000, 20_000)
 # An event takes 0.3 kB while the window is open, and 1 kB when the window stops. A window takes at most this
 # share of the memory that is left in the container or the machine.
 EVENT_BYTES, SHARE_OF_LEFT = 1_300, 0.1
@@ -104,7 +104,7 @@ class Result(NamedTuple):
 class Schedule:
     """The schedule of windows. It learns from each window, and receives all times as arguments."""
 
-    def __init__(self, limits: Limits = USUAL_LIMITS) -> None:
+    def __init__(self, limits: EventLimits = USUAL_LIMITS) -> None:
         self._limits = limits
         self._room = math.inf  # the events that memory is left for
         self._cost = 0.0

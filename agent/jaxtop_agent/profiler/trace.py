@@ -66,8 +66,8 @@ class Plane:
             self._others.append((field, start, end))
 
     @property
-    def lines(self) -> list[Line]:
-        return [Line(self, *each) for each in self._lines]
+    def lines(self) -> list[TraceLine]:
+        return [TraceLine(self, *each) for each in self._lines]
 
     @cached_property
     def _names(self) -> bytes:
@@ -86,7 +86,7 @@ class Plane:
                 yield from each.events
 
 
-class Line:
+class TraceLine:
     """The events of a thread, a stream or another sequence, in the order of their starts."""
 
     def __init__(self, plane: Plane, first: int, last: int) -> None:

@@ -14,8 +14,8 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import IDLE_S, Slices, wait
 from jaxtop_agent.machine.cgroups import memory_left
 from jaxtop_agent.profiler.capture import Capturing
-from jaxtop_agent.profiler.load import NOT_READ, Expected, Load, Steps
-from jaxtop_agent.profiler.reading import Reader
+from jaxtop_agent.profiler.load import NOT_READ, Expected, Load, StepsMade
+from jaxtop_agent.profiler.reading import TraceReader
 from jaxtop_agent.profiler.schedule import (
     LIMITS_UNDER_GIL,
     OFF,
@@ -61,7 +61,7 @@ class Windows:
         self._progress = progress
         self._sessions: Sessions | None = None
         self._profiler: jaxprivate.Profiler | None = None
-        self._reader: Reader | None = None
+        self._reader: TraceReader | None = None
         self._was_watched = False
         self._captured = 0  # the number of requests that have been served
         self._rhythm_since = 0
@@ -80,12 +80,12 @@ class Windows:
     def run(self) -> None:
         board = self._board
         if self._policy == OFF:
-            board.can_capture = False
+            board.windows.can_capture = False
             return
         try:
             profiler = self._profiler = jaxprivate.Profiler()
-            self._sessions = Sessions(profiler, board.windows_bell)
-            self._reader = Reader(board, profiler, self._hooks.numbered)
+            self._sessions = Sessions(profiler, board.bells.windows)
+            self._reader = TraceReader(board, profiler, self._hooks.numbered)
             if not profiler.frees_the_gil:
                 self._schedule = Schedule(LIMITS_UNDER_GIL)
             sessions = self._sessions
@@ -96,10 +96,10 @@ class Windows:
                 else:
                     self._turn()
         except BaseException:  # no retry: an error in here may harm the script's process
-            board.can_capture = False
+            board.windows.can_capture = False
             raise
 
-    def _steps(self) -> Steps | None:
+    def _steps(self) -> StepsMade | None:
         return self._load.steps(0 if self._progress is None else self._progress.calls)
 
     def _turn(self) -> None:
@@ -107,44 +107,44 @@ class Windows:
         board, reader = self._board, self._reader
         assert reader is not None
         reader.send_operations()
-        topology = board.topology
+        topology = board.sampler.topology
         sampled = topology is not None and self._is_sampled(topology)
         if board.is_watched and not self._was_watched:
-            self._schedule.begin(time.time() + board.clock_offset)
+            self._schedule.begin(time.time() + board.registrar.clock_offset)
             reader.begin()
         self._was_watched = board.is_watched
         if self._has_new_rhythm():
-            self._rhythm_since = 0 if board.rhythm is None else board.rhythm.since_ms
+            self._rhythm_since = 0 if board.sampler.rhythm is None else board.sampler.rhythm.since_ms
             self._reducing |= self._load.reducing()
-            self._schedule.renew(time.time() + board.clock_offset)
-        asked = board.captures_asked > self._captured and topology is not None
+            self._schedule.renew(time.time() + board.registrar.clock_offset)
+        asked = board.requests.windows > self._captured and topology is not None
         if not asked and not (sampled and board.is_watched):
             # Later launches may be small enough. Slow steps are launched repeatedly only in a longer time.
             if board.is_watched and time.monotonic() - self._looked >= SLOT_S:
                 self._look()
-            wait(board.windows_bell, 1.0 if board.is_watched or topology is None else IDLE_S)
+            wait(board.bells.windows, 1.0 if board.is_watched or topology is None else IDLE_S)
             return
-        now = time.time() + board.clock_offset
+        now = time.time() + board.registrar.clock_offset
         slot = None if asked else self._schedule.next_slot(now)
-        at = self._schedule.requested_at(board.capture_at, now) if slot is None else slot * SLOT_S
+        at = self._schedule.requested_at(board.requests.window_at, now) if slot is None else slot * SLOT_S
         if slot is not None:
             self._look()  # so that the launches until the slot decide the window's length
         if self._until(at, asked=asked) and topology is not None:
-            self._captured = board.captures_asked
+            self._captured = board.requests.windows
             self._take(topology, slot)
 
     def _until(self, at: float, *, asked: bool) -> bool:
         """Wait for this time of the common clock; return False if the wait is interrupted."""
         board = self._board
-        while (left := at - time.time() - board.clock_offset) > 0:
-            rang = wait(board.windows_bell, min(left, 2 * SLOT_S))
+        while (left := at - time.time() - board.registrar.clock_offset) > 0:
+            rang = wait(board.bells.windows, min(left, 2 * SLOT_S))
             if self._reader is not None:
                 self._reader.send_operations()
             if board.stopping or board.capture.has_changed:
                 return False
             if asked:
                 continue
-            if rang and (board.captures_asked > self._captured or not board.is_watched):
+            if rang and (board.requests.windows > self._captured or not board.is_watched):
                 return False
             if self._has_new_rhythm():
                 return False
@@ -152,7 +152,7 @@ class Windows:
 
     def _has_new_rhythm(self) -> bool:
         """Return whether step times, or the programs with collectives, changed since windows were planned."""
-        rhythm = self._board.rhythm
+        rhythm = self._board.sampler.rhythm
         if rhythm is not None and rhythm.before_us is not None and rhythm.since_ms != self._rhythm_since:
             return True
         # All processes launch a new program in the same step, whereas each notices another pace by itself.
@@ -197,7 +197,7 @@ class Windows:
         except InUse as error:
             board.sources[SOURCE] = f"waiting: {error}"
             board.send(Window(now_ms(), 0, slot, note=str(error)))
-            wait(board.windows_bell, SLOT_S / 2)  # so that the reason is visible for a moment
+            wait(board.bells.windows, SLOT_S / 2)  # so that the reason is visible for a moment
             return
         if not board.stopping:
             self._read(topology, slot, taken)
@@ -215,7 +215,7 @@ class Windows:
 
     def _show(self, taken: Taken | None) -> None:
         """Send what a capture contains, as a window."""
-        topology = self._board.topology
+        topology = self._board.sampler.topology
         if taken is not None and topology is not None:
             self._sent(topology, taken, Window(taken.at_ms, round(taken.seconds * 1e6), is_capture=True))
 

@@ -12,7 +12,7 @@ from jaxtop_agent.programs.liveness import Liveness
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from jaxtop_agent.programs.schedule import Schedule, Spot
+    from jaxtop_agent.programs.schedule import ModuleSchedule, Spot
 
 # The numbers of fields in XLA's `BufferAssignmentProto` and the messages inside it.
 _BUFFERS, _ALLOCATIONS = 1, 3
@@ -100,7 +100,9 @@ def _placed(allocation: protobuf.Message, spots: Mapping[int, Spot]) -> Iterable
 
 
 def peak(
-    allocations: Sequence[Allocation], schedule: Schedule | None, pause: Callable[[], None] = lambda: None
+    allocations: Sequence[Allocation],
+    schedule: ModuleSchedule | None,
+    pause: Callable[[], None] = lambda: None,
 ) -> Peak:
     """Return what holds memory at the peak, the largest first.
 

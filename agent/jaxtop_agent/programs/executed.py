@@ -69,7 +69,7 @@ class Executed(NamedTuple):
         return weight(self.operations or 0, self.bytes or 0) * (1 if self.times is None else self.times)
 
 
-class Noted(NamedTuple):
+class InstructionCost(NamedTuple):
     """An instruction with its own cost, how often it applies other computations, and what it fuses.
 
     The bytes of a fusion are those of its whole operands and results, of which it may use only a part.
@@ -91,11 +91,11 @@ class Notes:
     """The noted instructions of a program that are not fused; of very many, those that cost most."""
 
     def __init__(self) -> None:
-        self._listed: dict[str, list[Noted]] = {}  # by computation
+        self._listed: dict[str, list[InstructionCost]] = {}  # by computation
         self._count = 0
         self._fused: set[str] = set()
 
-    def add(self, computation: str, noted: Noted) -> None:
+    def add(self, computation: str, noted: InstructionCost) -> None:
         if computation not in self._fused:
             self._listed.setdefault(computation, []).append(noted)
             self._count += 1
@@ -105,7 +105,7 @@ class Notes:
         self._fused.add(fused)
         self._count -= len(self._listed.pop(fused, ()))
 
-    def of(self, computation: str) -> list[Noted]:
+    def of(self, computation: str) -> list[InstructionCost]:
         return self._listed.get(computation, [])
 
     @property
@@ -122,7 +122,7 @@ class Notes:
         least = weights[MOST_NOTED // 2]
         room = MOST_NOTED // 2 - bisect_left(weights, -least, key=neg)
         for computation, listed in self._listed.items():
-            left: list[Noted] = []
+            left: list[InstructionCost] = []
             for each in listed:
                 if each.weight > least:
                     left.append(each)

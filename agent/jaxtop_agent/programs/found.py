@@ -64,7 +64,7 @@ class Found(NamedTuple):
         return None if each is None or group_size is None else each * group_size
 
 
-class Table:
+class GroupTable:
     """The distinct replica groups of a program."""
 
     def __init__(self, places: members.Places | None) -> None:

@@ -14,7 +14,7 @@ from jaxtop.base.names import legible, shorten
 from jaxtop.traces.members import Places
 from jaxtop_agent.programs import found, lines, shapes, text
 from jaxtop_agent.programs.calls import Calls
-from jaxtop_agent.programs.found import KINDS, Found, Table
+from jaxtop_agent.programs.found import KINDS, Found, GroupTable
 from jaxtop_agent.programs.fused import Fused
 from jaxtop_agent.programs.resharding import Added, Partitioner
 from jaxtop_agent.programs.source_lines import Frames
@@ -149,7 +149,7 @@ class Module:
     ) -> Reading:
         """Return the reading, once. Without `entries`, the computations without a caller are the entries."""
         entries = self.uncalled(pause) if entries is None else entries
-        table = Table(places)
+        table = GroupTable(places)
         waits = dict(self._fused.ends(self._found, self._calls, pause))
         counted = Counter(each.computation for each in self._found)
         alone = {name for name, count in counted.items() if count == 1}

@@ -45,7 +45,6 @@ class _Entry(NamedTuple):
     loaded: Loaded
     inventory: wire.Inventory | None
     ends: dict[str, str]
-    calls_back: bool
     executed: Mapping[str, Executed]
 
 
@@ -75,12 +74,10 @@ class Inventories:
         has_collectives = program.devices != 1
         is_sent = has_collectives and bool(inventory.collectives or inventory.unread or inventory.why_not)
         sent = inventory if is_sent else None
-        calls_back = has_collectives and reading.calls_back
-        self._entries[key] = _Entry(loaded, sent, reading.ends, calls_back, per_launch.executed)
+        self._entries[key] = _Entry(loaded, sent, reading.ends, per_launch.executed)
         self._put_executed_on(board)
-        if is_sent or reading.calls_back:
-            self._put_on(board)
         if is_sent:
+            self._put_on(board)
             board.send(replace(inventory, at_ms=now_ms()))
         return per_launch
 
@@ -89,7 +86,7 @@ class Inventories:
         left = {key: self._entries[key] for key in keys if key in self._entries}
         has_lost = len(left) < len(self._entries)
         self._entries = left
-        board.loaded = tuple(each.loaded for each in reversed(left.values())) if are_all else ()
+        board.programs.loaded = tuple(each.loaded for each in reversed(left.values())) if are_all else ()
         if has_lost:
             self._put_on(board)
             self._put_executed_on(board)
@@ -100,12 +97,11 @@ class Inventories:
 
     def _put_on(self, board: Board) -> None:
         sent = [(each.inventory, each.ends) for each in self._entries.values() if each.inventory is not None]
-        board.inventories = {(each.program, each.fingerprint): each for each, _ in sent}
-        board.ends = {(each.program, each.fingerprint): ends for each, ends in sent}
-        board.calls_back = frozenset(each.loaded.name for each in self._entries.values() if each.calls_back)
+        board.programs.inventories = {(each.program, each.fingerprint): each for each, _ in sent}
+        board.programs.ends = {(each.program, each.fingerprint): ends for each, ends in sent}
 
     def _put_executed_on(self, board: Board) -> None:
-        board.executed = {
+        board.programs.executed = {
             (each.loaded.name, each.loaded.fingerprint): each.executed for each in self._entries.values()
         }
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from jaxtop_agent.programs.schedule import Index, Instruction, Schedule, Spot
+    from jaxtop_agent.programs.schedule import Index, ModuleSchedule, ScheduledInstruction, Spot
 
 # The result of these instructions is their first operand, or parts of their operands.
 _PASSES_ON = frozenset(
@@ -34,10 +34,10 @@ class Liveness:
     """The first and the last moment of each buffer; a moment is a position in the whole schedule."""
 
     def __init__(
-        self, schedule: Schedule, defined: Collection[Spot], pause: Callable[[], None] = lambda: None
+        self, schedule: ModuleSchedule, defined: Collection[Spot], pause: Callable[[], None] = lambda: None
     ) -> None:
         self._schedule, self._defined, self._pause = schedule, defined, pause
-        self._callers: dict[int, Instruction] = {}
+        self._callers: dict[int, ScheduledInstruction] = {}
         self._resolved: dict[Spot, frozenset[Spot]] = {}
         self.begins: dict[int, int] = {}  # by instruction
         self.ends: dict[Spot, int] = {}
@@ -115,7 +115,7 @@ class Liveness:
         elif by.opcode in _PASSES_ON and by.operands:
             yield by.operands[0], index
 
-    def _passed(self, parameter: Instruction, index: Index) -> Iterator[Spot]:
+    def _passed(self, parameter: ScheduledInstruction, index: Index) -> Iterator[Spot]:
         """Yield what the caller passes as a parameter."""
         computation = parameter.id >> 32
         caller = self._callers.get(computation)
@@ -126,7 +126,7 @@ class Liveness:
             yield caller.operands[place], index
 
 
-def _all(by: Instruction) -> Iterable[Index]:
+def _all(by: ScheduledInstruction) -> Iterable[Index]:
     """Return the places of all buffers of a result: its arrays, and the tables of its tuples."""
     leaves = list(by.shape.leaves())
     return dict.fromkeys(leaf[:length] for leaf in leaves for length in range(len(leaf) + 1))

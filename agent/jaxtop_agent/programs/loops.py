@@ -62,7 +62,7 @@ class Loops:
         is_part = len(parameters) == 1 and parameters[0].shape.startswith("(")
         if not whiles and not is_part:
             return
-        values = _Values(listed)
+        values = _Integers(listed)
         for each in whiles:
             body, condition = each.attribute(_BODY), each.attribute(_CONDITION)
             if body and condition:
@@ -90,7 +90,7 @@ class Loops:
         return _rounds(bound - first, steps.get(left.element, 0), direction)
 
 
-class _Values:
+class _Integers:
     """The integers of a computation."""
 
     def __init__(self, listed: list[Instruction]) -> None:

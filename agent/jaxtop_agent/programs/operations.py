@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.programs.calls import CALLS_ONE, DEEPEST, MOST_TIMES, applied_by, made_by, runs
 from jaxtop_agent.programs.counting import APPLIES, FUSIONS, Cost, Extent, cost, results
-from jaxtop_agent.programs.executed import Executed, Noted, Notes, kind_of, kind_of_fusion
+from jaxtop_agent.programs.executed import Executed, InstructionCost, Notes, kind_of, kind_of_fusion
 from jaxtop_agent.programs.loops import Loops
 from jaxtop_agent.programs.summaries import Called, Reads, Summary, note, size, whole
 
@@ -116,7 +116,9 @@ class Operations:
         summary.calls += [Called((name,), found.applied, touches=False) for name in applied]
         if opcode not in _IDLE:
             each = tuple((name, found.applied) for name in applied)
-            self._notes.add(summary.name, Noted(by, found.operations, found.bytes, found.is_known, each))
+            self._notes.add(
+                summary.name, InstructionCost(by, found.operations, found.bytes, found.is_known, each)
+            )
         return names
 
     def _call(self, summary: Summary, by: Instruction, operands: list[Extent]) -> None:
@@ -130,7 +132,7 @@ class Operations:
             fused = made[0][0], results(by)
             summary.fusions.append(fused)
             touched = sum(each.bytes for each in (*operands, *fused[1]))
-            self._notes.add(summary.name, Noted(by, 0, touched, is_known=True, fused=fused))
+            self._notes.add(summary.name, InstructionCost(by, 0, touched, is_known=True, fused=fused))
             self._notes.leave_out(fused[0])
         else:
             for name, times in made:
@@ -178,7 +180,7 @@ class Operations:
         if self.is_too_large or entry not in self._summaries:
             return {}
         self._settle()
-        found: list[tuple[Noted, Executed]] = []
+        found: list[tuple[InstructionCost, Executed]] = []
         for name, times in self._times(entry).items():
             for noted in self._notes.of(name):
                 found.append((noted, self._executed(noted, times, pause)))
@@ -191,7 +193,7 @@ class Operations:
             pause()
         return executed
 
-    def _line(self, noted: Noted, frames: Frames) -> str:
+    def _line(self, noted: InstructionCost, frames: Frames) -> str:
         """Return the line of an instruction; a fusion without one has that of the last in it that has one."""
         line = frames.line(noted.by)
         if line or noted.fused is None or (inside := self._summaries.get(noted.fused[0])) is None:
@@ -223,7 +225,7 @@ class Operations:
                         times[called] = before + (count or 0) * call.times if known else None
         return times
 
-    def _executed(self, noted: Noted, times: int | None, pause: Callable[[], None]) -> Executed:
+    def _executed(self, noted: InstructionCost, times: int | None, pause: Callable[[], None]) -> Executed:
         operations, touched, is_known = noted.operations, noted.bytes, noted.is_known
         kind = kind_of(noted.by)
         called = noted.applied

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.programs.described import Key
-    from jaxtop_agent.programs.schedule import Schedule, Spot
+    from jaxtop_agent.programs.schedule import ModuleSchedule, Spot
 
 # Serialising a module holds the GIL for 10 µs per computation, up to 30 µs on slow machines.
 MOST_COMPUTATIONS = 1_000
@@ -47,7 +47,7 @@ def send(board: Board, known: Mapping[Key, wire.Program], launches: Mapping[str,
             board.send(read(source, known[key], Breather()))
 
 
-class Source(NamedTuple):
+class PeakSource(NamedTuple):
     """What is needed to read a program, without the executable, which would keep its code on the device."""
 
     module: Any
@@ -55,7 +55,7 @@ class Source(NamedTuple):
     why_not: str = ""
 
     @classmethod
-    def of(cls, executable: Any) -> Source:
+    def of(cls, executable: Any) -> PeakSource:
         try:
             module = jaxprivate.module(executable)
             if len(jaxprivate.parts(module)) > MOST_COMPUTATIONS or has_large_constants(module):
@@ -65,13 +65,13 @@ class Source(NamedTuple):
             return cls(None, why_not=reason(error))
 
 
-def _source(key: Key) -> Source | None:
+def _source(key: Key) -> PeakSource | None:
     listed = (each for each in jaxprivate.live_executables() if key == described.key_of(each))
     executable = next(listed, None)
-    return None if executable is None else Source.of(executable)
+    return None if executable is None else PeakSource.of(executable)
 
 
-def read(source: Source, program: wire.Program, pause: Callable[[], None]) -> wire.Peak:
+def read(source: PeakSource, program: wire.Program, pause: Callable[[], None]) -> wire.Peak:
     """Return what holds memory at the peak of a program, or why this is unknown."""
     blank, why = wire.Peak(now_ms(), program.name, program.fingerprint), source.why_not
     try:
@@ -84,7 +84,7 @@ def read(source: Source, program: wire.Program, pause: Callable[[], None]) -> wi
     return wire.Peak(blank.at_ms, blank.program, blank.fingerprint, why_not=why)
 
 
-def _read(source: Source, blank: wire.Peak, pause: Callable[[], None]) -> wire.Peak:
+def _read(source: PeakSource, blank: wire.Peak, pause: Callable[[], None]) -> wire.Peak:
     allocations = assignment.read(source.assignment)
     found = schedule.read(jaxprivate.module_message(source.module), pause)
     frames = Frames.of(source.module, 0 if found is None else len(found.instructions))
@@ -110,7 +110,7 @@ def _read(source: Source, blank: wire.Peak, pause: Callable[[], None]) -> wire.P
     )
 
 
-def _buffer(held: assignment.Held, found: Schedule | None, frames: Frames) -> wire.Buffer:
+def _buffer(held: assignment.Held, found: ModuleSchedule | None, frames: Frames) -> wire.Buffer:
     by = _at(found, held.spot)
     if by is None or held.spot is None:
         return wire.Buffer(held.kind, held.bytes)
@@ -128,10 +128,10 @@ def _buffer(held: assignment.Held, found: Schedule | None, frames: Frames) -> wi
     )
 
 
-def _at(found: Schedule | None, spot: Spot | None) -> schedule.Instruction | None:
+def _at(found: ModuleSchedule | None, spot: Spot | None) -> schedule.ScheduledInstruction | None:
     return None if found is None or spot is None else found.instructions.get(spot[0])
 
 
-def _line(by: schedule.Instruction, frames: Frames) -> str:
+def _line(by: schedule.ScheduledInstruction, frames: Frames) -> str:
     # Older versions write both, and list no frames.
     return frames.line(_Metadata(by.place, by.frame if by.place is None else None))

@@ -40,7 +40,7 @@ class Noted(NamedTuple):
     from_cache: bool | None
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """The compilations of a function that one line started: see `wire.CompiledLine`."""
 
     function: str
@@ -81,7 +81,7 @@ class Recompilations:
         self._settings: dict[tuple[str, ...], tuple[tuple[str, ...], int]] = {}
         self._first: deque[Noted] = deque(maxlen=MOST_FIRST)
         self._again: deque[Noted] = deque(maxlen=MOST_AGAIN)
-        self._lines: dict[tuple[str, str], Line] = {}
+        self._lines: dict[tuple[str, str], SourceLine] = {}
 
     def note(
         self,
@@ -113,13 +113,13 @@ class Recompilations:
         """Return the latest compilations, the oldest first."""
         return sorted((*self._first.copy(), *self._again.copy()), key=lambda each: each.at_ms)
 
-    def lines(self, most: int) -> list[Line]:
+    def lines(self, most: int) -> list[SourceLine]:
         """Return so many lines, the most expensive ones first; the last is the sum of the rest."""
         lines = sorted(self._lines.copy().values(), key=lambda line: -line.duration_ms)
         rest = lines[most - 1 :] if len(lines) > most else []
         if rest:
             lines[most - 1 :] = [
-                Line(ALL_OTHERS, "", *map(sum, zip(*(each[2:] for each in rest), strict=True)))
+                SourceLine(ALL_OTHERS, "", *map(sum, zip(*(each[2:] for each in rest), strict=True)))
             ]
         return lines
 
@@ -161,7 +161,7 @@ class Recompilations:
         key = noted.function, noted.source
         if key not in self._lines and len(self._lines) >= MOST_LINES:
             key = ALL_OTHERS, ""
-        line = self._lines.get(key, Line(*key))
+        line = self._lines.get(key, SourceLine(*key))
         self._lines[key] = line._replace(
             times=line.times + 1,
             duration_ms=line.duration_ms + noted.duration_ms,

@@ -46,7 +46,7 @@ class Shape(NamedTuple):
 
 
 @dataclass(slots=True)
-class Instruction:
+class ScheduledInstruction:
     """An instruction with what it takes and calls, and where the script has it."""
 
     id: int
@@ -70,22 +70,22 @@ class Computation:
 
 
 @dataclass
-class Schedule:
+class ModuleSchedule:
     """All scheduled computations of a module."""
 
     entry: int
     computations: dict[int, Computation]
-    instructions: dict[int, Instruction]
+    instructions: dict[int, ScheduledInstruction]
 
 
-def read(raw: bytes, pause: Callable[[], None] = lambda: None) -> Schedule | None:
+def read(raw: bytes, pause: Callable[[], None] = lambda: None) -> ModuleSchedule | None:
     """Return the schedule of a serialised module; None if the compiler has not scheduled it."""
     module = protobuf.read(raw)
     entry, schedule = module.number(_ENTRY_ID), module.message(_SCHEDULE)
     if schedule is None or entry is None:
         return None
     orders = {each.number(1) or 0: each.message(2) for each in schedule.messages(1)}
-    found = Schedule(entry, {}, {})
+    found = ModuleSchedule(entry, {}, {})
     for computation in module.messages(_COMPUTATIONS):
         own = computation.number(_ID) or 0
         order = orders.get(own)
@@ -101,10 +101,10 @@ def read(raw: bytes, pause: Callable[[], None] = lambda: None) -> Schedule | Non
     return found if entry in found.computations else None
 
 
-def _instruction(raw: protobuf.Message) -> Instruction:
+def _instruction(raw: protobuf.Message) -> ScheduledInstruction:
     opcode, metadata, shape = raw.text(_OPCODE) or "", raw.message(_METADATA), raw.message(_SHAPE)
     file = metadata and metadata.text(_FILE)
-    return Instruction(
+    return ScheduledInstruction(
         raw.number(_OWN_ID) or 0,
         raw.text(_NAME) or "",
         opcode,

@@ -30,25 +30,25 @@ class Storms:
         The board is updated also without viewers, because the next viewer first receives what is on it.
         """
         board, now = self._board, steady_ms()
-        if self._steps_since is None and board.rhythm is not None:
+        if self._steps_since is None and board.sampler.rhythm is not None:
             self._steps_since = now
-        compiled = board.compiled.copy().items()
+        compiled = board.compiles.compiled.copy().items()
         storms = {name: each for name, each in compiled if self._is_storm(name, each, now)}
         self._reported &= storms.keys()
         if board.is_watched:
             for name in sorted(storms.keys() - self._reported):
                 board.report("warning", "recompiling", storms[name].storm_text(now))
             self._reported.update(storms)
-        if storms.keys() == board.recompiling:
+        if storms.keys() == board.programs.recompiling:
             return
-        board.recompiling = frozenset(storms)
-        if board.programs is not None:
-            board.programs = msgspec.structs.replace(
-                board.programs,
-                compiles=board.programs.compiles | {name: each.count for name, each in storms.items()},
+        board.programs.recompiling = frozenset(storms)
+        if board.programs.listed is not None:
+            board.programs.listed = msgspec.structs.replace(
+                board.programs.listed,
+                compiles=board.programs.listed.compiles | {name: each.count for name, each in storms.items()},
                 recompiling=tuple(sorted(storms)),
             )
-            board.send(msgspec.structs.replace(board.programs, at_ms=now_ms()))
+            board.send(msgspec.structs.replace(board.programs.listed, at_ms=now_ms()))
 
     def _is_storm(self, name: str, compiled: Compiled, now: int) -> bool:
         if self._steps_since is not None and compiled.is_eager_storm(now, self._steps_since):

@@ -75,7 +75,7 @@ class Agent:
     @property
     def address(self) -> str:
         """Where viewers attach; empty until the agent serves."""
-        return self._board.requests if self._board else ""
+        return self._board.publisher.requests if self._board else ""
 
     def start(self) -> None:
         """Start once JAX has been imported; until then the agent has no thread and no socket."""
@@ -160,9 +160,8 @@ class Agent:
         redaction.prepare()
         settings = self._settings
         board = self._board = Board(
-            identify(settings.name),
+            identify(settings.name, settings.peak_flops),
             interval=settings.interval,
-            peak_flops=settings.peak_flops,
             sources=settings.sources,
         )
         hooks = self._hooks
@@ -272,7 +271,7 @@ class Agent:
             ended = [worker.join(self._deadline - time.monotonic()) for worker in self._workers]
             self._board = None  # a second call does none of this again
             if all(ended):  # a late thread would otherwise write to a descriptor that may have been reused
-                for bell in board.bells():
+                for bell in board.bells:
                     bell.close()
         self.is_over = True
         if atexit is not None:

@@ -45,7 +45,7 @@ class Answers:
             case "ping":
                 pass
             case "roster":
-                self._board.registrar_bell.ring()  # for the next request; this answer does not wait
+                self._board.bells.registrar.ring()  # for the next request; this answer does not wait
                 messages = [("roster", wire.encode(self._messages.roster()))]
             case "state":
                 messages = state()
@@ -59,7 +59,7 @@ class Answers:
                 if not error:
                     error, capture = self._board.capture.answer(request)
                 if self._board.capture.has_changed:
-                    self._board.windows_bell.ring()
+                    self._board.bells.windows.ring()
             case "stacks":  # they contain no values, so every authorized viewer may read them
                 stacks = self._stalls.stacks()
                 if stacks is None:
@@ -76,7 +76,7 @@ class Answers:
         board = self._board
         if self._is_read_only or not is_owner:
             return READ_ONLY if self._is_read_only else NOT_OWNER
-        if is_profile and not board.can_capture:
+        if is_profile and not board.windows.can_capture:
             return NO_PROFILE + board.sources.get("collectives", "")
         return ""
 
@@ -84,17 +84,17 @@ class Answers:
         """Execute a request that changes this agent; return the reason if it is refused, else ""."""
         board = self._board
         if request.what == "capture":
-            board.capture_at = None if request.at_ms is None else request.at_ms / 1000
-            board.captures_asked += 1
-            board.windows_bell.ring()
+            board.requests.window_at = None if request.at_ms is None else request.at_ms / 1000
+            board.requests.windows += 1
+            board.bells.windows.ring()
         elif request.what == "peaks":
-            board.peaks_asked += 1
-            board.sampler_bell.ring()
+            board.requests.peaks += 1
+            board.bells.sampler.ring()
         elif request.interval_ms is None:
             return "a pace needs an interval"
         else:
-            board.interval = bounded(request.interval_ms / 1000)
+            board.requests.interval = bounded(request.interval_ms / 1000)
             board.pulse_now = True
-            board.sampler_bell.ring()
-            board.hardware_bell.ring()
+            board.bells.sampler.ring()
+            board.bells.hardware.ring()
         return ""

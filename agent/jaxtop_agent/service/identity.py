@@ -14,7 +14,7 @@ from jaxtop.wire import Hello
 from jaxtop_agent.core.settings import script_name
 
 
-def identify(name: str | None) -> Hello:
+def identify(name: str | None, peak_flops: int | None = None) -> Hello:
     """Return the hello of an agent that starts now, as far as it never changes."""
     pid, here = os.getpid(), processes.here()
     return Hello(
@@ -33,4 +33,5 @@ def identify(name: str | None) -> Hello:
         argv=tuple(str(word)[:200] for word in sys.argv[:20]),
         name=name or script_name(),
         job=processes.job(),
+        peak_flops=peak_flops,
     )

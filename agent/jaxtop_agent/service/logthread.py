@@ -67,7 +67,7 @@ class LogThread:
             self._bell.close()
 
 
-class Changes:
+class ChangeLog:
     """Adds lines where the publisher's figures differ from those of the previous call."""
 
     def __init__(self) -> None:

@@ -56,14 +56,14 @@ class Messages:
     def hello(self) -> wire.Hello:
         """Return the identity of this agent and the state of its sources."""
         board = self._board
-        topology, roster = board.topology, board.roster
+        topology, roster = board.sampler.topology, board.registrar.roster
         jax, jaxlib = jaxprivate.versions()
         joined = (topology.process_index, topology.process_count) if topology else jaxprivate.expected()
         return msgspec.structs.replace(
             board.identity,
-            telemetry=board.telemetry,
-            requests=board.requests,
-            interval_ms=round(board.interval * 1000),
+            telemetry=board.publisher.telemetry,
+            requests=board.publisher.requests,
+            interval_ms=round(board.requests.interval * 1000),
             run=roster.run if roster else None,
             process_index=joined[0],
             process_count=joined[1],
@@ -72,7 +72,6 @@ class Messages:
             platform=topology.platform if topology else None,
             devices=shown.devices(board),
             sources=shown.sources(board, time.monotonic()),
-            peak_flops=board.peak_flops,
             clock_offset_ms=_clock_offset_ms(board),
             flags=flags(),
         )
@@ -85,17 +84,17 @@ class Messages:
         self._launches = totals
         return wire.Pulse(
             at_ms=now_ms(),
-            sampled_ms=board.sampled_ms,
-            memory_source=board.memory_source,
+            sampled_ms=board.sampler.sampled_ms,
+            memory_source=board.sampler.memory_source,
             devices=shown.sample(board, time.monotonic()),
-            host=board.host,
+            host=board.sampler.host,
             launches=moved,
             compiling=self._hooks.compiling(),
             step=self._progress.read(),
-            cost=wire.Cost(self._cpu_ppm(), board.outbox.dropped + dropped, board.viewers),
+            cost=wire.Cost(self._cpu_ppm(), board.outbox.dropped + dropped, board.publisher.viewers),
             stall=self._stalls.stall,
-            rhythm=board.rhythm,
-            counted_ms=board.counted_ms,
+            rhythm=board.sampler.rhythm,
+            counted_ms=board.sampler.counted_ms,
             lull=self._stalls.lull,
         )
 
@@ -105,7 +104,7 @@ class Messages:
         It is measured over at least half an interval; over less, greeting a viewer would look expensive.
         """
         now = time.monotonic()
-        if self._cpu is not None and now - self._cpu[0] < self._board.interval / 2:
+        if self._cpu is not None and now - self._cpu[0] < self._board.requests.interval / 2:
             return self._ppm
         used = cpu_seconds(self._own_threads())
         if self._cpu is not None:
@@ -115,12 +114,12 @@ class Messages:
 
     def roster(self) -> wire.Roster:
         board = self._board
-        if board.roster is not None:
-            return board.roster
+        if board.registrar.roster is not None:
+            return board.registrar.roster
         return wire.Roster(board.identity.agent, (board.peer(),), name=board.identity.name)
 
     def costs(self) -> wire.Costs:
-        return costs(self._board.costs, self._own_threads(), time.monotonic() - self._began)
+        return costs(self._board.sampler.costs, self._own_threads(), time.monotonic() - self._began)
 
     def last(self, reason: str, dropped: int) -> tuple[list[wire.Message], wire.Bye]:
         """Return the messages before the goodbye, such as exceptions not reported yet, and the goodbye."""
@@ -136,8 +135,8 @@ class Messages:
 
 def _clock_offset_ms(board: Board) -> int | None:
     """Return the offset in steps that are too coarse to make a new hello of each comparison."""
-    error = board.clock_error
-    return None if error is None or error > COARSEST_CLOCK else round(board.clock_offset * 10) * 100
+    error = board.registrar.clock_error
+    return None if error is None or error > COARSEST_CLOCK else round(board.registrar.clock_offset * 10) * 100
 
 
 def costs(collectors: Mapping[str, float], threads: Mapping[int, str], since_s: float) -> wire.Costs:

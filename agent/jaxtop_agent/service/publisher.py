@@ -12,9 +12,11 @@ from jaxtop.base.clock import now_ms
 from jaxtop.store import runfiles
 from jaxtop_agent.programs import fitting
 from jaxtop_agent.service import addresses
-from jaxtop_agent.service.logthread import Changes
+from jaxtop_agent.service.logthread import ChangeLog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.service.answers import Answers
@@ -28,9 +30,29 @@ GREETING_INTERVAL = 0.25
 AT_ONCE = 8
 # The limit for the inventories sent to a new viewer; it holds thousands of collectives.
 MOST_INVENTORY_BYTES = 1 << 20
-IDLE_POLL = 1.0
+IDLE_TURN = 1.0
 # After each round of answers the agent rests nine times as long: answers use at most a tenth of a core.
 REST_AFTER_ANSWERS = 9
+
+
+class Duty:
+    """Something that the publisher does at each turn of its loop, or every so many seconds."""
+
+    def __init__(
+        self,
+        do: Callable[[transport.Server], None],
+        every: Callable[[], float] = float,
+        due: float = -math.inf,
+    ) -> None:
+        self._do = do
+        self._every = every
+        self.due = due  # on the monotonic clock
+
+    def do_if_due(self, server: transport.Server) -> None:
+        now = time.monotonic()
+        if now >= self.due:
+            self.due = max(self.due + self._every(), now)  # it does not drift
+            self._do(server)
 
 
 class Publisher:
@@ -55,8 +77,9 @@ class Publisher:
         self._sequence: dict[str, int] = {}
         self._state: dict[str, bytes] = {}  # the latest message of each kind that a new viewer needs
         self._oversized = 0
-        self._changes = Changes()
-        self._greeting_due: float | None = None
+        self._changes = ChangeLog()
+        self._pulse = Duty(self._send_pulse, self._interval)
+        self._greeting = Duty(self._greet, lambda: math.inf, math.inf)
         self.farewell = wire.SCRIPT_ENDED  # the reason that the last message gives
         self.server: transport.Server | None = None
 
@@ -75,7 +98,7 @@ class Publisher:
         server = self.server = transport.Server(pair, keys.authorized)
         try:
             self._open(server, addresses.first_address(self._bind))
-            server.watch_file(self._board.publisher_bell.fd)
+            server.watch_file(self._board.bells.publisher.fd)
             self._serve(server)
             before, bye = self._messages.last(self.farewell, self._oversized)
             for message in (*before, bye):
@@ -90,52 +113,90 @@ class Publisher:
 
     def _open(self, server: transport.Server, host: str) -> None:
         requests, telemetry = server.bind(host)
-        self._board.requests = f"{host}:{requests}"
-        self._board.telemetry = f"{host}:{telemetry}"
+        self._board.publisher.requests = f"{host}:{requests}"
+        self._board.publisher.telemetry = f"{host}:{telemetry}"
         debuglog.info("publisher", "serves", f"requests on {host}:{requests}, telemetry on port {telemetry}")
-        self._board.registrar_bell.ring()
+        self._board.bells.registrar.ring()
 
     def _serve(self, server: transport.Server) -> None:
+        self._board.publisher.is_placed = self._bind != "auto"
+        self._pulse.due = time.monotonic()
+        duties = (
+            Duty(self._place),
+            Duty(self._refresh_hello),
+            Duty(self._listen),
+            Duty(self._send_waiting),
+            Duty(self._watch_for_stalls),
+            Duty(self._report_exceptions),
+            Duty(self._drop_unheard_capture),
+            Duty(self._advance_pulse),
+            self._pulse,
+            Duty(self._record_state),
+            Duty(self._note_dropped, self._interval),
+            self._greeting,
+        )
+        while not self._board.stopping:
+            for duty in duties:
+                duty.do_if_due(server)
+
+    def _interval(self) -> float:
+        return self._board.requests.interval
+
+    def _listen(self, server: transport.Server) -> None:
+        """Wait for viewers, requests, messages or the time of the next duty, and answer."""
+        pulse_due = self._pulse.due if self._board.is_watched else math.inf
+        now = time.monotonic()
+        due = min(pulse_due, self._greeting.due, now + IDLE_TURN)
+        # Rounded up: in the last fraction of a millisecond the loop would run without a pause.
+        came, questions = server.poll(math.ceil(max(0.0, due - now) * 1000))
+        self._board.bells.publisher.clear()
+        self._welcome(server, came)
+        self._answer_all(server, questions)
+
+    def _send_waiting(self, server: transport.Server) -> None:
+        while (message := self._board.outbox.take()) is not None:
+            self._send(server, message)
+
+    def _watch_for_stalls(self, server: transport.Server) -> None:
+        if (stacks := self._stalls.look(time.monotonic())) is not None:
+            self._send(server, stacks)
+
+    def _report_exceptions(self, server: transport.Server) -> None:
+        for event in self._stalls.caught.events():
+            self._send(server, event)
+
+    def _drop_unheard_capture(self, _server: transport.Server) -> None:
+        if self._board.capture.forget_if_unheard(time.monotonic()):
+            self._board.bells.windows.ring()
+
+    def _advance_pulse(self, _server: transport.Server) -> None:
+        """Let an early pulse restart the interval: the next may be far ahead if the interval was longer."""
+        if self._board.pulse_now:
+            self._board.pulse_now = False
+            self._pulse.due = time.monotonic()
+
+    def _send_pulse(self, server: transport.Server) -> None:
+        if self._board.is_watched:
+            self._send(server, self._messages.pulse(self._oversized))
+
+    def _record_state(self, _server: transport.Server) -> None:
+        if self._black_box is not None and self._black_box.wants_keyframe:
+            self._black_box.take_state(self._state_aside())
+
+    def _note_dropped(self, server: transport.Server) -> None:
+        self._changes.note_dropped(self._board.outbox.dropped, server.missed)
+
+    def _place(self, server: transport.Server) -> None:
+        """Serve where other hosts find this one, once the topology says where they are."""
         board = self._board
-        board.is_placed = self._bind != "auto"
-        due = time.monotonic()
-        while not board.stopping:
-            if not board.is_placed and board.topology is not None:
-                self._widen(server)
-                board.is_placed = True
-                board.registrar_bell.ring()
-            self._refresh_hello(server)
-            now = time.monotonic()
-            dues = [self._greeting_due or math.inf, due if board.is_watched else math.inf, now + IDLE_POLL]
-            # Rounded up: in the last fraction of a millisecond the loop would run without a pause.
-            came, questions = server.poll(math.ceil(max(0.0, min(dues) - now) * 1000))
-            board.publisher_bell.clear()
-            self._welcome(server, came)
-            self._answer_all(server, questions)
-            while (message := board.outbox.take()) is not None:
-                self._send(server, message)
-            now = time.monotonic()
-            if (stacks := self._stalls.look(now)) is not None:
-                self._send(server, stacks)
-            for event in self._stalls.caught.events():
-                self._send(server, event)
-            if board.capture.forget_if_unheard(now):
-                board.windows_bell.ring()
-            if now >= due or board.pulse_now:
-                # An early pulse restarts the interval: `due` may be far ahead if the interval was longer.
-                due = max((now if board.pulse_now else due) + board.interval, now)
-                board.pulse_now = False
-                if board.is_watched:
-                    self._send(server, self._messages.pulse(self._oversized))
-                if self._black_box is not None and self._black_box.wants_keyframe:
-                    self._black_box.take_state(self._state_aside())
-                self._changes.note_dropped(board.outbox.dropped, server.missed)
-            if self._greeting_due is not None and now >= self._greeting_due:
-                self._greet(server)
+        if not board.publisher.is_placed and board.sampler.topology is not None:
+            self._widen(server)
+            board.publisher.is_placed = True
+            board.bells.registrar.ring()
 
     def _widen(self, server: transport.Server) -> None:
         """In a run that spans hosts, serve on the interface that leads to the other hosts."""
-        topology = self._board.topology
+        topology = self._board.sampler.topology
         wider = addresses.address_towards(topology.coordinator if topology else None)
         if wider is None:
             return
@@ -146,20 +207,17 @@ class Publisher:
             self._board.switch_off("network", error)
 
     def _welcome(self, server: transport.Server, came: bool) -> None:
-        before, self._board.viewers = self._board.viewers, server.viewers
+        before, self._board.publisher.viewers = self._board.publisher.viewers, server.viewers
         if before != server.viewers:
             debuglog.info("publisher", f"viewers: {server.viewers}", f"before: {before}")
         if came and not before:
-            self._board.sampler_bell.ring()
-            self._board.windows_bell.ring()
-            self._board.hardware_bell.ring()
-            self._board.libraries_bell.ring()
-            self._board.activity_bell.ring()
-        if came and self._greeting_due is None:
-            self._greeting_due = time.monotonic() + (GREETING_INTERVAL if before else 0)
+            bells = self._board.bells
+            for bell in (bells.sampler, bells.windows, bells.hardware, bells.libraries, bells.activity):
+                bell.ring()
+        if came and self._greeting.due == math.inf:
+            self._greeting.due = time.monotonic() + (GREETING_INTERVAL if before else 0)
 
     def _greet(self, server: transport.Server) -> None:
-        self._greeting_due = None
         self._messages.forget_launches()
         self._refresh_hello(server)
         for number, (kind, payload) in enumerate(self._whole_state(), start=1):
@@ -170,13 +228,13 @@ class Publisher:
     def _whole_state(self) -> list[tuple[str, bytes]]:
         """Return all messages that a new viewer needs; the pulse is last, so it marks the end."""
         state = list(self._state.items())
-        if self._board.arrays is not None:  # the current table, with all changes applied
-            state.append(("arrays", wire.encode(self._board.arrays)))
-        inventories = fitting.most_important(self._board.inventories, MOST_INVENTORY_BYTES)
+        if self._board.sampler.arrays is not None:  # the current table, with all changes applied
+            state.append(("arrays", wire.encode(self._board.sampler.arrays)))
+        inventories = fitting.most_important(self._board.programs.inventories, MOST_INVENTORY_BYTES)
         state += [("inventory", payload) for payload in inventories]
-        state += [("operations", wire.encode(each)) for each in self._board.operations]
+        state += [("operations", wire.encode(each)) for each in self._board.windows.operations]
         since = now_ms() - OLDEST_WINDOW_MS
-        state += [("window", wire.encode(each)) for each in self._board.windows if each.at_ms >= since]
+        state += [("window", wire.encode(each)) for each in self._board.windows.latest if each.at_ms >= since]
         if self._stalls.is_still and (stacks := self._stalls.stacks()) is not None:
             state.append(("stacks", wire.encode(stacks)))
         return [*state, ("pulse", wire.encode(self._messages.pulse(self._oversized)))]
@@ -235,7 +293,7 @@ class Publisher:
         """Send a message to all viewers, and to the black box."""
         if self._black_box is not None:
             self._black_box.take(kind, self._sequence.get(kind, 0) + 1, payload)
-        if not self._board.viewers:
+        if not self._board.publisher.viewers:
             return
         if len(payload) > wire.MAX_TELEMETRY:
             self._oversized += 1

@@ -50,18 +50,18 @@ class Registrar:
             except Exception as error:
                 debuglog.warning("registrar", "the roster cannot be exchanged", error=error)
                 board.switch_off("roster", error)
-            asked = wait(board.registrar_bell, LONGEST_PAUSE if complete else pause)
+            asked = wait(board.bells.registrar, LONGEST_PAUSE if complete else pause)
             pause = FIRST_PAUSE if asked else min(pause * 2, LONGEST_PAUSE)
 
     def _is_time(self) -> bool:
         # The backends must exist at this moment before the coordination client may be used; see
         # jaxprivate.Coordination. A program may clear them, and only then join a run of several processes.
-        if self._board.topology is None or not self._board.is_placed:
+        if self._board.sampler.topology is None or not self._board.publisher.is_placed:
             return False
         return jaxprivate.default_client() is not None
 
     def _look(self) -> bool:
-        topology = self._board.topology
+        topology = self._board.sampler.topology
         assert topology is not None
         own = self._board.peer()
         coordination = jaxprivate.Coordination()
@@ -88,9 +88,11 @@ class Registrar:
         return self._agent
 
     def _publish(self, peers: tuple[Peer, ...], run: str, process_count: int) -> None:
-        self._board.roster = Roster(self._agent, peers, run, self._board.identity.name, process_count)
+        self._board.registrar.roster = Roster(
+            self._agent, peers, run, self._board.identity.name, process_count
+        )
         self._board.sources["roster"] = "on"
-        self._board.publisher_bell.ring()
+        self._board.bells.publisher.ring()
 
 
 def _peers(entries: dict[str, str]) -> list[Peer]:

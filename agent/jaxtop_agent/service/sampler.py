@@ -48,7 +48,7 @@ class Sampler:
         self._turns = [_Turn(collector) for collector in sampled]
         for turn in self._turns:
             board.sources[turn.collector.name] = "on"
-            board.costs[turn.collector.name] = 0.0
+            board.sampler.costs[turn.collector.name] = 0.0
 
     def run(self) -> None:
         try:
@@ -66,15 +66,15 @@ class Sampler:
             self._tick(watched)
             now = time.monotonic()
             due = max(due + self._interval(watched), now)
-            if wait(board.sampler_bell, due - now):
+            if wait(board.bells.sampler, due - now):
                 due = time.monotonic()  # a viewer connected: sample at once
 
     def _interval(self, watched: bool) -> float:
         """Return the seconds between ticks; at most 2 until the backends are up, to notice that soon."""
         if not watched:
             return IDLE_INTERVAL
-        interval = self._board.interval
-        return interval if self._board.topology is not None else min(interval, IDLE_INTERVAL)
+        interval = self._board.requests.interval
+        return interval if self._board.sampler.topology is not None else min(interval, IDLE_INTERVAL)
 
     def _tick(self, watched: bool) -> None:
         for chore in self._chores:
@@ -83,26 +83,26 @@ class Sampler:
             except Exception as error:  # an error at the launch hook's slot must not stop the rest
                 debuglog.warning("sampler", f"{getattr(chore, '__qualname__', chore)} failed", error=error)
         client = self._client()
-        topology = self._board.topology
+        topology = self._board.sampler.topology
         for turn in self._turns:
             if watched or turn.collector.also_unwatched:
                 self._ask(turn, client, self._interval(watched))
         if watched:
-            is_first = self._board.sampled_ms is None
+            is_first = self._board.sampler.sampled_ms is None
             # Collectors pause for different times, so the sample is as old as its oldest part. Arrays do not
             # count here: they carry their own time.
             asked = [turn.asked_ms for turn in self._turns if turn.is_asked_often and not turn.is_off]
-            self._board.sampled_ms = min(filter(None, asked), default=now_ms())
+            self._board.sampler.sampled_ms = min(filter(None, asked), default=now_ms())
             if is_first:
                 self._board.pulse_now = True
-                self._board.publisher_bell.ring()
+                self._board.bells.publisher.ring()
         else:
-            self._board.sampled_ms = None  # samples for the last viewer are too old for the next
-        if self._board.topology is not topology:
-            self._board.registrar_bell.ring()
-            self._board.hardware_bell.ring()
-            self._board.libraries_bell.ring()
-            self._board.publisher_bell.ring()
+            self._board.sampler.sampled_ms = None  # samples for the last viewer are too old for the next
+        if self._board.sampler.topology is not topology:
+            self._board.bells.registrar.ring()
+            self._board.bells.hardware.ring()
+            self._board.bells.libraries.ring()
+            self._board.bells.publisher.ring()
 
     def _client(self) -> Any:
         try:
@@ -129,7 +129,7 @@ class Sampler:
             if turn.is_off:
                 self._switch_off(turn.collector, error)
         cost = time.thread_time() - cpu
-        self._board.costs[turn.collector.name] += cost
+        self._board.sampler.costs[turn.collector.name] += cost
         turn.asked_at, turn.asked_ms, turn.pause = started, now_ms(), turn.throttle.after(cost)
 
     def _switch_off(self, collector: collectors.Collector, error: BaseException) -> None:

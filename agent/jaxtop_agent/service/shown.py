@@ -26,21 +26,21 @@ SILENCES = (
 
 def sample(board: Board, now: float) -> DeviceSample:
     """Return the allocator's figures, with those of the hardware if they are still current."""
-    read, topology = board.hardware, board.topology
+    read, topology = board.hardware.readings, board.sampler.topology
     if now - read.at > read.valid_s or topology is None:
-        return board.devices
+        return board.sampler.devices
     fitting = {
         name: column
         for name, column in read.columns.items()
         if column is not None and len(column) == len(topology.devices)
     }
-    return msgspec.structs.replace(board.devices, **fitting)
+    return msgspec.structs.replace(board.sampler.devices, **fitting)
 
 
 def sources(board: Board, now: float) -> dict[str, str]:
     """Return the states of the sources; if the hardware thread hangs, its state says for how long."""
     states = dict(board.sources)
-    asked = board.hardware_asked
+    asked = board.hardware.asked_at
     silent = 0.0 if asked is None else now - asked
     for seconds, words in SILENCES:
         if silent >= seconds:
@@ -51,11 +51,12 @@ def sources(board: Board, now: float) -> dict[str, str]:
 
 def devices(board: Board) -> tuple[Device, ...]:
     """Return the devices, with the driver's UUIDs where it provided them."""
-    if board.topology is None:
+    if board.sampler.topology is None:
         return ()
-    found = board.topology.devices
-    if len(board.uuids) != len(found):
+    found = board.sampler.topology.devices
+    if len(board.hardware.uuids) != len(found):
         return found
     return tuple(
-        msgspec.structs.replace(device, uuid=uuid) for device, uuid in zip(found, board.uuids, strict=True)
+        msgspec.structs.replace(device, uuid=uuid)
+        for device, uuid in zip(found, board.hardware.uuids, strict=True)
     )

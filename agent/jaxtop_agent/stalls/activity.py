@@ -83,10 +83,10 @@ class MainThread:
             while not board.stopping:
                 if not board.is_watched:
                     self._samples.clear()
-                    wait(board.activity_bell, IDLE_S)
+                    wait(board.bells.activity, IDLE_S)
                     continue
                 every = SOON_EVERY_S if time.monotonic() < self._new_until else EVERY_S
-                wait(board.activity_bell, self._random.uniform(0.5, 1.5) * every)
+                wait(board.bells.activity, self._random.uniform(0.5, 1.5) * every)
                 self._look(time.monotonic())
         except Exception as error:
             debuglog.warning(NAME, "the main thread is not sampled any more", error=error)
@@ -115,7 +115,7 @@ class MainThread:
 
     def _changed_at(self, now: float) -> float:
         """Return when the rhythm of the steps last changed: earlier samples say nothing of the present."""
-        rhythm = self._board.rhythm
+        rhythm = self._board.sampler.rhythm
         if rhythm is None or rhythm.before_us is None:
             return 0.0
         if rhythm.since_ms != self._since_ms:

@@ -79,7 +79,7 @@ class Stalls:
             return None
 
     def _functions(self) -> set[str]:
-        compiled = self._board.compiled.copy().values()
+        compiled = self._board.compiles.compiled.copy().values()
         return {*self._hooks.launches(), *(each.function for each in compiled)}
 
     def _look(self, now: float) -> wire.Stacks | None:
@@ -94,7 +94,7 @@ class Stalls:
             gap = lull = None
         self._note(gap, now)
         longest_ms = round(self._lull.longest * 1000)
-        moved = self._board.moved
+        moved = self._board.sampler.moved
         self.lull = None if lull is None else wire.Lull(function, _wall_ms(lull, now), longest_ms, moved)
         self._note_stuck(0.0 if lull is None else now - lull)
         if not self.is_still or not self._board.is_watched:
@@ -134,14 +134,14 @@ class Stalls:
         """Publish whether it is time to ask the libraries of the devices, and wake the thread that asks."""
         longest = max(LONG_LULL, TIMES_A_LULL * self._lull.longest)
         is_stuck = self.stall is not None or lull_s >= longest
-        if is_stuck and not self._board.is_stuck:
-            self._board.libraries_bell.ring()
-        self._board.is_stuck = is_stuck
+        if is_stuck and not self._board.publisher.is_stuck:
+            self._board.bells.libraries.ring()
+        self._board.publisher.is_stuck = is_stuck
 
     def _carrier(self) -> str:
         """Return the function that stands for the rhythm: of those in it, the one that compiled longest."""
         names = self._hooks.launches()
-        compiled = self._board.compiled.copy()
+        compiled = self._board.compiles.compiled.copy()
         variants = {name: compiled.get(program_of(name)) for name in names}
         weights = {name: each.last_ms for name, each in variants.items() if each is not None}
         return self._gaps.carrier({**weights, STEPS: -1})
@@ -150,7 +150,7 @@ class Stalls:
         debuglog.warning("publisher", "stalls cannot be detected any more", error=error)
         self._is_broken = True
         self.stall = self.lull = None
-        self._board.is_stuck = False
+        self._board.publisher.is_stuck = False
         self._board.switch_off(NAME, error)
 
 

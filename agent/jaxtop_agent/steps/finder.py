@@ -26,14 +26,14 @@ FEWEST_EAGER, EAGER_LASTS_NS = 2, 10_000_000_000
 LONGEST_STRIDE = 10_000
 
 
-class Call(NamedTuple):
+class StepCall(NamedTuple):
     """A call of `agent.step()`: its time, and its step if that was a plain number."""
 
     at: int
     step: int | None
 
 
-class Steps:
+class StepFinder:
     """The step finder. Each look passes all remembered launches, and the calls since the last look.
 
     Launches that were dropped before a look, because nobody watched, are counted from the launch counters.
@@ -55,7 +55,7 @@ class Steps:
     def look(
         self,
         launches: Sequence[Launch],
-        calls: Sequence[Call],
+        calls: Sequence[StepCall],
         facts: Facts,
         now: int,
         counts: Mapping[int, int] | None = None,
@@ -142,7 +142,7 @@ class Steps:
         self._pauses = Pauses()
         self._before_ns: float | None = None
         self._seen = 0
-        self._closed: Call | None = None
+        self._closed: StepCall | None = None
         self._began = 0
         # The launches of the closing function: since the last step, and all that were counted. Then whether
         # the step under way began before launches that were dropped.
@@ -181,7 +181,7 @@ class Steps:
     def _follow(
         self,
         launches: Sequence[Launch],
-        calls: Sequence[Call],
+        calls: Sequence[StepCall],
         own: frozenset[int],
         counts: Mapping[int, int],
     ) -> None:
@@ -191,9 +191,9 @@ class Steps:
         hidden = own if self._pattern is None or own.isdisjoint(self._pattern.group) else frozenset()
         new = launches[bisect_right(launches, self._seen, key=lambda each: each.at) :]
         self._seen = launches[-1].at if launches else self._seen
-        streams: Iterable[Launch | Call] = merge(new, calls, key=lambda each: each.at)
+        streams: Iterable[Launch | StepCall] = merge(new, calls, key=lambda each: each.at)
         for each in streams:
-            if isinstance(each, Call):
+            if isinstance(each, StepCall):
                 self._close(each)
             elif each.function not in hidden:
                 if self._closed is not None:
@@ -226,9 +226,9 @@ class Steps:
         self._closers += 1
         if self._closers >= pattern.times:
             self._closers = 0
-            self._close(Call(launch.at, None))
+            self._close(StepCall(launch.at, None))
 
-    def _close(self, now: Call) -> None:
+    def _close(self, now: StepCall) -> None:
         before, self._closed = self._closed, now
         launched, first, self._launched, self._first = self._launched, self._first, {}, {}
         if before is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jaxtop.wire import Step
-    from jaxtop_agent.steps.finder import Call
+    from jaxtop_agent.steps.finder import StepCall
 
 MOST_METRICS = 16
 LONGEST_NAME = 100
@@ -51,12 +51,12 @@ class Progress:
         """The monotonic time in seconds of the last reported step; 0 before the first one."""
         return self._times[-1][0] / 1e9 if self._times else 0.0
 
-    def since(self, at: int) -> list[Call]:
+    def since(self, at: int) -> list[StepCall]:
         """Return the remembered calls after a time, in nanoseconds of the monotonic clock."""
-        from jaxtop_agent.steps.finder import Call  # not needed without JAX, as in `read`
+        from jaxtop_agent.steps.finder import StepCall  # not needed without JAX, as in `read`
 
         newest_first = takewhile(lambda each: each[0] > at, reversed(self._times.copy()))
-        return [Call(*each) for each in newest_first][::-1]
+        return [StepCall(*each) for each in newest_first][::-1]
 
     def _note(self, name: str | None, value: Any) -> None:
         # The type decides, so that no property of a foreign object runs here and no tracer of JAX is held.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtop.traces.contents import Contents, Launch, Program
+    from jaxtop.traces.contents import Contents, Launch, ProgramLaunches
 
 SCHEMA = 1
 
@@ -31,7 +31,7 @@ def as_json(contents: Contents) -> dict[str, Any]:
     }
 
 
-def _program(program: Program) -> dict[str, Any]:
+def _program(program: ProgramLaunches) -> dict[str, Any]:
     launches = program.launches
     return {
         "name": program.name,

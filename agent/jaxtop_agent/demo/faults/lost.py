@@ -11,7 +11,7 @@ from typing import ClassVar
 from jaxtop_agent.demo.faults.fault import Fault
 
 
-class Stopped(Fault):
+class StoppedProcess(Fault):
     name = "stopped"
     text = "the last host is stopped, as by a debugger (SIGSTOP)"
     rules = ("host_lost",)
@@ -31,7 +31,7 @@ class Killed(Fault):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Raised(Fault):
+class ScriptRaised(Fault):
     name = "exception"
     text = "the script of the last host ends with an exception"
     rules = ("crashed",)
@@ -68,4 +68,4 @@ class HangFirstStep(HangLater):
     after = 0.0
 
 
-FAULTS = (Stopped, Killed, Raised, GilHeld, HangLater, HangFirstStep)
+FAULTS = (StoppedProcess, Killed, ScriptRaised, GilHeld, HangLater, HangFirstStep)

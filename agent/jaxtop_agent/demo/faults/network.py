@@ -44,14 +44,14 @@ class CutLink(Fault):
     def begin(self, state: Any) -> Any:
         if self.is_here:
             code = ctypes.create_string_buffer(DROP_ALL, len(DROP_ALL))
-            program = _Program(1, ctypes.addressof(code))
+            program = _SocketFilter(1, ctypes.addressof(code))
             for each in _connections():
                 if each.getsockname()[1] in _ports_of_agent():
                     each.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, bytes(program))
         return state
 
 
-class _Program(ctypes.Structure):
+class _SocketFilter(ctypes.Structure):
     """`struct sock_fprog`: a number of instructions, and their address."""
 
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_void_p))
