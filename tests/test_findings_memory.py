@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import wire
+from jaxtop.base.units import in_bytes, in_minutes
 from jaxtop.model import RULES_BY_NAME, Severity, arrays, findings
-from jaxtop.model.amounts import in_bytes
 from jaxtop.model.findings.trends import trend
-from jaxtop.model.findings.words import in_minutes
 from jaxtop.tui.filters.arrays import understand
 from tests.builders import NOW
 from tests.memory_runs import (

@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 
 from jaxtop import wire
+from jaxtop.base.units import size
 from jaxtop.cli.app_recorder import AppRecorder
 from jaxtop.model import Cluster, arrays, growers
 from jaxtop.recording import Recording, compact, layout
 from jaxtop.sources.recorder import SessionRecorder
-from jaxtop.tui.core.text import size
 from jaxtop.wire.bounds import to_ns
 from tests import builders, made_sessions
 from tests.made_sessions import Made

@@ -8,14 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cli.words import size
+from jaxtop.base import units
 from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, Cluster, Unit
 from jaxtop.model.thresholds import Level, slowed
-from jaxtop.tui.core import text
 from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.palette import DARK
-from jaxtop.tui.core.text import hertz, joules, width_of, writer
-from jaxtop.tui.core.text import plain as plain_number
+from jaxtop.tui.core.text import width_of, writer
 from jaxtop.tui.draw.hardware import device_lines, device_words, host_lines
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.filters.expressions import words
@@ -417,7 +415,7 @@ def test_every_figure_can_be_written_and_has_a_short_name(figure):
 
 
 def test_energy_reads_in_its_natural_unit():
-    assert [joules(each) for each in (None, 0.000958, 0.0123, 35, 1200)] == [
+    assert [units.joules(each) for each in (None, 0.000958, 0.0123, 35, 1200)] == [
         "n/a", "958uJ", "12mJ", "35J", "1.2kJ",
     ]  # fmt: skip
 
@@ -425,15 +423,15 @@ def test_energy_reads_in_its_natural_unit():
 @pytest.mark.parametrize(
     ("write", "values"),
     [
-        (joules, {999.4e-6: "999uJ", 999.6e-6: "1mJ", 0.9994: "999mJ", 0.9999: "1J", 999.7: "1.0kJ"}),
-        (text.duration, {999.4: "999ms", 999.6: "1.0s"}),
-        (text.micros, {999.4: "999us", 999.6: "1.0ms", 99_960: "100ms", 999_600: "1.0s", 999.96e6: "1000s"}),
-        (text.rate, {99.94: "99.9/s", 99.96: "100/s"}),
-        (text.size, {999.4: "999B", 999.6: "1.0K", 99.96 * 1024: "100K", 999.6 * 1024: "1.0M"}),
-        (text.amount, {999.4: "999", 999.6: "1.0k", 99_960: "100k", 999_600: "1.0M"}),
-        (hertz, {999.4e6: "999MHz", 999.6e6: "1.00GHz"}),
-        (size, {999: "999 B", 999_400: "999 kB", 999_600: "1.0 MB", 99_960: "100 kB"}),
-        (plain_number, {99.994: "99.99", 99.996: "100", 1234: "1,234"}),
+        (units.joules, {999.4e-6: "999uJ", 999.6e-6: "1mJ", 0.9994: "999mJ", 0.9999: "1J", 999.7: "1.0kJ"}),
+        (units.duration, {999.4: "999ms", 999.6: "1.0s"}),
+        (units.micros, {999.4: "999us", 999.6: "1.0ms", 99_960: "100ms", 999_600: "1.0s", 999.96e6: "1000s"}),
+        (units.rate, {99.94: "99.9/s", 99.96: "100/s"}),
+        (units.size, {999.4: "999B", 999.6: "1.0K", 99.96 * 1024: "100K", 999.6 * 1024: "1.0M"}),
+        (units.amount, {999.4: "999", 999.6: "1.0k", 99_960: "100k", 999_600: "1.0M"}),
+        (units.hertz, {999.4e6: "999MHz", 999.6e6: "1.00GHz"}),
+        (units.in_bytes, {999: "999 bytes", 1023: "1.0 KiB", 1 << 20: "1.0 MiB", 100 << 20: "100 MiB"}),
+        (units.plain, {99.994: "99.99", 99.996: "100", 1234: "1,234"}),
     ],
 )
 def test_what_is_rounded_up_to_the_next_unit_is_written_in_it(write, values):

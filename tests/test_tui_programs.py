@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.tui.core import text
+from jaxtop.base import units
 from tests import builders, staged
 from tests.builders import frame
 from tests.stage import Stage, play
@@ -113,8 +113,8 @@ class TestAmounts:
         ],
     )
     def test_powers_of_a_thousand(self, value, written):
-        assert text.amount(value) == written
+        assert units.amount(value) == written
 
     @pytest.mark.parametrize(("value", "written"), [(None, "n/a"), (40, "40ms"), (12_400, "12.4s")])
     def test_durations(self, value, written):
-        assert text.duration(value) == written
+        assert units.duration(value) == written

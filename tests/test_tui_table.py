@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from textual.app import App
 from textual.widgets import Input, Static
 
-from jaxtop.tui.core import text
+from jaxtop.base import units
 from jaxtop.tui.core.palette import DARK, LIGHT, PALETTES
 from jaxtop.tui.draw import table
 from jaxtop.tui.draw import table_lines as draw
@@ -30,7 +30,7 @@ class Item(NamedTuple):
 COLUMNS: tuple[Column[Item], ...] = (
     ordinal("id", "id", 4, lambda item: item.id),
     words("name", "name", 8, lambda item: item.name, flexible=True),
-    figure("size", "size", 6, lambda item: item.size, text.size),
+    figure("size", "size", 6, lambda item: item.size, units.size),
     words("note", "note", 10, lambda item: item.note),
 )
 ITEMS = [Item(i, f"item{i}", (i * 7 % 10) * 1024, "odd" if i % 2 else "even") for i in range(100)]

@@ -7,11 +7,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxtop.base.units import length, size
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.record import begin, default_name
-from jaxtop.cli.words import length
 from jaxtop.sources import SessionRecorder
-from jaxtop.tui.core.text import size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

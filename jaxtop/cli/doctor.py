@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtop import __version__
 from jaxtop.base import keys
 from jaxtop.base.feature import hooks, options_of
+from jaxtop.base.units import in_bytes
 from jaxtop.cli import costs, drivers
-from jaxtop.cli.words import legible, size
+from jaxtop.cli.words import legible
 from jaxtop.recording.thread import LEAST_FREE
 from jaxtop.store import runfiles
 from jaxtop.transport import FIRST_PORT
@@ -242,7 +243,7 @@ def _demo() -> Iterator[Finding]:
 def _room() -> Iterator[Finding]:
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
-    words = f"{folder} has {size(free)} free"
+    words = f"{folder} has {in_bytes(free)} free"
     if free < 2 * LEAST_FREE:
         yield Finding("rewind buffer", NOTE, f"{words}: too little for the rewind buffer; set TMPDIR")
     else:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from jaxtop.base import processes
 from jaxtop.base.clock import steady
 from jaxtop.base.names import as_file_name
+from jaxtop.base.units import in_bytes, length
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.output import ProgressLine, must_be_new
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.snapshot import why_none
-from jaxtop.cli.words import amount, duration, length, size
+from jaxtop.cli.words import amount, duration
 from jaxtop.model import Cluster, host_views, hosts, runs
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.nouns import counted
@@ -102,7 +103,7 @@ class Recording:
                 if time.monotonic() >= progress_due:
                     progress_due = time.monotonic() + PROGRESS_SECONDS
                     written = 0 if self._recorder is None else self._recorder.writer.size
-                    self._progress.show(f"recording {self._what()}, {size(written)}")
+                    self._progress.show(f"recording {self._what()}, {in_bytes(written)}")
                 ended_at = (ended_at or time.monotonic()) if has_ended(self._cluster, now) else None
                 if ended_at is not None and time.monotonic() - ended_at >= LINGER:
                     break
@@ -126,7 +127,7 @@ class Recording:
                 path.unlink(missing_ok=True)  # it has no frames of a host
             why = why_none(self._cluster, steady()) or "no process was found"
             raise UserError(f"nothing was recorded: {why}", NOTHING_REACHED)
-        print(f"recorded {what}, {size(recorder.writer.size)} to {_names(recorder.writer)}")
+        print(f"recorded {what}, {in_bytes(recorder.writer.size)} to {_names(recorder.writer)}")
         return 0
 
     def _what(self) -> str:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.base import times
 from jaxtop.base.feature import options_of
+from jaxtop.base.units import in_bytes
 from jaxtop.cli import processes, settings, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import FORMATS, add_formats, written
 from jaxtop.cli.look import look_of
 from jaxtop.cli.output import ProgressLine, new_file
-from jaxtop.cli.words import note, number, size
+from jaxtop.cli.words import note, number
 from jaxtop.model.hosts import interval
 from jaxtop.model.state import HISTORY
 from jaxtop.recording import NotARecording
@@ -184,7 +185,7 @@ def _write_json(session: Session, start: float | None, step: float | None, out: 
             )
         finally:
             line.show("")
-    print(f"wrote {done.messages} messages on {done.topics} topics, {size(out.stat().st_size)} to {out}")
+    print(f"wrote {done.messages} messages on {done.topics} topics, {in_bytes(out.stat().st_size)} to {out}")
     if done.unreadable:
         note(f"{done.unreadable} unreadable messages were left out")
     if done.topics_left_out:

@@ -10,8 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxtop.base.units import in_bytes
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import amount, size
+from jaxtop.cli.words import amount
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.model.tuning import AS_DECLARED
 from jaxtop.recording import NotARecording, RecordingWriter
@@ -154,7 +155,7 @@ class RewindBuffer:
         failure = self._files[-1].recorder.writer.failure
         notes = []
         if self._dropped:
-            notes.append(f"older history was dropped: the rewind buffer holds {size(self._most_bytes)}")
+            notes.append(f"older history was dropped: the rewind buffer holds {in_bytes(self._most_bytes)}")
         if failure is not None:
             notes.append(f"the rewind buffer stopped: {failure}")
         return tuple(notes)

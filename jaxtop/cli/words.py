@@ -1,4 +1,4 @@
-"""Make text of others safe for a terminal and print notes; format and parse sizes and times."""
+"""Make text of others safe for a terminal, print notes, and parse sizes and times."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from jaxtop.base.names import legible
+from jaxtop.base.units import in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["aligned", "amount", "duration", "legible", "length", "note", "number", "size"]
+__all__ = ["aligned", "amount", "duration", "legible", "note", "number"]
 
 # The smallest size of a file that the user may set.
 LEAST = 100_000
@@ -21,22 +22,6 @@ LEAST = 100_000
 def note(line: str) -> None:
     """Print a note for the user on standard error, apart from the output."""
     print(legible(f"jaxtop: {line}"), file=sys.stderr, flush=True)
-
-
-def size(count: int) -> str:
-    """Format a number of bytes, such as 1.5 GB."""
-    amount, unit = float(count), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if amount < 999.5:
-            break
-        amount, unit = amount / 1000, larger
-    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 99.95 else f"{amount:.1f} {unit}"
-
-
-def length(seconds: float) -> str:
-    """Format a duration as 0:01:20."""
-    whole = int(seconds)
-    return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -61,12 +46,12 @@ def number(words: str, least: float, most: float, units: str = "s") -> Callable[
 
 
 def amount(text: str, least: int = LEAST) -> int:
-    """Parse a number of bytes: 500k, 100M, 2G, 1.5GB."""
+    """Parse a number of bytes: 500k, 100M, 2G, in powers of 1,024."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
-    count = int(float(found[1]) * 1000 ** ("", *"kmgt").index(found[2])) if found else 0
+    count = int(float(found[1]) * 1024 ** ("", *"kmgt").index(found[2])) if found else 0
     if count < least:
         raise argparse.ArgumentTypeError(
-            f"{text} is not a size of at least {size(least)}, such as 100M or 2G"
+            f"{text} is not a size of at least {in_bytes(least)}, such as 100M or 2G"
         )
     return count
 

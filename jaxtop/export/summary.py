@@ -6,9 +6,9 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import legible
+from jaxtop.base.units import in_bytes
 from jaxtop.export.check import Checkup
 from jaxtop.model import RULES_BY_NAME, Severity, State, devices, host_views, pace_of, step_of_run, steps_of
-from jaxtop.model.amounts import in_bytes
 from jaxtop.model.findings.words import costs
 
 if TYPE_CHECKING:

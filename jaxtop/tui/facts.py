@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.nouns import counted
@@ -131,7 +132,7 @@ def _troubles(moment: Moment, palette: Palette) -> Iterator[Part]:
         who = _who(moment, members)
         ago = ""
         if state is State.DIED:
-            times = {text.age(moment.now - host.heard_at) for host in members if host.heard_at}
+            times = {units.age(moment.now - host.heard_at) for host in members if host.heard_at}
             ago = f" {times.pop()} ago" if len(times) == 1 else ""
         words, style = f"{who} {_IN_WORDS[state]}{ago}", palette.of_state(state)
         yield Part(text.STATE_SIGNS[state], words, style, "host_lost" if state in LOST else "", str(state))
@@ -180,7 +181,7 @@ def _compiling(moment: Moment, palette: Palette) -> list[Part]:
     if not running:
         return []
     longest, function = max(running)
-    return [Part("*", f"compiling {function} for {text.age(longest / 1000)}", palette.warning)]
+    return [Part("*", f"compiling {function} for {units.age(longest / 1000)}", palette.warning)]
 
 
 def _running(moment: Moment, palette: Palette) -> list[Part]:
@@ -188,7 +189,7 @@ def _running(moment: Moment, palette: Palette) -> list[Part]:
     longest = max(running, key=lambda each: each.seconds, default=None)
     if longest is None or longest.seconds < LONG:
         return []
-    return [Part("*", f"{longest.function} has run for {text.age(longest.seconds)}", palette.muted)]
+    return [Part("*", f"{longest.function} has run for {units.age(longest.seconds)}", palette.muted)]
 
 
 def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]]) -> Part:
@@ -204,9 +205,9 @@ def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str
     if holders:
         # Among devices with the same displayed size, name the first: otherwise the line would flicker.
         largest = max(device.used_bytes or 0 for device in holders)
-        most = text.size(largest)
+        most = units.size(largest)
         # Bisect for the smallest size with the same text, because there may be thousands of devices.
-        least = bisect_left(range(largest), True, key=lambda size: text.size(size) == most)
+        least = bisect_left(range(largest), True, key=lambda size: units.size(size) == most)
         alike = [device for device in holders if (device.used_bytes or 0) >= least]
         more = f" (and {len(alike) - 1:,} more)" if len(alike) > 1 else ""
         limit = "" if any(device.limit_bytes for device in holders) else ", no limit known"

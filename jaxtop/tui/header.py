@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.style import Style
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.model import Host, State, launch_rate, pace_of, step_of_run
 from jaxtop.model.steps import past_of
 from jaxtop.tui import requests
@@ -80,7 +81,7 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Sty
     if len(moment.runs) == 1:
         parts += _steps(moment, hosts, palette)
     rates = [rate for host in hosts if (rate := launch_rate(moment.cluster, host)) is not None]
-    parts.append((f"launches {text.rate(sum(rates) if rates else None)}", ""))
+    parts.append((f"launches {units.rate(sum(rates) if rates else None)}", ""))
     return parts
 
 
@@ -90,15 +91,15 @@ def _steps(moment: Moment, hosts: list[Host], palette: Palette) -> list[tuple[st
     still = [past + moment.now - (host.pulse_at or 0) for host in rhythmic if (past := past_of(host))]
     if step is not None and still and len(still) == len(rhythmic):
         # When no host completes steps, the earlier step time and rate no longer describe the run.
-        return [(f"last step {text.age(min(still))} ago", palette.warning)]
+        return [(f"last step {units.age(min(still))} ago", palette.warning)]
     parts = []
     if step is not None:
-        parts.append((f"step {text.micros(step.p50_s * 1e6)}", ""))
+        parts.append((f"step {units.micros(step.p50_s * 1e6)}", ""))
         if step.slowest_s > SLOWER * step.p50_s:
             who = step.slowest.number
-            parts.append((f"{who} {text.micros(step.slowest_s * 1e6)}", palette.warning))
+            parts.append((f"{who} {units.micros(step.slowest_s * 1e6)}", palette.warning))
     known = [steps for host in hosts if (steps := pace_of(host)) is not None]
     if known:
         # The hosts of a run step together: the slowest host determines the rate of the run.
-        parts.append((f"steps {text.rate(min(known))}", ""))
+        parts.append((f"steps {units.rate(min(known))}", ""))
     return parts

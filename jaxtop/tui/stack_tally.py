@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from jaxtop.base import units
 from jaxtop.model.stalls.stacks import groups_of
-from jaxtop.tui.core import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,6 +64,6 @@ class StackTally:
         if total < 2 * len(self._seen) or not total:
             return ""
         shares = (
-            f"{text.share(count / total)} {line}" for line, count in self._lines.most_common(MOST_LINES)
+            f"{units.share(count / total)} {line}" for line, count in self._lines.most_common(MOST_LINES)
         )
         return f"{total} samples: {', '.join(shares)}"

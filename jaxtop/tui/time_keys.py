@@ -7,10 +7,11 @@ from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
 
+from jaxtop.base.units import age
 from jaxtop.model.session.difference import Then
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.tui.core.moment import Selection
-from jaxtop.tui.core.text import age, printable
+from jaxtop.tui.core.text import printable
 from jaxtop.tui.dialogs.go_to import GoTo
 from jaxtop.tui.draw.time_bar import TimeBarState
 from jaxtop.tui.playback import Playback

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.clock import steady
+from jaxtop.base.units import size
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import note
 from jaxtop.features.captures.captured import doing
@@ -15,7 +16,6 @@ from jaxtop.features.captures.command import SIZE, begun, default_folder, wish_o
 from jaxtop.features.captures.finish import known
 from jaxtop.features.captures.result import bar, failures, finished
 from jaxtop.model.host import run_of
-from jaxtop.tui.core.text import size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

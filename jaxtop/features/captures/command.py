@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from jaxtop.base import hostnames
 from jaxtop.base.clock import steady
 from jaxtop.base.names import as_file_name
+from jaxtop.base.units import in_bytes
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.broadcast import Broadcast, request_to
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.output import ProgressLine
 from jaxtop.cli.processes import end_with_sigterm
-from jaxtop.cli.words import amount, legible, note, number, size
+from jaxtop.cli.words import amount, legible, note, number
 from jaxtop.features.captures.result import NOTHING, bar, failures, finished, summary
 from jaxtop.wire.captures import LONGEST_MS
 
@@ -64,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_size,
         metavar="SIZE",
         default=SIZE,
-        help=f"end in a process when its trace has this size (default: {size(SIZE)})",
+        help=f"end in a process when its trace has this size (default: {in_bytes(SIZE)})",
     )
 
 
@@ -78,7 +79,7 @@ def _indexes(text: str) -> list[int]:
 def _size(text: str) -> int:
     count = amount(text, LEAST_SIZE)
     if count > MOST_SIZE:
-        raise argparse.ArgumentTypeError(f"{text} is more than {size(MOST_SIZE)}")
+        raise argparse.ArgumentTypeError(f"{text} is more than {in_bytes(MOST_SIZE)}")
     return count
 
 
@@ -205,7 +206,7 @@ def _follow(source: Source, job: Capture, progress: ProgressLine) -> None:
             due = now + PROGRESS_S
             members = list(job.members.values())
             received = sum(each.received for each in members)
-            share = f" {bar(job.share)} {size(received)}" if received else ""
+            share = f" {bar(job.share)} {in_bytes(received)}" if received else ""
             progress.show(doing(members, now) + share)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from jaxtop.base.units import in_bytes
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ def summary(job: Capture, result: Result) -> list[str]:
     complete = job.complete
     lasted = sorted(each.lasted_us / 1e6 for each in complete)
     times = f"{lasted[0]:.2f}" if lasted[-1] - lasted[0] < 0.05 else f"{lasted[0]:.2f} to {lasted[-1]:.2f}"
-    many = size(sum(each.size for each in complete))
+    many = in_bytes(sum(each.size for each in complete))
     root = result.folder.root
     lines = [
         f"captured {len(complete)} of {len(job.members)} processes for {times} s, {many}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jaxtop.tui.core import text
+from jaxtop.base import units
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, number, words
 
@@ -35,7 +35,7 @@ FIELDS: dict[str, Field[OperationRow]] = {
 def _text_of(row: OperationRow) -> str:
     view = row.view
     named = view.op, view.kind, row.time.program, view.source, view.bound
-    return " ".join(name or text.NA for name in named).lower()
+    return " ".join(name or units.NA for name in named).lower()
 
 
 understand = partial(expressions.understand, fields=FIELDS, text_of=_text_of)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.model.operations import COMMUNICATION, IDLE
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.facts import fitted, heading, pairs
@@ -35,9 +36,9 @@ def name_of(view: OperationView) -> str:
 
 
 def _facts(view: OperationView, ink: Ink) -> list[Text]:
-    facts = [("per launch", text.micros(view.time_us))]
+    facts = [("per launch", units.micros(view.time_us))]
     if view.runs is not None:
-        facts.append(("in", f"{text.plain(view.runs)} run{'s' * (view.runs != 1)}"))
+        facts.append(("in", f"{units.plain(view.runs)} run{'s' * (view.runs != 1)}"))
     lines = [pairs(facts, ink)]
     if view.flops is not None or view.bytes is not None:
         seconds = view.time_us / 1e6
@@ -46,10 +47,10 @@ def _facts(view: OperationView, ink: Ink) -> list[Text]:
         lines.append(
             pairs(
                 [
-                    ("flops", text.amount(view.flops)),
-                    ("bytes", text.size(view.bytes)),
-                    ("does", text.operations(does)),
-                    ("moves", text.bandwidth(moves)),
+                    ("flops", units.amount(view.flops)),
+                    ("bytes", units.size(view.bytes)),
+                    ("does", units.operations(does)),
+                    ("moves", units.bandwidth(moves)),
                 ],
                 ink,
             )
@@ -72,8 +73,8 @@ def bound_in_words(view: OperationView) -> str:
     if roof.bound == COMMUNICATION:
         return "communication-bound: see it on the collectives screen (Enter)"
     other = "memory" if roof.bound == "compute" else "compute"
-    ratio = "" if roof.ratio is None else f", {text.plain(roof.ratio)} times the time of its {other}"
-    reached = "" if roof.reached is None else f"; it reaches ~{text.share(roof.reached)} of that rate"
+    ratio = "" if roof.ratio is None else f", {units.plain(roof.ratio)} times the time of its {other}"
+    reached = "" if roof.reached is None else f"; it reaches ~{units.share(roof.reached)} of that rate"
     return f"{roof.bound}-bound{ratio}{reached}"
 
 
@@ -82,6 +83,6 @@ def _rates(time: ProgramTime, ink: Ink) -> Text:
     if rates.flops is None and rates.bytes is None:
         return Text()
     sources = " and ".join(dict.fromkeys(each for each in (rates.flops_source, rates.bytes_source) if each))
-    line = pairs([("device", text.operations(rates.flops)), ("memory", text.bandwidth(rates.bytes))], ink)
+    line = pairs([("device", units.operations(rates.flops)), ("memory", units.bandwidth(rates.bytes))], ink)
     line.append(f"  {sources}", ink.muted)
     return line

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
+from jaxtop.base import units
 from jaxtop.features.operations.filters import understand
 from jaxtop.features.operations.pane import name_of, pane
 from jaxtop.model.operations import COLLECTIVE
-from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, OperationRow
 from jaxtop.tui.draw.facts import first_fitting, joined
 from jaxtop.tui.draw.table import Column, figure, muted, words
@@ -47,25 +47,25 @@ def _reached(row: OperationRow) -> float | None:
 
 
 def _times(value: float | None) -> str:
-    return text.NA if value is None else f"{text.amount(value)}×"
+    return units.NA if value is None else f"{units.amount(value)}×"
 
 
 def _estimated(value: float | None) -> str:
-    return text.NA if value is None else f"~{text.share(value)}"
+    return units.NA if value is None else f"~{units.share(value)}"
 
 
 COLUMNS: tuple[Column[OperationRow], ...] = (
     words("operation", "operation", 16, lambda row: name_of(row.view), _name_colour, flexible=True),
-    figure("share", "share", 5, lambda row: row.view.time_share, text.share),
-    figure("time", "time", 6, lambda row: row.view.time_us, text.micros),
+    figure("share", "share", 5, lambda row: row.view.time_share, units.share),
+    figure("time", "time", 6, lambda row: row.view.time_us, units.micros),
     words("kind", "kind", 11, lambda row: row.view.kind),
     words("source", "line", 16, lambda row: row.view.source),
     words("bound", "bound by", 13, lambda row: row.view.bound),
     figure("ratio", "by", 5, _ratio, _times),
     figure("reached", "roofline", 8, _reached, _estimated),
-    figure("flops", "flops", 6, lambda row: row.view.flops, text.amount),
-    figure("bytes", "bytes", 6, lambda row: row.view.bytes, text.size),
-    figure("runs", "runs", 6, lambda row: row.view.runs, text.plain),
+    figure("flops", "flops", 6, lambda row: row.view.flops, units.amount),
+    figure("bytes", "bytes", 6, lambda row: row.view.bytes, units.size),
+    figure("runs", "runs", 6, lambda row: row.view.runs, units.plain),
 )
 PROGRAM: Column[OperationRow] = words("program", "program", 16, lambda row: row.time.program)
 
@@ -78,11 +78,11 @@ def empty(moment: Moment) -> str:
 
 def summary(time: ProgramTime, moment: Moment, width: int, palette: Palette) -> Text:
     """Return what bounds the program of the row under the cursor, and from how much that is known."""
-    bounds = ", ".join(f"{text.share(share)} {bound}-bound" for bound, share in time.bounds.items())
+    bounds = ", ".join(f"{units.share(share)} {bound}-bound" for bound, share in time.bounds.items())
     host = moment.host(time.agents[0])
-    age = "" if host is None else f", {text.age(moment.ago(host, time.at_ms))} ago"
+    age = "" if host is None else f", {units.age(moment.ago(host, time.at_ms))} ago"
     seen = f"{time.launches:,} launches on single devices{age}"
-    one = f"{text.micros(time.launch_us)} of operations per launch"  # the sum: they may run side by side
+    one = f"{units.micros(time.launch_us)} of operations per launch"  # the sum: they may run side by side
     variants = [
         [time.program, one, bounds, seen, "~ estimates"],
         [time.program, one, bounds, seen],

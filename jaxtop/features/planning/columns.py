@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jaxtop.base import units
 from jaxtop.features.planning import pane as draw
 from jaxtop.features.planning.model import words as in_words
 from jaxtop.features.planning.model.plan import Goal
-from jaxtop.tui.core import text
 from jaxtop.tui.draw.table import NOTHING, Column, figure, words
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ _FIGURES: tuple[Column[PlanRow], ...] = (
     _MEMORY,
     _STEP,
     words("fits", "fits", 7, lambda row: in_words.fits(row.candidate, row.plan), _fit_colour),
-    figure("ratio", "of today", 8, lambda row: row.ratio, text.share),
+    figure("ratio", "of today", 8, lambda row: row.ratio, units.share),
 )
 _LAST: tuple[Column[PlanRow], ...] = (
-    figure("devices", "dev", 5, lambda row: row.candidate.devices, text.number),
+    figure("devices", "dev", 5, lambda row: row.candidate.devices, units.number),
     _interval("state", "state", 9, lambda row: row.candidate.state_bytes, draw.size),
     words("changes", "changes", 30, lambda row: row.changes, flexible=True),
 )
@@ -115,7 +115,7 @@ def columns(
     """
     title = f"energy {unit}".strip()
     energy: Column[PlanRow] = figure(
-        "energy", title, len(title), lambda row: row.candidate.energy, text.plain
+        "energy", title, len(title), lambda row: row.candidate.energy, units.plain
     )
     return (
         words(

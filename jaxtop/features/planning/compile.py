@@ -7,8 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxtop.base.units import in_bytes
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import duration, size
+from jaxtop.cli.words import duration
 
 if TYPE_CHECKING:
     import argparse
@@ -88,7 +89,7 @@ def _files(path: Path, today: Today) -> tuple[str, ...]:
     for each in found:
         if each.stat().st_size > LARGEST_FILE:
             raise UserError(
-                f"{each} is larger than {size(LARGEST_FILE)}: it is no program, or has its data inside"
+                f"{each} is larger than {in_bytes(LARGEST_FILE)}: it is no program, or has its data inside"
             )
     return tuple(str(each.resolve()) for each in found)
 

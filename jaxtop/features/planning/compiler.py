@@ -17,10 +17,11 @@ import msgspec
 import psutil
 from msgspec.structs import replace
 
+from jaxtop.base.units import in_bytes
 from jaxtop.cli import processes
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.output import ProgressLine
-from jaxtop.cli.words import note, size
+from jaxtop.cli.words import note
 from jaxtop.features.planning.messages import Began, Said, Taken
 from jaxtop.features.planning.model import compilations
 from jaxtop.wire.probing import FAILED
@@ -150,7 +151,7 @@ class Compiler:
             return f"{subject} took longer than {limit_s:g} s; raise --compile-limit"
         with suppress(psutil.Error):
             if psutil.Process(child.pid).memory_info().rss > self._most_bytes:
-                return f"the compiler needed more than {size(self._most_bytes)}, half of the free memory"
+                return f"the compiler needed more than {in_bytes(self._most_bytes)}, half of the free memory"
         return ""
 
 

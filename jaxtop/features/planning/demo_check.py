@@ -12,6 +12,7 @@ from math import prod
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.base.clock import steady
+from jaxtop.base.units import in_bytes
 from jaxtop.cli import demo, processes
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.snapshot import measured
@@ -19,7 +20,6 @@ from jaxtop.cli.words import aligned, note
 from jaxtop.features.planning.model.asking import mesh_as_typed, parse_mesh
 from jaxtop.features.planning.model.plan import CannotPlan
 from jaxtop.features.planning.report import in_milliseconds, memory_in_words, step_in_words
-from jaxtop.model.amounts import in_bytes
 from jaxtop.model.tuning import AS_DECLARED
 from jaxtop.store import probe as saved
 from jaxtop_agent.demo import ROWS

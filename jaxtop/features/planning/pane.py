@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich import get_console
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.features.planning.model import words
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.facts import pairs
@@ -55,7 +56,7 @@ def memory_bar(
 ) -> list[Segment]:
     """Draw what is surely needed, then what may be needed, with a mark at the limit."""
     if interval is None or not scale.bytes:
-        return [(text.NA, palette.muted, None)]
+        return [(units.NA, palette.muted, None)]
     low, high = (_place(bound, scale.bytes, width) for bound in interval)
     bar = SURE * low + POSSIBLE * (high - low) + " " * (width - high)
     if scale.limit is None:
@@ -67,7 +68,7 @@ def memory_bar(
 def step_bar(interval: Interval | None, scale: Scales, width: int, palette: Palette) -> list[Segment]:
     """Draw the interval of a step from 0 to the longest one, with a mark at today's."""
     if interval is None or not scale.ms:
-        return [(text.NA, palette.muted, None)]
+        return [(units.NA, palette.muted, None)]
     low, high = (min(width - 1, _place(bound, scale.ms, width)) for bound in interval)
     inner = EXACT if low == high else STEP * (high - low + 1)
     bar = " " * low + inner + " " * (width - low - len(inner))
@@ -84,22 +85,22 @@ def _place(value: float, end: float, width: int) -> int:
 
 
 def size(interval: Interval | None) -> str:
-    return text.NA if interval is None else words.between(*map(text.size, interval))
+    return units.NA if interval is None else words.between(*map(units.size, interval))
 
 
 def milliseconds(value: float) -> str:
-    return text.micros(value * 1000)
+    return units.micros(value * 1000)
 
 
 def step(interval: Interval | None) -> str:
-    return text.NA if interval is None else words.between(*map(milliseconds, interval))
+    return units.NA if interval is None else words.between(*map(milliseconds, interval))
 
 
 def communication(candidate: Candidate) -> str:
     """Return the time of communication by axis, the longest first."""
     found = words.communication(candidate)
     if found is None:
-        return text.NA
+        return units.NA
     longest = sorted(found.items(), key=lambda each: -each[1])
     return ", ".join(f"{axis} {milliseconds(taken)}" for axis, taken in longest) or "none"
 
@@ -110,7 +111,7 @@ def summary(plan: Plan, ink: Ink, *, is_planning: bool, run: str = "") -> Text:
     facts = [
         *([("", text.printable(run))] if run else []),
         ("for", f"{plan.goal.value}, {words.ORDER[plan.goal]}"),
-        ("", "no limit known") if plan.limit_bytes is None else ("limit", text.size(plan.limit_bytes)),
+        ("", "no limit known") if plan.limit_bytes is None else ("limit", units.size(plan.limit_bytes)),
         *([("errors today", ", ".join(errors))] if errors else []),
         *([("", "planning…")] if is_planning else []),
     ]
@@ -163,7 +164,7 @@ def _line(line: str, style: str | Style = "", indent: int = 2) -> _Line:
 
 def _move(number: int, move: Move, ink: Ink) -> list[_Line]:
     title = Text(text.printable(move.title))
-    title.append(f"  {words.gains(move, text.size, milliseconds)}", ink.muted)
+    title.append(f"  {words.gains(move, units.size, milliseconds)}", ink.muted)
     return [_Line(f"  {number}. ", title), _line(move.change, ink.accent, 5)]
 
 
@@ -201,10 +202,10 @@ def _arrays(candidate: Candidate, ink: Ink) -> Iterator[_Line]:
 def _array(placed: Placed, ink: Ink) -> _Line:
     tensor = placed.tensor
     both = tensor.bytes_per_device, placed.bytes_per_device
-    before, after = (text.size(each * tensor.count) for each in both)
+    before, after = (units.size(each * tensor.count) for each in both)
     held = after if before == after else f"{before} → {after}"
     kind = f"{tensor.dtype} {words.shape(tensor)}"
-    line = Text(text.printable(tensor.name or text.NA))
+    line = Text(text.printable(tensor.name or units.NA))
     line.append(text.printable(f"  {kind}  {words.spec(placed)}"), ink.muted)
     if placed.note:
         line.append(f"  {text.printable(placed.note)}", ink.style(ink.palette.warning))

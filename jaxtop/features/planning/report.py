@@ -8,11 +8,11 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from jaxtop.base.names import legible
+from jaxtop.base.units import in_bytes
 from jaxtop.features.planning.model import words
 from jaxtop.features.planning.model.asking import mesh_as_typed, rule_as_typed
 from jaxtop.features.planning.model.plan import Goal
 from jaxtop.features.planning.model.timing import OVERLAP
-from jaxtop.model.amounts import in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -8,9 +8,10 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jaxtop.base.units import in_bytes, length
 from jaxtop.cli import drivers, targets
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import aligned, legible, length, note, size
+from jaxtop.cli.words import aligned, legible, note
 from jaxtop.features.probe import placement
 from jaxtop.features.probe.figures import FIGURES
 from jaxtop.features.probe.messages import KnownDevice
@@ -223,9 +224,9 @@ def _words(reason: Reason, device: KnownDevice) -> str:
     """Return a figure with its share of the best device's, if it is less."""
     figure, value, share = reason
     if figure == FREE:
-        what = "free" if value is None else f"{size(int(value))} free"
+        what = "free" if value is None else f"{in_bytes(int(value))} free"
         if value is not None and device.total_bytes:
-            what += f" of {size(device.total_bytes)}"
+            what += f" of {in_bytes(device.total_bytes)}"
     elif figure == IDLE:
         what = "idle" if value is None else f"idle {value:.0%}"
     elif figure == WATTS:

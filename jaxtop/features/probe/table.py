@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.cli.words import aligned, legible, size
+from jaxtop.base.units import in_bytes
+from jaxtop.cli.words import aligned, legible
 from jaxtop.features.probe.figures import FIGURES
 from jaxtop.features.probe.verdict import ranges
 
@@ -81,7 +82,7 @@ def _collectives(probe: Probe) -> list[str]:
                 each.kind,
                 legible(each.axis),
                 f"{len(each.groups)} of {each.group_size}" if each.groups else f"of {each.group_size}",
-                size(each.bytes),
+                in_bytes(each.bytes),
                 f"{_number(each.time_s * 1e3)} ±{_number(each.spread_s * 1e3)}",
                 _number(each.algbw_bytes_per_s / 1e9),
                 "n/a" if bus is None else _number(bus / 1e9),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.model.amounts import in_bytes
+from jaxtop.base.units import in_bytes
 from jaxtop.model.arrays.groups import apart, is_in_host_memory, total
 from jaxtop.model.programs import launched_lately
 from jaxtop.model.rates import program_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import function_of
-from jaxtop.model.amounts import in_bytes
+from jaxtop.base.units import in_bytes
 from jaxtop.model.crashes import ending
 from jaxtop.model.liveness import State
 from jaxtop.model.steps import steps_of

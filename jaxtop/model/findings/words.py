@@ -1,23 +1,13 @@
-"""Durations, costs and filters in the texts of findings."""
+"""Costs and filters in the texts of findings."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.model.amounts import in_bytes
+from jaxtop.base.units import in_bytes, in_minutes
 
 if TYPE_CHECKING:
     from jaxtop.model.finding import Cost
-
-
-def in_minutes(minutes: float) -> str:
-    """Return a duration in seconds, minutes, hours or days, whichever gives a short number."""
-    if minutes < 1:
-        return f"{minutes * 60:.0f} s"
-    if minutes < 90:
-        return f"{minutes:.0f} min"
-    hours = minutes / 60
-    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"
 
 
 def costs(cost: Cost) -> str:

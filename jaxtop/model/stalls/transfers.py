@@ -9,7 +9,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.amounts import in_bytes
+from jaxtop.base.units import in_bytes
 from jaxtop.model.finding import Evidence
 from jaxtop.model.hosts import named
 from jaxtop.model.stalls.lulls import WAITS

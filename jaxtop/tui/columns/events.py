@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, Severity
 from jaxtop.model.nouns import counted
 from jaxtop.tui.core import text
@@ -49,13 +50,13 @@ class EventRow(NamedTuple):
         agents = {each.agent for each in self.folded}
         if len(agents) > 1:
             return counted(len(agents), [self.host] if self.host else [])
-        return text.NA if self.host is None else name_of(self.host)
+        return units.NA if self.host is None else name_of(self.host)
 
     @property
     def words(self) -> str:
         if self.folded:
             seconds = self.folded[0].at - self.folded[-1].at
-            return f"{len(self.folded)} compilations in {text.age(seconds)}: ⏎ lists them"
+            return f"{len(self.folded)} compilations in {units.age(seconds)}: ⏎ lists them"
         return (ONGOING if self.is_ongoing else "") + self._happened
 
     @property

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from jaxtop.base import units
 from jaxtop.model import Cluster, Figure, Pulse, recent, reported
-from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import SIGN, Palette
 from jaxtop.tui.core.text import width_of, writer
 from jaxtop.tui.draw.sparkline import sparkline
@@ -70,7 +70,7 @@ def past(
 def curve(values: Sequence[float | None], width: int = HISTORY, limit: float | None = None) -> str:
     """Return values over time as a sparkline. It avoids the full block, which would touch the row above."""
     if all(value is None for value in values):
-        return text.NA
+        return units.NA
     return sparkline(values, width, limit).replace("█", "▇")
 
 

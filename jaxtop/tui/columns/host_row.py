@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jaxtop.base import units
 from jaxtop.model import FIGURES, launch_rate, pace_of, scaled
 from jaxtop.model.steps import past_of, step_in
-from jaxtop.tui.core import text
 
 if TYPE_CHECKING:
     from jaxtop.model import Figure, Host, HostView, State
@@ -33,7 +33,7 @@ class HostRow:
     @property
     def run(self) -> str:
         if self.host.run is None and self.host.run_name is None:
-            return text.NA
+            return units.NA
         return self.moment.run_names[self.moment.run_of(self.host)]
 
     @property

@@ -7,6 +7,7 @@ from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from jaxtop.base import units
 from jaxtop.model import (
     HOST_FIGURES,
     STEP_TIME,
@@ -53,7 +54,7 @@ def _compiling(width: int) -> Column[HostRow]:
         return row.compiling
 
     def write(running: tuple[float, str] | None) -> str:
-        return NOTHING if running is None else f"{text.age(running[0])} {running[1]}"
+        return NOTHING if running is None else f"{units.age(running[0])} {running[1]}"
 
     def style(row: HostRow, palette: Palette) -> str | None:
         return palette.warning if row.compiling else None
@@ -63,7 +64,7 @@ def _compiling(width: int) -> Column[HostRow]:
 
 
 def _percent(value: float | None) -> str:
-    return text.NA if value is None else f"{value:.2f}%"
+    return units.NA if value is None else f"{value:.2f}%"
 
 
 def _is_restarted(row: HostRow, palette: Palette) -> str:
@@ -71,7 +72,7 @@ def _is_restarted(row: HostRow, palette: Palette) -> str:
 
 
 def _index(place: tuple[str, int] | None) -> str:
-    return text.NA if place is None else str(place[1])
+    return units.NA if place is None else str(place[1])
 
 
 def _derived_column(of: Figure) -> Column[HostRow]:
@@ -84,7 +85,7 @@ def _derived_column(of: Figure) -> Column[HostRow]:
             return write_value(value)  # as words, which need no sign
         words = (SIGN if of.judged(value) else "") + write_value(value)
         if of.is_of_operations and row.rhythm is not None and row.rhythm.flops_at_least:
-            return text.bound(words, at_least=True)
+            return units.bound(words, at_least=True)
         return f"~{words}" if of.is_estimate else words
 
     def style(row: HostRow, palette: Palette) -> str | None:
@@ -133,7 +134,7 @@ FOLLOWED: dict[str | None, Figure] = {
 
 
 def _cores(cores: float | None) -> str:
-    return text.NA if cores is None else f"{cores:g}"
+    return units.NA if cores is None else f"{cores:g}"
 
 
 def _owner(row: HostRow) -> str | None:
@@ -175,14 +176,14 @@ def columns_for(
         Column("process", "proc", 4, "right", lambda row: row.place, lambda row: _index(row.place)),
         words("host", "host", 11, lambda row: row.host.hostname, flexible=True),
         *((words("run", "run", 12, lambda row: row.run),) if len(moment.runs) > 1 else ()),
-        figure("devices", "dev", 3, lambda row: row.device_count, text.number),
-        figure("memory", "memory", 6, lambda row: row.used_bytes, text.size),
-        figure("launches", "launch/s", 8, lambda row: row.launches, partial(text.number, digits=1)),
-        figure("steps", "steps/s", 7, lambda row: row.steps, partial(text.number, digits=2)),
+        figure("devices", "dev", 3, lambda row: row.device_count, units.number),
+        figure("memory", "memory", 6, lambda row: row.used_bytes, units.size),
+        figure("launches", "launch/s", 8, lambda row: row.launches, partial(units.number, digits=1)),
+        figure("steps", "steps/s", 7, lambda row: row.steps, partial(units.number, digits=2)),
         *((*times, history) if times else ()),
         *(_derived_column(of) for of in _DERIVED if of.name in step_figures and of not in _TIMES),
-        figure("heard", "heard", 6, lambda row: row.age, text.age),
-        figure("index", "at step", 7, lambda row: row.step, text.number),
+        figure("heard", "heard", 6, lambda row: row.age, units.age),
+        figure("index", "at step", 7, lambda row: row.step, units.number),
         *_machine_columns([_CPU]),
         _compiling(20),
         *(() if times else (history,)),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from jaxtop.base import units
 from jaxtop.model import DEVICE_FIGURES, FIGURES, ArrayView, DeviceView, Figure, step_of_run
 from jaxtop.model.arrays.tree import form
-from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.slices import sign_of, slices_of
 from jaxtop.tui.core.text import writer
@@ -72,8 +72,8 @@ METRICS = (
         lambda device: device.limit_bytes,
         figure=_MEMORY.name,
     ),
-    Metric("memory share", lambda device: device.used_share, text.share, lambda _: 1.0, figure=_MEMORY.name),
-    Metric("launches", lambda device: device.launches_per_second, text.rate),
+    Metric("memory share", lambda device: device.used_share, units.share, lambda _: 1.0, figure=_MEMORY.name),
+    Metric("launches", lambda device: device.launches_per_second, units.rate),
     replace(_metric(_CPU, "host CPU"), figure=None),
     *map(_metric, _OTHERS),
 )
@@ -89,7 +89,7 @@ def slice_metric(view: ArrayView) -> Metric | None:
         return slices.ordinals.get(device.id) if device.run == view.run else None
 
     def write(piece: float | None) -> str:
-        return text.NA if piece is None else slices.label(int(piece))
+        return units.NA if piece is None else slices.label(int(piece))
 
     return Metric(f"slice of {view.name or form(view)}", read, write, is_amount=False)
 
@@ -107,7 +107,7 @@ def wait_metric(moment: Moment) -> Metric:
     def is_late(device: DeviceView) -> bool:
         return device.agent in late
 
-    return Metric("collective wait", read, text.micros, _step_limit(moment), is_marked=is_late)
+    return Metric("collective wait", read, units.micros, _step_limit(moment), is_marked=is_late)
 
 
 def _step_limit(moment: Moment) -> Callable[[DeviceView], float | None]:
@@ -134,7 +134,7 @@ def groups_metric(view: CollectiveView, moment: Moment) -> Metric | None:
         return view.waits_us.get(device.id) if device.run == view.run else None
 
     def write(group: float | None) -> str:
-        return text.NA if group is None else sign_of(int(group), len(view.groups))
+        return units.NA if group is None else sign_of(int(group), len(view.groups))
 
     def is_late(device: DeviceView) -> bool:
         return late is not None and device.run == view.run and device.id == late.device_id
@@ -142,15 +142,15 @@ def groups_metric(view: CollectiveView, moment: Moment) -> Metric | None:
     def cell(device: DeviceView, room: int) -> str:
         wait = wait_of(device)
         group = write(group_of(device)) + (LATE if is_late(device) else "")
-        return group if wait is None or room < ROOM_FOR_WAIT else f"{group} {text.micros(wait)}"
+        return group if wait is None or room < ROOM_FOR_WAIT else f"{group} {units.micros(wait)}"
 
-    note = "" if late is None else f"{LATE} last: {late.who}, {text.share(late.share)}"
+    note = "" if late is None else f"{LATE} last: {late.who}, {units.share(late.share)}"
     if not view.waits_us:
         return Metric(f"groups of {view.op}", group_of, write, is_amount=False, write_cell=cell)
     return Metric(
         f"wait by group of {view.op}",
         wait_of,
-        text.micros,
+        units.micros,
         _step_limit(moment),
         write_cell=cell,
         note=note,

@@ -1,11 +1,11 @@
-"""Formatting of figures for display. An unknown value is always `n/a`."""
+"""Figures, states and names as text for the screens. Quantities are written by `jaxtop.base.units`."""
 
 from __future__ import annotations
 
 import time
-from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base import units
 from jaxtop.model import State, Unit
 
 if TYPE_CHECKING:
@@ -13,71 +13,10 @@ if TYPE_CHECKING:
 
     from jaxtop.model import Figure
 
-NA = "n/a"
-
 
 def printable(words: str) -> str:
     """Replace unprintable characters by blanks. Names are untrusted and could contain terminal codes."""
     return words if words.isprintable() else "".join(c if c.isprintable() else " " for c in words)
-
-
-def size(value: float | None) -> str:
-    """Format bytes in powers of 1,024, in at most five characters: 987B, 1.5K, 12.3M, 456G."""
-    return _scaled(value, 1024, ("B", "K", "M", "G", "T", "P"))
-
-
-def amount(value: float | None) -> str:
-    """Format a number in powers of 1,000, in at most five characters: 987, 1.5k, 12.3M, 456G."""
-    return _scaled(value, 1000, ("", "k", "M", "G", "T", "P", "E"))
-
-
-def _scaled(value: float | None, base: int, units: tuple[str, ...]) -> str:
-    if value is None:
-        return NA
-    left, power = float(value), 0
-    while abs(left) >= 999.5 and power < len(units) - 1:
-        left, power = left / base, power + 1
-    return f"{left:.{0 if not power or abs(left) >= 99.95 else 1}f}{units[power]}"
-
-
-def share(value: float | None) -> str:
-    return NA if value is None else f"{value * 100:.0f}%"
-
-
-def rate(value: float | None) -> str:
-    if value is None:
-        return NA
-    return f"{value:.0f}/s" if value >= 99.95 else f"{value:.1f}/s"
-
-
-def number(value: float | None, digits: int = 0) -> str:
-    return NA if value is None else f"{value:,.{digits}f}"
-
-
-def bound(words: str, *, at_least: bool) -> str:
-    """Mark a formatted figure as a lower bound, if it is one."""
-    return f"≥{words}" if at_least and words != NA else words
-
-
-def duration(milliseconds: float | None) -> str:
-    if milliseconds is None:
-        return NA
-    return f"{milliseconds:.0f}ms" if milliseconds < 999.5 else f"{milliseconds / 1000:.1f}s"
-
-
-def micros(microseconds: float | None) -> str:
-    """Format a short duration, in at most six characters: 850us, 61.2ms, 12.3s."""
-    if microseconds is None:
-        return NA
-    if microseconds < 999.5:
-        return f"{microseconds:.0f}us"
-    if microseconds < 999_500:
-        return f"{microseconds / 1000:.{1 if microseconds < 99_950 else 0}f}ms"
-    return f"{microseconds / 1_000_000:.{1 if microseconds < 999_950_000 else 0}f}s"
-
-
-def bandwidth(bytes_per_second: float | None) -> str:
-    return NA if bytes_per_second is None else f"{size(bytes_per_second)}/s"
 
 
 def time_of_day(at: float) -> str:
@@ -87,17 +26,6 @@ def time_of_day(at: float) -> str:
 def shape(sizes: tuple[int, ...], groups: int = 1) -> str:
     """Return a shape such as `8×128`, or the number of kinds if there are several groups."""
     return f"{groups:,} kinds" if groups > 1 else "×".join(map(str, sizes)) or "scalar"
-
-
-def age(seconds: float | None) -> str:
-    if seconds is None:
-        return NA
-    whole = int(max(0, seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02}s"
-    return f"{whole // 3600}h{whole % 3600 // 60:02}m"
 
 
 # A sign for each state, so that states do not depend on colour alone.
@@ -115,53 +43,6 @@ STATE_SIGNS = {
 }
 
 
-def watts(value: float | None) -> str:
-    return NA if value is None else f"{value:.0f}W"
-
-
-def degrees(value: float | None) -> str:
-    return NA if value is None else f"{value:.0f}°C"
-
-
-def hertz(value: float | None) -> str:
-    """Format the clock of a device: 1.98GHz, 345MHz."""
-    if value is None:
-        return NA
-    return f"{value / 1e9:.2f}GHz" if value >= 999.5e6 else f"{value / 1e6:.0f}MHz"
-
-
-def seconds(value: float | None) -> str:
-    return micros(None if value is None else value * 1e6)
-
-
-def joules(value: float | None) -> str:
-    """Format an energy, from one token to one step: 958uJ, 12mJ, 35J, 1.2kJ."""
-    if value is None:
-        return NA
-    if value < 999.5e-6:
-        return f"{value * 1e6:.0f}uJ"
-    if value < 999.5e-3:
-        return f"{amount(value * 1e3)}mJ"
-    return f"{amount(value)}J"
-
-
-def operations(value: float | None) -> str:
-    return NA if value is None else f"{amount(value)}F/s"
-
-
-def plain(value: float | None) -> str:
-    """Format a number with its significant digits only: 12, 1.50, 1,234."""
-    if value is None:
-        return NA
-    return number(value, 0 if value == int(value) or abs(value) >= 99.995 else 2)
-
-
-def loss(value: float | None) -> str:
-    if value is None:
-        return NA
-    return f"{value:.4g}" if isfinite(value) else "not finite"
-
-
 class _Form(NamedTuple):
     write: Callable[[float | None], str]
     # The width of a column of it.
@@ -169,19 +50,19 @@ class _Form(NamedTuple):
 
 
 _FORMS = {
-    Unit.BYTES: _Form(size, 6),
-    Unit.BYTES_PER_SECOND: _Form(bandwidth, 8),
-    Unit.SHARE: _Form(share, 4),
-    Unit.WATTS: _Form(watts, 6),
-    Unit.JOULES: _Form(joules, 8),
-    Unit.DEGREES: _Form(degrees, 6),
-    Unit.HERTZ: _Form(hertz, 7),
-    Unit.SECONDS: _Form(seconds, 6),
-    Unit.FLOPS: _Form(amount, 6),
-    Unit.FLOPS_PER_SECOND: _Form(operations, 8),
-    Unit.TOKENS_PER_SECOND: _Form(amount, 8),
-    Unit.LOSS: _Form(loss, 10),
-    Unit.NUMBER: _Form(plain, 6),
+    Unit.BYTES: _Form(units.size, 6),
+    Unit.BYTES_PER_SECOND: _Form(units.bandwidth, 8),
+    Unit.SHARE: _Form(units.share, 4),
+    Unit.WATTS: _Form(units.watts, 6),
+    Unit.JOULES: _Form(units.joules, 8),
+    Unit.DEGREES: _Form(units.degrees, 6),
+    Unit.HERTZ: _Form(units.hertz, 7),
+    Unit.SECONDS: _Form(units.seconds, 6),
+    Unit.FLOPS: _Form(units.amount, 6),
+    Unit.FLOPS_PER_SECOND: _Form(units.operations, 8),
+    Unit.TOKENS_PER_SECOND: _Form(units.amount, 8),
+    Unit.LOSS: _Form(units.loss, 10),
+    Unit.NUMBER: _Form(units.plain, 6),
 }
 
 

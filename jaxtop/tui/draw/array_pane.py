@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.model.arrays.tree import MIXED, Node, form, parts
-from jaxtop.tui.core import text
 from jaxtop.tui.core.slices import Slices, in_words
 from jaxtop.tui.draw import slices as pictures
 from jaxtop.tui.draw.detail import axes_in_words
@@ -118,23 +118,23 @@ def _pointed(view: ArrayView, slices: Slices, ink: Ink, device_id: int) -> Text:
 
 def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
     name = view.name or (f"made at {view.created}" if view.created else "an array of unknown origin")
-    copies = text.NA if view.replication is None else f"×{view.replication:,}"
+    copies = units.NA if view.replication is None else f"×{view.replication:,}"
     lines = [*(Text(piece, ink.bold) for piece in _wrapped(name, width))]
-    lines.append(pairs([("", form(view)), ("count", text.number(view.count))], ink))
-    lines.append(pairs([("spec", view.sharding or text.NA)], ink))
+    lines.append(pairs([("", form(view)), ("count", units.number(view.count))], ink))
+    lines.append(pairs([("spec", view.sharding or units.NA)], ink))
     if view.mesh is not None:
         lines.append(pairs([("mesh", axes_in_words(view.mesh.axes))], ink))
     else:
-        lines.append(pairs([("devices", text.number(len(view.device_ids)))], ink))
+        lines.append(pairs([("devices", units.number(len(view.device_ids)))], ink))
     lines.append(pairs([*_sizes(view), ("", copies)], ink))
     lines.append(_growth(view.grown_bytes, view.grown_s, ink))
-    lines.append(pairs([("role", view.role or text.NA), ("memory", view.memory_kind or text.NA)], ink))
-    lines.append(pairs([("made at", view.created or text.NA)], ink))
+    lines.append(pairs([("role", view.role or units.NA), ("memory", view.memory_kind or units.NA)], ink))
+    lines.append(pairs([("made at", view.created or units.NA)], ink))
     return lines
 
 
 def _sizes(of: ArrayView | Node) -> list[tuple[str, str]]:
-    return [("per device", text.size(of.bytes_per_device)), ("global", text.size(of.bytes_global))]
+    return [("per device", units.size(of.bytes_per_device)), ("global", units.size(of.bytes_global))]
 
 
 def _sums(node: Node, ink: Ink) -> list[Text]:
@@ -142,14 +142,14 @@ def _sums(node: Node, ink: Ink) -> list[Text]:
     known = {view.shape for view in node.views if view.groups == 1}
     # The shapes of many small arrays that were summed up are not known.
     is_bound = any(view.groups > 1 for view in node.views)
-    shapes = text.bound(text.number(max(1, len(known))), at_least=is_bound)
+    shapes = units.bound(units.number(max(1, len(known))), at_least=is_bound)
     return [
         Text(node.label, ink.bold),
-        pairs([("arrays", text.number(node.count)), ("shapes", shapes)], ink),
+        pairs([("arrays", units.number(node.count)), ("shapes", shapes)], ink),
         pairs(_sizes(node), ink),
         _growth(node.grown_bytes, seconds, ink),
         *(
-            pairs([(title, node.shared(fact) or text.NA)], ink)
+            pairs([(title, node.shared(fact) or units.NA)], ink)
             for title, fact in (("dtype", "dtype"), ("spec", "sharding"), ("role", "role"))
             if node.shared(fact) != MIXED
         ),
@@ -160,8 +160,8 @@ def _sums(node: Node, ink: Ink) -> list[Text]:
 
 def growth(value: int | None) -> str:
     if value is None:
-        return text.NA
-    return f"+{text.size(value)}" if value > 0 else text.size(value)
+        return units.NA
+    return f"+{units.size(value)}" if value > 0 else units.size(value)
 
 
 def _growth(value: int | None, seconds: float | None, ink: Ink) -> Text:
@@ -169,7 +169,7 @@ def _growth(value: int | None, seconds: float | None, ink: Ink) -> Text:
     if value is not None and value > 0:
         line.stylize(ink.style(ink.palette.warning), len("growth "))
     if value is not None:
-        line.append(f" in {text.age(seconds)}", ink.muted)
+        line.append(f" in {units.age(seconds)}", ink.muted)
     return line
 
 

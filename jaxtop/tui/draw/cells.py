@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 
+from jaxtop.base import units
 from jaxtop.model import DeviceView, State
 from jaxtop.model.liveness import worst
 from jaxtop.tui.core import text
@@ -71,7 +72,7 @@ def _trend(scene: Scene, device: int, room: int) -> str:
     limit = view.limit_bytes
     if scene.reading.metric.name.startswith("memory"):
         return sparkline(scene.history(device), room, limit)
-    used = text.size(view.used_bytes)
+    used = units.size(view.used_bytes)
     return f"{used:<5} {sparkline(scene.history(device), room - 6, limit)}"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.tui.core import text
 from jaxtop.tui.core.metrics import LATE
 from jaxtop.tui.core.slices import sign_of
@@ -81,7 +82,7 @@ def pane(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
 
 def _facts(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
     view = subject.view
-    busbw = pairs([("bus bandwidth", text.bandwidth(view.busbw_bytes_per_s))], ink)
+    busbw = pairs([("bus bandwidth", units.bandwidth(view.busbw_bytes_per_s))], ink)
     share = of_probed(view.busbw_bytes_per_s, subject.probed_busbw)
     busbw.append(f"  estimated{share or ', as in nccl-tests'}", ink.muted)
     lines = [heading(view.op, view.program, ink), _verdict(subject, ink), _times(view, ink)]
@@ -97,7 +98,7 @@ def _place(view: CollectiveView, nouns: str, ink: Ink) -> Text:
     crosses = {None: "", True: f"across {nouns}", False: f"inside {nouns}"}[view.crosses_hosts]
     if view.crosses_hosts and view.uses_network is False:
         crosses += ", over fast links"
-    return pairs([("", view.shape or text.NA), ("over", axes_in_words(view)), ("", crosses)], ink)
+    return pairs([("", view.shape or units.NA), ("over", axes_in_words(view)), ("", crosses)], ink)
 
 
 def _origin(view: CollectiveView, ink: Ink) -> list[Text]:
@@ -123,7 +124,7 @@ def _origin(view: CollectiveView, ink: Ink) -> list[Text]:
 def axes_in_words(view: CollectiveView) -> str:
     """Return the axes of a collective, with "part of" if its groups cover only parts of these."""
     if view.axes is None:
-        return text.NA
+        return units.NA
     named = "+".join(view.axes) or "one device"
     return named if view.is_whole_axes or not view.axes else f"part of {named}"
 
@@ -131,9 +132,9 @@ def axes_in_words(view: CollectiveView) -> str:
 def straggler_in_words(view: CollectiveView) -> str:
     """Return the straggler, "none", or why there is no verdict."""
     if view.straggler is not None:
-        return f"{LATE} {view.straggler.who} {text.share(view.straggler.share)}"
+        return f"{LATE} {view.straggler.who} {units.share(view.straggler.share)}"
     if not view.samples:
-        return text.NA
+        return units.NA
     if not view.is_judged:
         return "shared CPU"
     return "none" if view.is_enough else "too few samples"
@@ -142,14 +143,14 @@ def straggler_in_words(view: CollectiveView) -> str:
 def _verdict(subject: Subject, ink: Ink) -> Text:
     if subject.view.is_current:
         return _late(subject.view, ink)
-    return Text(f"of {text.age(subject.ago)} ago, before a change (c: window now)", ink.muted)
+    return Text(f"of {units.age(subject.ago)} ago, before a change (c: window now)", ink.muted)
 
 
 def _late(view: CollectiveView, ink: Ink) -> Text:
     late = view.straggler
     if late is not None:
-        others = f", others wait {text.micros(late.late_us)}"
-        words = f"{LATE} {late.who} comes last in {text.share(late.share)}{others}"
+        others = f", others wait {units.micros(late.late_us)}"
+        words = f"{LATE} {late.who} comes last in {units.share(late.share)}{others}"
         return Text(words, ink.style(ink.palette.warning, bold=True), no_wrap=True, end="")
     if not view.samples:
         return Text("not timed yet", ink.muted)
@@ -164,7 +165,7 @@ def _late(view: CollectiveView, ink: Ink) -> Text:
 
 def _times(view: CollectiveView, ink: Ink) -> Text:
     times = {"wait": view.wait_us, "transfer": view.transfer_us, "p50": view.p50_us, "p99": view.p99_us}
-    drawn = pairs([(name, text.micros(microseconds)) for name, microseconds in times.items()], ink)
+    drawn = pairs([(name, units.micros(microseconds)) for name, microseconds in times.items()], ink)
     return drawn if view.is_current else Text(drawn.plain, ink.muted)
 
 
@@ -204,7 +205,7 @@ def _members(view: CollectiveView, group: Sequence[int], ink: Ink, width: int) -
 
     def word(device_id: int) -> str:
         mark = LATE if late is not None and late.device_id == device_id else ""
-        return f"{device_id}{mark} {text.micros(waits.get(device_id))}"
+        return f"{device_id}{mark} {units.micros(waits.get(device_id))}"
 
     listed = list(group)
     if len(listed) > MOST_MEMBERS or sum(len(word(each)) + 2 for each in listed) > width + 2:

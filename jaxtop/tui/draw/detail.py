@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.model import FIGURES, DeviceView, Host, pace_of
 from jaxtop.model.steps import step_of
 from jaxtop.tui.core import text
@@ -137,15 +138,17 @@ def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
     source = _SOURCES.get(device.memory_source or "", device.memory_source or "")
     title = "last memory" if device.state.has_exited else "memory"
     lines = [_title(title + (":" if source else ""), source, ink)]
-    lines.append(pairs([("used", text.size(device.used_bytes)), ("peak", text.size(device.peak_bytes))], ink))
+    lines.append(
+        pairs([("used", units.size(device.used_bytes)), ("peak", units.size(device.peak_bytes))], ink)
+    )
     share = device.used_share
     if device.limit_bytes is None:
         lines.append(Text("no limit known", ink.muted))
     else:
-        limit = text.size(device.limit_bytes)
-        lines.append(pairs([("limit", limit), ("share", text.share(share))], ink))
+        limit = units.size(device.limit_bytes)
+        lines.append(pairs([("limit", limit), ("share", units.share(share))], ink))
     if device.reserved_bytes:  # it counts in the share
-        lines.append(pairs([("reserved", text.size(device.reserved_bytes))], ink))
+        lines.append(pairs([("reserved", units.size(device.reserved_bytes))], ink))
     if share is not None:
         colour = ink.ramp(min(STEPS - 1, int(share * STEPS)))
         lines.append(Text(bar(share, width), ink.style(colour, ink.panel)))
@@ -153,8 +156,8 @@ def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
     if values:
         curve = sparkline(subject.history, width, device.limit_bytes)
         lines.append(Text(curve, ink.trend(has_limit=device.limit_bytes is not None)))
-        low, high = text.size(min(values[-width:])), text.size(max(values[-width:]))
-        span = text.age(subject.seconds * min(1.0, width / max(1, len(subject.history))))
+        low, high = units.size(min(values[-width:])), units.size(max(values[-width:]))
+        span = units.age(subject.seconds * min(1.0, width / max(1, len(subject.history))))
         ends = pairs([("min", low), ("max", high), ("in", span)], ink)
         lines.append(ends if ends.cell_len <= width else pairs([("min", low), ("max", high)], ink))
     return lines
@@ -165,13 +168,13 @@ def _host(subject: Subject, ink: Ink) -> list[Text]:
     cpu, machine = (device.read(FIGURES[name]) for name in ("process_cpu_cores", "machine_cpu"))
     step = host.pulse.step
     # Steps have numbers only if the script reports them.
-    paces = [("step", text.number(step.index))] if step else []
+    paces = [("step", units.number(step.index))] if step else []
     if (pace := pace_of(host)) is not None:
-        paces.append(("" if step else "steps", text.rate(pace)))
+        paces.append(("" if step else "steps", units.rate(pace)))
     return [
-        pairs([("CPU", text.share(cpu)), ("machine", text.share(machine))], ink),
-        pairs([("launches", text.rate(device.launches_per_second))], ink),
-        pairs(paces or [("step", text.NA)], ink),
+        pairs([("CPU", units.share(cpu)), ("machine", units.share(machine))], ink),
+        pairs([("launches", units.rate(device.launches_per_second))], ink),
+        pairs(paces or [("step", units.NA)], ink),
     ]
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.base import units
+from jaxtop.base.units import operations
 from jaxtop.tui.core import text
-from jaxtop.tui.core.text import operations
 from jaxtop.tui.draw.legend import printable
 from jaxtop.tui.draw.panel import cut
 
@@ -82,14 +83,14 @@ def probed_lines(
     rate, memory = probed.rate("matrix_flops_per_s"), probed.rate("memory_bytes_per_s")
     lines = []
     if rate:
-        share = None if flops_per_second is None else text.share(flops_per_second / rate)
-        does = [] if share is None else [("does", text.bound(share, at_least=at_least))]
+        share = None if flops_per_second is None else units.share(flops_per_second / rate)
+        does = [] if share is None else [("does", units.bound(share, at_least=at_least))]
         lines.append(pairs([("probed", operations(rate)), *does], ink))
     if memory is not None:
-        lines.append(pairs([("probed memory", text.bandwidth(memory))], ink))
+        lines.append(pairs([("probed memory", units.bandwidth(memory))], ink))
     return lines
 
 
 def of_probed(busbw: int | None, probed: float | None) -> str:
     """Return a live bus bandwidth as a share of the probed one; empty if either is unknown."""
-    return "" if busbw is None or not probed else f", {text.share(busbw / probed)} of probed"
+    return "" if busbw is None or not probed else f", {units.share(busbw / probed)} of probed"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, Unit
 from jaxtop.model.findings.words import costs
 from jaxtop.model.tuning import AS_DECLARED, HOLDS_FOR, Number
@@ -33,13 +34,13 @@ def finding_pane(
     lines += [Text(), *_wrapped(f"Do: {finding.advice or rule.advice}", width), Text()]
     if cost := costs(finding.cost):
         lines.append(Text(f"costs {cost}"))
-    ago = text.age(now - finding.since)
+    ago = units.age(now - finding.since)
     since = f"since {text.time_of_day(finding.since)} ({ago})"
-    lines.append(Text(f"{since}, confidence {text.share(finding.confidence)}"))
+    lines.append(Text(f"{since}, confidence {units.share(finding.confidence)}"))
     if finding.consequences:
         lines.append(Text(f"also explains: {', '.join(finding.consequences)}"))
     for each in finding.evidence:
-        age = "" if each.at is None else f", {text.age(now - each.at)} ago"
+        age = "" if each.at is None else f", {units.age(now - each.at)} ago"
         source = f"  ({each.source}{age})" if each.source or age else ""
         lines.append(Text.assemble(f"{each.name}: {figure_of(each)}", (source, ink.muted)))
     lines += [Text(), *_wrapped(f"Why it matters: {rule.rationale}", width)]
@@ -77,12 +78,12 @@ def figure_of(evidence: Evidence) -> str:
     """Return the figure of an evidence with its unit."""
     value, unit = evidence.value, evidence.unit
     if value is None:
-        return text.NA
+        return units.NA
     if isinstance(value, str):
         return value
     if unit == "timestamp":
         return text.time_of_day(value)
-    return _WRITERS[unit](value) if unit in _WRITERS else f"{text.plain(value)} {unit}".strip()
+    return _WRITERS[unit](value) if unit in _WRITERS else f"{units.plain(value)} {unit}".strip()
 
 
 def _wrapped(words: str, width: int) -> list[Text]:

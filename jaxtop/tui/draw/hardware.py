@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.base import units
+from jaxtop.base.units import joules, operations
 from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, BusyThread, Figure, Pulse, Unit
 from jaxtop.model.thresholds import Level, errors, slowed
-from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import SIGN
-from jaxtop.tui.core.text import joules, operations, writer
+from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.facts import pairs
 from jaxtop.tui.draw.sparkline import sparkline
 
@@ -153,24 +154,24 @@ def _marked(figure: Figure, pulse: Pulse, position: int, ink: Ink) -> Text | Non
 def thread_lines(threads: Sequence[BusyThread], ink: Ink) -> list[Text]:
     """Return the threads that use most CPU. Python threads block each other, native ones do not."""
     kinds = {True: "Python", False: "native"}
-    uses = [(each, text.share(each.cpu_permille / 1000)) for each in threads]
+    uses = [(each, units.share(each.cpu_permille / 1000)) for each in threads]
     return [pairs([(each.name, share), ("", kinds[each.is_python])], ink) for each, share in uses]
 
 
 def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | None]) -> list[Text]:
     times = [("p50", step.p50_s), ("p90", step.p90_s), ("p99", step.p99_s)]
-    rate = ("" if step.per_second else "rate", text.rate(step.per_second))
+    rate = ("" if step.per_second else "rate", units.rate(step.per_second))
     lines = [
-        pairs([(name, text.seconds(seconds)) for name, seconds in times], ink),
-        pairs([("mean", text.seconds(step.mean_s)), rate], ink),
+        pairs([(name, units.seconds(seconds)) for name, seconds in times], ink),
+        pairs([("mean", units.seconds(step.mean_s)), rate], ink),
     ]
     if step.jitter is not None:
-        lines[-1].append_text(pairs([("  jitter", text.share(step.jitter))], ink))
+        lines[-1].append_text(pairs([("  jitter", units.share(step.jitter))], ink))
     if step.idle is not None:
         reached = FIGURES["idle"].judged(step.idle)
         line = pairs([("devices idle", "")], ink)
         line.append(
-            text.share(step.idle) + (f" {SIGN} {reached.word}" if reached else ""),
+            units.share(step.idle) + (f" {SIGN} {reached.word}" if reached else ""),
             of_level(reached.level if reached else Level.FINE, ink),
         )
         lines.append(line)
@@ -178,13 +179,13 @@ def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | Non
         sign = "≥" if step.flops_at_least else ""
         line = pairs([("computes", f"{sign}{operations(step.flops_per_second)}")], ink)
         if step.utilization is not None:
-            line.append_text(pairs([("  of peak", f"{sign or '~'}{text.share(step.utilization)}")], ink))
+            line.append_text(pairs([("  of peak", f"{sign or '~'}{units.share(step.utilization)}")], ink))
         lines.append(line)
     source = f"its peak: {step.peak_source}"
     if step.utilization is not None and len(source) <= width:
         lines.append(Text(source, ink.muted))
     tokens = step.tokens_per_second
-    pace = [] if tokens is None else [("tokens", f"{text.amount(tokens)}/s")]
+    pace = [] if tokens is None else [("tokens", f"{units.amount(tokens)}/s")]
     energy = [("a step", step.joules_per_step), ("a token", step.joules_per_token)]
     costs = [(name, joules(cost)) for name, cost in energy if cost is not None]
     together = pairs([*pace, *costs], ink)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.model.crashes import ending
 from jaxtop.model.findings.postmortem_words import facts
 from jaxtop.model.steps import StepView, step_of, steps_of
@@ -67,7 +68,7 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     else:
         step = [pairs([("step", _made_of(subject.step) if subject.step else "not found yet")], ink)]
     if subject.still is not None:
-        step.append(Text(f"last step {text.age(subject.still)} ago", of_level(Level.WARNING, ink), end=""))
+        step.append(Text(f"last step {units.age(subject.still)} ago", of_level(Level.WARNING, ink), end=""))
     if subject.step is not None:
         step += step_lines(subject.step, ink, room, subject.trend)
     step += _parts(subject, ink, room)
@@ -88,7 +89,7 @@ def _parts(subject: HostSubject, ink: Ink, room: int) -> list[Text]:
     for name, share in subject.parts:
         if share < SMALLEST:
             continue
-        each = pairs([(name, text.share(share))], ink)
+        each = pairs([(name, units.share(share))], ink)
         if lines and lines[-1].cell_len + 2 + each.cell_len <= room:
             lines[-1].append("  ").append_text(each)
         else:
@@ -126,7 +127,10 @@ def _last_step(subject: HostSubject, ink: Ink) -> list[Text]:
         return [pairs([("step", "not found")], ink)]
     name = _made_of(made) if made else "agent.step()"
     at = f"last step {reported.index:,}" if reported else f"{count:,} steps"
-    return [pairs([("step", name)], ink), Text(f"{at}, heard {text.age(subject.age)} ago", ink.muted, end="")]
+    return [
+        pairs([("step", name)], ink),
+        Text(f"{at}, heard {units.age(subject.age)} ago", ink.muted, end=""),
+    ]
 
 
 def _made_of(step: StepView) -> str:

@@ -8,6 +8,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.color import Color
 
+from jaxtop.base import units
 from jaxtop.model.operations import IDLE, UNKNOWN
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.stacked import lengths
@@ -42,7 +43,7 @@ def kinds_legend(kinds: Mapping[str, float], palette: Palette) -> list[Text]:
     found = []
     for kind, share in kinds.items():
         entry = Text(_letter(kind), _style(kind, palette), no_wrap=True, end="")
-        entry.append(text.printable(f" {kind} {text.share(share)}"), Style())
+        entry.append(text.printable(f" {kind} {units.share(share)}"), Style())
         found.append(entry)
     return found
 

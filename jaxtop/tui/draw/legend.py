@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.style import Style
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.model import DeviceView, State
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
@@ -44,7 +45,7 @@ def legend(
     line.append("m", ink.accent + press)
     line.append(f" {metric.name}", ink.bold + press)
     if reading.end is None:
-        line.append(f"  {text.NA}: no device reports {metric.name}", ink.muted)
+        line.append(f"  {units.NA}: no device reports {metric.name}", ink.muted)
     elif reading.scale is Scale.CATEGORY:
         line.append("  ")
         for number in range(min(STEPS, int(reading.end) + 1)):
@@ -99,6 +100,6 @@ def _signs(reading: Reading, ink: Ink, states: set[State], *, absent: bool) -> I
         if state in states and state is not State.LIVE:
             yield f"{text.STATE_SIGNS[state]} {state.value}", ink.style(ink.colour_of(state))
     if reading.end is not None and UNKNOWN in reading.codes:
-        yield f"{NO_VALUE} {text.NA}", ink.muted
+        yield f"{NO_VALUE} {units.NA}", ink.muted
     if absent:
         yield f"{NOT_MET} absent", ink.muted

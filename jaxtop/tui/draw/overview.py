@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.base.names import shorten
 from jaxtop.tui.core import text
 from jaxtop.tui.draw import stacked
@@ -187,7 +188,7 @@ def _plain(shown: Overview, ink: Ink, width: int) -> list[Text]:
         lines.insert(0, Text(shown.still, ink.muted))
     largest = max(shown.parts, key=lambda part: part.share or 0.0, default=None)
     if largest is not None:
-        lines.append(Text(f"most of a step: {largest.name} {text.share(largest.share)}"))
+        lines.append(Text(f"most of a step: {largest.name} {units.share(largest.share)}"))
     if shown.memory is not None:
         lines.append(Text(f"memory {_used(shown)}"))
     for line in lines:
@@ -196,22 +197,22 @@ def _plain(shown: Overview, ink: Ink, width: int) -> list[Text]:
 
 
 def _step_line(shown: Overview) -> Text:
-    return Text(f"step {text.seconds(shown.step_s)}  {text.rate(shown.per_second)}")
+    return Text(f"step {units.seconds(shown.step_s)}  {units.rate(shown.per_second)}")
 
 
 def _step(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
-    title = f"Step {text.seconds(shown.step_s)}"
+    title = f"Step {units.seconds(shown.step_s)}"
     if shown.per_second is not None:
-        title += f"  {text.rate(shown.per_second)}"
+        title += f"  {units.rate(shown.per_second)}"
     if shown.accounted is not None:
-        title += f"  wall time accounted {text.share(shown.accounted)}"
+        title += f"  wall time accounted {units.share(shown.accounted)}"
     rows, room = height - FRAME_HEIGHT, width - FRAME_WIDTH - _LABEL - 1
     known = [value for value in shown.steps if value is not None]
     if not known or rows < 2:
         words = shown.still or ("no step was found yet" if shown.step_s is None else "")
         return panel(title, [Text(words, ink.muted)], (width, height), ink)
     drawn = columns(shown.steps, room, rows)
-    labels = [text.seconds(max(known)), *[""] * (rows - 2), "0"]
+    labels = [units.seconds(max(known)), *[""] * (rows - 2), "0"]
     lines = [
         Text.assemble(
             (label.rjust(_LABEL), ink.muted), ("┤" if label else "│", ink.faint), (line, ink.trend())
@@ -228,7 +229,7 @@ def _where(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
         Text.assemble(
             part.name.ljust(name + 1),
             (bar(part.share, max(0, room - name - 7)), ink.trend()),
-            text.share(part.share).rjust(6),
+            units.share(part.share).rjust(6),
         )
         for part in shown.parts
     ]
@@ -239,10 +240,10 @@ def _where(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
 def _used(shown: Overview) -> str:
     device = shown.memory.device if shown.memory else None
     if device is None or device.used_bytes is None:
-        return text.NA
+        return units.NA
     limit = device.limit_bytes
-    of = f" of {text.size(limit)}" if limit else ", no limit known"
-    return f"{text.size(device.used_bytes)}{of} on {shown.memory_label}"
+    of = f" of {units.size(limit)}" if limit else ", no limit known"
+    return f"{units.size(device.used_bytes)}{of} on {shown.memory_label}"
 
 
 def _memory(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
@@ -276,13 +277,13 @@ def _hosts(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
 def _host(host: HostLine, ink: Ink, room: int, name: int) -> Text:
     sign = text.STATE_SIGNS[host.state], ink.style(ink.colour_of(host.state))
     line = Text.assemble(sign, " ", shorten(host.label, name).ljust(name))
-    line.append(f" {text.seconds(host.step_s):>6}")
+    line.append(f" {units.seconds(host.step_s):>6}")
     trend = 8 if room >= 56 else 0
     if trend:
         line.append(" ")
         line.append(sparkline(host.past, trend), ink.trend())
     for label, value in (("cpu", host.cpu), ("mem", host.memory)):
-        words = f"  {label} {text.share(value):>4}"
+        words = f"  {label} {units.share(value):>4}"
         if line.cell_len + len(words) <= room - (12 if host.note else 0):
             line.append(words)
     if host.note:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.style import Style
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.tui.core import text
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.facts import fitted, joined
@@ -64,7 +65,7 @@ def page(shown: Page, ink: Ink, width: int, height: int) -> Drawn:
         pointed=shown.pointed,
     )
     if frame is None:
-        note = Text(f" {text.NA}: {shown.figure.title} has not been reported yet", ink.muted, end="")
+        note = Text(f" {units.NA}: {shown.figure.title} has not been reported yet", ink.muted, end="")
         return Drawn(_joined([*above, Text(), note], width, height))
     legend = [_heads(shown, ink, columns, name)]
     for row in range(below):

@@ -10,8 +10,8 @@ from rich.style import Style
 from rich.text import Text
 from textual.color import Color
 
+from jaxtop.base import units
 from jaxtop.model import PARTS, Part
-from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import PALETTES, Palette
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def lengths(sizes: Sequence[float], end: float, width: int) -> list[int]:
 def stacked(sizes: Sequence[int] | None, end: int, width: int, palette: Palette) -> list[Segment]:
     """Return the segments of the bar of a device, or of all devices; `n/a` if the parts are unknown."""
     if sizes is None:
-        return [(text.NA[:width], palette.muted, None)]
+        return [(units.NA[:width], palette.muted, None)]
     segments: list[Segment] = []
     for part, length in zip(PARTS, lengths(sizes, end, width), strict=True):
         if length:
@@ -64,7 +64,7 @@ def legend(sizes: Sequence[int], width: int, palette: Palette) -> list[Text]:
         if not size:
             continue
         first, _, back = _colours(part, palette.theme.name)
-        words = f" {NAMES.get(part, part)} {text.size(size)}"
+        words = f" {NAMES.get(part, part)} {units.size(size)}"
         if lines[-1].cell_len and lines[-1].cell_len + 3 + len(words) > width:
             lines.append(Text(no_wrap=True, end=""))
         if lines[-1].cell_len:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.base.names import shorten
-from jaxtop.tui.core import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ def strips(
         line = Text(f"{shorten(who, label):<{label}} ", ink.muted, no_wrap=True, end="")
         line.append_text(_strip(strip, timeline, op, ink, room))
         if with_shares:
-            line.append(f"{text.share(strip.collective_share):>6}{text.share(strip.exposed_share):>6}")
+            line.append(f"{units.share(strip.collective_share):>6}{units.share(strip.exposed_share):>6}")
         lines.append(line)
     left = hidden + len(timeline.strips) - len(shown)
     if left:
@@ -55,7 +55,7 @@ def strips(
 def _head(timeline: Timeline, op: str, ink: Ink, width: int, whole: int) -> Text:
     line = Text(no_wrap=True, end="")
     count = max(len(strip.blocks) for strip in timeline.strips)
-    span = text.micros(timeline.end_us - timeline.start_us)
+    span = units.micros(timeline.end_us - timeline.start_us)
     line.append(f"{'a launch' if count == 1 else f'{count} launches'} in {span}", ink.bold)
     for kind, meaning in ((WAIT, "wait"), (CHOSEN, op), (OTHER, "others"), (LAUNCH, "launch")):
         if line.cell_len + 4 + len(meaning) <= width:

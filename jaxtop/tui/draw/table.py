@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from rich.cells import cell_len, set_cell_size
 
 from jaxtop.base.names import shorten
-from jaxtop.tui.core.text import NA, printable
+from jaxtop.base.units import NA
+from jaxtop.tui.core.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from jaxtop.tui.core.text import NA
+from jaxtop.base.units import NA
 from jaxtop.tui.draw.table import NOTHING, Column, Row, fit
 
 if TYPE_CHECKING:

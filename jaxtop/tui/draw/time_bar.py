@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.style import Style
 from rich.text import Text
 
+from jaxtop.base import units
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.model.state import SEVERITIES
 from jaxtop.tui.core import text
@@ -275,7 +276,7 @@ def tip(state: TimeBarState, column: int, width: int) -> str:
     lines = [clock(at, state.span)]
     used = next((each.used_bytes for each in state.overview.bins if each.at <= at < each.until), None)
     if used is not None:
-        lines[0] += f"  {text.size(used)} on the fullest device"
+        lines[0] += f"  {units.size(used)} on the fullest device"
     found = events_at(state, column, width)
     for event in found[:MOST_LISTED]:
         sign = _SIGNS.get(event.severity, _SIGNS["info"])

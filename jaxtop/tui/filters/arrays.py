@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from jaxtop.base import units
 from jaxtop.tui.core import text
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, number, sizes, words
@@ -51,8 +52,8 @@ def _text_of(view: ArrayView) -> str:
 # Cached, because each key press in a filter searches thousands of arrays.
 @lru_cache(maxsize=1 << 15)
 def _searched(names: tuple[str | None, ...], shape: tuple[int, ...], groups: int, held: int) -> str:
-    words = " ".join([name or text.NA for name in names])
-    return f"{words} {text.shape(shape, groups)} {shape} {text.size(held)}".lower()
+    words = " ".join([name or units.NA for name in names])
+    return f"{words} {text.shape(shape, groups)} {shape} {units.size(held)}".lower()
 
 
 understand = partial(expressions.understand, fields=FIELDS, text_of=_text_of)

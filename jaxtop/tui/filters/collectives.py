@@ -6,7 +6,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from jaxtop.tui.core import text
+from jaxtop.base import units
 from jaxtop.tui.draw.collective_pane import axes_in_words, straggler_in_words
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, number, words
@@ -46,7 +46,7 @@ def _text_of(view: CollectiveView) -> str:
         view.line,
         view.added,
     )
-    return " ".join([*(name or text.NA for name in named), straggler_in_words(view)]).lower()
+    return " ".join([*(name or units.NA for name in named), straggler_in_words(view)]).lower()
 
 
 understand = partial(expressions.understand, fields=FIELDS, text_of=_text_of)

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from operator import eq, ge, gt, le, lt, ne
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
 
-from jaxtop.tui.core.text import NA
+from jaxtop.base.units import NA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

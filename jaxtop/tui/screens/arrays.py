@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from jaxtop.base import units
 from jaxtop.model.arrays.tree import MIXED, Node, grow, way_to
 from jaxtop.tui.core import text
 from jaxtop.tui.core.slices import slices_of
@@ -42,7 +43,7 @@ MOST_UNFOLDED = 20
 
 def _fact(key: str, title: str, width: int, fact: str) -> Column[Node]:
     def write(node: Node) -> str:
-        return node.shared(fact) or text.NA
+        return node.shared(fact) or units.NA
 
     def style(node: Node, palette: Palette) -> str | None:
         return palette.muted if node.shared(fact) == MIXED else None
@@ -66,7 +67,7 @@ def _replication(node: Node) -> int | None:
 
 def _copies(node: Node) -> str:
     copies = node.shared("replication")
-    return NOTHING if copies == MIXED else text.NA if copies is None else f"×{copies:,}"
+    return NOTHING if copies == MIXED else units.NA if copies is None else f"×{copies:,}"
 
 
 def _growing(node: Node, palette: Palette) -> str | None:
@@ -152,15 +153,15 @@ class ArraysView(TableView):
     def _columns(self, name: Callable[[Node], str]) -> tuple[Column[Node], ...]:
         return (
             Column("name", "name", 26, "left", lambda node: node.order, name, flexible=True),
-            figure("bytes", "per dev", 7, lambda node: node.bytes_per_device, text.size),
+            figure("bytes", "per dev", 7, lambda node: node.bytes_per_device, units.size),
             replace(figure("share", "of all", 11, self._share, gauge, style=self._bar_colour), align="left"),
             Column("shape", "shape", 12, "left", _elements, _shape, largest_first=True),
             _fact("dtype", "dtype", 8, "dtype"),
             _fact("spec", "spec", 20, "sharding"),
             figure("growth", "growth", 7, lambda node: node.grown_bytes, growth, style=_growing),
-            figure("global", "global", 6, lambda node: node.bytes_global, text.size),
+            figure("global", "global", 6, lambda node: node.bytes_global, units.size),
             Column("replication", "copies", 6, "right", _replication, _copies, largest_first=True),
-            figure("count", "count", 6, lambda node: node.count, text.number),
+            figure("count", "count", 6, lambda node: node.count, units.number),
             _fact("role", "role", 10, "role"),
             _fact("memory", "memory", 11, "memory_kind"),
             _fact("created", "made at", 22, "created"),
@@ -182,7 +183,7 @@ class ArraysView(TableView):
             self._views = moment.arrays
             self._total = sum([view.held_bytes for view in self._views])
         ago = moment.counted_ago
-        self._counted = "" if ago is None else f"counted {text.age(ago)} ago"
+        self._counted = "" if ago is None else f"counted {units.age(ago)} ago"
         if reasons := moment.not_on("arrays"):
             self._counted = f"not counted in every process: {reasons[0]}"
         self._past_runs = frozenset(run.id for run in moment.runs if run.has_ended)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
+from jaxtop.base import units
 from jaxtop.model.collectives import CollectiveView, step_shares
 from jaxtop.model.collectives.doubts import doubts
 from jaxtop.model.collectives.folded import folded, group_key
 from jaxtop.model.collectives.timeline import windows_seen
-from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, Selection, name_of
 from jaxtop.tui.draw.collective_pane import (
     Subject,
@@ -84,27 +84,27 @@ def _kind(view: CollectiveView) -> str:
 
 
 def _times(view: CollectiveView) -> str:
-    return f"×{view.times:,}" if view.times is not None else text.NA
+    return f"×{view.times:,}" if view.times is not None else units.NA
 
 
-_rate = partial(text.number, digits=1)
+_rate = partial(units.number, digits=1)
 COLUMNS: tuple[Column[CollectiveView], ...] = (
     words("kind", "kind", 14, _kind, flexible=True),
     words("axes", "axes", 10, axes_in_words),
-    figure("bytes", "bytes", 6, lambda view: view.bytes, text.size),
-    figure("p50", "p50", 6, lambda view: view.p50_us, text.micros, style=_few),
-    figure("wait", "wait", 6, lambda view: view.wait_us, text.micros, style=_few),
+    figure("bytes", "bytes", 6, lambda view: view.bytes, units.size),
+    figure("p50", "p50", 6, lambda view: view.p50_us, units.micros, style=_few),
+    figure("wait", "wait", 6, lambda view: view.wait_us, units.micros, style=_few),
     Column("straggler", "straggler", 18, "left", _lateness, _straggler, _late_colour, largest_first=True),
     figure("rate", "per s", 6, lambda view: view.per_second, _rate),
-    figure("size", "group", 5, lambda view: view.group_size, text.number),
+    figure("size", "group", 5, lambda view: view.group_size, units.number),
     words("line", "line", 16, lambda view: view.line or None),
     words("added", "why", 12, _why, _added_colour),
     words("program", "program", 16, lambda view: view.program),
     words("source", "op", 16, lambda view: view.source or view.op),
-    figure("p99", "p99", 6, lambda view: view.p99_us, text.micros, style=_few),
-    figure("transfer", "transf", 6, lambda view: view.transfer_us, text.micros, style=_few),
-    figure("bandwidth", "bus bw~", 7, lambda view: view.busbw_bytes_per_s, text.bandwidth, style=_few),
-    figure("samples", "samples", 7, lambda view: view.samples, text.number, style=_few),
+    figure("p99", "p99", 6, lambda view: view.p99_us, units.micros, style=_few),
+    figure("transfer", "transf", 6, lambda view: view.transfer_us, units.micros, style=_few),
+    figure("bandwidth", "bus bw~", 7, lambda view: view.busbw_bytes_per_s, units.bandwidth, style=_few),
+    figure("samples", "samples", 7, lambda view: view.samples, units.number, style=_few),
     Column("times", "times", 5, "right", lambda view: view.times, _times, largest_first=True),
     words("shape", "shape", 20, lambda view: view.shape, flexible=True),
 )
@@ -146,8 +146,8 @@ def summary(moment: Moment, width: int, palette: Palette) -> Text:
     if found is None:
         variants = [[count + across, *lately], [count, *lately[:1]]]
     else:
-        exposed = "" if found.exposed_share is None else f", {text.share(found.exposed_share)} exposed"
-        share, rest = text.share(found.share), f"in collectives{exposed}"
+        exposed = "" if found.exposed_share is None else f", {units.share(found.exposed_share)} exposed"
+        share, rest = units.share(found.share), f"in collectives{exposed}"
         variants = [
             [count + across, f"{share} of {found.program} {rest}", *lately],
             [count, f"{share} of {found.program} {rest}", *lately[:1]],
@@ -162,7 +162,7 @@ def _lately(moment: Moment) -> list[str]:
     seen, left_out = windows_seen(moment.cluster), doubts(moment.cluster).words
     if seen.newest is None or not seen.windows:
         return [untimed(moment)]
-    age = text.age(moment.ago(seen.newest, seen.newest.window.at_ms))
+    age = units.age(moment.ago(seen.newest, seen.newest.window.at_ms))
     return [*left_out, f"windows: {seen.windows:,}, last {age} ago", *moment.not_on("collectives")[:1]]
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from jaxtop.base import units
 from jaxtop.model import DEVICE_FIGURES, FIGURES, Figure, MeshView
 from jaxtop.model.thresholds import Level, errors, slowed
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
 from jaxtop.tui.columns.figures import Reported, by_rank, measured, past
 from jaxtop.tui.columns.hosts import state_column
-from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment
 from jaxtop.tui.core.palette import SIGN, Palette
 from jaxtop.tui.draw.table import NOTHING, Column, figure, ordinal, words
@@ -85,13 +85,13 @@ class Row(DeviceRow):
 def gauge(share: float | None) -> str:
     """Format a share in percent and as a bar, to half a character."""
     if share is None:
-        return f"{text.NA:>4}"
+        return f"{units.NA:>4}"
     halves = max(0, min(BAR * 2, round(share * BAR * 2)))
-    return f"{text.share(share):>4} {'━' * (halves // 2)}{'╸' if halves % 2 else ''}"
+    return f"{units.share(share):>4} {'━' * (halves // 2)}{'╸' if halves % 2 else ''}"
 
 
 def _coords(row: Row) -> str:
-    return text.NA if row.device.coords is None else ",".join(map(str, row.device.coords))
+    return units.NA if row.device.coords is None else ",".join(map(str, row.device.coords))
 
 
 def _gauge_colour(row: Row, palette: Palette) -> str | None:
@@ -133,7 +133,7 @@ def _slowed() -> Column[Row]:
     def write(row: Row) -> str:
         found = read(row)
         if found is None:
-            return text.NA
+            return units.NA
         level, words = found
         return NOTHING if not words else (SIGN if level is Level.BAD else "") + ", ".join(words)
 
@@ -152,8 +152,8 @@ def _errors() -> Column[Row]:
     def write(row: Row) -> str:
         corrected, uncorrected, level = errors(row.device.pulse, row.device.position)
         if corrected is None and uncorrected is None:
-            return text.NA
-        return f"{SIGN if level else ''}{text.amount(uncorrected)}/{text.amount(corrected)}"
+            return units.NA
+        return f"{SIGN if level else ''}{units.amount(uncorrected)}/{units.amount(corrected)}"
 
     def style(row: Row, palette: Palette) -> str | None:
         return palette.of_level(errors(row.device.pulse, row.device.position)[2])
@@ -192,7 +192,7 @@ def columns_for(
     axes = [_axis(name, size) for name, size in scene.axes.sizes.items()]
     first = list(_figures(reported, _FIRST))
     memory = [
-        figure("memory", "memory", 6, lambda row: row.device.used_bytes, text.size),
+        figure("memory", "memory", 6, lambda row: row.device.used_bytes, units.size),
         _gauge("of limit" if scene.has_limits else "of most"),
     ]
     return (
@@ -208,7 +208,7 @@ def columns_for(
         *_figures(reported, _LATER),
         *((_errors(),) if not {"ecc_corrected", "ecc_uncorrected"}.isdisjoint(reported) else ()),
         *(
-            figure(name, name, 6, read, text.size)
+            figure(name, name, 6, read, units.size)
             for name, read in (
                 ("peak", lambda row: row.device.peak_bytes),
                 ("limit", lambda row: row.device.limit_bytes),

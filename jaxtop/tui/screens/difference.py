@@ -9,8 +9,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from jaxtop.base import units
 from jaxtop.model.session.difference import UNKNOWN_AFTER, UNKNOWN_BEFORE, Change, Kind, Then, difference
-from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.dialogs.help import Help
 from jaxtop.tui.draw.table import NOTHING, Column, muted, words
@@ -49,8 +49,8 @@ def signed(change: Change) -> str:
     if grown is None and change.how in ("came", "went"):
         grown = (change.after or 0) - (change.before or 0)
     if grown is None:
-        return NOTHING if change.how in _ONE_SIDED else text.NA
-    amount = text.number(abs(grown)) if change.kind is Kind.LAUNCHES else text.size(abs(grown))
+        return NOTHING if change.how in _ONE_SIDED else units.NA
+    amount = units.number(abs(grown)) if change.kind is Kind.LAUNCHES else units.size(abs(grown))
     sign = "+" if grown > 0 else "-" if grown < 0 else ""
     return f"{sign}{amount}"
 
@@ -60,7 +60,7 @@ def _figure(change: Change, value: int | None) -> str:
         return NOTHING
     if value is None and change.how in _ONE_SIDED:
         return NOTHING
-    return text.number(value) if change.kind is Kind.LAUNCHES else text.size(value)
+    return units.number(value) if change.kind is Kind.LAUNCHES else units.size(value)
 
 
 def _counts(change: Change) -> str:

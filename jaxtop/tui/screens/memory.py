@@ -10,6 +10,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
+from jaxtop.base import units
 from jaxtop.model import (
     PARTS,
     Grower,
@@ -101,7 +102,7 @@ def _history() -> Column[Row]:
         values = row.history
         known = [value for value in values if value is not None]
         drawn = curve(values, HISTORY, row.device.limit_bytes)
-        return f"{drawn} {text.size(max(known)):>6}" if known else text.NA
+        return f"{drawn} {units.size(max(known)):>6}" if known else units.NA
 
     def style(row: Row, palette: Palette) -> str | None:
         return palette.trend(has_limit=row.device.limit_bytes is not None) if any(row.history) else None
@@ -112,22 +113,22 @@ def _history() -> Column[Row]:
 
 def _part(part: Part) -> Column[Row]:
     title = _TITLES.get(part, part)
-    return figure(part, title, max(6, len(title)), lambda row: row.view.of(part), text.size)
+    return figure(part, title, max(6, len(title)), lambda row: row.view.of(part), units.size)
 
 
 def columns_for(scene: Scene, width: int) -> tuple[Column[Row], ...]:
     """Return the columns: the bar, the allocator's figures if there are any, and the size of each part."""
     limits: tuple[Column[Row], ...] = (
-        figure("limit", "limit", 6, lambda row: row.device.limit_bytes, text.size),
-        figure("peak", "peak", 6, lambda row: row.device.peak_bytes, text.size),
-        figure("largest", "largest free", 12, lambda row: row.view.largest_free_bytes, text.size),
+        figure("limit", "limit", 6, lambda row: row.device.limit_bytes, units.size),
+        figure("peak", "peak", 6, lambda row: row.device.peak_bytes, units.size),
+        figure("largest", "largest free", 12, lambda row: row.view.largest_free_bytes, units.size),
     )
     parts = PARTS if scene.has_limits else PARTS[: PARTS.index(Part.TEMPORARIES)]
     return (
         id_column(),
         words("host", "host", 8, lambda row: row.device.hostname),
         *((words("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
-        figure("used", "used", 6, lambda row: row.device.used_bytes, text.size),
+        figure("used", "used", 6, lambda row: row.device.used_bytes, units.size),
         _bar(max(SHORTEST_BAR, width // 4)),
         *(limits if scene.has_limits else ()),
         _history(),
@@ -161,17 +162,17 @@ def summary(scene: Scene, width: int, palette: Palette) -> Text:
         return Text()
     total, used = memory_total(views), sum(view.device.used_bytes or 0 for view in views)
     fullest = max(views, key=lambda view: view.device.used_bytes or 0).device
-    held = f"{len(views):,} {'device holds' if len(views) == 1 else 'devices hold'} {text.size(used)}"
-    most = f"most on device {fullest.id}: {text.size(fullest.used_bytes)}"
+    held = f"{len(views):,} {'device holds' if len(views) == 1 else 'devices hold'} {units.size(used)}"
+    most = f"most on device {fullest.id}: {units.size(fullest.used_bytes)}"
     if scene.has_limits:
         end = sum(view.device.limit_bytes or 0 for view in views)
-        share = text.share(used / end if end else None)  # these devices may have no limits while others do
-        summary = f"{held} of {text.size(end)} ({share}), {most}; source allocator"
+        share = units.share(used / end if end else None)  # these devices may have no limits while others do
+        summary = f"{held} of {units.size(end)} ({share}), {most}; source allocator"
     else:
         end = sum(total)
         summary = f"{held}, {most}, no limit known; source arrays"
     if (ago := scene.moment.counted_ago) is not None:
-        summary += f"; arrays counted {text.age(ago)} ago"
+        summary += f"; arrays counted {units.age(ago)} ago"
     head = Text(text.printable(summary), no_wrap=True, overflow="ellipsis", end="")
     head.truncate(width, overflow="ellipsis")
     return Text("\n").join([head, bar(total, end, width, palette), *legend(total, width, palette)])
@@ -180,8 +181,8 @@ def summary(scene: Scene, width: int, palette: Palette) -> Text:
 def growing(found: list[Grower], height: int, palette: Palette) -> Text:
     lines = [Text("GROWING per device", f"bold {palette.muted}", end="")]
     for each in found[: max(0, height - 1)]:
-        line = Text(f"+{text.size(each.bytes_per_minute)}/min", palette.warning, no_wrap=True, end="")
-        name = f"  {each.name or 'unnamed'}  {text.size(each.bytes_per_device)}"
+        line = Text(f"+{units.size(each.bytes_per_minute)}/min", palette.warning, no_wrap=True, end="")
+        name = f"  {each.name or 'unnamed'}  {units.size(each.bytes_per_device)}"
         line.append(text.printable(name), palette.foreground)
         line.append(text.printable(f"  {each.created or ''}"), palette.muted)
         lines.append(line)
@@ -199,9 +200,9 @@ def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text
         line = Text(no_wrap=True, end="")
         if is_large and not runs:  # a running program fits: its last launch may still hold memory
             line.append("▲ ", palette.bad)
-        line.append(text.printable(f"{view.function} +{text.size(view.adds_bytes)}"))
+        line.append(text.printable(f"{view.function} +{units.size(view.adds_bytes)}"))
         free = view.free_bytes
-        line.append(", limit unknown" if free is None else f" of {text.size(free)} free", palette.muted)
+        line.append(", limit unknown" if free is None else f" of {units.size(free)} free", palette.muted)
         if runs:
             line.append(" · running", palette.good)
         lines.append(line)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
+from jaxtop.base import units
 from jaxtop.model import (
     RULES,
     RULES_BY_NAME,
@@ -93,7 +94,7 @@ def verdict(moment: Moment, muted: Collection[tuple[str, str, str]] = ()) -> tup
     facts = [f"{len(moment.devices)} devices"]
     step = step_of_run(view.now for view in moment.hosts)
     if step is not None:
-        facts.append(f"step {text.seconds(step.p50_s)}")
+        facts.append(f"step {units.seconds(step.p50_s)}")
     if serious:
         facts.insert(0, f"{len(serious)} finding{'s' * (len(serious) > 1)} muted")
     doubt = _too_early(moment)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
+from jaxtop.base import units
 from jaxtop.base.names import shorten
 from jaxtop.model import (
     FIGURES,
@@ -72,7 +73,7 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
         why_no_parts="no profiler window yet: press c for one now",
         memory=held[0] if held else None,
         memory_label=moment.label_of(fullest) if fullest else "",
-        grows=f"{grows.name or grows.created or 'unnamed arrays'} +{text.size(grows.bytes_per_minute)}/min"
+        grows=f"{grows.name or grows.created or 'unnamed arrays'} +{units.size(grows.bytes_per_minute)}/min"
         if grows
         else "",
         mesh=_mesh(moment),
@@ -101,7 +102,7 @@ def _about_parts(moment: Moment, found: RunParts | None) -> str:
     if mean.host_gap and mean.delayed >= CORE_FROM * mean.host_gap:
         words.append(f"{mean.delayed / mean.host_gap:.0%} of the gap waits for a core")
     if mean.at is not None and moment.now - mean.at >= OLD_FROM:
-        words.append(f"windows {text.age(moment.now - mean.at)} old")
+        words.append(f"windows {units.age(moment.now - mean.at)} old")
     return ", ".join(words) or "of wall time"
 
 
@@ -121,8 +122,8 @@ def _collectives(moment: Moment) -> Sequence[Sequence[str]]:
         (
             view.kind,
             axes_in_words(view),
-            text.micros(view.p50_us),
-            text.micros(view.wait_us),
+            units.micros(view.p50_us),
+            units.micros(view.wait_us),
             straggler_in_words(view),
         )
         for view in views
@@ -137,9 +138,9 @@ def _programs(moment: Moment) -> Sequence[Sequence[str]]:
     rows = [
         (
             shorten(view.function, 16),
-            text.number(_rate(view), 1),
-            text.size(view.needs_bytes),
-            text.size(view.headroom_bytes),
+            units.number(_rate(view), 1),
+            units.size(view.needs_bytes),
+            units.size(view.headroom_bytes),
         )
         for view in views
     ]

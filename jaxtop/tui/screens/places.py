@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from textual.command import Hit, Provider
 
+from jaxtop.base import units
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Selection
 from jaxtop.tui.screens.base import View
@@ -49,7 +50,7 @@ def places(moment: Moment) -> Iterator[Place]:
     for array in moment.arrays:
         if array.name:
             opens = View.Drilled(Selection(), "arrays", row=array.name)
-            yield Place(f"array {array.name}", f"{text.size(array.bytes_per_device)} per device", opens)
+            yield Place(f"array {array.name}", f"{units.size(array.bytes_per_device)} per device", opens)
     for device in moment.devices:
         opens = View.Drilled(Selection(*device.key), "devices")
         yield Place(f"{moment.label_of(device)} on {device.hostname}", device.kind, opens)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
+from jaxtop.base import units
 from jaxtop.model.hosts import named
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, Selection
@@ -109,26 +110,28 @@ def _bounded(
     key: str, title: str, read: Callable[[ProgramRow], int | None], form: Callable[[float | None], str]
 ) -> Column[ProgramRow]:
     def write(row: ProgramRow) -> str:
-        return text.bound(form(read(row)), at_least=row.view.program.flops_at_least)
+        return units.bound(form(read(row)), at_least=row.view.program.flops_at_least)
 
     return replace(figure(key, title, 6, read, form), write=write, form=None)
 
 
 COLUMNS: tuple[Column[ProgramRow], ...] = (
     _name(),
-    figure("launches", "launches", 9, lambda row: row.view.launches, text.number),
-    figure("rate", "launch/s", 8, lambda row: row.view.launches_per_second, partial(text.number, digits=1)),
-    figure("compiles", "compiles", 8, lambda row: row.view.compiles, text.number, style=_compiles_colour),
-    figure("needs", "needs", 6, lambda row: row.view.needs_bytes, text.size),
-    figure("headroom", "headroom", 8, lambda row: row.view.headroom_bytes, text.size, style=_headroom_colour),
-    _bounded("flops", "flops", lambda row: row.view.program.flops, text.amount),
-    figure("compiled", "compile", 7, lambda row: row.view.compile_ms, text.duration),
-    figure("arguments", "args", 6, lambda row: row.view.program.argument_bytes, text.size),
-    figure("outputs", "outs", 6, lambda row: row.view.program.output_bytes, text.size),
-    figure("temporaries", "temps", 6, lambda row: row.view.program.temp_bytes, text.size),
-    _bounded("accessed", "bytes", lambda row: row.view.program.accessed_bytes, text.size),
-    figure("hosts", "hosts", 5, lambda row: len(row.view.agents), text.number, style=_hosts_colour),
-    figure("lost", "lost", 6, lambda row: row.view.lost_ms, text.duration),
+    figure("launches", "launches", 9, lambda row: row.view.launches, units.number),
+    figure("rate", "launch/s", 8, lambda row: row.view.launches_per_second, partial(units.number, digits=1)),
+    figure("compiles", "compiles", 8, lambda row: row.view.compiles, units.number, style=_compiles_colour),
+    figure("needs", "needs", 6, lambda row: row.view.needs_bytes, units.size),
+    figure(
+        "headroom", "headroom", 8, lambda row: row.view.headroom_bytes, units.size, style=_headroom_colour
+    ),
+    _bounded("flops", "flops", lambda row: row.view.program.flops, units.amount),
+    figure("compiled", "compile", 7, lambda row: row.view.compile_ms, units.duration),
+    figure("arguments", "args", 6, lambda row: row.view.program.argument_bytes, units.size),
+    figure("outputs", "outs", 6, lambda row: row.view.program.output_bytes, units.size),
+    figure("temporaries", "temps", 6, lambda row: row.view.program.temp_bytes, units.size),
+    _bounded("accessed", "bytes", lambda row: row.view.program.accessed_bytes, units.size),
+    figure("hosts", "hosts", 5, lambda row: len(row.view.agents), units.number, style=_hosts_colour),
+    figure("lost", "lost", 6, lambda row: row.view.lost_ms, units.duration),
     words("why", "why again", 18, lambda row: row.why, flexible=True),
     ordinal("devices", "dev", 5, lambda row: row.view.program.devices),
     words("fingerprint", "print", FINGERPRINT, lambda row: row.fingerprint),
@@ -151,7 +154,7 @@ def empty(moment: Moment) -> str:
 def about(row: ProgramRow, palette: Palette, width: int = 100) -> Text:
     """Return the details of a program: where its time goes, its processes, and notes on its figures."""
     view, program = row.view, row.view.program
-    lines = [Text(text.printable(f"{program.name}  fingerprint {row.fingerprint or text.NA}"), "bold")]
+    lines = [Text(text.printable(f"{program.name}  fingerprint {row.fingerprint or units.NA}"), "bold")]
     if view.differs:
         lines.append(
             Text(
@@ -173,16 +176,16 @@ def about(row: ProgramRow, palette: Palette, width: int = 100) -> Text:
         lines.append(bar_line(time, width, palette))
     facts = [f"loaded by {row.who(view.agents)}"]
     if view.lost_ms is not None:
-        facts.append(f"compilations of this name took {text.duration(view.lost_ms)}")
+        facts.append(f"compilations of this name took {units.duration(view.lost_ms)}")
     if program.created:
         facts.append(f"compiled at {program.created}")
     if view.adds_bytes is not None:
-        adds = text.size(view.adds_bytes)
+        adds = units.size(view.adds_bytes)
         facts.append(f"a launch needs {adds} besides its arguments (compiler estimate)")
     if view.free_bytes is not None:
-        facts.append(f"{text.size(view.free_bytes)} free on the fullest device")
+        facts.append(f"{units.size(view.free_bytes)} free on the fullest device")
     if view.variants > 1:
-        count = text.number(view.function_launches)
+        count = units.number(view.function_launches)
         facts.append(f"{view.variants} programs of this name: {count} launches together")
     lines.append(Text(text.printable(", ".join(facts)), palette.muted))
     if view.peak is not None:

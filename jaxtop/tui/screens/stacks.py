@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
+from jaxtop.base import units
 from jaxtop.model import Host, Severity, diagnose
 from jaxtop.model.stalls.stack_tree import StackNode, search_text, stack_nodes
 from jaxtop.model.stalls.stacks import place_text
@@ -62,7 +63,7 @@ def _script(node: StackNode) -> str:
 
 
 def _count(node: StackNode) -> str:
-    return text.number(len(node.hosts)) if node.thread is None else ""
+    return units.number(len(node.hosts)) if node.thread is None else ""
 
 
 class StackTable(FoldingTable[StackNode]):
@@ -172,7 +173,7 @@ class StacksView(TableView):
         return max(self.moment.ago(host, host.stacks.at_ms) for host in node.hosts)
 
     def _ago(self, node: StackNode) -> str:
-        return "" if node.thread is not None else text.age(self._age(node))
+        return "" if node.thread is not None else units.age(self._age(node))
 
     def _summary(self) -> Text:
         palette, moment = self.palette, self.moment

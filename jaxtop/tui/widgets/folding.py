@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from jaxtop.base.units import NA
 from jaxtop.model.arrays.tree import flatten
-from jaxtop.tui.core.text import NA
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:

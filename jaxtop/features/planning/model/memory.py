@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base.units import in_bytes
 from jaxtop.features.planning.model.plan import Basis, Interval
 from jaxtop.features.planning.model.sharding import if_divided, on_fullest
 from jaxtop.features.planning.model.temporaries import scaled, temporaries
-from jaxtop.model.amounts import in_bytes
 from jaxtop.model.arrays.tree import parts as steps_of_name
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf, prod
 from typing import TYPE_CHECKING
 
+from jaxtop.base.units import in_bytes
 from jaxtop.features.planning.model.alike import Arrays
 from jaxtop.features.planning.model.candidates import meshes
 from jaxtop.features.planning.model.memory import in_words, memory_of
@@ -22,7 +23,6 @@ from jaxtop.features.planning.model.roles import axes_in
 from jaxtop.features.planning.model.sharding import if_divided, state_bytes
 from jaxtop.features.planning.model.temporaries import is_as_today
 from jaxtop.features.planning.model.timing import error_of_today, time_of
-from jaxtop.model.amounts import in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,9 +11,9 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base.units import in_bytes
 from jaxtop.features.planning.model.buffers import rescaled
 from jaxtop.features.planning.model.roles import OPTIMIZER, PARAMETERS, batch_axes
-from jaxtop.model.amounts import in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

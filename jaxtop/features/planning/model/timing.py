@@ -6,11 +6,11 @@ from collections import defaultdict
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base.units import in_bytes
 from jaxtop.features.planning.model.communication import Moved, traffic
 from jaxtop.features.planning.model.links import axis_key, cost_of
 from jaxtop.features.planning.model.plan import Basis, Interval, Placed
 from jaxtop.features.planning.model.work import work_ratio
-from jaxtop.model.amounts import in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import function_of
+from jaxtop.base.units import in_bytes
 from jaxtop.model.allocators import free_bytes, free_of, largest_block, largest_piece, most_held
-from jaxtop.model.amounts import in_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.words import line_of

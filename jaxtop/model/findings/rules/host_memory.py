@@ -6,7 +6,7 @@ from heapq import nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.amounts import in_bytes
+from jaxtop.base.units import in_bytes, in_minutes
 from jaxtop.model.figures import FIGURES
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
@@ -16,7 +16,6 @@ from jaxtop.model.findings.trends import (
     makes_steps,
     trend,
 )
-from jaxtop.model.findings.words import in_minutes
 from jaxtop.model.hosts import named
 from jaxtop.model.series import oldest, thinned
 from jaxtop.model.tuning import Number

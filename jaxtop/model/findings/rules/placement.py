@@ -9,8 +9,8 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
+from jaxtop.base.units import in_bytes
 from jaxtop.model.allocators import usable_bytes
-from jaxtop.model.amounts import in_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
     ALL_SMALL,

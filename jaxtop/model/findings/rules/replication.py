@@ -6,7 +6,7 @@ from collections import defaultdict
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.amounts import in_bytes
+from jaxtop.base.units import in_bytes
 from jaxtop.model.arrays.growth import without_indices
 from jaxtop.model.arrays.tree import parts
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
