@@ -13,10 +13,10 @@ ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
 # Python compiles what is imported; all the rest would take half a minute of CPU time.
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 # Of the quiet tests these need both cores of a small machine. The others run in pairs.
-ALONE := tests/test_black_box.py tests/test_probe_live.py tests/test_collectives_live.py
+ALONE := tests/test_black_box.py tests/features/probe/test_probe_live.py tests/test_collectives_live.py
 # What is of no interest is not imported either.
-OF_JAX = $(shell grep -L 'pytestmark = .*mark\.newest' $$(grep -l 'mark\.jax' tests/test_*.py))
-QUIET = $(shell grep -l 'mark\.quiet' tests/test_*.py)
+OF_JAX = $(shell grep -L 'pytestmark = .*mark\.newest' $$(grep -rl --include='test_*.py' 'mark\.jax' tests))
+QUIET = $(shell grep -rl --include='test_*.py' 'mark\.quiet' tests)
 # What tests import where not all of [dev] is installed.
 TOOLS := pytest pytest-rerunfailures pytest-timeout grpcio jsonschema perfetto prometheus-client types-psutil
 # What depends on the version of Python: frames and hooks of the agent, snapshots, recordings, the app.

@@ -35,7 +35,8 @@ from jaxtop.sources import LiveSource, Seed, Session, SessionRecorder, discovery
 from jaxtop.store import runfiles
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.playback import Start
-from tests import staged, staged_collectives, staged_hardware, staged_plan, tour
+from tests import staged, staged_collectives, staged_hardware, tour
+from tests.features.planning import staged_plan
 from tests.stage import Stage, play
 
 if TYPE_CHECKING:

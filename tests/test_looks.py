@@ -15,7 +15,8 @@ import pytest
 from jaxtop import wire
 from jaxtop.features.planning.screen import PlanView
 from jaxtop.tui.playback import Start
-from tests import builders, staged, staged_collectives, staged_hardware, staged_plan
+from tests import builders, staged, staged_collectives, staged_hardware
+from tests.features.planning import staged_plan
 from tests.reels import LONG, Reel, session
 from tests.stage import Stage, play
 

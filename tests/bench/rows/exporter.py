@@ -17,7 +17,7 @@ from jaxtop.export.samples import DETAILS
 from tests.bench.frame import Figure, one, whole
 from tests.bench.processes import REPOSITORY
 from tests.bench.rows.app import load
-from tests.prometheus import PROMETHEUS, prometheus
+from tests.features.metrics.prometheus import PROMETHEUS, prometheus
 from tests.support import eventually
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from jaxtop.export.metrics import METRICS, SERIES, sample_name
 from jaxtop.features.metrics import alert_rules
 from jaxtop.features.metrics.boards import BOARDS, grafana
 from jaxtop.model import RULES, Severity
+from tests.features.metrics.prometheus import promtool, with_promtool
 from tests.pages import DOCS
-from tests.prometheus import promtool, with_promtool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

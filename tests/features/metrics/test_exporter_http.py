@@ -20,9 +20,9 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.http_server import MOST_CLIENTS, Server
 from jaxtop.cli.listening import MOST_STRANGERS, Protection, address
 from tests import patience
+from tests.features.metrics.test_exporter import get, served
 from tests.support import eventually, jaxtop
 from tests.test_export import cluster
-from tests.test_exporter import get, served
 
 
 def connect(server: Server) -> socket.socket:

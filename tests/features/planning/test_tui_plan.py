@@ -13,7 +13,8 @@ from jaxtop.features.planning.model.plan import Candidate, Goal, Interval, Plan,
 from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.playback import Start
-from tests import builders, staged_plan
+from tests import builders
+from tests.features.planning import staged_plan
 from tests.reels import LONG, Reel, session
 from tests.stage import Stage, line, play
 

@@ -12,10 +12,10 @@ from jaxtop.tui.draw.peak_pane import peak_lines
 from jaxtop.wire import Buffer, Operation, Operations
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, frame
+from tests.features.operations.test_operations_shown import cluster_of
+from tests.features.operations.test_operations_shown import shown as shown_time
 from tests.made_windows import FINGERPRINT, PROGRAM, Made
 from tests.stage import Stage, play
-from tests.test_operations_shown import cluster_of
-from tests.test_operations_shown import shown as shown_time
 from tests.test_probed_shown import of_device, probe
 
 DOT = Operation("dot_general.12", "matmul", "train.py:57", 600_000, 20, 2 * 10**9, 10**7)

@@ -8,7 +8,6 @@ import stat
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import jax
 import msgspec
@@ -29,10 +28,10 @@ from jaxtop.model import Cluster
 from jaxtop.traces.xspace import Trace
 from tests import builders, made_runs, made_windows
 from tests.made_traces import PLATFORMS, PROGRAM, REDUCE, Made, launches
-from tests.support import disk_with_room_for
+from tests.support import ROOT, disk_with_room_for
 from tests.xspace import Event, plane, space
 
-TRACES = Path(__file__).parent / "data" / "traces"
+TRACES = ROOT / "tests" / "data" / "traces"
 VERSIONS = ("0.10.2", "0.8.0")
 # The groups of the collectives of the program in `data/traces/capture.py`; a device id is its ordinal there.
 DATA, MODEL = ((0, 2048), (1, 2049)), ((0, 1), (2048, 2049))

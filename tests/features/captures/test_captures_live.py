@@ -17,6 +17,7 @@ import jax
 import pytest
 
 from jaxtop.model.operations import DeviceRates, program_times
+from tests.features.captures.test_captures_merged import Read
 from tests.support import (
     JAXTOP,
     PYTHON,
@@ -32,7 +33,6 @@ from tests.support import (
     viewer,
 )
 from tests.support import script as write
-from tests.test_captures_merged import Read
 
 pytestmark = pytest.mark.jax
 

@@ -10,7 +10,7 @@ from jaxtop import wire
 from jaxtop.features.planning.model.links import BETWEEN, WITHIN
 from jaxtop.features.planning.model.plan import Asked, Exchange, LinkCost, Rule, StepTime, Today
 from jaxtop.features.planning.model.planner import plan
-from tests.test_planning_memory import run, tensor
+from tests.features.planning.test_planning_memory import run, tensor
 
 MIB = 1 << 20
 # 1024 × 1024 floats, 4 MiB, of which each device holds a half; the optimizer has two such moments.

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.chromium import PROGRAM, chromium, until
-from tests.test_web import apps, place_of, recording, served  # noqa: F401 - a fixture
+from tests.features.web.chromium import PROGRAM, chromium, until
+from tests.features.web.test_web import apps, place_of, recording, served  # noqa: F401 - a fixture
 
 # Quiet: a browser on a loaded machine takes minutes.
 pytestmark = [
