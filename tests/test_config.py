@@ -122,7 +122,7 @@ def test_how_late_a_straggler_is_at_least_can_be_set():
         ("[thresholds]\nstraggler = 'x'", "thresholds.straggler must be a number from 0"),
         ("thresholds.gc_pauses = 1\nrules.gc_pauses.share = 2", "are the same setting"),
         ("rewind = '1G'", "did you mean view.rewind?"),
-        ("[view]\nrewind = '1k'", "view.rewind must be a size of at least 1 MB"),
+        ("[view]\nrewind = '1k'", "view.rewind must be a size of at least 1 MiB"),
         ("[alerts]\nseverity = 'bad'", "alerts.severity must be one of critical, warning"),
         ("[rules.straggler]\ncritical_share = true", "must be a number"),
         ("[findings]\nmute = ['stragler']", "names the unknown rule stragler; did you mean straggler?"),
@@ -145,10 +145,10 @@ def test_the_command_line_precedes_the_environment_and_that_the_file(config, mon
     monkeypatch.delenv("JAXTOP_REWIND", raising=False)
     config("[view]\nrewind = '3M'\n")
     configured = settings.load().get("view.rewind")
-    assert rewind.size_of(None, configured) == 3_000_000
+    assert rewind.size_of(None, configured) == 3 << 20
     monkeypatch.setenv("JAXTOP_REWIND", "4M")
-    assert rewind.size_of(None, configured) == 4_000_000
-    assert rewind.size_of("5M", configured) == 5_000_000
+    assert rewind.size_of(None, configured) == 4 << 20
+    assert rewind.size_of("5M", configured) == 5 << 20
     assert settings.load().get("view.rewind") is None
 
 

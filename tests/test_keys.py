@@ -52,7 +52,7 @@ def test_two_users_have_two_keys(home, monkeypatch):
 
 RACE = """
 import os, sys, time, zmq
-from jaxtop import keys
+from jaxtop.base import keys
 print(flush=True)
 home, start = os.environ["HOME"], float(sys.stdin.readline())
 for i in range(int(sys.argv[1])):
@@ -125,7 +125,7 @@ def loaded(path, user, *groups):
     """What `load` of a user says of this key file."""
     asks = textwrap.dedent(f"""
         import os, zmq
-        from jaxtop import keys
+        from jaxtop.base import keys
         os.setgroups({[*groups]}); os.setgid({user}); os.setuid({user})
         try:
             print(keys.load().public.decode())
@@ -225,7 +225,8 @@ def test_a_user_without_a_home_is_told_what_to_set():
     given = keys.throwaway().secret.decode()
     asks = textwrap.dedent("""
         import os, zmq
-        from jaxtop import keys, runfiles
+        from jaxtop.base import keys
+        from jaxtop.store import runfiles
         os.setuid(54321)
         assert keys.authorized() == frozenset() and runfiles.find() == []
         try:

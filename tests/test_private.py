@@ -111,7 +111,7 @@ def shared_place():
 def as_user(user: int, text: str, place: Path) -> str:
     """What a script prints that this user runs."""
     head = (
-        "import os\nfrom jaxtop import runfiles\nfrom jaxtop.cli import doctor\n"
+        "import os\nfrom jaxtop.store import runfiles\nfrom jaxtop.cli import doctor\n"
         "from tests.test_runfiles import hello\n"  # what a user without a home cannot read
         f"os.setgroups([]); os.setgid({user}); os.setuid({user})\n"
     )

@@ -251,7 +251,7 @@ def test_a_stale_file_that_cannot_be_removed_is_passed_by():
             os.chown(path, 54321, 54321)
         lists = textwrap.dedent("""
             import os
-            from jaxtop import runfiles
+            from jaxtop.store import runfiles
             from tests.test_runfiles import hello
             os.setuid(54321)
             folder = runfiles.folders()[0]
@@ -272,7 +272,7 @@ def test_a_process_of_any_name_has_a_start_time():
     """The kernel cuts names at 15 bytes, also within a letter; brackets and spaces are letters, too."""
     asks = textwrap.dedent("""
         import ctypes, os
-        from jaxtop import processes
+        from jaxtop.base import processes
         before = processes.start_ticks(os.getpid())
         for name in (b") R 1 (", b"a b", b"\\xe6\\x97\\xa5\\xe6\\x9c", b"\\xff\\n"):
             ctypes.CDLL(None).prctl(15, name)

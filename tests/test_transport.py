@@ -233,7 +233,7 @@ def test_the_last_words_arrive(owner, viewers):
 
 VIEWER = """
 import os, sys, time, zmq
-from jaxtop import keys
+from jaxtop.base import keys
 from jaxtop.transport import Subscriber
 pair = keys.load()
 viewer = Subscriber(zmq.Context(), pair, pair.public, queue=10)
@@ -245,7 +245,7 @@ while True:
 """
 PUBLISHER = """
 import os, psutil, sys
-from jaxtop import keys
+from jaxtop.base import keys
 from jaxtop.transport import Server
 server = Server(keys.load(), frozenset)
 print(server.bind("127.0.0.1", int(sys.argv[1]))[1], flush=True)
@@ -297,7 +297,7 @@ def test_a_viewer_that_stops_reading_costs_little_and_holds_up_nobody():
 
 GUEST = """
 import sys, time, zmq
-from jaxtop import keys
+from jaxtop.base import keys
 from jaxtop.transport import Question, Subscriber
 owner, own = sys.argv[1].encode(), keys.KeyPair(sys.argv[2].encode(), sys.argv[3].encode())
 context, telemetry, requests = zmq.Context(), *sys.argv[4:6]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jaxtop.wire import Frame
 
 VARIABLE = "JAXTOP_REWIND"
-USUAL_SIZE, LEAST_SIZE = 256_000_000, 1_000_000
+USUAL_SIZE, LEAST_SIZE = 256 << 20, 1 << 20
 # The buffer has at most this many files. The oldest is deleted when a further one is begun.
 FILES = 4
 # The longest time that the user waits for queued frames to be written.

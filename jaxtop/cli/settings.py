@@ -27,7 +27,7 @@ FILE = "config.toml"
 SAVED = "saved.toml"
 FORMS = ("plain", "slack", "discord")
 ALERTING = (Severity.CRITICAL.value, Severity.WARNING.value)
-LEAST_REWIND = 1_000_000
+LEAST_REWIND = 1 << 20
 
 
 class Setting(NamedTuple):
@@ -77,7 +77,7 @@ def _size(value: object) -> str:
     try:
         amount(str(value), LEAST_REWIND)
     except ArgumentTypeError:
-        raise ValueError("must be a size of at least 1 MB, such as 100M or 2G") from None
+        raise ValueError("must be a size of at least 1 MiB, such as 100M or 2G") from None
     return str(value)
 
 

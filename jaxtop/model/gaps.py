@@ -178,14 +178,14 @@ def pause_of(gap: Gap, least: float = PAUSE_SHARE.default) -> Pause | None:
     return Pause(share, lasts_s, steps) if is_repeated and share >= least else None
 
 
-class Launches(NamedTuple):
+class LaunchRates(NamedTuple):
     """The launches of a process, a second and a step."""
 
     a_second: float
     a_step: float
 
 
-def launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> Launches | None:
+def launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> LaunchRates | None:
     """Return the launches if they are many and Python spends its time on them; else None."""
     if gap.launch < max(LAUNCHING, gap.wait):
         return None
@@ -196,7 +196,7 @@ def launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> Launches | Non
         return None
     # Without windows, a launch is at most as long as the main thread takes for it.
     busy = gap.launch if gap.uncovered is None else 1 - gap.uncovered
-    return Launches(launches, a_step) if busy * 1000 / launches <= SHORT_MS else None
+    return LaunchRates(launches, a_step) if busy * 1000 / launches <= SHORT_MS else None
 
 
 def _launches_a_step(gap: Gap, found: Mapping[str, float]) -> float:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import room
 from jaxtop.base.names import reason
+from jaxtop.base.units import in_bytes
 from jaxtop.recording.compact import compact
 from jaxtop.recording.writer import Keyframe, Writer
 
@@ -126,7 +127,7 @@ class RecordingWriter:
             self._queue.append(frame)
         waiting = self._given - self._taken
         if waiting > self._limits.waiting:
-            self._fail(f"the disk is too slow: {waiting >> 20} MB were waiting to be written")
+            self._fail(f"the disk is too slow: {in_bytes(waiting)} were waiting to be written")
             self._queue = deque()  # the writing thread may be blocked by a disk that does not answer
         elif waiting > MUCH:
             self._bell.set()

@@ -10,6 +10,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from jaxtop.base.protobuf import BYTES, Malformed
+from jaxtop.base.units import in_bytes
 from jaxtop.traces.parts import TooLarge
 from jaxtop.traces.xspace import ENVIRONMENT, PLANE, Trace
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 ENDINGS = (".xplane.pb", ".xplane.pb.gz")
 # A larger one is not read: `jaxtop capture` takes none.
-MOST_BYTES = 1_000_000_000
-_TOO_LONG = f"is larger than {MOST_BYTES // 1_000_000:,} MB, which is not read"
+MOST_BYTES = 1 << 30
+_TOO_LONG = f"is larger than {in_bytes(MOST_BYTES)}, which is not read"
 # To read so many takes one to two minutes, and about 3 GB.
 MOST_EVENTS = 3_000_000
 # Where XProf and TensorBoard keep profiles.

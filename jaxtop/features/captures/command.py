@@ -18,7 +18,7 @@ from jaxtop.cli.output import ProgressLine
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.words import amount, legible, note, number
 from jaxtop.features.captures.result import NOTHING, bar, failures, finished, summary
-from jaxtop.wire.captures import LONGEST_MS
+from jaxtop.wire.captures import LONGEST_MS, MOST_BYTES
 
 if TYPE_CHECKING:
     from jaxtop.features.captures.capturing import Capture, Wish
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SOME_FAILED = 1
 STEPS, MOST_STEPS_S = 5, 60.0
-SIZE, LEAST_SIZE, MOST_SIZE = 32_000_000, 1_000_000, 1_000_000_000
+SIZE, LEAST_SIZE, MOST_SIZE = 32 << 20, 1 << 20, MOST_BYTES
 # More processes at once are a mistake more often than a wish: the traces have some megabytes each.
 MOST_PROCESSES = 256
 POLL_S, PROGRESS_S = 0.05, 0.2

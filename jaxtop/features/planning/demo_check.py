@@ -12,6 +12,7 @@ from math import prod
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.base.clock import steady
+from jaxtop.base.meshes import BadMesh
 from jaxtop.base.units import in_bytes
 from jaxtop.cli import demo, processes
 from jaxtop.cli.errors import UserError
@@ -81,7 +82,10 @@ def _check(meshes: Sequence[Axes], is_enough: Callable[[], Enough]) -> Iterator[
         raise UserError(f"--check needs {' and '.join(missing)}: pip install 'jaxtop[demo]'", CANNOT)
     if uneven := next((axes for axes in meshes if ROWS % dict(axes).get("data", 1)), None):
         raise CannotPlan(f"{mesh_as_typed(uneven)}: data must divide the {ROWS} rows of the demo's batch")
-    words = [demo.mesh_words(axes) for axes in meshes]
+    try:
+        words = [demo.mesh_words(axes) for axes in meshes]
+    except BadMesh as error:
+        raise CannotPlan(str(error)) from None
     processes.end_with_sigterm()
     today: Today | None = None
     for number, (axes, of_mesh) in enumerate(zip(meshes, words, strict=True), 1):

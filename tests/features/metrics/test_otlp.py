@@ -333,7 +333,7 @@ def test_an_address_of_no_collector_is_refused_in_one_line(address):
 
 
 def test_without_the_sdk_the_command_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.delattr(cli, "collector", raising=False)
+    monkeypatch.delattr("jaxtop.features.metrics.otlp.collector", raising=False)
     monkeypatch.delitem(sys.modules, "jaxtop.features.metrics.otlp.collector")
     monkeypatch.setitem(sys.modules, "requests", None)
     assert cli.main(["exporter", "--otlp", "http://localhost:4318", "127.0.0.1:1"]) == 2

@@ -131,7 +131,7 @@ def test_a_variable_that_cannot_be_used_is_named(monkeypatch):
 
 
 def test_without_its_package_the_command_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.delattr(cli, "collector_grpc", raising=False)
+    monkeypatch.delattr("jaxtop.features.metrics.otlp.collector_grpc", raising=False)
     monkeypatch.delitem(sys.modules, "jaxtop.features.metrics.otlp.collector_grpc", raising=False)
     monkeypatch.setitem(sys.modules, "grpc", None)
     assert cli.main(["exporter", "--otlp", "grpc://localhost:4317", "127.0.0.1:1"]) == 2

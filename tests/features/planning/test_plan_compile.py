@@ -282,4 +282,4 @@ def test_a_compiler_that_crashes_or_needs_too_much_memory_says_so(compile_with, 
     most = 200 << 20  # less than it takes once it has begun
     monkeypatch.setattr(plan_compiler, "MEMORY_SHARE", most / psutil.virtual_memory().available)
     (found,) = compile_with(BEGAN, end="taken = b'x' * (300 << 20); time.sleep(60)", count=1, limit_s=60)
-    assert re.fullmatch("the compiler needed more than [12].. MB, half of the free memory", found.why_not)
+    assert re.fullmatch("the compiler needed more than [12].. MiB, half of the free memory", found.why_not)

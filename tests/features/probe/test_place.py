@@ -137,7 +137,7 @@ class TestMachine:
         assert found["cuda_visible_devices"] == ",".join(standin.UUIDS[i] for i in (2, 1, 0))
         done = jaxtop_here("place", "-n", 2)
         rows = done.stdout.splitlines()
-        assert "85.9 GB free of 85.9 GB, matrix rate 700 TFLOP/s, idle 100%" in rows[1]
+        assert "80.0 GiB free of 80.0 GiB, matrix rate 700 TFLOP/s, idle 100%" in rows[1]
         assert "matrix rate 500 TFLOP/s (71%)" in rows[2]
         assert rows[3:] == [
             "order: 2,1",

@@ -67,7 +67,7 @@ def test_an_address_that_is_none_is_unreachable(nonsense):
 
 SERVER = """
 import os, sys, time
-from jaxtop import keys
+from jaxtop.base import keys
 from jaxtop.sources.connection import Connection
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.transport import Server
