@@ -17,12 +17,6 @@ import jaxtop
 import jaxtop_agent
 
 PACKAGE, AGENT = Path(jaxtop.__file__).parent, Path(jaxtop_agent.__file__).parent
-# The names that are to be told apart.
-SHARED = {
-    "model": {"Alike", "Held", "Lateness", "Launch", "Unit", "Way"},
-    "planning": {"Alike", "Asked"},
-    "tui": {"Layout", "Line", "Outcome", "Part", "Row", "Scene", "Subject"},
-}
 
 
 def rooms() -> dict[str, Path]:
@@ -44,9 +38,7 @@ def shared(room: Path) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("name", rooms())
 def test_a_name_is_one_class_in_its_room(name):
-    found = shared(rooms()[name])
-    allowed = SHARED.get(name, set())
-    assert found.keys() == allowed, {each: found.get(each) for each in found.keys() ^ allowed}
+    assert shared(rooms()[name]) == {}
 
 
 def test_two_classes_of_one_name_are_found(tmp_path):

@@ -207,12 +207,12 @@ def in_hosts(cluster: Cluster, now: float) -> Shown:
 
 def in_devices(cluster: Cluster, now: float) -> Shown:
     moment = Moment(cluster, now)
-    scene = device_columns.Scene(moment, device_columns.Axes([]))
+    scene = device_columns.FigureScene(moment, device_columns.Axes([]))
     columns = device_columns.columns_for(scene, names(cluster))
     return {
         k: v
         for device in moment.devices
-        for k, v in cells(columns, device_columns.Row(device, scene)).items()
+        for k, v in cells(columns, device_columns.FigureRow(device, scene)).items()
     }
 
 
@@ -220,12 +220,12 @@ def in_filters(cluster: Cluster, now: float) -> Shown:
     moment = Moment(cluster, now)
     (view,) = (each for each in moment.hosts if each.host.agent == "r1-0")
     row = HostRow(view, moment)
-    scene = device_columns.Scene(moment, device_columns.Axes([]))
+    scene = device_columns.FigureScene(moment, device_columns.Axes([]))
     shown = leaves({f"host {name}": field.read(row) for name, field in OF_HOSTS.items()})
     for name in ("index", "at_step"):
         shown.pop(f".host {name}", None)  # they stay on purpose, as in JSON
     for device in moment.devices:
-        of_device = device_columns.Row(device, scene)
+        of_device = device_columns.FigureRow(device, scene)
         shown |= leaves({f"device {name}": field.read(of_device) for name, field in OF_DEVICES.items()})
     return shown
 

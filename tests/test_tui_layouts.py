@@ -13,7 +13,7 @@ from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.draw.axes import Grid, Pair, physical
 from jaxtop.tui.draw.axis_bands import by_axes
-from jaxtop.tui.draw.cells import Scene, changed_lines, paint
+from jaxtop.tui.draw.cells import GridScene, changed_lines, paint
 from jaxtop.tui.draw.detail import ids_in_words
 from jaxtop.tui.draw.host_blocks import by_host
 from jaxtop.tui.draw.ink import PEER, SELECTED, ink_of
@@ -44,7 +44,7 @@ def room(width, height, count=8):
 def picture(plan, cluster=None, ink=PLAIN, metric=MEMORY, **options):
     """The lines of a plan, painted."""
     known = devices(cluster or a_run(hosts=len(plan.by_device) // 4, meshes=()), NOW)
-    scene = Scene(plan, known, read(known, metric), ink, id_width=len(str(known[-1].id)), **options)
+    scene = GridScene(plan, known, read(known, metric), ink, id_width=len(str(known[-1].id)), **options)
     return [paint(scene, y).text.rstrip() for y in range(plan.height)]
 
 
@@ -185,7 +185,7 @@ class TestByAxes:
     def test_the_row_and_the_column_of_the_selected_device_stand_out(self):
         plan = by_axes(table(4, 2), ("data", "model"), room(40, 8))
         known = devices(a_run(meshes=()), NOW)
-        scene = Scene(plan, known, read(known, MEMORY), PLAIN, selected=5)
+        scene = GridScene(plan, known, read(known, MEMORY), PLAIN, selected=5)
         bold = [
             segment.text.strip()
             for y in range(1, plan.height)
@@ -359,7 +359,7 @@ class TestSigns:
         ]
         plan = by_host(blocks(2, 4), room(width, height))
         assert plan.tile.level is level
-        scene = Scene(plan, known, read(known, MEMORY), PLAIN, id_width=1)
+        scene = GridScene(plan, known, read(known, MEMORY), PLAIN, id_width=1)
         lines = [paint(scene, y).text for y in range(plan.height)]
         assert expected in "\n".join(lines)
 
@@ -372,7 +372,7 @@ class TestSigns:
 
     def test_unknown_is_no_step_of_the_scale(self):
         known = [replace(d, used_bytes=None if d.id == 1 else 0) for d in devices(a_run(meshes=()), NOW)]
-        scene = Scene(by_host(blocks(2, 4), room(12, 2)), known, read(known, MEMORY), PLAIN)
+        scene = GridScene(by_host(blocks(2, 4), room(12, 2)), known, read(known, MEMORY), PLAIN)
         assert paint(scene, 1).text == "░╌░░  ░░░░"
 
 
@@ -416,7 +416,7 @@ class TestTheLegend:
 class TestRepaints:
     def scene(self, plan, used, **options):
         known = devices(a_run(meshes=(), used=used), NOW)
-        return Scene(plan, known, read(known, MEMORY), INK, (State.LIVE,) * 2, id_width=1, **options)
+        return GridScene(plan, known, read(known, MEMORY), INK, (State.LIVE,) * 2, id_width=1, **options)
 
     def used(self, **more):
         return lambda device: more.get(f"d{device}", 8 * MIB)
@@ -482,7 +482,7 @@ class TestSmallDrawings:
         plan = by_host([Block(("a\x1b[2Jb", "0"), (0,))], room(40, 6))
         assert isinstance(plan.labels[0], Label)
         known = devices(a_run(meshes=()), NOW)
-        scene = Scene(plan, known, read(known, MEMORY), INK, (State.LIVE,))
+        scene = GridScene(plan, known, read(known, MEMORY), INK, (State.LIVE,))
         assert "\x1b" not in paint(scene, 0).text
 
     def test_styles_are_made_once(self):

@@ -270,7 +270,7 @@ def test_the_panels_fill_every_height_of_a_narrow_terminal(hosts_shown, parts_sh
         step_s=0.1,
         per_second=9.5,
         steps=[0.1, 0.2] * 20,
-        parts=[overview.Part(f"part {i}", 0.2) for i in range(parts_shown)],
+        parts=[overview.StepPart(f"part {i}", 0.2) for i in range(parts_shown)],
         hosts=[overview.HostLine(State.LIVE, f"{i} node", 0.1, [], 0.1, 0.1) for i in range(hosts_shown)],
         host_count=hosts_shown,
     )

@@ -14,7 +14,7 @@ from jaxtop.model import FIGURES, Unit
 from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.ink import ink_of
-from jaxtop.tui.draw.plot import LETTERS, Frame, Line, extent, plot, summary, ticks
+from jaxtop.tui.draw.plot import LETTERS, Frame, PlotLine, extent, plot, summary, ticks
 from jaxtop.tui.draw.plot_page import Page, page
 from jaxtop.tui.draw.plotted import Beside, Peer, few
 from jaxtop.tui.playback import Start
@@ -34,7 +34,7 @@ def points(*values: float | None, start: float = NOW) -> tuple[tuple[float, floa
     return tuple((start + i, value) for i, value in enumerate(values))
 
 
-def drawn(*lines: Line, width: int = 60, height: int = 14, **more) -> list[str]:
+def drawn(*lines: PlotLine, width: int = 60, height: int = 14, **more) -> list[str]:
     rows, _ = plot(lines, INK, width, height, unit=Unit.WATTS, write=writer(FIGURES["power_w"]), **more)
     return [row.plain for row in rows]
 
@@ -46,58 +46,64 @@ def dotted(rows: list[str]) -> list[int]:
 
 class TestLines:
     def test_more_is_higher_and_later_is_farther_right(self):
-        rows = drawn(Line("device 0", points(*range(100, 160)), is_chosen=True))
+        rows = drawn(PlotLine("device 0", points(*range(100, 160)), is_chosen=True))
         places = [(y, x) for y, row in enumerate(rows) for x, each in enumerate(row) if each in DOTS]
         first, last = min(places, key=lambda place: place[1]), max(places, key=lambda place: place[1])
         assert first[0] > 8 and last[0] < 2
         assert len(dotted(rows)) > 45
 
     def test_a_name_that_is_too_long_for_the_table_ends_in_an_ellipsis_or_has_one_within(self):
-        lines = (Line("0 trainer-0017.research.example", points(1.0, 2.0), is_chosen=True),)
+        lines = (PlotLine("0 trainer-0017.research.example", points(1.0, 2.0), is_chosen=True),)
         shown = Page(FIGURES["power_w"], (0, 1), Beside.HOSTS, lines, 1, None)
         assert "…" in page(shown, INK, 80, 20).text.plain.splitlines()[-1]
 
     def test_where_nobody_knew_there_is_nothing(self):
-        rows = drawn(Line("device 0", points(*[5.0] * 20, *[None] * 20, *[6.0] * 20)))
+        rows = drawn(PlotLine("device 0", points(*[5.0] * 20, *[None] * 20, *[6.0] * 20)))
         columns = dotted(rows)
         gaps = [later - at for at, later in pairwise(columns)]
         assert max(gaps) > 12
 
     def test_a_longer_interval_is_no_gap(self):
         often, rarely = points(*[5.0] * 60), tuple((NOW + 60 + 10 * i, 5.0) for i in range(8))
-        columns = dotted(drawn(Line("device 0", (*often, *rarely))))
+        columns = dotted(drawn(PlotLine("device 0", (*often, *rarely))))
         assert max(later - at for at, later in pairwise(columns)) == 1
 
     def test_samples_that_did_not_come_are_a_gap_too(self):
         silent = (*points(*[5.0] * 20), *points(*[6.0] * 20, start=NOW + 40))
-        columns = dotted(drawn(Line("device 0", silent)))
+        columns = dotted(drawn(PlotLine("device 0", silent)))
         assert max(later - at for at, later in pairwise(columns)) > 12
 
     def test_each_line_ends_with_its_letter(self):
-        rows = drawn(Line("low", points(1.0, 1.0)), Line("high", points(9.0, 9.0)))
+        rows = drawn(PlotLine("low", points(1.0, 1.0)), PlotLine("high", points(9.0, 9.0)))
         letters = {row.rstrip()[-1]: y for y, row in enumerate(rows[:-2]) if row.rstrip()[-1] in LETTERS}
         assert letters["b"] < letters["a"]
 
     def test_one_sample_alone_is_seen(self):
-        assert dotted(drawn(Line("device 0", points(None, 5.0, None))))
+        assert dotted(drawn(PlotLine("device 0", points(None, 5.0, None))))
 
     def test_of_nothing_there_is_no_plot(self):
-        assert plot([Line("x", points(None, None))], INK, 60, 14, unit=Unit.WATTS, write=str) == ([], None)
+        assert plot([PlotLine("x", points(None, None))], INK, 60, 14, unit=Unit.WATTS, write=str) == (
+            [],
+            None,
+        )
         assert plot([], INK, 60, 14, unit=Unit.WATTS, write=str) == ([], None)
 
 
 class TestAxes:
     def test_values_and_clock_times_stand_beside_the_plot(self):
-        rows = drawn(Line("device 0", points(*[450.0 + i for i in range(60)])), width=80)
+        rows = drawn(PlotLine("device 0", points(*[450.0 + i for i in range(60)])), width=80)
         assert any("500W┤" in row for row in rows)
         assert "08:00:30" in rows[-1]
 
     def test_a_limit_is_drawn_once_something_comes_near(self):
-        assert any("╌" in row for row in drawn(Line("x", points(600.0, 610.0)), limit=700.0))
-        assert not any("╌" in row for row in drawn(Line("x", points(100.0, 110.0)), limit=700.0))
+        assert any("╌" in row for row in drawn(PlotLine("x", points(600.0, 610.0)), limit=700.0))
+        assert not any("╌" in row for row in drawn(PlotLine("x", points(100.0, 110.0)), limit=700.0))
 
     def test_a_small_change_at_a_high_level_is_seen_and_a_large_one_starts_at_nothing(self):
-        calm, wild = extent([Line("x", points(95.0, 99.0))], None), extent([Line("x", points(5, 99))], None)
+        calm, wild = (
+            extent([PlotLine("x", points(95.0, 99.0))], None),
+            extent([PlotLine("x", points(5, 99))], None),
+        )
         assert calm is not None and calm[2] > 80
         assert wild is not None and wild[2] == 0
 
@@ -116,9 +122,9 @@ class TestAxes:
 
 
 def test_a_line_in_figures_is_its_last_least_mean_and_most():
-    assert summary(Line("x", points(1.0, None, 4.0, 1.0))) == (1.0, 1.0, 2.0, 4.0)
-    assert summary(Line("x", points(1.0, None))) == (None, 1.0, 1.0, 1.0)
-    assert summary(Line("x", ())) == (None,) * 4
+    assert summary(PlotLine("x", points(1.0, None, 4.0, 1.0))) == (1.0, 1.0, 2.0, 4.0)
+    assert summary(PlotLine("x", points(1.0, None))) == (None, 1.0, 1.0, 1.0)
+    assert summary(PlotLine("x", ())) == (None,) * 4
 
 
 def test_of_a_thousand_hosts_the_chosen_one_the_most_and_the_least_are_drawn():

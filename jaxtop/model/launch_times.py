@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_LAUNCHES = 256
 
 
-class Launch(NamedTuple):
+class MeanLaunch(NamedTuple):
     """The mean times of a launch of one program on one host, in seconds; the exposed time may be unknown."""
 
     seconds: float
@@ -34,13 +34,13 @@ class Measured(NamedTuple):
     `overlap` is the time in which any program runs, as a share of the sum over the launches.
     """
 
-    launches: Mapping[tuple[str, str | None], Launch]
-    by_name: Mapping[str, tuple[Launch, ...]]
+    launches: Mapping[tuple[str, str | None], MeanLaunch]
+    by_name: Mapping[str, tuple[MeanLaunch, ...]]
     overlap: float
     idle: float | None
     at_ms: int
 
-    def of(self, key: tuple[str, str | None]) -> Launch | None:
+    def of(self, key: tuple[str, str | None]) -> MeanLaunch | None:
         """Return the times of a program, or else the mean of all programs of its name."""
         own = self.launches.get(key)
         if own is not None:
@@ -50,7 +50,7 @@ class Measured(NamedTuple):
             return None
         total = sum(each.weight for each in alike)
         exposed = [each.exposed for each in alike if each.exposed is not None]
-        return Launch(
+        return MeanLaunch(
             sum(each.seconds * each.weight for each in alike) / total,
             sum((each.exposed or 0.0) * each.weight for each in alike) / total
             if len(exposed) == len(alike)
@@ -76,8 +76,8 @@ def measured_in(
 
 def _measured(host: Host, waited: Mapping[ProgramKey, Mapping[int, int]], *, is_current: bool) -> Measured:
     run, devices = run_of(host), [each.id for each in host.devices]
-    launches: dict[tuple[str, str | None], Launch] = {}
-    by_name: dict[str, list[Launch]] = {}
+    launches: dict[tuple[str, str | None], MeanLaunch] = {}
+    by_name: dict[str, list[MeanLaunch]] = {}
     for name, launched in host.launched.items():
         for fingerprint, (count, duration, exposed) in launched.times.items():
             if count <= 0:
@@ -86,7 +86,7 @@ def _measured(host: Host, waited: Mapping[ProgramKey, Mapping[int, int]], *, is_
             own = [waits[each] for each in devices if each in waits]
             exposed_s = None if exposed is None else min(exposed, duration) / count / 1e6
             waiting = min(fmean(own) / 1e6 if own else 0.0, exposed_s or 0.0)
-            found = Launch(duration / count / 1e6, exposed_s, waiting, count)
+            found = MeanLaunch(duration / count / 1e6, exposed_s, waiting, count)
             launches[name, fingerprint] = found
             by_name.setdefault(name, []).append(found)
     spans = [(each.start_us, each.start_us + each.duration_us) for each in host.window.launches]

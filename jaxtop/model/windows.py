@@ -27,7 +27,7 @@ def launch_id(agent: str, window: wire.Window, place: int) -> LaunchId:
     return (agent, window.at_ms, place) if number is None else number
 
 
-class Unit(NamedTuple):
+class TeamUnit(NamedTuple):
     """A process, or a device of a process: what a verdict names as early or late."""
 
     agent: str
@@ -40,7 +40,7 @@ class Team(NamedTuple):
     A member whose process has no agent has unit -1.
     """
 
-    units: tuple[Unit, ...]
+    units: tuple[TeamUnit, ...]
     rows: tuple[tuple[int, tuple[int, ...]], ...]
 
 
@@ -103,7 +103,7 @@ class Late(NamedTuple):
     """A verdict on one team of a collective, with the number of the team."""
 
     team: int
-    unit: Unit
+    unit: TeamUnit
     verdict: Verdict
 
 

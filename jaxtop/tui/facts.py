@@ -46,7 +46,7 @@ _UNMET = {
 }
 
 
-class Part(NamedTuple):
+class Fact(NamedTuple):
     """A part of the line. `rule` and `about` are those of the finding that says the same, if one does."""
 
     sign: str
@@ -95,17 +95,17 @@ def facts(
     ]
     found = [
         *(_finding(each, palette, _figures(each)) for each in proofs),
-        *(Part("?", words, palette.accent) for words in asking),
+        *(Fact("?", words, palette.accent) for words in asking),
         *(each for each in figures if not any(map(each.says, proofs))),
         *(_finding(each, palette, each.text) for each in findings),
-        *(Part("#", f"{count} messages skipped: {what}", palette.warning) for what, count in refused),
-        *(Part("#", note, palette.warning) for note in notes),
+        *(Fact("#", f"{count} messages skipped: {what}", palette.warning) for what, count in refused),
+        *(Fact("#", note, palette.warning) for note in notes),
         *_compiling(moment, palette),
         *_running(moment, palette),
     ]
     dropped = moment.cluster.dropped.count
     note = f"{dropped:,} exited process{'' if dropped == 1 else 'es'} dropped"
-    quiet = [Part("·", note, palette.muted)] if dropped else []
+    quiet = [Fact("·", note, palette.muted)] if dropped else []
     for sign, words, style, *_ in [*(found or [_all_well(moment, palette, muted)]), *quiet]:
         part = text.printable(f"{sign} {words}")
         if line.cell_len and line.cell_len + len(part) + 7 > width:
@@ -118,7 +118,7 @@ def facts(
     return line
 
 
-def _troubles(moment: Moment, palette: Palette) -> Iterator[Part]:
+def _troubles(moment: Moment, palette: Palette) -> Iterator[Fact]:
     """Yield the states of hosts that are not live; crashes once, as findings, where a rule reports them."""
     has_crashes = any(each.rule == "crashed" for each in moment.findings)
     for state in (each for each in BY_SEVERITY if each in _IN_WORDS):
@@ -135,31 +135,31 @@ def _troubles(moment: Moment, palette: Palette) -> Iterator[Part]:
             times = {units.age(moment.now - host.heard_at) for host in members if host.heard_at}
             ago = f" {times.pop()} ago" if len(times) == 1 else ""
         words, style = f"{who} {_IN_WORDS[state]}{ago}", palette.of_state(state)
-        yield Part(text.STATE_SIGNS[state], words, style, "host_lost" if state in LOST else "", str(state))
+        yield Fact(text.STATE_SIGNS[state], words, style, "host_lost" if state in LOST else "", str(state))
     for unmet in moment.cluster.unmet.values():
         words = f"{_UNMET.get(unmet.link.state, unmet.link.state)} {unmet.endpoint}"
-        yield Part("…" if unmet.link.state == "connecting" else "#", words, palette.warning)
+        yield Fact("…" if unmet.link.state == "connecting" else "#", words, palette.warning)
 
 
 def _who(moment: Moment, hosts: Sequence[Host]) -> str:
     return moment.label(hosts[0]) if len(hosts) == 1 else counted(len(hosts), hosts)
 
 
-def _stalls(moment: Moment, palette: Palette) -> Iterator[Part]:
+def _stalls(moment: Moment, palette: Palette) -> Iterator[Fact]:
     for stall in moment.cluster.stalls.values():
         if (each := stall.reported) is not None:
             style = palette.bad if each.severity == "critical" else palette.warning
-            yield Part("!", each.text, style, "stalled")
+            yield Fact("!", each.text, style, "stalled")
 
 
-def _black_boxes(moment: Moment, palette: Palette) -> Iterator[Part]:
+def _black_boxes(moment: Moment, palette: Palette) -> Iterator[Fact]:
     """Yield the processes that cannot write the black box they were configured for, by reason."""
     found: dict[str, list[Host]] = {}
     for view in moment.hosts:
         if not view.state.is_silent and (why := view.host.black_box_trouble):
             found.setdefault(why, []).append(view.host)
     for why, hosts in found.items():
-        yield Part("!", f"{_who(moment, hosts)} {why}", palette.bad, "black_box")
+        yield Fact("!", f"{_who(moment, hosts)} {why}", palette.bad, "black_box")
 
 
 def _figures(finding: Finding) -> str:
@@ -167,12 +167,12 @@ def _figures(finding: Finding) -> str:
     return ", ".join(f"{each.name} {figure_of(each)}" for each in finding.evidence) or finding.text
 
 
-def _finding(finding: Finding, palette: Palette, words: str) -> Part:
+def _finding(finding: Finding, palette: Palette, words: str) -> Fact:
     title = RULES_BY_NAME[finding.rule].title
-    return Part("▲", f"{title}: {words}", palette.of_severity(finding.severity.rank))
+    return Fact("▲", f"{title}: {words}", palette.of_severity(finding.severity.rank))
 
 
-def _compiling(moment: Moment, palette: Palette) -> list[Part]:
+def _compiling(moment: Moment, palette: Palette) -> list[Fact]:
     running = [
         (view.now.pulse.at_ms - each.since_ms, each.function)
         for view in moment.hosts
@@ -181,21 +181,21 @@ def _compiling(moment: Moment, palette: Palette) -> list[Part]:
     if not running:
         return []
     longest, function = max(running)
-    return [Part("*", f"compiling {function} for {units.age(longest / 1000)}", palette.warning)]
+    return [Fact("*", f"compiling {function} for {units.age(longest / 1000)}", palette.warning)]
 
 
-def _running(moment: Moment, palette: Palette) -> list[Part]:
+def _running(moment: Moment, palette: Palette) -> list[Fact]:
     running = [each for view in moment.hosts if (each := running_of(view.now)) is not None]
     longest = max(running, key=lambda each: each.seconds, default=None)
     if longest is None or longest.seconds < LONG:
         return []
-    return [Part("*", f"{longest.function} has run for {units.age(longest.seconds)}", palette.muted)]
+    return [Fact("*", f"{longest.function} has run for {units.age(longest.seconds)}", palette.muted)]
 
 
-def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]]) -> Part:
+def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]]) -> Fact:
     """Return the summary of a run without problems; it is green only where the overview's verdict is."""
     if not moment.hosts:
-        return Part("…", "waiting for a run", palette.muted)
+        return Fact("…", "waiting for a run", palette.muted)
     live, expected = moment.live_and_expected
     nouns = moment.nouns()
     words = [f"all {nouns} live" if live == expected else f"{live} of {expected} {nouns} live"]
@@ -213,6 +213,6 @@ def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str
         limit = "" if any(device.limit_bytes for device in holders) else ", no limit known"
         words.append(f"most memory on {moment.label_of(alike[0])}: {most}{more}{limit}")
     is_good = verdict(moment, muted)[1] == "good"
-    return Part(
+    return Fact(
         *(("●", ", ".join(words), palette.good) if is_good else ("·", ", ".join(words), palette.muted))
     )

@@ -6,7 +6,7 @@ from textual.binding import Binding, BindingType
 
 from jaxtop.base.feature import has_hook
 from jaxtop.tui.core.moment import Moment
-from jaxtop.tui.requests import NOT_LIVE, Ask, Outcome, RequestBoard, What
+from jaxtop.tui.requests import NOT_LIVE, Ask, RequestBoard, RequestOutcome, What
 from jaxtop.tui.stack_tally import StackTally
 from jaxtop.tui.time_keys import NOTE_SECONDS, TimedApp
 
@@ -115,7 +115,7 @@ class RequestApp(TimedApp):
         if self._requests.can_send_interval:
             self._notify_outcome(self._requests.send_interval(self._agents))
 
-    def _notify_outcome(self, outcome: Outcome | None) -> None:
+    def _notify_outcome(self, outcome: RequestOutcome | None) -> None:
         """Notify about an outcome. A success stays for two seconds, a warning for the usual time."""
         if outcome is not None:
             self.notify(outcome.text, severity=outcome.severity, timeout=2 if outcome.is_good else None)

@@ -48,7 +48,7 @@ class Ask(Protocol):
     def __call__(self, what: What, agents: Sequence[str], interval_ms: int | None, /) -> Answers: ...
 
 
-class Outcome(NamedTuple):
+class RequestOutcome(NamedTuple):
     """A message for the user about a request."""
 
     text: str
@@ -80,14 +80,14 @@ class OpenRequest:
         return f"asking {processes(answers.asked)} {self._for}: {answers.answered:,} answered"
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RequestOutcome:
         answers = self.answers
         parts = [f"asked {processes(answers.asked)} {self._for}: {answers.answered:,} answered"]
         refused = sorted(answers.refused.items(), key=lambda each: -each[1])
         parts += [f"{count:,} refused: {why}" for why, count in refused]
         if answers.silent:
             parts.append(f"{answers.silent:,} did not answer")
-        return Outcome("; ".join(parts), answers.answered == answers.asked)
+        return RequestOutcome("; ".join(parts), answers.answered == answers.asked)
 
     @property
     def _for(self) -> str:
@@ -114,18 +114,18 @@ class RequestBoard:
 
     def send(
         self, what: What, agents: Sequence[str], interval_ms: int | None = None, *, is_quiet: bool = False
-    ) -> Outcome | None:
+    ) -> RequestOutcome | None:
         """Send a request to these agents. Return a message; None if such a request is already open."""
         if self._ask is None:
-            return Outcome(NOT_LIVE, False)
+            return RequestOutcome(NOT_LIVE, False)
         if not agents:
-            return Outcome("no live process to ask", False)
+            return RequestOutcome("no live process to ask", False)
         if self.is_asked(what):
             return None
         self._open.append(OpenRequest(what, self._ask(what, agents, interval_ms), interval_ms, is_quiet))
-        return Outcome(f"asking {processes(len(agents))}", True)
+        return RequestOutcome(f"asking {processes(len(agents))}", True)
 
-    def want_interval(self, current_ms: Iterable[int], by: int) -> Outcome | None:
+    def want_interval(self, current_ms: Iterable[int], by: int) -> RequestOutcome | None:
         """Select the next longer or shorter interval. Return a message if there is none, else None.
 
         The interval wanted or requested last is the base, else that of the process that reports most often.
@@ -134,7 +134,9 @@ class RequestBoard:
         now = self._interval_ms or next(filter(None, asked), None) or min(current_ms, default=USUAL_MS)
         interval_ms = next_interval(now, by)
         if interval_ms is None:
-            return Outcome(f"{now / 1000:g}s is the {'longest' if by > 0 else 'shortest'} interval", True)
+            return RequestOutcome(
+                f"{now / 1000:g}s is the {'longest' if by > 0 else 'shortest'} interval", True
+            )
         self._interval_ms = interval_ms
         return None
 
@@ -143,11 +145,11 @@ class RequestBoard:
         """Whether an interval is wanted and no earlier request for one is open."""
         return self._interval_ms is not None and not self.is_asked("pace")
 
-    def send_interval(self, agents: Sequence[str]) -> Outcome | None:
+    def send_interval(self, agents: Sequence[str]) -> RequestOutcome | None:
         wanted, self._interval_ms = self._interval_ms, None
         return self.send("pace", agents, wanted)
 
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[RequestOutcome]:
         complete = [request for request in self._open if not request.is_open]
         self._open = [request for request in self._open if request not in complete]
         done = [(request.is_quiet, request.outcome) for request in complete]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.tui.history import Recorder
-    from jaxtop.tui.screens.difference import Outcome
+    from jaxtop.tui.screens.difference import DifferenceOutcome
 
 # After a seek is shown, wait this many seconds before the next: dragging seeks faster than a disk can read.
 SEEK_PAUSE = 0.05
@@ -230,7 +230,7 @@ class TimedApp(App[str]):
             self.push_screen(DifferenceScreen(playback.mark, here, moment.run_names), self._compared)
         self._moved()
 
-    def _compared(self, outcome: Outcome | None) -> None:
+    def _compared(self, outcome: DifferenceOutcome | None) -> None:
         if outcome is not None and outcome.drops_mark:
             self._playback.drop_mark()
             self.notify("mark removed", timeout=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.features.planning.model.plan import Asked, CannotPlan
+from jaxtop.features.planning.model.plan import CannotPlan, PlanRequest
 from jaxtop.features.planning.model.planner import plan
 from jaxtop.features.planning.model.today import today
 from jaxtop.sources import Session
@@ -66,7 +66,7 @@ def _from(
 
 def _predicted(read: Today, axes: Axes) -> dict[str, Any]:
     try:
-        candidates = plan(read, Asked(meshes=(axes,))).candidates
+        candidates = plan(read, PlanRequest(meshes=(axes,))).candidates
     except CannotPlan as error:
         return {"refused": str(error)}
     return _figures(next(each for each in candidates if each.axes == axes))

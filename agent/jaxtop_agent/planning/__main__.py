@@ -12,7 +12,7 @@ from typing import IO
 import msgspec
 
 from jaxtop.base.names import reason
-from jaxtop.features.planning.messages import Asked, Began, Said, Taken
+from jaxtop.features.planning.messages import Began, CompileRequest, Said, Taken
 from jaxtop.wire.probing import FAILED
 from jaxtop_agent.planning.building import build
 from jaxtop_agent.planning.lowered import CannotCompile, parse, read
@@ -28,7 +28,7 @@ def main() -> None:
         os.nice(LEAST_URGENT)
     with os.fdopen(int(sys.argv[1]), "wb") as pipe:
         try:
-            work(msgspec.json.decode(sys.stdin.buffer.read(), type=Asked), pipe)
+            work(msgspec.json.decode(sys.stdin.buffer.read(), type=CompileRequest), pipe)
         except CannotCompile as error:
             _fail(str(error))
         except Exception as error:
@@ -36,7 +36,7 @@ def main() -> None:
     os._exit(0)
 
 
-def work(asked: Asked, pipe: IO[bytes]) -> None:
+def work(asked: CompileRequest, pipe: IO[bytes]) -> None:
     """Take the text of the program that the run has, and compile it for each candidate."""
     import jax
 
@@ -48,7 +48,7 @@ def work(asked: Asked, pipe: IO[bytes]) -> None:
         _send(pipe, build(content, number, wanted, asked.axes, devices))
 
 
-def take(asked: Asked) -> tuple[bytes, Taken]:
+def take(asked: CompileRequest) -> tuple[bytes, Taken]:
     """Return a text whose arguments have the bytes of the running program's; else the newest.
 
     Of several, it is the one whose shardings name most axes: JAX compiles a program again where its results

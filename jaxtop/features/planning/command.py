@@ -16,7 +16,7 @@ from jaxtop.cli.snapshot import measured
 from jaxtop.cli.words import legible, note, number
 from jaxtop.features.planning import compile as plan_compile
 from jaxtop.features.planning.model.asking import parse_bytes, parse_count, parse_mesh, parse_rule
-from jaxtop.features.planning.model.plan import Asked, CannotPlan, Goal, NeverPlannable
+from jaxtop.features.planning.model.plan import CannotPlan, Goal, NeverPlannable, PlanRequest
 from jaxtop.store import probe as saved
 
 if TYPE_CHECKING:
@@ -102,12 +102,12 @@ def main(arguments: argparse.Namespace) -> int:
         raise UserError(legible(str(error)), CANNOT) from None
 
 
-def _asked(arguments: argparse.Namespace, files: Sequence[Path]) -> Asked:
+def _asked(arguments: argparse.Namespace, files: Sequence[Path]) -> PlanRequest:
     if files and arguments.peaks:
         raise CannotPlan("--peaks asks running processes; a recording has the peaks that were asked for")
     if arguments.mesh and (arguments.devices is not None or arguments.all):
         raise CannotPlan("--mesh says which meshes to compare: leave out --devices and --all")
-    return Asked(
+    return PlanRequest(
         meshes=tuple(dict.fromkeys(map(parse_mesh, arguments.mesh))),
         devices=None if arguments.devices is None else parse_count(arguments.devices),
         every=arguments.all,
@@ -117,18 +117,23 @@ def _asked(arguments: argparse.Namespace, files: Sequence[Path]) -> Asked:
     )
 
 
-def _check(asked: Asked, arguments: argparse.Namespace) -> int:
+def _check(asked: PlanRequest, arguments: argparse.Namespace) -> int:
     from jaxtop.features.planning import (
         demo_check as plan_check,  # imported late: few use it, and it needs the demo
     )
 
     is_of_a_run = arguments.target or arguments.hostfile or arguments.via is not None
-    if is_of_a_run or arguments.explain or arguments.compile is not None or asked != Asked(asked.meshes):
+    if (
+        is_of_a_run
+        or arguments.explain
+        or arguments.compile is not None
+        or asked != PlanRequest(asked.meshes)
+    ):
         raise CannotPlan("--check runs the demo's model as it is: give it --mesh or --json, and nothing else")
     return plan_check.main(asked.meshes, _Enough, as_json=arguments.format == JSON)
 
 
-def _plan_recording(files: list[Path], asked: Asked, arguments: argparse.Namespace) -> int:
+def _plan_recording(files: list[Path], asked: PlanRequest, arguments: argparse.Namespace) -> int:
     from jaxtop.features.planning.model.today import today  # imported late: errors above must be fast
 
     names = [each for each in arguments.target if Path(each) not in files]
@@ -144,7 +149,7 @@ def _plan_recording(files: list[Path], asked: Asked, arguments: argparse.Namespa
     return status
 
 
-def _plan_live(asked: Asked, arguments: argparse.Namespace) -> int:
+def _plan_live(asked: PlanRequest, arguments: argparse.Namespace) -> int:
     tuning = settings.load().tuning
     source = targets.open_source(arguments)
     cluster, now, notes = measured(
@@ -199,7 +204,7 @@ class _Enough:
         return is_complete and timed and found.has_inventory
 
 
-def _print(today: Today, asked: Asked, at: float, arguments: argparse.Namespace) -> int:
+def _print(today: Today, asked: PlanRequest, at: float, arguments: argparse.Namespace) -> int:
     from jaxtop.features.planning import document as as_json  # as above
     from jaxtop.features.planning import report as as_text
     from jaxtop.features.planning.model.planner import plan

@@ -70,10 +70,10 @@ def compile_all(
     """Return what compiling the step's program gave for each candidate."""
     files = _files(text, today)
     from jaxtop.features.planning.compiler import Compiler  # imported late: errors above must be fast
-    from jaxtop.features.planning.messages import Asked
+    from jaxtop.features.planning.messages import CompileRequest
     from jaxtop.features.planning.model import compilations
 
-    asked = Asked(
+    asked = CompileRequest(
         files,
         today.axes,
         None if today.program is None else today.program.argument_bytes,

@@ -27,7 +27,7 @@ from jaxtop.features.planning.model import compilations
 from jaxtop.wire.probing import FAILED
 
 if TYPE_CHECKING:
-    from jaxtop.features.planning.messages import Asked, Axes
+    from jaxtop.features.planning.messages import Axes, CompileRequest
     from jaxtop.features.planning.model.plan import Compiled
 
 # Importing JAX, making the devices and reading the texts takes some seconds, on a busy machine minutes.
@@ -44,7 +44,7 @@ MOST_KILLED = 2
 class Compiler:
     """Compiles the candidates in one process, and in a new one after each that ended it."""
 
-    def __init__(self, asked: Asked, limit_s: float) -> None:
+    def __init__(self, asked: CompileRequest, limit_s: float) -> None:
         self._asked = asked
         self._limit_s = limit_s
         self._most_bytes = int(psutil.virtual_memory().available * MEMORY_SHARE)

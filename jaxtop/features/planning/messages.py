@@ -1,6 +1,6 @@
 """The messages of `jaxtop plan --compile`: what is to be compiled, and what came of it.
 
-The command writes one `Asked` as JSON. The process that compiles answers with JSON lines.
+The command writes one `CompileRequest` as JSON. The process that compiles answers with JSON lines.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Wanted(Struct, frozen=True, array_like=True):
     arrays: tuple[Array, ...] = ()
 
 
-class Asked(Struct, frozen=True):
+class CompileRequest(Struct, frozen=True):
     """What to compile. `files` has lowered texts of the program, the newest first.
 
     The first one is taken whose arguments have `argument_bytes` on a device of today's mesh.

@@ -18,7 +18,7 @@ from jaxtop.base.clock import steady
 from jaxtop.features.planning import pane as draw
 from jaxtop.features.planning.columns import PlanRow, columns
 from jaxtop.features.planning.model import words as in_words
-from jaxtop.features.planning.model.plan import Asked, CannotPlan, Goal
+from jaxtop.features.planning.model.plan import CannotPlan, Goal, PlanRequest
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.facts import fitted, joined
 from jaxtop.tui.screens.tables import TableView
@@ -157,7 +157,7 @@ class PlanView(TableView):
         self.is_planning = True
         # Frames are folded while the thread reads: it has a copy of its own.
         copy = replace(moment, cluster=moment.cluster.frozen())
-        asked = copy, self._run, Asked(goal=self._goal)
+        asked = copy, self._run, PlanRequest(goal=self._goal)
         threading.Thread(target=self._plan_on_thread, args=asked, daemon=True).start()
 
     @property
@@ -168,7 +168,7 @@ class PlanView(TableView):
             return self.moment.run_of(host)
         return next((each.id for each in self.moment.runs), None)
 
-    def _plan_on_thread(self, moment: Moment, run: str | None, asked: Asked) -> None:
+    def _plan_on_thread(self, moment: Moment, run: str | None, asked: PlanRequest) -> None:
         from jaxtop.features.planning.model.planner import plan  # the other screens need no plans
         from jaxtop.features.planning.model.today import today  # as above
 

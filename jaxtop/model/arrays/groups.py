@@ -98,7 +98,7 @@ def on_fullest_device(views: Iterable[ArrayView], fact: Callable[[ArrayView], in
     return max(held.values(), default=None)
 
 
-class _Alike(NamedTuple):
+class _SameSignature(NamedTuple):
     """The groups of one host that differ only in their names, with the numbers of all and of named arrays."""
 
     held: int
@@ -120,7 +120,7 @@ def arrays(cluster: ClusterState) -> list[ArrayView]:
 
 
 def _arrays(cluster: ClusterState, members: list[Host]) -> list[ArrayView]:
-    best: dict[tuple[str, Signature], tuple[_Alike, Host]] = {}
+    best: dict[tuple[str, Signature], tuple[_SameSignature, Host]] = {}
     for host in members:
         run = run_of(host)
         for signature, alike in _summary(cluster, host).items():
@@ -138,14 +138,14 @@ def _holders(members: list[Host]) -> list[Host]:
     return [host for host in members if not has_exited(host) or run_of(host) not in going_on]
 
 
-def _summary(cluster: ClusterState, host: Host) -> dict[Signature, _Alike]:
+def _summary(cluster: ClusterState, host: Host) -> dict[Signature, _SameSignature]:
     census = host.arrays
     return cluster.derived.of(
         "array summary", host.agent, cluster.hosts, (census,), lambda: _summarized(census)
     )
 
 
-def _summarized(census: wire.Arrays) -> dict[Signature, _Alike]:
+def _summarized(census: wire.Arrays) -> dict[Signature, _SameSignature]:
     """Return the groups of a census, keyed by everything that distinguishes arrays except their names."""
     places = [place_of(sharding, census) for sharding in census.shardings]
     found: dict[Signature, list[int]] = {}
@@ -154,7 +154,7 @@ def _summarized(census: wire.Arrays) -> dict[Signature, _Alike]:
             signature = (group.shape, group.dtype, places[group.sharding], group.bytes_per_device == 0)
             found.setdefault(signature, []).append(place)
     return {
-        signature: _Alike(
+        signature: _SameSignature(
             sum(census.counts[i] for i in members),
             sum(census.counts[i] for i in members if census.groups[i].name is not None),
             tuple(members),

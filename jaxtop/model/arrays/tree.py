@@ -32,7 +32,7 @@ def parts(name: str) -> tuple[str, ...]:
     return tuple(_PART.findall(name))
 
 
-class Way(NamedTuple):
+class TreePath(NamedTuple):
     """The steps from the root to an array; the first `open_steps` of them are open by default."""
 
     steps: tuple[str, ...]
@@ -40,21 +40,21 @@ class Way(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 16)
-def way_to(run: str, function: str | None, name: str | None, created: str | None) -> Way:
-    """Return the way by run, function and name. Unnamed arrays are placed by the line that created them."""
+def path_to(run: str, function: str | None, name: str | None, created: str | None) -> TreePath:
+    """Return the path by run, function and name. Unnamed arrays are placed by the line that created them."""
     if not name:
-        return Way((run, NO_NAME, f"made at {created}" if created else NO_ORIGIN), 1)
+        return TreePath((run, NO_NAME, f"made at {created}" if created else NO_ORIGIN), 1)
     if function is None:
-        return Way((run, *parts(name)), 2)
-    return Way((run, MODULE if function == "<module>" else f"{function}()", *parts(name)), 3)
+        return TreePath((run, *parts(name)), 2)
+    return TreePath((run, MODULE if function == "<module>" else f"{function}()", *parts(name)), 3)
 
 
-# An array and the way to it.
-_Member = tuple[Way, "ArrayView"]
+# An array and the path to it.
+_Member = tuple[TreePath, "ArrayView"]
 
 
 class Node:
-    """All arrays whose ways share their first steps, or a single array.
+    """All arrays whose paths share their first steps, or a single array.
 
     A node covers all steps up to the first at which its arrays differ, so no node has exactly one child.
     """
@@ -162,7 +162,7 @@ def _natural(label: str) -> tuple[str | int, ...]:
 
 def grow(views: Iterable[ArrayView], run_names: Mapping[str, str]) -> Sequence[Node]:
     """Return the top nodes of the tree: the runs, or the content of the only run."""
-    members = [(way_to(view.run, view.function, view.name, view.created), view) for view in views]
+    members = [(path_to(view.run, view.function, view.name, view.created), view) for view in views]
     if len(run_names) > 1:
         return _branches(members, (), 0, run_names)
     return _branches(members, (members[0][1].run,), 0) if members else ()
@@ -191,8 +191,8 @@ def _branches(
 
 
 def _node(members: list[_Member], level: int, depth: int, labels: Mapping[str, str]) -> Node:
-    way = members[0][0]
-    steps, end = way.steps, level + 1
+    path = members[0][0]
+    steps, end = path.steps, level + 1
     while end < len(steps) and all(steps[end : end + 1] == each.steps[end : end + 1] for each, _ in members):
         end += 1
     label = labels.get(steps[level], steps[level])
@@ -200,7 +200,7 @@ def _node(members: list[_Member], level: int, depth: int, labels: Mapping[str, s
         label += step if step[0] in ".[" else f": {step}"
     if end == len(steps) and len(members) == 1 and not members[0][1].name:
         label += f" {form(members[0][1])}"
-    return Node(steps[:end], label, depth, members, opens_by_default=level < way.open_steps)
+    return Node(steps[:end], label, depth, members, opens_by_default=level < path.open_steps)
 
 
 def form(view: ArrayView) -> str:

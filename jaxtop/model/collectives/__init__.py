@@ -3,7 +3,7 @@
 from jaxtop.model.collectives.doubts import Doubts, doubts
 from jaxtop.model.collectives.sums import (
     AxisTraffic,
-    Lateness,
+    LateArrivals,
     StepShare,
     axis_traffic,
     lateness_of_hosts,
@@ -15,6 +15,6 @@ from jaxtop.model.collectives.views import CollectiveView, collectives
 from jaxtop.model.collectives.waits import Straggler
 
 __all__ = [
-    "AxisTraffic", "CollectiveView", "Doubts", "Lateness", "StepShare", "Straggler", "axis_traffic",
+    "AxisTraffic", "CollectiveView", "Doubts", "LateArrivals", "StepShare", "Straggler", "axis_traffic",
     "collectives", "doubts", "lateness_of_hosts", "program_waits", "step_shares", "waits",
 ]  # fmt: skip

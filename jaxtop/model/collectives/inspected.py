@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NAME = "NCCL Inspector"
 
 
-class Alike(NamedTuple):
+class SameTimes(NamedTuple):
     """What collectives share that have the same times: run, kind, members of a group, and bytes."""
 
     run: str
@@ -38,18 +38,18 @@ class Inspected(NamedTuple):
     p99_us: int
 
 
-def inspected(cluster: ClusterState, now: float) -> Mapping[Alike, Inspected]:
+def inspected(cluster: ClusterState, now: float) -> Mapping[SameTimes, Inspected]:
     """Return the current times of the processes."""
     views = host_views(cluster, now)
     reports = [(run_of(view.host), view.now.nccl_times) for view in views if view.now.nccl_times.times]
     return cluster.derived.get(NAME, tuple(chain.from_iterable(reports)), lambda: _longest(reports))
 
 
-def _longest(reports: Iterable[tuple[str, NcclTimes]]) -> Mapping[Alike, Inspected]:
-    found: dict[Alike, list[NcclTime]] = defaultdict(list)
+def _longest(reports: Iterable[tuple[str, NcclTimes]]) -> Mapping[SameTimes, Inspected]:
+    found: dict[SameTimes, list[NcclTime]] = defaultdict(list)
     for run, report in reports:
         for each in report.times:
-            found[Alike(run, each.kind, each.ranks, each.bytes)].append(each)
+            found[SameTimes(run, each.kind, each.ranks, each.bytes)].append(each)
     return {
         alike: Inspected(
             max(each.count for each in times),

@@ -14,7 +14,7 @@ from jaxtop.model.domains import domain_of
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import hosts
 from jaxtop.model.meshes import MeshView, mesh_view
-from jaxtop.model.windows import Grouped, Team, Unit
+from jaxtop.model.windows import Grouped, Team, TeamUnit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -204,11 +204,11 @@ def _teams(places: Groups, ids: Groups, owners: list[int], of_run: Sequence[Host
             teams.setdefault(processes, []).append((number, tuple([unit[process] for process in row])))
         elif (host := of_run[processes[0]]).hello is not None and host.hello.platform != "cpu":
             # CPU devices take turns on the same cores, so one of them is always last.
-            units = tuple(Unit(host.agent, device) for device in ids[number])
+            units = tuple(TeamUnit(host.agent, device) for device in ids[number])
             alone.append(Team(units, ((number, tuple(range(len(row)))),)))
     return (
         *(
-            Team(tuple(Unit(of_run[process].agent, None) for process in processes), tuple(rows))
+            Team(tuple(TeamUnit(of_run[process].agent, None) for process in processes), tuple(rows))
             for processes, rows in teams.items()
         ),
         *alone,

@@ -54,7 +54,7 @@ class AxisTraffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Lateness:
+class LateArrivals:
     """How often a process came last where it met others, and the median time that the others waited then."""
 
     run: str
@@ -150,7 +150,7 @@ def _sizes(
     return sizes, at_least
 
 
-def lateness_of_hosts(cluster: ClusterState) -> list[Lateness]:
+def lateness_of_hosts(cluster: ClusterState) -> list[LateArrivals]:
     """Return the lateness of each process that met others in a collective, the most often last first."""
     last: dict[tuple[str, str], list[int]] = defaultdict(list)
     instances: dict[tuple[str, str], int] = defaultdict(int)
@@ -168,7 +168,7 @@ def lateness_of_hosts(cluster: ClusterState) -> list[Lateness]:
     found = []
     for (run, agent), count in instances.items():
         late = last.get((run, agent), [])
-        found.append(Lateness(run, agent, len(late), count, round(median(late)) if late else None))
+        found.append(LateArrivals(run, agent, len(late), count, round(median(late)) if late else None))
     return sorted(found, key=lambda each: (-each.last, each.run, each.agent))
 
 

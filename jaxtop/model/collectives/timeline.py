@@ -77,7 +77,7 @@ class WindowsSeen(NamedTuple):
     newest: Host | None
 
 
-class _Launch(NamedTuple):
+class _WindowLaunch(NamedTuple):
     """A launch in a window, by what it is on all hosts."""
 
     id: LaunchId
@@ -166,16 +166,16 @@ def _program(window: wire.Window, view: CollectiveView) -> frozenset[int]:
     )
 
 
-def _launches(agent: str, window: wire.Window, view: CollectiveView) -> dict[int, _Launch]:
+def _launches(agent: str, window: wire.Window, view: CollectiveView) -> dict[int, _WindowLaunch]:
     programs = _program(window, view)
     return {
-        i: _Launch(launch_id(agent, window, i), launch)
+        i: _WindowLaunch(launch_id(agent, window, i), launch)
         for i, launch in enumerate(window.launches)
         if launch.program in programs
     }
 
 
-def _common(chosen: Mapping[str, Mapping[int, _Launch]], most: int) -> dict[str, frozenset[LaunchId]]:
+def _common(chosen: Mapping[str, Mapping[int, _WindowLaunch]], most: int) -> dict[str, frozenset[LaunchId]]:
     """Return the launches to show of each host: the latest that most hosts have, or else its own latest."""
     seen = Counter(launch.id for found in chosen.values() for launch in found.values())
     often = max(seen.values(), default=0)
@@ -188,7 +188,7 @@ def _common(chosen: Mapping[str, Mapping[int, _Launch]], most: int) -> dict[str,
 
 
 def _times(
-    window: wire.Window, launches: Mapping[int, _Launch], op: str, groups: Sequence[int | None]
+    window: wire.Window, launches: Mapping[int, _WindowLaunch], op: str, groups: Sequence[int | None]
 ) -> dict[_Instance, _Timed]:
     """Return what a host timed; `groups` has the group of each of its devices in this op."""
     found = {}
@@ -222,8 +222,8 @@ def _anchor(times: Mapping[str, Mapping[_Instance, _Timed]], reference: str, anc
 def _shift(
     own: Mapping[_Instance, _Timed],
     reference: Mapping[_Instance, _Timed],
-    launches: Mapping[int, _Launch],
-    of_reference: Mapping[int, _Launch],
+    launches: Mapping[int, _WindowLaunch],
+    of_reference: Mapping[int, _WindowLaunch],
     anchor: str,
 ) -> int:
     """Return the offset that aligns a host by its anchor ends, else by launch ends, else by first starts."""
@@ -239,7 +239,7 @@ def _shift(
 
 def _strip(
     agent: str,
-    launches: Iterable[_Launch],
+    launches: Iterable[_WindowLaunch],
     times: Mapping[_Instance, _Timed],
     least: Mapping[tuple[_Instance, int], int],
     shift: int,
@@ -267,7 +267,7 @@ def _strip(
     )
 
 
-def _share(launches: Sequence[_Launch], parts: Sequence[int | None]) -> float | None:
+def _share(launches: Sequence[_WindowLaunch], parts: Sequence[int | None]) -> float | None:
     total = sum(each.its.duration_us for each in launches)
     known = [part for part in parts if part is not None]
     return sum(known) / total if total and len(known) == len(parts) else None

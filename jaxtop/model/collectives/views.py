@@ -7,7 +7,7 @@ from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model.collectives.inspected import NAME, Alike, inspected
+from jaxtop.model.collectives.inspected import NAME, SameTimes, inspected
 from jaxtop.model.collectives.kinds import busbw, kind_of
 from jaxtop.model.collectives.launch_rates import launch_rates
 from jaxtop.model.collectives.layout import layouts
@@ -138,7 +138,7 @@ def collectives(cluster: ClusterState, now: float) -> list[CollectiveView]:
 
 
 def _collectives(
-    cluster: ClusterState, launched: Mapping[ProgramKey, LaunchRate], times: Mapping[Alike, Inspected]
+    cluster: ClusterState, launched: Mapping[ProgramKey, LaunchRate], times: Mapping[SameTimes, Inspected]
 ) -> list[CollectiveView]:
     of_programs = layouts(cluster)
     ops = {key: _ops(cluster, key) for key in launched}
@@ -280,11 +280,11 @@ def _with_rate(view: CollectiveView, rate: LaunchRate) -> CollectiveView:
     return replace(view, per_second=per_second, unsplit=rate.unsplit)
 
 
-def _with_times(view: CollectiveView, times: Mapping[Alike, Inspected]) -> CollectiveView:
+def _with_times(view: CollectiveView, times: Mapping[SameTimes, Inspected]) -> CollectiveView:
     """Return a collective with the times of NCCL Inspector, if no window has timed it."""
     if not times or view.samples or view.group_size is None or view.bytes is None:
         return view
-    found = times.get(Alike(view.run, view.kind, view.group_size, view.bytes))
+    found = times.get(SameTimes(view.run, view.kind, view.group_size, view.bytes))
     if found is None:
         return view
     # Each process times by itself: which of them came last is unknown.

@@ -213,14 +213,14 @@ def _moved(before: int | None, after: int | None, is_new: bool = False, is_gone:
 # Arrays
 
 
-class _Held(NamedTuple):
+class _ArrayTotal(NamedTuple):
     """The bytes and the number of arrays that differ only in the indices in their names."""
 
     bytes: int = 0
     number: int = 0
 
 
-_NONE = _Held()
+_NONE = _ArrayTotal()
 
 
 def _of_arrays(before: Then, after: Then) -> Iterator[Change]:
@@ -245,15 +245,15 @@ def _of_arrays(before: Then, after: Then) -> Iterator[Change]:
             yield replace(change, how=how, before=first.bytes, after=last.bytes, counts=counts)
 
 
-def _held(cluster: ClusterState) -> dict[tuple[str, ...], _Held]:
-    found: dict[tuple[Any, ...], _Held] = {}
+def _held(cluster: ClusterState) -> dict[tuple[str, ...], _ArrayTotal]:
+    found: dict[tuple[Any, ...], _ArrayTotal] = {}
     for view in arrays(cluster):
         name = view.name and without_indices(view.name)
         shape = "" if view.groups > 1 else f"{view.dtype}[{','.join(map(str, view.shape))}]"
         key = view.run, name, shape, view.sharding, view.memory_kind, None if name else view.created
         held = found.get(key, _NONE)
         size = view.held_bytes
-        found[key] = _Held(held.bytes + size, held.number + view.count)
+        found[key] = _ArrayTotal(held.bytes + size, held.number + view.count)
     return found
 
 

@@ -26,14 +26,18 @@ SHARE, LEAST = 0.5, 100 << 20
 MOVES = 1 << 20
 
 
-class _Way(NamedTuple):
+class _TransferKind(NamedTuple):
     """A kind of transfer: the fields of `Moved` with its total, which is also a participle, and its rate."""
 
     total: str
     rate: str
 
 
-_WAYS = (_Way("read", "read_per_s"), _Way("written", "written_per_s"), _Way("received", "received_per_s"))
+_KINDS = (
+    _TransferKind("read", "read_per_s"),
+    _TransferKind("written", "written_per_s"),
+    _TransferKind("received", "received_per_s"),
+)
 
 
 class _Amount(NamedTuple):
@@ -52,8 +56,8 @@ def behind(hosts: Sequence[Host]) -> Witness | None:
     The others neither move bytes nor compute. Of two processes, the one that has less counts if it still
     moves.
     """
-    for way in _WAYS:
-        amounts = _amounts(hosts, way)
+    for kind in _KINDS:
+        amounts = _amounts(hosts, kind)
         if len(amounts) < 2 or len(amounts) < len(hosts):
             continue
         late = _late(amounts)
@@ -62,32 +66,32 @@ def behind(hosts: Sequence[Host]) -> Witness | None:
             continue
         do_all_move = all(each.moves for each in late)
         if len(late) * 2 < len(amounts) or (len(late) * 2 == len(amounts) and do_all_move):
-            return _witness(way, late, others)
+            return _witness(kind, late, others)
     return None
 
 
 def compared(odd: Sequence[Host], hosts: Sequence[Host]) -> Witness | None:
     """Return how much these processes have moved beside the others, if that is far less."""
     agents = {host.agent for host in odd}
-    for way in _WAYS:
-        amounts = _amounts(hosts, way)
+    for kind in _KINDS:
+        amounts = _amounts(hosts, kind)
         late = [each for each in _late(amounts) if each.host.agent in agents]
         others = [each for each in amounts if each.host.agent not in agents]
         if others and late and len(late) == len(odd):
-            return _witness(way, late, others)
+            return _witness(kind, late, others)
     return None
 
 
-def _amounts(hosts: Sequence[Host], way: _Way) -> list[_Amount]:
+def _amounts(hosts: Sequence[Host], kind: _TransferKind) -> list[_Amount]:
     """Return what each process has moved; the network is that of a machine, so machines must differ."""
-    if way.total == "received" and len({host.hostname for host in hosts}) < len(hosts):
+    if kind.total == "received" and len({host.hostname for host in hosts}) < len(hosts):
         return []
     found = []
     for host in hosts:
         moved = host.pulse.lull.moved if host.pulse.lull is not None else None
-        total = None if moved is None else getattr(moved, way.total)
+        total = None if moved is None else getattr(moved, kind.total)
         if total is not None:
-            found.append(_Amount(host, total, getattr(moved, way.rate) or 0))
+            found.append(_Amount(host, total, getattr(moved, kind.rate) or 0))
     return found
 
 
@@ -108,10 +112,10 @@ def _is_idle(host: Host) -> bool:
     return used is not None and used < WAITS and all((each or 0) < MOVES for each in rates)
 
 
-def _witness(way: _Way, late: Sequence[_Amount], others: Collection[_Amount]) -> Witness:
+def _witness(kind: _TransferKind, late: Sequence[_Amount], others: Collection[_Amount]) -> Witness:
     total, usual = sum(each.total for each in late) / len(late), median(each.total for each in others)
     per_s = sum(each.per_s for each in late) / len(late)
-    who, what, is_one = named([each.host for each in late]), way.total, len(late) == 1
+    who, what, is_one = named([each.host for each in late]), kind.total, len(late) == 1
     is_moving = all(each.moves for each in late)
     has, go, each_has = ("has", "it goes", "") if is_one else ("have", "they go", " on average")
     pace = f"{go} on at {in_bytes(per_s)}/s{each_has}: slow, not stuck" if is_moving else "nothing moves now"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Scene:
+class GridScene:
     """Everything that the lines depend on."""
 
     plan: Plan
@@ -58,7 +58,7 @@ class Scene:
         return codes
 
 
-def planned(scene: Scene, plan: Plan) -> Scene:
+def planned(scene: GridScene, plan: Plan) -> GridScene:
     trends: tuple[str, ...] = ()
     if plan.tile.height >= TALL_BOX:
         room = plan.tile.width - 4
@@ -66,7 +66,7 @@ def planned(scene: Scene, plan: Plan) -> Scene:
     return replace(scene, plan=plan, trends=trends)
 
 
-def _trend(scene: Scene, device: int, room: int) -> str:
+def _trend(scene: GridScene, device: int, room: int) -> str:
     """Return the history of the memory; beside another metric, the used memory precedes it as a label."""
     view = scene.devices[device]
     limit = view.limit_bytes
@@ -76,7 +76,7 @@ def _trend(scene: Scene, device: int, room: int) -> str:
     return f"{used:<5} {sparkline(scene.history(device), room - 6, limit)}"
 
 
-def paint(scene: Scene, y: int) -> Strip:
+def paint(scene: GridScene, y: int) -> Strip:
     segments: list[Segment] = []
     x = 0
     if not 0 <= y < scene.plan.height:
@@ -94,7 +94,7 @@ def paint(scene: Scene, y: int) -> Strip:
     return Strip(segments, x)
 
 
-def changed_lines(before: Scene, after: Scene) -> set[int] | None:
+def changed_lines(before: GridScene, after: GridScene) -> set[int] | None:
     plan, fine = after.plan, after.plan.tile.level <= Level.CHIP
     if before.plan is not plan or before.ink is not after.ink:
         return None
@@ -116,7 +116,7 @@ def _differing(before: Sequence[object], after: Sequence[object]) -> set[int]:
     return {i for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new}
 
 
-def _of_label(scene: Scene, label: Label) -> tuple[bool, Sequence[State]]:
+def _of_label(scene: GridScene, label: Label) -> tuple[bool, Sequence[State]]:
     """Return what a label depends on: whether the selected device is in its row or column, and the states."""
     cell = scene.plan.by_device.get(scene.selected) if scene.selected is not None else None
     at = None if cell is None else (cell.row if label.role == "row" else cell.column)
@@ -124,7 +124,7 @@ def _of_label(scene: Scene, label: Label) -> tuple[bool, Sequence[State]]:
     return highlit, scene.states[label.first : label.last] if label.role == "row" else ()
 
 
-def _halves(scene: Scene, run: Run, _y: int) -> Iterable[Segment]:
+def _halves(scene: GridScene, run: Run, _y: int) -> Iterable[Segment]:
     codes, ink = scene.codes, scene.ink
     keys = [codes[upper] * HALVES + codes[lower] for upper, lower in zip(run.devices, run.lower, strict=True)]
     for key, alike in groupby(keys):
@@ -132,20 +132,20 @@ def _halves(scene: Scene, run: Run, _y: int) -> Iterable[Segment]:
         yield Segment(glyph * len(list(alike)), style)
 
 
-def _characters(scene: Scene, run: Run, _y: int) -> Iterable[Segment]:
+def _characters(scene: GridScene, run: Run, _y: int) -> Iterable[Segment]:
     codes, ink = scene.codes, scene.ink
     for code, alike in groupby([codes[device] for device in run.devices]):
         glyph, style = ink.whole(code)
         yield Segment(glyph * len(list(alike)), style)
 
 
-def _pair(scene: Scene, run: Run, _y: int) -> Iterable[Segment]:
+def _pair(scene: GridScene, run: Run, _y: int) -> Iterable[Segment]:
     code = scene.codes[run.devices[0]]
     glyph, style = scene.ink.whole(code)
     yield Segment("[]" if code >= SELECTED else glyph * 2, style)
 
 
-def _chip(scene: Scene, run: Run, _y: int) -> Iterable[Segment]:
+def _chip(scene: GridScene, run: Run, _y: int) -> Iterable[Segment]:
     device = run.devices[0]
     marks, code = divmod(scene.codes[device], PEER)
     room = scene.plan.tile.width - 3 - scene.id_width
@@ -160,7 +160,7 @@ def _chip(scene: Scene, run: Run, _y: int) -> Iterable[Segment]:
         yield Segment(line, _on(scene.ink, code, underline=marks == 1))
 
 
-def _box(scene: Scene, run: Run, y: int) -> Iterable[Segment]:
+def _box(scene: GridScene, run: Run, y: int) -> Iterable[Segment]:
     device, plan = run.devices[0], scene.plan
     marks, code = divmod(scene.codes[device], PEER)
     chosen, peer = marks * PEER >= SELECTED, marks == 1
@@ -189,7 +189,7 @@ def _fitting(note: str, room: int) -> str:
     return f" {note} " if note and len(note) + 2 <= room else ""
 
 
-def _inside(scene: Scene, device: int, code: int, line: int, room: int) -> Segment:
+def _inside(scene: GridScene, device: int, code: int, line: int, room: int) -> Segment:
     ink = scene.ink
     if line == 1:
         words = _texts(scene, device, room)[1]
@@ -206,7 +206,7 @@ def _inside(scene: Scene, device: int, code: int, line: int, room: int) -> Segme
     return Segment(bar(share, room), ink.style(ink.colour(code), ink.panel))
 
 
-def _texts(scene: Scene, device: int, room: int) -> tuple[str, str]:
+def _texts(scene: GridScene, device: int, room: int) -> tuple[str, str]:
     if device < 0:
         return ("?", "absent") if scene.reading.codes[device] == ABSENT else (" ", "")
     view = scene.devices[device]
@@ -227,7 +227,7 @@ def _on(ink: Ink, code: int, *, underline: bool) -> Style:
     return ink.style(back.get_contrast_text(1.0), back, underline=underline, bold=underline)
 
 
-def _label(scene: Scene, label: Label) -> Iterable[Segment]:
+def _label(scene: GridScene, label: Label) -> Iterable[Segment]:
     ink, width = scene.ink, label.width
     if label.role == "axis":
         yield Segment(fit(label.text, width), ink.style(ink.foreground, bold=True))

@@ -35,7 +35,7 @@ MOST_MEMBERS = 64
 
 
 @dataclass(frozen=True)
-class Subject:
+class CollectiveSubject:
     """A collective, the last launches of its program, and the number of hosts not included in these."""
 
     view: CollectiveView
@@ -58,7 +58,7 @@ def strips_room(width: int, height: int) -> tuple[int, int]:
     return width, max(2, height // 2)
 
 
-def pane(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
+def pane(subject: CollectiveSubject, ink: Ink, width: int, height: int) -> list[Text]:
     if width < 1 or height < 1:
         return []
     room, lines = strips_room(width, height)
@@ -80,7 +80,7 @@ def pane(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
     return fitted([*facts[: height - len(drawn)], *drawn], width, height)
 
 
-def _facts(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
+def _facts(subject: CollectiveSubject, ink: Ink, width: int, height: int) -> list[Text]:
     view = subject.view
     busbw = pairs([("bus bandwidth", units.bandwidth(view.busbw_bytes_per_s))], ink)
     share = of_probed(view.busbw_bytes_per_s, subject.probed_busbw)
@@ -140,7 +140,7 @@ def straggler_in_words(view: CollectiveView) -> str:
     return "none" if view.is_enough else "too few samples"
 
 
-def _verdict(subject: Subject, ink: Ink) -> Text:
+def _verdict(subject: CollectiveSubject, ink: Ink) -> Text:
     if subject.view.is_current:
         return _late(subject.view, ink)
     return Text(f"of {units.age(subject.ago)} ago, before a change (c: window now)", ink.muted)

@@ -30,7 +30,7 @@ _SOURCES = {"allocator": "allocator", "arrays": "sum of live arrays"}
 
 
 @dataclass(frozen=True)
-class Subject:
+class DeviceSubject:
     """A device and its host with their current figures, the meshes that contain it, and its history."""
 
     device: DeviceView
@@ -45,7 +45,7 @@ class Subject:
     probed: ProbedDevice | None = None
 
 
-def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
+def detail(subject: DeviceSubject, ink: Ink, width: int, height: int) -> Text:
     pulse, position = subject.device.pulse, subject.device.position
     if width >= WIDE:
         third = (width - 2 * GAP) // 3
@@ -75,7 +75,7 @@ def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
     return joined(fitted(lines, width, height))
 
 
-def _identity(subject: Subject, ink: Ink) -> list[Text]:
+def _identity(subject: DeviceSubject, ink: Ink) -> list[Text]:
     device, host = subject.device, subject.host
     head = Text(f"device {device.id}", ink.bold)
     head.append(
@@ -94,7 +94,7 @@ def _identity(subject: Subject, ink: Ink) -> list[Text]:
     return [*lines, *probed_lines(subject.probed, each, ink, at_least=at_least)]
 
 
-def _meshes(subject: Subject, ink: Ink, width: int, room: int) -> list[Text]:
+def _meshes(subject: DeviceSubject, ink: Ink, width: int, room: int) -> list[Text]:
     """Return the coordinates of the device in each mesh, and the devices that share a group with it."""
     if not subject.meshes:
         return [_title("mesh", "none: no live array uses one", ink)]
@@ -109,7 +109,7 @@ def _meshes(subject: Subject, ink: Ink, width: int, room: int) -> list[Text]:
     return lines
 
 
-def _mesh(subject: Subject, mesh: Grid, ink: Ink, width: int, room: int) -> list[Text]:
+def _mesh(subject: DeviceSubject, mesh: Grid, ink: Ink, width: int, room: int) -> list[Text]:
     at = mesh.coordinates(subject.device.id)
     if at is None:
         return []
@@ -133,7 +133,7 @@ def _mesh(subject: Subject, mesh: Grid, ink: Ink, width: int, room: int) -> list
     return lines
 
 
-def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
+def _memory(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
     device = subject.device.last
     source = _SOURCES.get(device.memory_source or "", device.memory_source or "")
     title = "last memory" if device.state.has_exited else "memory"
@@ -163,7 +163,7 @@ def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
     return lines
 
 
-def _host(subject: Subject, ink: Ink) -> list[Text]:
+def _host(subject: DeviceSubject, ink: Ink) -> list[Text]:
     device, host = subject.device, subject.host
     cpu, machine = (device.read(FIGURES[name]) for name in ("process_cpu_cores", "machine_cpu"))
     step = host.pulse.step

@@ -189,13 +189,13 @@ EMPTY_PLAN = Plan(Tile(Level.BOX, 11, 4, 1), (), (), 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class DeviceLayout:
     """An arrangement of devices that can be planned for any size. Layouts are compared by identity."""
 
     plan: Callable[[Room], Plan]
 
 
-NO_LAYOUT = Layout(lambda _: EMPTY_PLAN)
+NO_LAYOUT = DeviceLayout(lambda _: EMPTY_PLAN)
 
 # Rows of these lengths are easy to count.
 NICE = (64, 32, 16, 10, 8, 5, 4, 2)

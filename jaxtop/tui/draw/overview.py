@@ -49,7 +49,7 @@ class HostLine:
 
 
 @dataclass(frozen=True)
-class Part:
+class StepPart:
     """A part of a step, as a share of its wall time."""
 
     name: str
@@ -64,7 +64,7 @@ class Overview:
     per_second: float | None = None
     steps: Sequence[float | None] = ()
     still: str = ""
-    parts: Sequence[Part] = ()
+    parts: Sequence[StepPart] = ()
     accounted: float | None = None
     about_parts: str = ""
     why_no_parts: str = ""

@@ -38,7 +38,7 @@ _ROWS_A_LABEL, _ROOM_FOR_LETTERS = 4, 4
 
 
 @dataclass(frozen=True)
-class Line:
+class PlotLine:
     """A line of the plot: the name of its device or host, its points, and whether it is the chosen one."""
 
     name: str
@@ -85,7 +85,7 @@ class Drawn(NamedTuple):
     frame: Frame | None = None
 
 
-def extent(lines: Sequence[Line], limit: float | None) -> tuple[float, float, float, float] | None:
+def extent(lines: Sequence[PlotLine], limit: float | None) -> tuple[float, float, float, float] | None:
     """Return the range of times and values of the lines; None if there is nothing to draw."""
     times = [at for line in lines for at, value in line.points if value is not None]
     values = [value for line in lines for value in line.known]
@@ -114,7 +114,7 @@ def ticks(low: float, high: float, count: int, *, binary: bool) -> list[float]:
 
 
 def plot(
-    lines: Sequence[Line],
+    lines: Sequence[PlotLine],
     ink: Ink,
     width: int,
     height: int,
@@ -163,7 +163,7 @@ def plot(
     return [*drawn, *_time_axis(frame, left, ink, pointed)], frame
 
 
-def summary(line: Line) -> tuple[float | None, ...]:
+def summary(line: PlotLine) -> tuple[float | None, ...]:
     known = line.known
     if not known:
         return (None,) * 4
@@ -175,7 +175,7 @@ def style_of(number: int, ink: Ink, *, chosen: bool) -> Style:
     return ink.accent if chosen else ink.style(ink.palette.of_category(number))
 
 
-def _ends(lines: Sequence[Line], frame: Frame) -> dict[int, str]:
+def _ends(lines: Sequence[PlotLine], frame: Frame) -> dict[int, str]:
     found: dict[int, str] = {}
     for letter, line in zip(LETTERS, lines, strict=False):
         if line.known:
@@ -184,7 +184,7 @@ def _ends(lines: Sequence[Line], frame: Frame) -> dict[int, str]:
     return found
 
 
-def _canvas(lines: Sequence[Line], frame: Frame) -> list[list[tuple[int, int]]]:
+def _canvas(lines: Sequence[PlotLine], frame: Frame) -> list[list[tuple[int, int]]]:
     """Return the dots of each character and the number of its line; other lines never hide the chosen one."""
     cells = [[(0, -1)] * frame.width for _ in range(frame.height)]
     for number in sorted(range(len(lines)), key=lambda number: lines[number].is_chosen):

@@ -13,7 +13,7 @@ from jaxtop.tui.core import text
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.facts import fitted, joined
 from jaxtop.tui.draw.legend import printable
-from jaxtop.tui.draw.plot import LETTERS, Drawn, Line, plot, style_of, summary
+from jaxtop.tui.draw.plot import LETTERS, Drawn, PlotLine, plot, style_of, summary
 from jaxtop.tui.draw.plotted import Beside, is_of_device, ways
 from jaxtop.tui.draw.switches import Switch, switches
 from jaxtop.tui.draw.table import fit
@@ -39,7 +39,7 @@ class Page:
     figure: Figure
     place: tuple[int, int]
     beside: Beside
-    lines: Sequence[Line]
+    lines: Sequence[PlotLine]
     # The number of lines available; not all of them may be drawn.
     of: int
     limit: float | None

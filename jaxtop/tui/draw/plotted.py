@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, DeviceView, Figure, Host, Scope, series
 from jaxtop.model.host import run_of
 from jaxtop.tui.core.moment import name_of
-from jaxtop.tui.draw.plot import LETTERS, Line
+from jaxtop.tui.draw.plot import LETTERS, PlotLine
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -83,10 +83,10 @@ def few(candidates: Sequence[Peer], chosen: tuple[str, int | None]) -> list[Peer
     return [each for each in candidates if each.key in drawn_keys]
 
 
-def line_of(moment: Moment, figure: Figure, peer: Peer, *, is_chosen: bool) -> Line:
+def line_of(moment: Moment, figure: Figure, peer: Peer, *, is_chosen: bool) -> PlotLine:
     columns = [series(moment.cluster, peer.agent, figure, position) for position in peer.positions]
     points = columns[0] if len(columns) == 1 else _mean(columns)
-    return Line(peer.name, tuple(points), is_chosen)
+    return PlotLine(peer.name, tuple(points), is_chosen)
 
 
 def _device(figure: Figure, device: DeviceView) -> Peer:

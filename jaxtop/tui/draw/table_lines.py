@@ -36,7 +36,7 @@ class Slot(Generic[Row]):
 
 
 @dataclass(frozen=True)
-class Layout(Generic[Row]):
+class VisibleColumns(Generic[Row]):
     """The columns that fit, and the number of columns to the left and to the right of them."""
 
     width: int
@@ -65,7 +65,9 @@ class Layout(Generic[Row]):
         return next((way for at, text, way in self.hints if at <= x < at + len(text)), 0)
 
 
-def lay_out(columns: Sequence[Column[Row]], width: int, pinned: int = 0, skipped: int = 0) -> Layout[Row]:
+def lay_out(
+    columns: Sequence[Column[Row]], width: int, pinned: int = 0, skipped: int = 0
+) -> VisibleColumns[Row]:
     """Return the whole columns that fit, from the left: the pinned ones, then the rest after the skipped."""
     chosen = [*columns[:pinned], *columns[pinned + skipped :]]
     room = width - (len(f"{LEFT}{skipped} ") if skipped else 0)
@@ -81,7 +83,7 @@ def lay_out(columns: Sequence[Column[Row]], width: int, pinned: int = 0, skipped
         wide = column.width + (max(0, spare) if i == taker else 0)
         slots.append(Slot(column, x, wide))
         x += wide + GAP
-    return Layout(width, tuple(slots), skipped, len(chosen) - fitting)
+    return VisibleColumns(width, tuple(slots), skipped, len(chosen) - fitting)
 
 
 def _fitting(columns: Sequence[Column[Row]], width: int) -> int:
@@ -94,11 +96,13 @@ def _fitting(columns: Sequence[Column[Row]], width: int) -> int:
     return len(columns)
 
 
-def draw_header(layout: Layout[Row], sort: str | None, *, descending: bool, palette: Palette) -> Strip:
+def draw_header(
+    layout: VisibleColumns[Row], sort: str | None, *, descending: bool, palette: Palette
+) -> Strip:
     """Draw the titles, with a mark on the sorted column and hints for columns that do not fit."""
     plain = _style(palette.muted, palette.background, bold=True)
     marked = _style(palette.accent, palette.background, bold=True)
-    line = _Line()
+    line = _LineBuilder()
     for slot in layout.slots:
         column = slot.column
         is_sorted = column.key == sort
@@ -116,12 +120,18 @@ def draw_header(layout: Layout[Row], sort: str | None, *, descending: bool, pale
 
 
 def draw_row(
-    layout: Layout[Row], row: Row, palette: Palette, *, cursor: bool, focused: bool, tone: str | None = None
+    layout: VisibleColumns[Row],
+    row: Row,
+    palette: Palette,
+    *,
+    cursor: bool,
+    focused: bool,
+    tone: str | None = None,
 ) -> Strip:
     background = palette.cursor(focused=focused) if cursor else palette.background
     plain = tone or palette.foreground
     base = _style(plain, background)
-    line = _Line()
+    line = _LineBuilder()
     if cursor:
         line.put(0, CURSOR, _style(palette.accent if focused else palette.muted, background), base)
     for slot in layout.slots:
@@ -142,7 +152,7 @@ def draw_row(
 def draw_note(text: str, width: int, palette: Palette) -> Strip:
     base = _style(palette.muted, palette.background)
     shown = fit(text, min(width, cell_len(text)))
-    line = _Line()
+    line = _LineBuilder()
     line.put(max(0, (width - cell_len(shown)) // 2), shown, base, base)
     return line.to_strip(width, base)
 
@@ -151,7 +161,7 @@ def draw_nothing(width: int, palette: Palette) -> Strip:
     return Strip.blank(width, _style(palette.muted, palette.background))
 
 
-class _Line:
+class _LineBuilder:
     """A line built from left to right; adjacent segments with the same style are joined."""
 
     def __init__(self) -> None:

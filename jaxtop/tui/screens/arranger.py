@@ -10,7 +10,7 @@ from jaxtop.tui.core.moment import EMPTY, Moment
 from jaxtop.tui.draw.axes import Grid, Pair, physical
 from jaxtop.tui.draw.axis_bands import by_axes
 from jaxtop.tui.draw.host_blocks import by_host
-from jaxtop.tui.draw.layouts import MISSING, NO_LAYOUT, Block, Layout, Plan, Room
+from jaxtop.tui.draw.layouts import MISSING, NO_LAYOUT, Block, DeviceLayout, Plan, Room
 from jaxtop.tui.draw.reading import placeholder
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Arranger:
         # Hosts that have not reported their devices.
         self._silent: tuple[str, ...] = ()
         self.id_width = 1
-        self._layout: tuple[object, Layout] = (None, NO_LAYOUT)
+        self._layout: tuple[object, DeviceLayout] = (None, NO_LAYOUT)
 
     @property
     def devices(self) -> Sequence[DeviceView]:
@@ -210,19 +210,19 @@ class Arranger:
         return "" if at is None else ",".join(map(str, at))
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> DeviceLayout:
         """The layout of the arrangement. It is the same object while the arrangement does not change."""
         grid = self.grid
         if grid is None:
             blocks = self._host_blocks()
             if self._layout[0] is not blocks:
-                self._layout = blocks, Layout(lambda room: by_host(blocks, room))
+                self._layout = blocks, DeviceLayout(lambda room: by_host(blocks, room))
             return self._layout[1]
         key = (grid, self.pair, self.page)
         if self._layout[0] != key:
             chosen = _names(grid) in self._pair_of
             pair, page = self.pair, self.page
-            self._layout = key, Layout(lambda room: _plan_axes(grid, pair, page, room, chosen=chosen))
+            self._layout = key, DeviceLayout(lambda room: _plan_axes(grid, pair, page, room, chosen=chosen))
         return self._layout[1]
 
     def _host_blocks(self) -> tuple[Block, ...]:

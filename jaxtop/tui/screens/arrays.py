@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.base import units
-from jaxtop.model.arrays.tree import MIXED, Node, grow, way_to
+from jaxtop.model.arrays.tree import MIXED, Node, grow, path_to
 from jaxtop.tui.core import text
 from jaxtop.tui.core.slices import slices_of
 from jaxtop.tui.draw.array_pane import growth
@@ -193,7 +193,7 @@ class ArraysView(TableView):
         named = (view for view in self._views if view.name == row)
         view = next(named, None)
         if view is not None:
-            self.table.select(way_to(view.run, view.function, view.name, view.created).steps)
+            self.table.select(path_to(view.run, view.function, view.name, view.created).steps)
 
     def _tone(self, node: Node, palette: Palette) -> str | None:
         return palette.muted if node.run in self._past_runs else None

@@ -15,7 +15,7 @@ from jaxtop.model.collectives.folded import folded, group_key
 from jaxtop.model.collectives.timeline import windows_seen
 from jaxtop.tui.core.moment import Moment, Selection, name_of
 from jaxtop.tui.draw.collective_pane import (
-    Subject,
+    CollectiveSubject,
     axes_in_words,
     pane,
     straggler_in_words,
@@ -222,7 +222,7 @@ class CollectivesView(TableView):
         reason, busbw = untimed(moment), moment.probed_busbw(view)
         host = None if view.taken is None else moment.host(view.taken[0])
         ago = None if host is None or view.taken is None else moment.ago(host, view.taken[1])
-        subject = Subject(
+        subject = CollectiveSubject(
             view, shown.timeline, self._host_name, shown.hidden, reason, busbw, ago, moment.nouns(view.run)
         )
         lines = pane(subject, self.ink, width, height)

@@ -49,7 +49,7 @@ _NOWHERE: dict[int, int] = {}
 
 
 @dataclass(frozen=True)
-class Scene(DeviceScene):
+class FigureScene(DeviceScene):
     """The data that all rows of one moment share."""
 
     axes: Axes
@@ -64,10 +64,10 @@ class Scene(DeviceScene):
 
 
 @dataclass(slots=True)
-class Row(DeviceRow):
+class FigureRow(DeviceRow):
     """One device and its coordinates in the mesh."""
 
-    scene: Scene
+    scene: FigureScene
 
     def coordinate(self, axis: str) -> int | None:
         return self.scene.axes.coordinates.get((self.device.run, axis), _NOWHERE).get(self.device.id)
@@ -90,11 +90,11 @@ def gauge(share: float | None) -> str:
     return f"{units.share(share):>4} {'━' * (halves // 2)}{'╸' if halves % 2 else ''}"
 
 
-def _coords(row: Row) -> str:
+def _coords(row: FigureRow) -> str:
     return units.NA if row.device.coords is None else ",".join(map(str, row.device.coords))
 
 
-def _gauge_colour(row: Row, palette: Palette) -> str | None:
+def _gauge_colour(row: FigureRow, palette: Palette) -> str | None:
     if row.fill is None or row.state.is_silent:
         return None
     reached = _MEMORY.reached(row.device.pulse, row.device.position)
@@ -103,19 +103,19 @@ def _gauge_colour(row: Row, palette: Palette) -> str | None:
     return palette.of_level(reached.level)
 
 
-def _axis(name: str, size: int) -> Column[Row]:
+def _axis(name: str, size: int) -> Column[FigureRow]:
     width = max(min(len(name), 10), len(str(size - 1)))
     return ordinal(f"axis {name}", name, width, lambda row: row.coordinate(name))
 
 
-def _gauge(title: str) -> Column[Row]:
-    def fill(row: Row) -> float | None:
+def _gauge(title: str) -> Column[FigureRow]:
+    def fill(row: FigureRow) -> float | None:
         return row.fill
 
     return replace(figure("share", title, BAR + 5, fill, gauge, style=_gauge_colour), align="left")
 
 
-def _history(of: Figure) -> Column[Row]:
+def _history(of: Figure) -> Column[FigureRow]:
     return past(
         of,
         lambda row: row.device.read(of),
@@ -125,44 +125,44 @@ def _history(of: Figure) -> Column[Row]:
     )
 
 
-def _slowed() -> Column[Row]:
-    def read(row: Row) -> tuple[int, tuple[str, ...]] | None:
+def _slowed() -> Column[FigureRow]:
+    def read(row: FigureRow) -> tuple[int, tuple[str, ...]] | None:
         found = slowed(row.device.pulse, row.device.position)
         return None if found is None else (found[1], found[0])
 
-    def write(row: Row) -> str:
+    def write(row: FigureRow) -> str:
         found = read(row)
         if found is None:
             return units.NA
         level, words = found
         return NOTHING if not words else (SIGN if level is Level.BAD else "") + ", ".join(words)
 
-    def style(row: Row, palette: Palette) -> str | None:
+    def style(row: FigureRow, palette: Palette) -> str | None:
         found = read(row)
         return None if found is None else palette.of_level(Level(found[0]))
 
     return Column("slowed", "slowed by", 14, "left", read, write, style, largest_first=True)
 
 
-def _errors() -> Column[Row]:
-    def read(row: Row) -> tuple[int, int] | None:
+def _errors() -> Column[FigureRow]:
+    def read(row: FigureRow) -> tuple[int, int] | None:
         corrected, uncorrected, _ = errors(row.device.pulse, row.device.position)
         return None if corrected is None and uncorrected is None else (uncorrected or 0, corrected or 0)
 
-    def write(row: Row) -> str:
+    def write(row: FigureRow) -> str:
         corrected, uncorrected, level = errors(row.device.pulse, row.device.position)
         if corrected is None and uncorrected is None:
             return units.NA
         return f"{SIGN if level else ''}{units.amount(uncorrected)}/{units.amount(corrected)}"
 
-    def style(row: Row, palette: Palette) -> str | None:
+    def style(row: FigureRow, palette: Palette) -> str | None:
         return palette.of_level(errors(row.device.pulse, row.device.position)[2])
 
     # Uncorrected errors come first, because a single one is serious; corrected errors follow.
     return Column("ecc", "ecc u/c", 7, "right", read, write, style, largest_first=True)
 
 
-_COORDS: Column[Row] = Column("coords", "coords", 8, "left", lambda row: row.device.coords, _coords)
+_COORDS: Column[FigureRow] = Column("coords", "coords", 8, "left", lambda row: row.device.coords, _coords)
 _MEMORY = FIGURES["used_bytes"]
 # The figures to show first and the figures to show later.
 _FIRST = tuple(of for of in by_rank(DEVICE_FIGURES) if of.rank == 1)
@@ -173,7 +173,7 @@ FOLLOWED: dict[str | None, Figure] = {
 }
 
 
-def _figures(reported: Collection[str], among: Iterable[Figure]) -> Iterator[Column[Row]]:
+def _figures(reported: Collection[str], among: Iterable[Figure]) -> Iterator[Column[FigureRow]]:
     return (
         measured(of, lambda row: (row.device.pulse, row.device.position))
         for of in among
@@ -182,8 +182,8 @@ def _figures(reported: Collection[str], among: Iterable[Figure]) -> Iterator[Col
 
 
 def columns_for(
-    scene: Scene, reported: Collection[str] = (), followed: str | None = None
-) -> tuple[Column[Row], ...]:
+    scene: FigureScene, reported: Collection[str] = (), followed: str | None = None
+) -> tuple[Column[FigureRow], ...]:
     """Return the columns, with one for each axis of the mesh and one for each reported figure.
 
     The history column shows the followed figure if there is one, else utilization, else memory.
@@ -222,27 +222,27 @@ def columns_for(
     )
 
 
-class DevicesView(DeviceTableView[Row]):
+class DevicesView(DeviceTableView[FigureRow]):
     """One line per device."""
 
     FOLLOWED = FOLLOWED
 
     def __init__(self) -> None:
-        super().__init__(columns_for(Scene(EMPTY, Axes([]))), self._understand)
+        super().__init__(columns_for(FigureScene(EMPTY, Axes([]))), self._understand)
         self._axes = Axes([])
         self._reported = Reported()
 
     def compose(self) -> ComposeResult:
         yield FilteredTable(self.table, CONDITIONS.format("temperature>=80 & data=3 | memory>60G"))
 
-    def _understand(self, typed: str) -> Callable[[Row], bool] | None:
+    def _understand(self, typed: str) -> Callable[[FigureRow], bool] | None:
         return understand(
-            typed, {**of_axes(self._axes.sizes, Row.coordinate), **OF_DEVICES}, self.table.columns
+            typed, {**of_axes(self._axes.sizes, FigureRow.coordinate), **OF_DEVICES}, self.table.columns
         )
 
     def _prepare(self, moment: Moment) -> None:
         if self._axes.meshes != moment.meshes:
             self._axes = Axes(moment.meshes)
-        scene = Scene(moment, self._axes)
+        scene = FigureScene(moment, self._axes)
         self.table.update_columns(columns_for(scene, self._reported.see(moment), self._followed))
-        self.table.update_rows([Row(device, scene) for device in moment.devices], empty(moment))
+        self.table.update_rows([FigureRow(device, scene) for device in moment.devices], empty(moment))

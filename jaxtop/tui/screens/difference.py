@@ -102,7 +102,7 @@ def columns_for(runs: Mapping[str, str]) -> tuple[Column[Change], ...]:
     )
 
 
-class Outcome(NamedTuple):
+class DifferenceOutcome(NamedTuple):
     """How the screen was closed: whether to drop the mark, and which screen and host to open."""
 
     drops_mark: bool = False
@@ -110,7 +110,7 @@ class Outcome(NamedTuple):
     agent: str | None = None
 
 
-class DifferenceScreen(ModalScreen[Outcome]):
+class DifferenceScreen(ModalScreen[DifferenceOutcome]):
     """One line per change. Enter opens the screen with more detail, at the time that is shown."""
 
     DEFAULT_CSS = """
@@ -152,10 +152,10 @@ class DifferenceScreen(ModalScreen[Outcome]):
         self.table.focus()
 
     def action_leave(self, drops_mark: bool) -> None:
-        self.dismiss(Outcome(drops_mark))
+        self.dismiss(DifferenceOutcome(drops_mark))
 
     def action_screen(self, name: str) -> None:
-        self.dismiss(Outcome(screen=name))
+        self.dismiss(DifferenceOutcome(screen=name))
 
     def action_help(self) -> None:
         self.app.push_screen(Help("Difference", self))
@@ -165,7 +165,7 @@ class DifferenceScreen(ModalScreen[Outcome]):
         if not self.is_current:
             return  # a second Enter arrived before the screen was removed
         change: Change = message.row
-        self.dismiss(Outcome(screen=_SCREENS[change.kind], agent=change.agent))
+        self.dismiss(DifferenceOutcome(screen=_SCREENS[change.kind], agent=change.agent))
 
     def _title(self, palette: Palette) -> Text:
         span = self._before.at, self._after.at

@@ -61,7 +61,7 @@ ROOM_BELOW = 17
 
 
 @dataclass(frozen=True)
-class Scene(DeviceScene):
+class MemoryScene(DeviceScene):
     """The data that all rows of one moment share."""
 
     views: list[MemoryView]
@@ -75,50 +75,50 @@ class Scene(DeviceScene):
 
 
 @dataclass(slots=True)
-class Row(DeviceRow):
+class MemoryRow(DeviceRow):
     """One device and the parts of its memory."""
 
-    scene: Scene
+    scene: MemoryScene
     view: MemoryView
 
 
-def _bar(width: int) -> Column[Row]:
-    def read(row: Row) -> float | None:
+def _bar(width: int) -> Column[MemoryRow]:
+    def read(row: MemoryRow) -> float | None:
         return row.device.used_share if row.scene.has_limits else row.device.used_bytes
 
-    def draw(row: Row, width: int, palette: Palette) -> Sequence[Segment]:
+    def draw(row: MemoryRow, width: int, palette: Palette) -> Sequence[Segment]:
         known = row.device.used_bytes is not None
         return stacked(row.view.bytes if known else None, row.scene.end, width, palette)
 
-    column: Column[Row] = Column("bar", "parts", width, "left", read, lambda _: "", flexible=True)
+    column: Column[MemoryRow] = Column("bar", "parts", width, "left", read, lambda _: "", flexible=True)
     return replace(column, largest_first=True, searched=False, draw=draw)
 
 
-def _history() -> Column[Row]:
-    def used(row: Row) -> int | None:
+def _history() -> Column[MemoryRow]:
+    def used(row: MemoryRow) -> int | None:
         return row.device.used_bytes
 
-    def write(row: Row) -> str:
+    def write(row: MemoryRow) -> str:
         values = row.history
         known = [value for value in values if value is not None]
         drawn = curve(values, HISTORY, row.device.limit_bytes)
         return f"{drawn} {units.size(max(known)):>6}" if known else units.NA
 
-    def style(row: Row, palette: Palette) -> str | None:
+    def style(row: MemoryRow, palette: Palette) -> str | None:
         return palette.trend(has_limit=row.device.limit_bytes is not None) if any(row.history) else None
 
     drawn = Column("history", "recent and peak", HISTORY + 7, "left", used, write, style)
     return replace(drawn, largest_first=True, searched=False)
 
 
-def _part(part: Part) -> Column[Row]:
+def _part(part: Part) -> Column[MemoryRow]:
     title = _TITLES.get(part, part)
     return figure(part, title, max(6, len(title)), lambda row: row.view.of(part), units.size)
 
 
-def columns_for(scene: Scene, width: int) -> tuple[Column[Row], ...]:
+def columns_for(scene: MemoryScene, width: int) -> tuple[Column[MemoryRow], ...]:
     """Return the columns: the bar, the allocator's figures if there are any, and the size of each part."""
-    limits: tuple[Column[Row], ...] = (
+    limits: tuple[Column[MemoryRow], ...] = (
         figure("limit", "limit", 6, lambda row: row.device.limit_bytes, units.size),
         figure("peak", "peak", 6, lambda row: row.device.peak_bytes, units.size),
         figure("largest", "largest free", 12, lambda row: row.view.largest_free_bytes, units.size),
@@ -137,8 +137,8 @@ def columns_for(scene: Scene, width: int) -> tuple[Column[Row], ...]:
     )
 
 
-def _of_parts() -> dict[str, Field[Row]]:
-    def field(part: Part) -> Field[Row]:
+def _of_parts() -> dict[str, Field[MemoryRow]]:
+    def field(part: Part) -> Field[MemoryRow]:
         return Field(lambda row: row.view.of(part), number)
 
     return {
@@ -148,7 +148,7 @@ def _of_parts() -> dict[str, Field[Row]]:
     }
 
 
-_ASKED: dict[str, Field[Row]] = {
+_ASKED: dict[str, Field[MemoryRow]] = {
     **OF_DEVICES,
     **_of_parts(),
     "used": OF_DEVICES["memory"],
@@ -156,7 +156,7 @@ _ASKED: dict[str, Field[Row]] = {
 }
 
 
-def summary(scene: Scene, width: int, palette: Palette) -> Text:
+def summary(scene: MemoryScene, width: int, palette: Palette) -> Text:
     views = [view for view in scene.views if view.device.used_bytes is not None]
     if not views:
         return Text()
@@ -211,7 +211,7 @@ def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text
     return Text("\n").join(lines)
 
 
-class MemoryScreenView(DeviceTableView[Row]):
+class MemoryScreenView(DeviceTableView[MemoryRow]):
     """The cluster as one bar, one line per device, and below these the growers and the headroom.
 
     `B` shows in their place what was alive at the peak of the device under the cursor.
@@ -232,12 +232,12 @@ class MemoryScreenView(DeviceTableView[Row]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("B", "peak", "Peak")]
 
     def __init__(self) -> None:
-        super().__init__(columns_for(Scene(EMPTY, []), 0), self._understand)
+        super().__init__(columns_for(MemoryScene(EMPTY, []), 0), self._understand)
         self._summary = Words(id="summary")
         self._growing = Words(id="growing")
         self._headroom = Words(id="headroom")
         self._peak = Words(id="peak")
-        self._scene = Scene(EMPTY, [])
+        self._scene = MemoryScene(EMPTY, [])
 
     def compose(self) -> ComposeResult:
         yield self._summary
@@ -252,13 +252,13 @@ class MemoryScreenView(DeviceTableView[Row]):
         self.toggle_class("peak")
         self._redraw()
 
-    def _understand(self, typed: str) -> Callable[[Row], bool] | None:
+    def _understand(self, typed: str) -> Callable[[MemoryRow], bool] | None:
         return understand(typed, _ASKED, self.table.columns)
 
     def _prepare(self, moment: Moment) -> None:
-        scene = self._scene = Scene(moment, memory(moment.cluster, moment.devices))
+        scene = self._scene = MemoryScene(moment, memory(moment.cluster, moment.devices))
         self._fit_columns()
-        self.table.update_rows([Row(view.device, scene, view) for view in scene.views], empty(moment))
+        self.table.update_rows([MemoryRow(view.device, scene, view) for view in scene.views], empty(moment))
 
     def _fit_columns(self) -> None:
         self.table.update_columns(columns_for(self._scene, self.size.width))
@@ -274,7 +274,7 @@ class MemoryScreenView(DeviceTableView[Row]):
             self._growing.read(growing(found, height, palette))
             self._headroom.read(headroom(moment.programs, height, palette))
 
-    def _moved(self, row: Row) -> None:
+    def _moved(self, row: MemoryRow) -> None:
         super()._moved(row)
         self._redraw()
 

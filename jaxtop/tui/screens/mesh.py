@@ -13,8 +13,8 @@ from jaxtop.model import DeviceView, MeshView, memory_history, recent
 from jaxtop.tui.core.metrics import Metric, MetricChoice
 from jaxtop.tui.core.moment import Moment, Selection
 from jaxtop.tui.draw.axes import Grid
-from jaxtop.tui.draw.cells import Scene
-from jaxtop.tui.draw.detail import Subject, detail
+from jaxtop.tui.draw.cells import GridScene
+from jaxtop.tui.draw.detail import DeviceSubject, detail
 from jaxtop.tui.draw.hardware import LONGEST_TREND
 from jaxtop.tui.draw.layouts import EMPTY_PLAN, MISSING
 from jaxtop.tui.draw.legend import legend, printable
@@ -208,7 +208,7 @@ class MeshScreenView(View):
 
     def _draw(self) -> None:
         arranger, ink, selected = self._arranger, self.ink, self._selected
-        scene = Scene(
+        scene = GridScene(
             EMPTY_PLAN,
             arranger.devices,
             self._read(),
@@ -253,7 +253,7 @@ class MeshScreenView(View):
         host = None if self.selection.agent is None else self.moment.host(self.selection.agent)
         return "no device yet" if host is None else f"{self.moment.label(host)}: no devices yet"
 
-    def _subject(self) -> Subject | None:
+    def _subject(self) -> DeviceSubject | None:
         device, moment = self._device, self.moment
         view = None if device is None else moment.views.get(device.agent)
         if device is None or view is None:
@@ -265,7 +265,7 @@ class MeshScreenView(View):
         ]
         # The chosen mesh comes first.
         meshes.sort(key=lambda mesh: mesh is not self._arranger.mesh)
-        return Subject(
+        return DeviceSubject(
             device,
             view.now,
             moment.label(view.host),

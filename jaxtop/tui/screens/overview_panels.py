@@ -67,7 +67,7 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
         step_s=step.p50_s if step else None,
         per_second=min(paces, default=None),
         steps=past,
-        parts=[draw.Part(*each) for each in shares_of(found and found.parts)],
+        parts=[draw.StepPart(*each) for each in shares_of(found and found.parts)],
         accounted=found.parts.accounted if found else None,
         about_parts=_about_parts(moment, found),
         why_no_parts="no profiler window yet: press c for one now",

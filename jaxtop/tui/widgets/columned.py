@@ -55,7 +55,7 @@ class ColumnedView(LineView, Generic[Row]):
         return query.sort.key if query.sort else None, query.descending
 
     @property
-    def _layout(self) -> draw.Layout[Row]:
+    def _layout(self) -> draw.VisibleColumns[Row]:
         return self._sideways.layout
 
     def width_of(self, key: str) -> int:

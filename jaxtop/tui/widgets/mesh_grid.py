@@ -12,8 +12,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from jaxtop.tui.draw.cells import Scene, changed_lines, paint, planned
-from jaxtop.tui.draw.layouts import EMPTY_PLAN, NO_LAYOUT, Layout, Plan, Room
+from jaxtop.tui.draw.cells import GridScene, changed_lines, paint, planned
+from jaxtop.tui.draw.layouts import EMPTY_PLAN, NO_LAYOUT, DeviceLayout, Plan, Room
 
 if TYPE_CHECKING:
     from textual import events
@@ -58,7 +58,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__()
         self._layout_shown = NO_LAYOUT
         self._room = Room(0, 0)
-        self._scene: Scene | None = None
+        self._scene: GridScene | None = None
         self._strips: dict[int, Strip] = {}
         self._pointed: int | None = None
 
@@ -66,7 +66,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
     def plan(self) -> Plan:
         return EMPTY_PLAN if self._scene is None else self._scene.plan
 
-    def show(self, layout: Layout, scene: Scene) -> None:
+    def show(self, layout: DeviceLayout, scene: GridScene) -> None:
         """Draw this scene. The plan is made here, because only the widget knows its size."""
         before = self._scene
         room = self._room_for(scene)
@@ -84,7 +84,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         if before is None or before.plan is not plan or before.selected != after.selected:
             self._keep_in_sight()
 
-    def _room_for(self, scene: Scene) -> Room:
+    def _room_for(self, scene: GridScene) -> Room:
         # The outer size does not depend on the scroll bar: with the inner one, the bar could toggle forever.
         width, height = self.outer_size
         return Room(max(LEAST.width, width), max(LEAST.height, height), scene.id_width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic
 
 from jaxtop.tui.draw.table import Column, Row
-from jaxtop.tui.draw.table_lines import Layout, lay_out
+from jaxtop.tui.draw.table_lines import VisibleColumns, lay_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,13 +20,13 @@ class Sideways(Generic[Row]):
         self._skipped = 0
         # The key of a column that stays in view, also where columns appear before it, until the user scrolls.
         self._sought = ""
-        self.layout: Layout[Row] = Layout(0)
+        self.layout: VisibleColumns[Row] = VisibleColumns(0)
 
     def replace(self, columns: Sequence[Column[Row]], width: int) -> None:
         self._columns = columns
         self.lay_out(width)
 
-    def lay_out(self, width: int) -> Layout[Row]:
+    def lay_out(self, width: int) -> VisibleColumns[Row]:
         self._skipped = min(self._skipped, max(0, len(self._columns) - self._pinned - 1))
         self.layout = lay_out(self._columns, width, self._pinned, self._skipped)
         return self.layout

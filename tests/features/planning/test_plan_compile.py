@@ -14,7 +14,7 @@ from jaxtop import wire
 from jaxtop.cli.errors import UserError
 from jaxtop.features.planning import compile as plan_compile
 from jaxtop.features.planning import compiler as plan_compiler
-from jaxtop.features.planning.messages import Array, Asked, Ended, Wanted
+from jaxtop.features.planning.messages import Array, CompileRequest, Ended, Wanted
 from jaxtop.features.planning.model import compilations
 from jaxtop.features.planning.model.plan import Candidate, Exchange, Placed, Tensor, Today
 from jaxtop_agent.planning.matching import Side, match
@@ -241,7 +241,7 @@ def compile_with(monkeypatch, tmp_path):
         file.write_text(CHILD.format(lines=lines, end=end))
         monkeypatch.setattr(plan_compiler, "PROCESS", (str(file),))
         wanted = tuple(Wanted((("data", number + 1),)) for number in range(count))
-        return plan_compiler.Compiler(Asked(("f",), MESH, None, wanted), limit_s).compile_all()
+        return plan_compiler.Compiler(CompileRequest(("f",), MESH, None, wanted), limit_s).compile_all()
 
     return compile_all
 
@@ -264,7 +264,7 @@ def test_a_text_of_before_the_first_step_still_names_axes_of_size_1(tmp_path):
     for file, sharding in ((first, '{"data"}, {"model"}'), (second, '{"data"}, {}')):
         text = file.read_text().replace('"model"=2', '"model"=1').replace('{"data"}, {}', sharding)
         file.write_text(text)
-    _, taken = take(Asked((str(second), str(first)), MESH, 4 * 8 * 4, ()))
+    _, taken = take(CompileRequest((str(second), str(first)), MESH, 4 * 8 * 4, ()))
     assert (taken.file, taken.note) == (str(first), "")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.features.planning.model.links import BETWEEN, WITHIN
-from jaxtop.features.planning.model.plan import Asked, Exchange, LinkCost, Rule, StepTime, Today
+from jaxtop.features.planning.model.plan import Exchange, LinkCost, PlanRequest, Rule, StepTime, Today
 from jaxtop.features.planning.model.planner import plan
 from tests.features.planning.test_planning_memory import run, tensor
 
@@ -36,7 +36,7 @@ def today(*tensors, exchanges=(GRADIENTS,), **more) -> Today:
 
 
 def moves(of: Today, **asked) -> dict:
-    return {each.title: each for each in plan(of, Asked(**asked)).moves}
+    return {each.title: each for each in plan(of, PlanRequest(**asked)).moves}
 
 
 def test_replicated_state_can_be_divided_by_the_axis_that_replicates_it():
@@ -47,7 +47,7 @@ def test_replicated_state_can_be_divided_by_the_axis_that_replicates_it():
     assert optimizer.rules == (Rule("role=optimizer", "data"),)
     assert "each of the 4 devices along data" in optimizer.why
     # What it shows is what the plan for its options shows.
-    alone = plan(today(), Asked(rules=optimizer.rules)).candidates[1]
+    alone = plan(today(), PlanRequest(rules=optimizer.rules)).candidates[1]
     assert alone.state_bytes_per_device == STATE + 65536 - optimizer.saves_bytes
 
 

@@ -13,7 +13,7 @@ from jaxtop.features.planning.model import buffers
 from jaxtop.features.planning.model.alike import Arrays
 from jaxtop.features.planning.model.candidates import meshes
 from jaxtop.features.planning.model.memory import memory_of, uses_of
-from jaxtop.features.planning.model.plan import Asked, CannotPlan, Compiled, Rule, Tensor, Today
+from jaxtop.features.planning.model.plan import CannotPlan, Compiled, PlanRequest, Rule, Tensor, Today
 from jaxtop.features.planning.model.planner import plan
 from jaxtop.features.planning.model.sharding import place, state_bytes
 from jaxtop.features.planning.model.today import today
@@ -81,7 +81,7 @@ class TestPlacing:
         layers = [tensor(f"state.w[{i}]", (64, 32), "data", role="parameters") for i in range(3)]
         of = run(*layers, tensor("state.b", (32,)))
         rule = Rule("state.w[1]", parts=())
-        first, *rest = plan(of, Asked((mesh(data=2, model=4),), rules=(rule,))).candidates
+        first, *rest = plan(of, PlanRequest((mesh(data=2, model=4),), rules=(rule,))).candidates
         asked = rest[-1]
         assert first.state_bytes_per_device == 3 * 64 * 32 * 4 // 4 + 128
         assert asked.state_bytes_per_device == (64 + 2 * 32) * 32 * 4 + 128
@@ -131,7 +131,7 @@ class TestHiddenAxes:
 
     def plan(self, *rules: Rule, **sizes: int):
         of = run(self.KERNEL, program=self.PROGRAM, data=8, model=1)
-        listed = plan(of, Asked((mesh(**sizes),), rules=rules)).candidates
+        listed = plan(of, PlanRequest((mesh(**sizes),), rules=rules)).candidates
         return next(each for each in listed if (each.axes, each.rules) == (mesh(**sizes), rules))
 
     def test_the_memory_reaches_from_divided_to_replicated(self):
@@ -155,15 +155,15 @@ class TestHiddenAxes:
         of = run(self.KERNEL, program=self.PROGRAM, data=8, model=1)
         axes = mesh(data=4, model=2)
         made = Compiled(8192, 8192, 3000, 8192, ())
-        found = plan(of, Asked((axes,)), {(axes, ()): made}).candidates[-1]
+        found = plan(of, PlanRequest((axes,)), {(axes, ()): made}).candidates[-1]
         assert found.memory_bytes == (8192 + 3000, 8192 + 3000)
         made = Compiled(16384, 16384, 9000, 16384, (), unnamed=("model",))
-        found = plan(of, Asked((axes,)), {(axes, ()): made}).candidates[-1]
+        found = plan(of, PlanRequest((axes,)), {(axes, ()): made}).candidates[-1]
         assert found.memory_bytes.low == 8192 + 3600 and found.memory_bytes.high >= 16384 + 9000
 
     def test_a_limit_within_the_bounds_offers_what_decides(self):
         of = run(self.KERNEL, program=self.PROGRAM, data=8, model=1)
-        asked = Asked((mesh(data=4, model=2),), limit_bytes=12000)
+        asked = PlanRequest((mesh(data=4, model=2),), limit_bytes=12000)
         assert "the limit lies within the memory of 1 candidate: --compile" in plan(of, asked).notes[-1]
         assert not plan(of, asked, {}).notes
         assert not plan(of, replace(asked, limit_bytes=1 << 20)).notes
@@ -171,7 +171,7 @@ class TestHiddenAxes:
     def test_what_the_least_state_exceeds_does_not_fit(self):
         of = run(self.KERNEL, program=self.PROGRAM, data=8, model=1)
         fits = {
-            limit: plan(of, Asked((mesh(data=4, model=2),), limit_bytes=limit)).candidates[-1].fits
+            limit: plan(of, PlanRequest((mesh(data=4, model=2),), limit_bytes=limit)).candidates[-1].fits
             for limit in (8000, 12000, 1 << 20)
         }
         assert fits == {8000: False, 12000: None, 1 << 20: True}
@@ -264,7 +264,7 @@ class TestMemory:
 
     def test_of_arrays_that_are_alike_the_program_takes_those_of_some_variables(self):
         copy = tensor("ema", (256, 64), None, "model")
-        today, _ = plan(self.of(copy), Asked((mesh(data=2, model=4),))).candidates
+        today, _ = plan(self.of(copy), PlanRequest((mesh(data=2, model=4),))).candidates
         found = {each.figure: (each.value, each.source) for each in today.basis}
         assert found["arguments"] == ("48.0 KiB", "the arrays of batch, state")
         assert found["other arrays"][0] == "32.0 KiB"
@@ -391,12 +391,17 @@ class TestPlans:
         assert state_bytes(now, now.axes, place(now, now.axes)) == expected
 
     def test_today_comes_first_and_once(self, now):
-        for asked in (Asked(), Asked(devices=4), Asked(every=True), Asked(rules=(Rule("state", "data"),))):
+        for asked in (
+            PlanRequest(),
+            PlanRequest(devices=4),
+            PlanRequest(every=True),
+            PlanRequest(rules=(Rule("state", "data"),)),
+        ):
             found = plan(now, asked).candidates
             assert [each.is_today for each in found] == [True, *(False,) * (len(found) - 1)]
             assert len({(each.axes, each.rules) for each in found}) == len(found)
 
-    @pytest.mark.parametrize("asked", [Asked(devices=32), Asked(every=True)])
+    @pytest.mark.parametrize("asked", [PlanRequest(devices=32), PlanRequest(every=True)])
     def test_meshes_that_use_the_axes_of_today_come_first(self, asked):
         sizes = {"data": 8, **{f"unused{i}": 1 for i in range(6)}, "model": 8}
         of = run(tensor("w", (512, 512), ("data", *list(sizes)[1:-1]), "model", over=sizes), **sizes)
@@ -404,7 +409,7 @@ class TestPlans:
         assert uses == sorted(uses) and uses.count(False) >= 6
 
     def test_devices_are_shared_out_over_the_axes_of_today(self, now):
-        found = plan(now, Asked(devices=4)).candidates
+        found = plan(now, PlanRequest(devices=4)).candidates
         assert {each.axes for each in found[1:]} == {
             mesh(data=4, model=1), mesh(data=2, model=2), mesh(data=1, model=4)
         }  # fmt: skip
@@ -412,10 +417,10 @@ class TestPlans:
     @pytest.mark.parametrize(
         ("asked", "why"),
         [
-            (Asked(devices=7), "7 devices cannot be used"),
-            (Asked(meshes=(mesh(data=3, model=2),)), "data=3 divides no array: dimension 0 of"),
-            (Asked(rules=(Rule("stat", "data"),)), "no named array matches stat"),
-            (Asked(meshes=(mesh(model=8),), rules=(Rule("state", "data"),)), "model=8 lacks that axis"),
+            (PlanRequest(devices=7), "7 devices cannot be used"),
+            (PlanRequest(meshes=(mesh(data=3, model=2),)), "data=3 divides no array: dimension 0 of"),
+            (PlanRequest(rules=(Rule("stat", "data"),)), "no named array matches stat"),
+            (PlanRequest(meshes=(mesh(model=8),), rules=(Rule("state", "data"),)), "model=8 lacks that axis"),
         ],
     )
     def test_what_cannot_be_planned_is_one_line(self, now, asked, why):
@@ -423,7 +428,9 @@ class TestPlans:
             plan(now, asked)
 
     def test_a_limit_is_kept_or_broken_for_certain_or_not_known(self, now):
-        state = plan(now, Asked()).candidates[0].state_bytes_per_device
-        assert plan(now, Asked(limit_bytes=state - 1)).candidates[0].fits is False
-        assert plan(now, Asked(limit_bytes=state)).candidates[0].fits is None  # nothing is known of a launch
-        assert plan(now, Asked()).candidates[0].fits is None
+        state = plan(now, PlanRequest()).candidates[0].state_bytes_per_device
+        assert plan(now, PlanRequest(limit_bytes=state - 1)).candidates[0].fits is False
+        assert (
+            plan(now, PlanRequest(limit_bytes=state)).candidates[0].fits is None
+        )  # nothing is known of a launch
+        assert plan(now, PlanRequest()).candidates[0].fits is None

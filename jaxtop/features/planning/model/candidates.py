@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from jaxtop.base.meshes import Axes
     from jaxtop.features.planning.model.alike import Arrays
-    from jaxtop.features.planning.model.plan import Asked, Rule, Tensor, Today
+    from jaxtop.features.planning.model.plan import PlanRequest, Rule, Tensor, Today
 
 # A mesh, and all rules that apply on it.
 Choice = tuple["Axes", "tuple[Rule, ...]"]
@@ -29,7 +29,7 @@ MOST_PROPOSED = 12
 MOST_TRIED = 5_000
 
 
-def meshes(arrays: Arrays, asked: Asked) -> list[Choice]:
+def meshes(arrays: Arrays, asked: PlanRequest) -> list[Choice]:
     """Return the meshes to compare with all rules that apply on each, today's layout first.
 
     Raises:
@@ -61,12 +61,12 @@ def _devices(today: Today) -> int:
     return len(today.device_ids)
 
 
-def _all_axes(today: Today, asked: Asked) -> Axes:
+def _all_axes(today: Today, asked: PlanRequest) -> Axes:
     """Return all axes that some candidate has."""
     return tuple({**dict(today.axes), **{axis: size for axes in asked.meshes for axis, size in axes}}.items())
 
 
-def _check(today: Today, axes: Axes, asked: Asked) -> None:
+def _check(today: Today, axes: Axes, asked: PlanRequest) -> None:
     """Raise `CannotPlan` if a mesh cannot be used."""
     sizes = dict(axes)
     for rule in asked.rules:
@@ -139,12 +139,12 @@ def _newly_used(today: Today, axes: Axes) -> int:
     return sum(size > 1 and sizes.get(axis, 1) == 1 for axis, size in axes)
 
 
-def _usable(today: Today, number: int, asked: Asked) -> list[Axes]:
+def _usable(today: Today, number: int, asked: PlanRequest) -> list[Axes]:
     tried = islice(_likely_first(today, number), MOST_TRIED)
     return [axes for axes in tried if _idle_axis(today, axes, asked.rules) is None]
 
 
-def _with_devices(today: Today, number: int, asked: Asked) -> list[Axes]:
+def _with_devices(today: Today, number: int, asked: PlanRequest) -> list[Axes]:
     if number < 1:
         raise CannotPlan("a mesh has at least 1 device")
     found = _usable(today, number, asked)
@@ -157,7 +157,7 @@ def _with_devices(today: Today, number: int, asked: Asked) -> list[Axes]:
     return found
 
 
-def _proposed(today: Today, asked: Asked) -> list[Choice]:
+def _proposed(today: Today, asked: PlanRequest) -> list[Choice]:
     """Return other ways to share out today's devices and half of them, and to divide the state further."""
     number = _devices(today)
     here = [(axes, asked.rules) for axes in _usable(today, number, asked)]
@@ -194,7 +194,7 @@ def _with_rules(today: Today, choices: Iterable[Choice]) -> list[Choice]:
     return found
 
 
-def _split(today: Today, asked: Asked) -> list[Choice]:
+def _split(today: Today, asked: PlanRequest) -> list[Choice]:
     """Return the splits of a mesh with one axis into data × model, if that axis divides the batch."""
     number = _devices(today)
     used = [(axis, size) for axis, size in today.axes if size > 1]

@@ -26,7 +26,7 @@ _Whole = dict[Shape, dict[tuple[bool, int], list["Tensor"]]]
 
 
 @dataclass
-class _Alike:
+class _GatheredArrays:
     """Arrays of one shape that a launch gathers over the same axes: how often in all, and what it takes."""
 
     axes: tuple[str, ...]
@@ -88,9 +88,9 @@ def gathered(today: Today) -> Iterator[Move]:
             )
 
 
-def _found(today: Today) -> Iterable[_Alike]:
+def _found(today: Today) -> Iterable[_GatheredArrays]:
     """Return the arrays that all-gathers of the program put together."""
-    found: dict[tuple[tuple[str, ...], Shape], _Alike] = {}
+    found: dict[tuple[tuple[str, ...], Shape], _GatheredArrays] = {}
     # By axes, then by shape: the arrays that have it once they are gathered over these axes, or layers of it.
     whole: dict[tuple[str, ...], _Whole] = {}
     for exchange in today.exchanges:
@@ -131,7 +131,9 @@ def _whole(today: Today, axes: tuple[str, ...]) -> _Whole:
     return found
 
 
-def _of_shape(whole: Mapping[tuple[str, ...], _Whole], axes: tuple[str, ...], shape: Shape) -> _Alike | None:
+def _of_shape(
+    whole: Mapping[tuple[str, ...], _Whole], axes: tuple[str, ...], shape: Shape
+) -> _GatheredArrays | None:
     """Return the arrays that have this shape once they are gathered over these axes, or layers of it.
 
     Moments of an optimizer have the shapes of its parameters, and it is the parameters that a step gathers.
@@ -140,7 +142,7 @@ def _of_shape(whole: Mapping[tuple[str, ...], _Whole], axes: tuple[str, ...], sh
     if not found:
         return None
     (_, layers), tensors = max(found.items(), key=lambda each: each[0])
-    return _Alike(axes, sorted(tensors, key=lambda each: -each.bytes_per_device), layers)
+    return _GatheredArrays(axes, sorted(tensors, key=lambda each: -each.bytes_per_device), layers)
 
 
 def _ms(today: Today, exchange: Exchange) -> float | None:

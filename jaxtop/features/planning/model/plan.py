@@ -63,7 +63,7 @@ class Rule(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlanRequest:
     """What the user asks for. Without meshes, devices, `every` and rules, some are proposed."""
 
     meshes: tuple[Axes, ...] = ()

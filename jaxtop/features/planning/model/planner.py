@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.plan import Asked, Compiled, Placed, Rule, Today
+    from jaxtop.features.planning.model.plan import Compiled, Placed, PlanRequest, Rule, Today
 
 # The number of candidates in a plan; what is left out is counted in its notes.
 MOST_CANDIDATES = 64
@@ -38,7 +38,7 @@ SAME_WORK = "the same arrays and the same global batch as today"
 
 
 def plan(
-    today: Today, asked: Asked, compiled: Mapping[tuple[Axes, tuple[Rule, ...]], Compiled] | None = None
+    today: Today, asked: PlanRequest, compiled: Mapping[tuple[Axes, tuple[Rule, ...]], Compiled] | None = None
 ) -> Plan:
     """Return the plan for what is asked; `compiled` has what real compilations gave, by mesh and rules.
 

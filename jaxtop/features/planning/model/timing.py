@@ -55,7 +55,7 @@ class _Communication(NamedTuple):
         return sum(self.by_axes.values())
 
 
-class _Alike:
+class _SummedTraffic:
     """The collectives of one kind over the same axes, at the same cost of the link."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ def _as_they_are(exchanges: Sequence[Exchange], axes: Axes) -> list[Moved]:
 
 def _communication(today: Today, axes: Axes, moved: Sequence[Moved]) -> _Communication:
     by_axes: dict[str, float] = {}
-    alike: defaultdict[tuple[str, str, LinkCost], _Alike] = defaultdict(_Alike)
+    alike: defaultdict[tuple[str, str, LinkCost], _SummedTraffic] = defaultdict(_SummedTraffic)
     latency = unsure = 0.0
     missing = ""
     for each in moved:

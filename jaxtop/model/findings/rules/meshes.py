@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_MESHES = 16
 
 
-class _Held(NamedTuple):
+class _SpanningMesh(NamedTuple):
     """A mesh that spans hosts, with the hosts that have arrays on it."""
 
     mesh: Mesh
@@ -33,11 +33,11 @@ def _mesh_mismatch(facts: RunFacts) -> Iterator[Finding]:
     Each of the two lacks the mesh of the other: a program that uses both has both on all hosts.
     """
     hosts = [view.host for view in facts.present if view.host.arrays.meshes]
-    by_mesh: dict[int, _Held] = {}
+    by_mesh: dict[int, _SpanningMesh] = {}
     for host in hosts:
         for mesh in host.arrays.meshes:
-            by_mesh.setdefault(id(mesh), _Held(mesh, [])).hosts.append(host)
-    by_axes: dict[tuple[str, ...], list[_Held]] = {}
+            by_mesh.setdefault(id(mesh), _SpanningMesh(mesh, [])).hosts.append(host)
+    by_axes: dict[tuple[str, ...], list[_SpanningMesh]] = {}
     for held in by_mesh.values():
         if len(held.hosts) < len(hosts):  # what all have is the same on all
             by_axes.setdefault(tuple(sorted(name for name, _ in held.mesh.axes)), []).append(held)
@@ -49,12 +49,12 @@ def _mesh_mismatch(facts: RunFacts) -> Iterator[Finding]:
                     return
 
 
-def _contradict(one: _Held, other: _Held) -> bool:
+def _contradict(one: _SpanningMesh, other: _SpanningMesh) -> bool:
     """Return whether each mesh has a host that lacks the other mesh, although its devices are in it."""
     return _lacks(one, other) and _lacks(other, one)
 
 
-def _lacks(one: _Held, other: _Held) -> bool:
+def _lacks(one: _SpanningMesh, other: _SpanningMesh) -> bool:
     """Return whether a host of the first lacks the other mesh, although all its devices are in it."""
     have = {host.agent for host in other.hosts}
     places = mesh_view("", other.mesh).positions
@@ -64,7 +64,7 @@ def _lacks(one: _Held, other: _Held) -> bool:
     )
 
 
-def _mesh_finding(axes: tuple[str, ...], most: _Held, few: _Held) -> Finding:
+def _mesh_finding(axes: tuple[str, ...], most: _SpanningMesh, few: _SpanningMesh) -> Finding:
     sizes = [" × ".join(f"{name} {size}" for name, size in held.mesh.axes) for held in (most, few)]
     how = "another order of devices" if sizes[0] == sizes[1] else sizes[1]
     return Finding(
