@@ -56,6 +56,15 @@ compiled = jax.jit(ahead).lower(np.ones(4, np.float32)).compile()
 for _ in range(3):
     compiled(np.ones(4, np.float32))
 
+
+@jax.jit
+def graded(x):
+    return (x * 3).sum()
+
+
+for _ in range(3):
+    jax.grad(graded)(np.ones(4, np.float32))
+
 print(
     json.dumps(
         {

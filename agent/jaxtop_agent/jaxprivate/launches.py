@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from jaxtop.base.names import unwrapped
 from jaxtop_agent.jaxprivate.errors import LAUNCHES_SLOWLY
 from jaxtop_agent.jaxprivate.lookup import find, imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_AHEAD_OF_TIME = re.compile(r"PjitFunction\((?:jit\()?([^()]+)\)")
-
 
 def name_of(function: Any) -> str:
     """Return the name of a launched function, as its program has it."""
     name = getattr(function, "__name__", None)
-    if name is None and not hasattr(function, "__wrapped__"):
-        # Compiled ahead of time, it wraps no function of the script, and only this error contains the name.
-        try:
-            _ = function.__signature__
-        except ValueError as error:
-            found = _AHEAD_OF_TIME.search(str(error))
-            name = found and found[1]
+    if name is None:
+        # JAX makes functions of its own for programs that were compiled ahead of time, and for calls of a
+        # compiled function that a transformation such as `jax.grad` evaluates. Only their state has the name.
+        with suppress(KeyError, TypeError):
+            name = unwrapped(function.__getstate__()["function_name"])
     return str(name or type(function).__name__)
 
 
