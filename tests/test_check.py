@@ -314,10 +314,10 @@ def test_a_run_that_just_starts_is_waited_for(words, monkeypatch):
     assert "a run that is just starting: --wait S waits for it" in done.stderr and is_one_line(done.stderr)
     looks = []
 
-    def open_source(*_):
+    def open_source(*_, **__):
         looks.append(None)
         if len(looks) < 3:
-            raise targets.NotFound("'early' is no live run")
+            raise targets.NotFound("'early' is no live run", has_ended=False)
         raise UserError("opened")
 
     monkeypatch.setattr(targets, "open_source", open_source)

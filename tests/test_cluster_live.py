@@ -245,7 +245,7 @@ def test_a_process_that_waits_in_its_exit_is_said_to_and_when_its_script_ended(t
         (ending,) = runfiles.endings()
         pid, at = ending.hello.pid, ending.bye.at_ms / 1000
         eventually(lambda: time.time() > at + 2)  # or it would be the time of the look as well
-        done = jaxtop_here("check", "lingers", "--wait", "1")
+        done = jaxtop_here("check", "lingers")
         assert f"process 0 on {ending.hello.hostname} has ended, but its process {pid}" in done.stderr
         assert f"ended at {time.strftime('%H:%M:%S', time.localtime(at))}, exit status n/a" in done.stdout
         for command in ("snapshot", "attach"):
@@ -253,4 +253,4 @@ def test_a_process_that_waits_in_its_exit_is_said_to_and_when_its_script_ended(t
             assert f"'lingers' has ended, but process {pid} is still in its exit" in done.stderr
         may_end.touch()
         assert process.wait() == 0
-    assert "still in its exit" not in jaxtop_here("check", "lingers", "--wait", "1").stderr
+    assert "still in its exit" not in jaxtop_here("check", "lingers").stderr

@@ -131,7 +131,13 @@ def test_functions_of_jax_are_told_from_those_of_the_script_by_where_they_are_de
     """
     done = run(PYTHON, ROOT / "tests" / "programs" / "compiling.py")
     noted = json.loads(done.stdout)
-    assert noted["by the script"] == ["jit__lambda", "jit_ahead", "jit_graded", "jit_init_layer", "jit_subtract"]
+    assert noted["by the script"] == [
+        "jit__lambda",
+        "jit_ahead",
+        "jit_graded",
+        "jit_init_layer",
+        "jit_subtract",
+    ]
     assert {"jit_init_layer"} == set(noted["initialize"]) & set(noted["by the script"])
     fives, others = ("jit__lambda", "jit_init_layer", "jit_subtract"), {"jit_ahead": 1, "jit_graded": 2}
     assert noted["remembered"] == {**dict.fromkeys(fives, 5), **others}

@@ -10,14 +10,18 @@ import subprocess
 import tempfile
 import textwrap
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
 
-from jaxtop import wire
+from jaxtop import sources, wire
 from jaxtop.base import keys, processes
+from jaxtop.cli import snapshot, targets
+from jaxtop.cli.errors import UserError
 from jaxtop.sources import discovery
 from jaxtop.store import runfiles
 from tests.support import PYTHON, jaxtop_here, run
@@ -153,9 +157,46 @@ def test_a_run_whose_processes_all_died_is_found_by_its_name_to_be_checked(dead)
         discovery.seeds(["train"])
     (seed,) = discovery.seeds(["train"], with_ended=True)
     assert seed.is_over == "dead" and seed.hello.agent == dead.agent
-    done = jaxtop_here("check", "train", "--wait", "1")
+    done = jaxtop_here("check", "train")
     assert done.returncode == 2 and "Host lost: process 1 has died" in done.stdout
     assert "died at an unknown time, exit status n/a" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["check", "snapshot", "attach"])
+def test_the_next_run_of_a_name_is_waited_for_where_one_has_ended(dead, command, monkeypatch):
+    """What the earlier one left, `check` shows only where no other one starts."""
+    runfiles.write(replace(dead, name="train", run="r1"))
+    waits = "jaxtop: the run of this name has ended: waiting for the next one"
+    done = jaxtop_here(command, "train", "--wait", "0.1")
+    assert done.stderr.splitlines()[0] == waits
+    last = "1 critical" in done.stdout if command == "check" else "'train' has ended" in done.stderr
+    assert last
+
+    def start_the_next_one(_):
+        runfiles.write(hello("a2", name="train", run="r2", started_ms=2))
+
+    def opened(seeds, *_, **__):
+        raise UserError(f"opened {[each.target for each in seeds]}")
+
+    monkeypatch.setattr(targets, "time", SimpleNamespace(monotonic=time.monotonic, sleep=start_the_next_one))
+    monkeypatch.setattr(sources, "LiveSource", opened)
+    assert jaxtop_here(command, "train", "--wait", "60").stderr.splitlines() == [
+        waits,
+        "jaxtop: opened ['a2']",
+    ]
+
+
+@pytest.mark.parametrize(("count", "others"), [(None, False), (1, False), (2, True)])
+def test_only_a_run_of_several_processes_waits_for_others_in_its_exit(count, others, monkeypatch):
+    """And what holds up an exit is guessed at once it takes long."""
+    monkeypatch.setattr(snapshot, "LONGEST_GATHERING_S", 0.1)  # the other process of two never comes
+    for name, seconds in (("just", 0), ("long", 60)):
+        at = int((time.time() - seconds) * 1000)
+        runfiles.leave(hello(name, name=name, run=name, process_count=count), wire.Bye(at, "ended"))
+    just, long = (jaxtop_here("check", name).stderr for name in ("just", "long"))
+    assert "is still in its exit" in just and "does not end" not in just
+    assert "a thread or child of the script does not end" in long
+    assert ("jax.distributed" in long) == others and "jax.distributed" not in just
 
 
 def test_a_zombie_is_gone_though_its_number_is_still_taken():

@@ -32,15 +32,14 @@ _SECONDS = number("between 0 and 3600 seconds", 0, 3600)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser, "recordings or folders of them")
-    parser.set_defaults(with_ended=True)
     add_formats(parser, FORMATS)
     parser.add_argument(
         "--wait",
         type=_SECONDS,
         metavar="S",
         help="seconds to measure a live run at most; it ends early once all rules were checked or something "
-        f"critical was found (default: {USUAL_WAIT:.0f}); where no run has that name, it waits as long "
-        "for one to start",
+        f"critical was found (default: {USUAL_WAIT:.0f}); where no live run has that name, it waits as "
+        "long for one to start, before it looks for one that has ended",
     )
     parser.add_argument("--at", metavar="T", help="the time to check in a recording (default: its end)")
 
@@ -67,7 +66,7 @@ def _check_live(arguments: argparse.Namespace) -> int:
     from jaxtop.export.check import Checkup  # as above
 
     tuning = settings.load().tuning
-    source = targets.open_awaited(arguments, arguments.wait)
+    source = targets.open_awaited(arguments, arguments.wait, with_ended=True)
     wait = USUAL_WAIT if arguments.wait is None else arguments.wait
     cluster, now, notes = measured(source, wait, tuning, _is_enough, NOT_REACHED)
     cluster.check(now)

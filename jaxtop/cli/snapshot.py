@@ -36,6 +36,8 @@ LONGEST_PEAKS_S, BETWEEN_PEAKS_S = 20.0, 1.5
 LONGEST_GATHERING_S = USUAL_WAIT = 5.0
 # The longest wait for the cause of a stall, which needs 2 to 5 s of watching.
 LONGEST_DIAGNOSIS_S = 7.0
+# JAX and its devices need up to so long to end.
+LONG_EXIT_S = 5.0
 # The most processes of which a line says why they are not live.
 MOST_REASONS = 5
 ALL_LIVE, SOME_MISSING, NOTHING_REACHED = 0, 1, 2
@@ -236,10 +238,11 @@ def _lingers(view: HostView) -> str:
     hello = view.host.hello
     if hello is None or view.state is not State.ENDED or not runfiles.still_exits(hello):
         return ""
-    return (
-        f", but its process {hello.pid} is still in its exit: jax.distributed waits there for the others, "
-        "or a thread or child of the script does not end"
-    )
+    waits = "jax.distributed waits there for the others, or " if (hello.process_count or 1) > 1 else ""
+    bye = view.host.bye
+    is_long = bye is not None and time.time() - bye.at_ms / 1000 >= LONG_EXIT_S
+    why = f": {waits}a thread or child of the script does not end" if is_long else ""
+    return f", but its process {hello.pid} is still in its exit{why}"
 
 
 def _unmet(cluster: Cluster) -> list[str]:

@@ -62,11 +62,16 @@ def add_own_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
     )
 
 
-def open_source(arguments: argparse.Namespace, note: Callable[[str], None] = note) -> Source:
-    """Return a source of what the arguments name; `note` receives what the user should know of the choice."""
+def open_source(
+    arguments: argparse.Namespace, note: Callable[[str], None] = note, *, with_ended: bool = False
+) -> Source:
+    """Return a source of what the arguments name; `note` receives what the user should know of the choice.
+
+    `with_ended` finds runs, too, that have ended on this machine.
+    """
     way = ways.find(arguments.via, arguments.target)
     if way is None:
-        return open_here(arguments, note=note)
+        return open_here(arguments, note=note, with_ended=with_ended)
     from jaxtop.sources.source import Unreached  # imports the model: errors and --help must be fast
 
     open_through = hook("open_through")
@@ -83,25 +88,38 @@ def open_source(arguments: argparse.Namespace, note: Callable[[str], None] = not
 
 
 class NotFound(UserError):
-    """No run has the name; it may be starting."""
+    """No live run has the name; `has_ended` if one had it that has ended."""
+
+    def __init__(self, text: str, *, has_ended: bool) -> None:
+        super().__init__(text)
+        self.has_ended = has_ended
 
 
 def open_awaited(
-    arguments: argparse.Namespace, wait: float | None, note: Callable[[str], None] = note
+    arguments: argparse.Namespace,
+    wait: float | None,
+    note: Callable[[str], None] = note,
+    *,
+    with_ended: bool = False,
 ) -> Source:
-    """Return a source as `open_source` does; where there is no such run, wait for one."""
+    """Return a source as `open_source` does; where there is no live run, wait for one.
+
+    A run that has ended is taken only after that, `with_ended`.
+    """
     end = time.monotonic() + (wait or 0.0)
     is_told = False
     while True:
+        is_last = time.monotonic() >= end
         try:
-            return open_source(arguments, note)
+            return open_source(arguments, note, with_ended=with_ended and is_last)
         except NotFound as error:
-            if time.monotonic() >= end:
+            if is_last:
                 hint = "" if wait else "; a run that is just starting: --wait S waits for it"
                 raise UserError(f"{error}{hint}", error.status) from None
-        if not is_told:
-            note("waiting for the run to start")
-            is_told = True
+            if not is_told:
+                earlier = "the run of this name has ended: " if error.has_ended else ""
+                note(f"{earlier}waiting for {'the next one' if earlier else 'the run to start'}")
+                is_told = True
         time.sleep(LOOKS_EVERY_S)
 
 
@@ -116,6 +134,7 @@ def open_here(
     note: Callable[[str], None] = note,
     *,
     stays_in_job: bool = False,
+    with_ended: bool = False,
 ) -> LiveSource:
     """Return a source that dials the agents from this machine; `own_id` is that of the relay that asks."""
     from jaxtop.sources import (
@@ -132,7 +151,7 @@ def open_here(
             note,
             address_map,
             stays_in_job=stays_in_job,
-            with_ended=getattr(arguments, "with_ended", False),
+            with_ended=with_ended,
         )
         owner = arguments.owner
         if owner is not None and not keys.Z85.fullmatch(owner):
@@ -142,7 +161,7 @@ def open_here(
             seeds, keys.load(), owner.encode() if owner else None, own_id=own_id, address_map=address_map
         )
     except discovery.NotFound as error:
-        raise NotFound(str(error)) from None
+        raise NotFound(str(error), has_ended=isinstance(error, discovery.Ended)) from None
     except (discovery.NoTarget, keys.NoKey) as error:
         raise UserError(str(error)) from None
 

@@ -30,7 +30,11 @@ class NoTarget(Exception):
 
 
 class NotFound(NoTarget):
-    """No run has this name; one that is starting may get it."""
+    """No live run has this name; one that is starting may get it."""
+
+
+class Ended(NotFound):
+    """The run of this name has ended; another one may get it."""
 
 
 def seeds(
@@ -164,7 +168,7 @@ def _seeds_of(
     except NoTarget:
         ended = _ended(target, endings())
         if ended and not with_ended:
-            raise NotFound(_has_ended(target, ended)) from None
+            raise Ended(_has_ended(target, ended)) from None
         if not ended:
             raise
         return ended

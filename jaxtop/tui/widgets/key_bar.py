@@ -56,6 +56,7 @@ def key_bar(screens: tuple[Item, ...], keys: tuple[Item, ...], width: int) -> Te
     ways: list[tuple[Sequence[Item], Sequence[Item], int, str]] = [
         *((screens, keys, letters, " ") for letters in range(longest, FEWEST_LETTERS - 1, -1)),
         (screens, [*dropped[1:], *needed], FEWEST_LETTERS, " "),
+        (screens, keys, 0, " "),
         (cut, keys, 0, " "),
         (bare, keys, 0, " "),
         *((bare, [*dropped[i:], *needed], 0, "") for i in range(len(dropped) + 1)),

@@ -399,7 +399,7 @@ def test_a_script_that_runs_out_of_memory_is_explained_by_its_black_box_and_by_n
     text = jaxtop_here("postmortem", box).stdout
     assert "more than was free" in text and "kept[*] float32[256,1024] ×8" in text
     # Its run file is gone, but what it left says how it ended.
-    checked = jaxtop_here("check", "fails", "--wait", "20")
+    checked = jaxtop_here("check", "fails")
     assert checked.returncode == 2 and "memory" in checked.stdout.partition("Crashed")[2], checked.stdout
     assert "exit status 1" in checked.stdout
     assert "`jaxtop check fails` says how" in jaxtop_here("snapshot", "fails").stderr
