@@ -247,6 +247,15 @@ def test_a_recording_of_a_session_with_keyframes_says_what_the_live_view_said(tm
     assert {each["rule"] for each in json.loads(done.stdout)["findings"]} >= {"host_lost"}
 
 
+def test_a_moment_of_a_recording_has_the_verdict_of_its_check():
+    """Also of a keyframe that has no findings, as in files of another version."""
+    recording = ROOT / "tests" / "data" / "recordings" / "run-0.1.0.mcap"
+    moment = json.loads(jaxtop_here("replay", recording, "--json").stdout)
+    assert moment["verdict"] in jaxtop_here("check", recording).stdout.splitlines()[0]
+    found = json.loads(jaxtop_here("check", recording, "--json").stdout)
+    assert [each["rule"] for each in moment["findings"]] == [each["rule"] for each in found["findings"]] != []
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

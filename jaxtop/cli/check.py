@@ -54,9 +54,7 @@ def _check_recording(files: list[Path], arguments: argparse.Namespace) -> int:
 
     with replay.opened(files) as (session, span):
         at = span[1] if arguments.at is None else replay.time_in(arguments.at, span)
-        cluster = replay.with_history(session, span, at)
-        cluster.check(at)
-        checkup = Checkup.of(cluster, at)
+        checkup = Checkup.of(replay.checked(session, span, at), at)
         _print(checkup, arguments)
         replay.print_notes(session)
     return checkup.status

@@ -71,7 +71,7 @@ def main(arguments: argparse.Namespace) -> int:
         start = None if arguments.start is None else time_in(arguments.start, span)
         if is_moment:
             at = span[1] if arguments.at is None else time_in(arguments.at, span)
-            _print_moment(session, at, arguments.format or FORMATS[0])
+            _print_moment(session, span, at, arguments.format or FORMATS[0])
         elif out is not None:
             _write_json(session, start, arguments.step, out)
         elif form is not None:
@@ -160,8 +160,15 @@ def with_history(session: Session, span: tuple[float, float], at: float) -> Clus
     return session.at(at)
 
 
-def _print_moment(session: Session, at: float, form: str) -> None:
-    sys.stdout.write(written(form, session.at(at), at))
+def checked(session: Session, span: tuple[float, float], at: float) -> Cluster:
+    """Return the cluster at a time with what is wrong with it, as it was found live."""
+    cluster = with_history(session, span, at)
+    cluster.check(at)
+    return cluster
+
+
+def _print_moment(session: Session, span: tuple[float, float], at: float, form: str) -> None:
+    sys.stdout.write(written(form, checked(session, span, at), at))
     print_notes(session)
 
 
