@@ -8,7 +8,7 @@ from inspect import getmembers, isclass
 from math import isfinite
 from pathlib import Path
 from pkgutil import walk_packages
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 # Where the bindings of a class work, in the order of the page. A class that is missing here fails the test.
 PLACES = {
     "JaxtopApp": "Every screen",
-    "NavigationApp": "From screen to screen",
-    "RunApp": "Runs",
-    "RequestApp": "Requests to the run",
-    "TimedApp": "Time",
+    "Navigation": "From screen to screen",
+    "RunSwitch": "Runs",
+    "RequestKeys": "Requests to the run",
+    "TimeKeys": "Time",
     "Table": "Tables",
     "FilteredTable": "Filters",
     "FilterInput": "While typing a filter",
@@ -156,12 +156,19 @@ def bindings_by_class() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """The key bindings that each class of the app adds, with a description."""
     of_core = [module.name for module in walk_packages(jaxtop.tui.__path__, "jaxtop.tui.")]
     of_features = [screen.place.partition(":")[0] for each in features() for screen in each.screens]
-    for module in of_core + of_features:
-        for name, found in getmembers(import_module(module), isclass):
-            if found.__module__ == module and issubclass(found, DOMNode) and "BINDINGS" in vars(found):
-                rows = list(_described(found.BINDINGS))
-                if rows:
-                    yield name, rows
+    found: list[Any] = [
+        each
+        for module in of_core + of_features
+        for _, each in getmembers(import_module(module), isclass)
+        if each.__module__ == module and "BINDINGS" in vars(each)
+    ]
+    # The app also lists the bindings of its parts.
+    of_parts = {id(each) for part in found if not issubclass(part, DOMNode) for each in part.BINDINGS}
+    for each in found:
+        is_part = not issubclass(each, DOMNode)
+        rows = list(_described(own for own in each.BINDINGS if is_part or id(own) not in of_parts))
+        if rows:
+            yield each.__name__, rows
 
 
 def _described(bindings: Iterable[object]) -> Iterator[tuple[str, str]]:

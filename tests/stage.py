@@ -110,7 +110,7 @@ class Stage:
     @property
     def view_shown(self) -> Any:
         """The screen of the app that is shown."""
-        return self.app._view
+        return self.app.navigation.view
 
     async def press(self, *keys: str) -> None:
         at = keys.index("W") + 1 if "W" in keys else 0
@@ -133,7 +133,7 @@ class Stage:
     @property
     def _is_at_work(self) -> bool:
         is_planning = getattr(self.view_shown, "is_planning", False)
-        return bool(self.app._is_folding or self.app._is_pausing or is_planning)
+        return bool(self.app._is_folding or self.app.time.is_resting or is_planning)
 
     async def until(self, check: Callable[[], bool]) -> None:
         """Wait for what takes time: results of a search come in batches, toasts by a timer."""

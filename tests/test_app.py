@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import pytest
 from msgspec import structs
+from textual.app import App
 
 from jaxtop import wire
+from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.core.palette import PALETTES
 from jaxtop.tui.dialogs.help import NOT_LISTED, Help
 from tests import builders, staged_hardware
 from tests.stage import Stage, play
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
+
+
+class TestParts:
+    app = JaxtopApp(None)
+    parts = (app.time, app.requests, app.runs, app.looks, app.navigation)
+
+    def test_no_part_inherits_from_another(self):
+        assert JaxtopApp.__bases__ == (App,)
+        assert all(type(part).__bases__ == (object,) for part in self.parts)
+
+    @pytest.mark.parametrize("action", sorted({each.action.partition("(")[0] for each in JaxtopApp.BINDINGS}))
+    def test_the_action_of_a_key_is_a_method_of_one_part_or_of_the_app(self, action):
+        does = [each for each in (JaxtopApp, *map(type, self.parts)) if hasattr(each, f"action_{action}")]
+        assert len(does) == 1
+        assert hasattr(self.app, f"action_{action}")
 
 
 class TestWhatTheFrameSays:
@@ -233,11 +250,11 @@ class TestKeys:
     def test_z_jumps_between_screens_with_the_selection_kept(self):
         async def act(stage: Stage) -> None:
             await stage.press("D", "j", "j", "j", "j", "j")
-            chosen = stage.app._selection
+            chosen = stage.app.navigation.selection
             assert chosen.agent is not None and chosen.device_id is not None
             await stage.press("z", "z", "z")
             assert stage.screen_shown == "screen-devices"
-            assert stage.app._selection == chosen
+            assert stage.app.navigation.selection == chosen
 
         play(act, *builders.well())
 
@@ -245,10 +262,10 @@ class TestKeys:
         async def act(stage: Stage) -> None:
             await stage.press("3", "j", "enter")
             assert stage.screen_shown == "screen-devices"
-            assert stage.app._selection.agent == builders.agent_id(1)
+            assert stage.app.navigation.selection.agent == builders.agent_id(1)
             await stage.press("enter")
             assert stage.screen_shown == "screen-mesh"
-            assert stage.app._selection.agent == builders.agent_id(1)
+            assert stage.app.navigation.selection.agent == builders.agent_id(1)
 
         play(act, *builders.well())
 

@@ -178,7 +178,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await press(stage, "v")
             assert f"v {'08:00:50' if first == 50 else '08:03:20'}" in stage.line("controls")
-            stage.app._playback.seek(NOW + 250 - first)
+            stage.app.following.playback.seek(NOW + 250 - first)
             await press(stage, "v")
             assert isinstance(stage.app.screen, DifferenceScreen)
             assert title in stage.text
@@ -207,9 +207,9 @@ class TestScreen:
     def test_escape_keeps_the_mark_and_d_drops_it(self):
         async def act(stage: Stage) -> None:
             await press(stage, "v", "right_curly_bracket", "v", "escape")
-            assert stage.app._playback.mark is not None
+            assert stage.app.following.playback.mark is not None
             await press(stage, "v", "d")
-            assert stage.app._playback.mark is None
+            assert stage.app.following.playback.mark is None
             assert stage.app.screen is stage.app.screen_stack[0]
 
         replay(act)
@@ -233,7 +233,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await press(stage, "v", "end", "v", "slash", *word, "enter", "enter")
             assert stage.screen_shown == f"screen-{screen}"
-            assert stage.app._playback.mark is not None
+            assert stage.app.following.playback.mark is not None
 
         replay(act)
 
@@ -250,11 +250,11 @@ class TestScreen:
     def test_the_key_of_a_screen_leads_there_and_keeps_what_is_selected(self, key, name):
         async def act(stage: Stage) -> None:
             await press(stage, "3", "j")
-            selected = stage.app._selection.agent
+            selected = stage.app.navigation.selection.agent
             await press(stage, "v", "right_curly_bracket", "v", key)
             assert stage.app.screen is stage.app.screen_stack[0]
             assert stage.screen_shown == f"screen-{name}"
-            assert stage.app._selection.agent == selected
+            assert stage.app.navigation.selection.agent == selected
 
         replay(act)
 
@@ -267,7 +267,7 @@ class TestScreen:
             await press(stage, "colon", *"remove the")
             await stage.until(lambda: "Remove the mark (" in stage.text)
             await press(stage, "enter")
-            await stage.until(lambda: stage.app._playback.mark is None)
+            await stage.until(lambda: stage.app.following.playback.mark is None)
 
         replay(act)
 
@@ -298,7 +298,7 @@ class TestScreen:
             await click(" v ", "#controls")
             assert isinstance(stage.app.screen, DifferenceScreen)
             await click("Remove the mark", "#keys")
-            assert stage.app._playback.mark is None
+            assert stage.app.following.playback.mark is None
 
         replay(act, (80, 24))
 

@@ -91,9 +91,9 @@ def ends_while(begin, turns: int) -> None:
 
 @pytest.mark.parametrize("turns", range(12))
 def test_an_app_may_end_while_a_screen_opens(turns):
-    ends_while(lambda app: app.action_screen("hosts"), turns)
+    ends_while(lambda app: app.navigation.action_screen("hosts"), turns)
 
 
 @pytest.mark.parametrize("turns", range(12))
 def test_an_app_may_end_while_another_run_opens(turns):
-    ends_while(lambda app: app._begin_again(), turns)
+    ends_while(lambda app: app.navigation.begin_again(), turns)

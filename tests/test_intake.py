@@ -9,8 +9,8 @@ from typing import NamedTuple
 from textual import _time
 
 from jaxtop.tui import ingest
+from jaxtop.tui.app import GAP_SECONDS
 from jaxtop.tui.ingest import FrameIngest
-from jaxtop.tui.runs import GAP_SECONDS
 from tests.builders import frame, pulse, well
 from tests.stage import Feed, play
 

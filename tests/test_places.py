@@ -15,7 +15,7 @@ TRAINING = builders.training()
 
 
 def row_of(stage: Stage) -> Any:
-    view: Any = stage.app._view
+    view: Any = stage.app.navigation.view
     return view.table.row
 
 

@@ -137,7 +137,7 @@ class TestOnTheMesh:
                 "wait by group of all-reduce.3  0us " in stage.text and "! last: host 3, 100%" in stage.text
             )
             assert "a! 0us" in stage.text and "b 60." in stage.text
-            assert stage.app._selection.device_key == (agent_id(3), 12)
+            assert stage.app.navigation.selection.device_key == (agent_id(3), 12)
             reading = stage.app.query_one(MeshScreenView)._read()
             assert reading.values[12:] == (0,) * 4 and min(reading.values[:12]) > 60_000
 
@@ -224,10 +224,10 @@ def test_rows_that_are_not_arranged_yet_blame_no_filter():
 
 def test_a_screen_opens_with_its_own_keys():
     async def act(stage: Stage) -> None:
-        app = stage.app
-        await app.action_screen("collectives")
-        assert "Window now" in app._keys.content.plain and "Mute" not in app._keys.content.plain
-        await app.action_screen("stacks")
-        assert "Sample now" in app._keys.content.plain and "Window now" not in app._keys.content.plain
+        navigation = stage.app.navigation
+        await navigation.action_screen("collectives")
+        assert "Window now" in stage.line("keys") and "Mute" not in stage.line("keys")
+        await navigation.action_screen("stacks")
+        assert "Sample now" in stage.line("keys") and "Window now" not in stage.line("keys")
 
     play(act, *staged.late(), size=(200, 50))

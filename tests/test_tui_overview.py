@@ -35,7 +35,7 @@ DIED = [*builders.well(), frame(agent_id(1), wire.Link("closed", "x"), NOW, 9)]
 def test_a_straggler_is_the_first_thing_and_enter_opens_its_proof():
     async def act(stage: Stage) -> None:
         assert "1 finding" in stage.text and "Straggler" in stage.text.splitlines()[4]
-        assert stage.app._selection.agent == agent_id(3)
+        assert stage.app.navigation.selection.agent == agent_id(3)
         await stage.press("enter")
         assert stage.screen_shown == "screen-collectives"
         await stage.press("escape")

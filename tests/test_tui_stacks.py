@@ -71,10 +71,10 @@ class TestTheTree:
     def test_a_host_under_the_cursor_is_selected_on_the_other_screens(self):
         async def act(stage: Stage) -> None:
             await stage.press("9", "j")
-            assert stage.app._selection.agent == agent_id(3)
+            assert stage.app.navigation.selection.agent == agent_id(3)
             await stage.press("z")
             assert stage.screen_shown == "screen-mesh"
-            assert stage.app._selection.device_key == (agent_id(3), 12)
+            assert stage.app.navigation.selection.device_key == (agent_id(3), 12)
 
         play(act, *staged.standing())
 
@@ -114,7 +114,7 @@ def asking(act, *frames) -> None:
 
     async def steps(stage: Stage) -> None:
         asker = Asker()
-        stage.app._requests._ask = asker
+        stage.app.requests.ask_through(asker)
         await act(stage, asker)
 
     play(steps, *frames)
@@ -350,7 +350,7 @@ class TestTheLastLine:
 
 
 def test_the_app_asks_nobody_unless_it_is_given_a_way():
-    assert JaxtopApp(staging.Feed())._requests._ask is None
+    assert not JaxtopApp(staging.Feed()).requests.can_ask
 
 
 def test_stacks_of_a_stopped_process_are_of_the_past():

@@ -2,11 +2,10 @@
 
 What is where; a folder imports only from those below it:
 
-- app.py: the whole app, and what it paints around the open screen; its class derives from the first of
-  the next row, that from the second, and so on
-- navigation.py, looks.py, runs.py, request_keys.py, time_keys.py: which screen is open; theme, keys and
-  columns of the user; the run that is followed, and the switch to another; keys that ask processes; keys
-  that move in time
+- app.py: the whole app: its parts, and what it paints around the open screen
+- following.py: the run that is followed, and the time of it that is shown; all parts read it
+- time_keys.py, request_keys.py, runs.py, looks.py, navigation.py: the parts: keys that move in time; keys
+  that ask processes; the switch to another run; theme, keys and columns of the user; which screen is open
 - header.py, facts.py: the first and the second line
 - playback.py, ingest.py: which time is shown; the folding of frames by slices
 - screens/: one file per screen: it turns a moment into rows or a scene, and holds the selection;

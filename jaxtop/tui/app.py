@@ -1,4 +1,4 @@
-"""The whole app: what is on the terminal around the open screen, and how often it is painted."""
+"""The whole app: its parts, what is on the terminal around the open screen, and how often it is painted."""
 
 from __future__ import annotations
 
@@ -6,47 +6,68 @@ import time
 from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import events, on
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widgets import ContentSwitcher
+from textual.widgets import Input
 
+from jaxtop.model.tuning import AS_DECLARED, Tuning
 from jaxtop.tui.colours256 import Colours256
+from jaxtop.tui.core import look as looks
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.dialogs.help import Help, palette_commands
 from jaxtop.tui.draw.switches import pressed_by
 from jaxtop.tui.facts import facts
+from jaxtop.tui.following import Following
 from jaxtop.tui.header import TimeStatus, header
-from jaxtop.tui.navigation import NavigationApp
+from jaxtop.tui.looks import Looks
+from jaxtop.tui.navigation import Navigation
+from jaxtop.tui.notifier import Notifier
+from jaxtop.tui.request_keys import RequestKeys
+from jaxtop.tui.runs import RunSwitch
 from jaxtop.tui.screens import SCREENS, load_all
 from jaxtop.tui.screens.places import Places
-from jaxtop.tui.time_keys import LOW
+from jaxtop.tui.time_keys import LOW, TimeKeys, call_after
 from jaxtop.tui.widgets.detail import Line
+from jaxtop.tui.widgets.time_bar import SeekBar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from textual import events
     from textual.app import ComposeResult, SystemCommand
     from textual.filter import LineFilter
     from textual.screen import Screen
 
+    from jaxtop.store.probed import Probe
     from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.history import Capturer, History, Recorder
     from jaxtop.tui.ingest import Feed
+    from jaxtop.tui.playback import Start
+    from jaxtop.tui.requests import Ask
+    from jaxtop.tui.runs import Followed, Runs
+    from jaxtop.tui.screens.base import View
 
 PAINTS_PER_SECOND = 4
+# The pause between two slices of incoming frames. It leaves time for keys and for what they paint.
+GAP_SECONDS = 0.005
 
 _IN_256 = Colours256()
 
 
-class JaxtopApp(NavigationApp):
+class JaxtopApp(App[str]):
     """The app of `jaxtop attach` and `jaxtop replay`. It returns a line to print after exit, or None."""
 
     CSS_PATH = "app.tcss"
     TITLE = "jaxtop"
     ENABLE_COMMAND_PALETTE = True
-    COMMANDS = NavigationApp.COMMANDS | {Places}
+    COMMANDS = App.COMMANDS | {Places}
     BINDINGS: ClassVar[list[BindingType]] = [
+        *TimeKeys.BINDINGS,
+        *RequestKeys.BINDINGS,
+        *RunSwitch.BINDINGS,
+        *Navigation.BINDINGS,
         Binding("q", "quit", "Quit", priority=False),
         Binding("ctrl+q", "quit", "Quit", show=False, priority=True),
         Binding("question_mark", "help", "Help", key_display="?"),
@@ -55,9 +76,55 @@ class JaxtopApp(NavigationApp):
         Binding("M", "maximise", "Maximise", show=False),
     ]
 
-    def __init__(self, feed: Feed | None, clock: Callable[[], float] = time.time, **parts: Any) -> None:
-        """Create the app for a feed, a history, or both; `parts` are those of `NavigationApp`."""
-        super().__init__(feed, clock, **parts)
+    def __init__(
+        self,
+        feed: Feed | None,
+        clock: Callable[[], float] = time.time,
+        *,
+        ask: Ask | None = None,
+        history: History | None = None,
+        recorder: Recorder | None = None,
+        capturer: Capturer | None = None,
+        replay: Start | None = None,
+        probe: Probe | None = None,
+        tuning: Tuning = AS_DECLARED,
+        runs: Runs | None = None,
+        notifier: Notifier | None = None,
+        notes: Sequence[str] = (),
+        look: looks.Look = looks.AS_DECLARED,
+    ) -> None:
+        """Create the app for a feed, a history, or both.
+
+        Args:
+            feed: The source of live frames; None if there is only a history.
+            clock: The current time.
+            ask: Sends a request to processes; None if no process can be asked.
+            history: The history of the session, which can be shown at any of its times.
+            recorder: Records the incoming frames; None if there is nothing to record.
+            capturer: Takes full profiles; None if no process can be asked.
+            replay: The start position, speed and looping of a replay.
+            probe: The measured performance of this user's devices.
+            tuning: What the user changed of the rules of findings.
+            runs: The live runs, to switch to another; None if that is not possible.
+            notifier: Notifies about critical findings.
+            notes: What the user should know at the start, such as which run was chosen.
+            look: The theme, colours, keys and columns that the user chose.
+        """
+        super().__init__()
+        self.following = Following(feed, clock, history=history, start=replay, probe=probe, tuning=tuning)
+        self.time = TimeKeys(self, self.following, recorder, self._paint)
+        self.requests = RequestKeys(self, self.following, ask, capturer, self._paint_lines)
+        self.runs = RunSwitch(self, self.following, runs, self._begin_again)
+        self.looks = Looks(self, look)
+        self.navigation = Navigation(self, self.following, self.requests, self.looks.dress, self._paint_lines)
+        # Textual calls the action of a key on the app. Each of them is a method of one part.
+        for part in (self.time, self.requests, self.runs, self.looks, self.navigation):
+            for name in dir(part):
+                if name.startswith("action_"):
+                    setattr(self, name, getattr(part, name))
+        self._notifier = notifier or Notifier()
+        self._notes = notes
+        self._is_folding = False
         # The moment that was drawn last. An unchanged moment is not drawn again.
         self._drawn: Moment | None = None
         self._header = Line(id="header")
@@ -66,18 +133,19 @@ class JaxtopApp(NavigationApp):
     def compose(self) -> ComposeResult:
         yield self._header
         yield self._facts
-        with ContentSwitcher(initial=self._view.id, id="body"):
-            yield self._view  # the others are made when they open: all would double the time to start
+        yield self.navigation.compose()
         with Vertical(id="too-small"):
-            yield self._notice
-        yield self._bar
-        yield self._keys
+            yield self.navigation.notice
+        yield self.time.bar
+        yield self.navigation.keys
 
     def on_mount(self) -> None:
+        for note in self._notes:
+            self.notify(note)
         for each in SCREENS:
             self.bind(each.key, f"screen('{each.name}')", description=each.title)
-        self._view.first_focus.focus()
-        self._keys.draw(self._open)
+        self.navigation.view.first_focus.focus()
+        self.navigation.keys.draw(self.navigation.open)
         self._tick()
         self.set_interval(1 / PAINTS_PER_SECOND, self._tick)
         self.call_after_refresh(Thread(target=load_all, daemon=True).start)
@@ -91,60 +159,145 @@ class JaxtopApp(NavigationApp):
     def palette(self) -> Palette:
         return palette_of(self.theme)
 
+    def watch_theme(self) -> None:
+        """Show another theme at once."""
+        self._drawn = None
+        self._paint()
+
+    @property
+    def moment(self) -> Moment:
+        return self.following.moment
+
+    @property
+    def _is_ending(self) -> bool:
+        return not self.time.bar.is_attached
+
+    def _tick(self) -> None:
+        """Fold the frames that arrived, also while the view is paused, and show the result.
+
+        If an earlier batch is still being folded, show what has been folded so far.
+        """
+        self.following.fetch()
+        if self._is_folding:
+            self._paint()
+        else:
+            self._fold()
+
+    def _fold(self) -> None:
+        self._is_folding = not self.following.take()
+        if self._is_folding:
+            call_after(self, GAP_SECONDS, self._fold)
+        else:
+            self._paint()
+
     def _paint(self) -> None:
-        if not self.is_running or not self._bar.is_attached:  # the timer may fire while screens are removed
+        if not self.is_running or self._is_ending:  # the timer may fire while screens are removed
             return
-        failure = self._feed.failure()
+        failure = self.following.feed.failure()
         if failure is not None:
             self.exit(failure)
             return
-        self._playback.tick(self._now())
-        self._notify_outcomes()
-        self._notify_findings(self._muted)
-        self._paint_time()
-        moment = self.moment
-        self._paint_lines(moment)
-        self._view.count(self._tally.summary)
+        self.following.tick()
+        self.requests.tick()
+        self._notify_findings()
+        self.time.paint()
+        self._paint_lines()
+        moment, view = self.moment, self.navigation.view
+        view.count(self.requests.tally)
         if moment is not self._drawn and len(self.screen_stack) == 1:  # no dialog is above it
             self._drawn = moment
-            self._view.show(moment)
+            view.show(moment)
 
-    def _paint_lines(self, moment: Moment) -> None:
-        clock = text.time_of_day(moment.now)
-        status = TimeStatus(self._mode, clock, self._playback.is_live, self._recording_status)
-        width = self.size.width
+    def _paint_lines(self) -> None:
+        moment, width, feed = self.moment, self.size.width, self.following.feed
+        status = TimeStatus(
+            self.time.mode,
+            text.time_of_day(moment.now),
+            self.following.playback.is_live,
+            self.time.recording_status,
+        )
         self._header.read(header(moment, status, width, self.palette))
         line = facts(
             moment,
-            self._feed.rejected(),
+            feed.rejected(),
             width,
             self.palette,
-            self._progress,
-            notes=self._feed.notes(),
-            proven=self._proven,
-            muted=self._muted,
+            self.requests.progress,
+            notes=feed.notes(),
+            proven=self.navigation.proven,
+            muted=self.navigation.muted,
         )
         self._facts.read(line)
+
+    def _notify_findings(self) -> None:
+        """Write the notifications that are due to the terminal. There are none about a recording."""
+        following = self.following
+        if following.playback.has_present:
+            muted = frozenset(self.navigation.muted)
+            codes = self._notifier.due(following.cluster, following.now(), muted)
+            if codes and self._driver is not None and not self.is_headless:
+                self._driver.write(codes)
+
+    def notify(self, message: str, *, markup: bool = False, **more: Any) -> None:
+        """Show a message without markup. Brackets in an error text are not markup, and may be unbalanced."""
+        super().notify(text.printable(message), markup=markup, **more)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable the keys that have nothing to act on, so that they are not listed."""
+        if self._is_ending:  # keys must not open anything
+            return False
+        is_allowed = all(part.allows(action) for part in (self.time, self.requests, self.runs))
+        return is_allowed and super().check_action(action, parameters)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take the keys of the user's settings for those that they stand for, except in typed text."""
+        if isinstance(event, (events.InputEvent, events.Paste)) and not self.screen_stack:  # the app ends
+            return
+        if isinstance(event, events.Key) and not event.is_forwarded and not isinstance(self.focused, Input):
+            meant = self.looks.meant(event)
+            if meant is None:
+                return
+            event = meant
+        await super().on_event(event)
+
+    def get_key_display(self, binding: Binding) -> str:
+        """Show the user's own key where there is one."""
+        return self.looks.shown_key(binding.key) or super().get_key_display(binding)
+
+    def on_view_selected(self, message: View.Selected) -> None:
+        self.navigation.selection = message.selection
+
+    async def on_view_drilled(self, message: View.Drilled) -> None:
+        await self.navigation.drill(message)
+
+    def on_view_asked(self, message: View.Asked) -> None:
+        self.requests.ask_one(message.what, message.agents)
+
+    @on(SeekBar.Sought)
+    def _seek(self, message: SeekBar.Sought) -> None:
+        message.stop()
+        self.time.seek(message.at)
 
     async def on_click(self, event: events.Click) -> None:
         """List the runs on a click on their name; on one beside it, open the palette with all keys."""
         if event.widget is not self._header:
             return
-        if pressed_by(event.style) is not None and self._runs is not None:
-            self.action_runs()
+        is_on_name = pressed_by(event.style) is not None
+        if is_on_name and self.runs.allows("runs"):
+            self.runs.action_runs()
         else:
             self.action_command_palette()
 
     def on_resize(self, event: events.Resize) -> None:
         """Show a notice instead of cut-off screens when the terminal is too small."""
-        self._check_size(event.size)
+        self.navigation.check_size(event.size)
         # The height decides which keys the bar has; its own size may be the same.
-        self.call_after_refresh(self._keys.draw)
-        self._bar.set_class(event.size.height < LOW, "low")
-        self._paint_lines(self.moment)
+        self.call_after_refresh(self.navigation.keys.draw)
+        self.time.bar.set_class(event.size.height < LOW, "low")
+        self._paint_lines()
 
     def action_help(self) -> None:
-        title = next(each.title for each in SCREENS if each.name == self._open)
+        title = next(each.title for each in SCREENS if each.name == self.navigation.open)
         self.push_screen(Help(title, self.screen))
 
     def action_help_quit(self) -> None:
@@ -157,9 +310,16 @@ class JaxtopApp(NavigationApp):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield from palette_commands(self, screen)
-        yield from self._notifier_commands()
-        yield from self._look_commands()
+        if self.following.playback.has_present:
+            yield from self._notifier.commands()
+        yield from self.looks.commands(self.navigation.open, self.navigation.view)
 
-    async def _begin_again(self) -> None:
+    async def _begin_again(self, followed: Followed) -> None:
+        """Show another run from the start."""
+        self.time.stop_recording()  # a recording is of one run
+        self._notifier.forget()
+        self.following.follow(followed.feed, followed.history)
+        self.requests.ask_through(followed.ask)
         self._drawn = None
-        await super()._begin_again()
+        await self.navigation.begin_again()
+        self._paint()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from textual.app import SystemCommand
+
 from jaxtop.model.finding import Severity
 from jaxtop.model.findings.alerts import STARTS, Alert, AlertBook
 from jaxtop.tui.core.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from jaxtop.model import Cluster
 
@@ -48,6 +50,15 @@ class Notifier:
 
     def toggle_desktop(self) -> None:
         self.is_on_desktop = not self.is_on_desktop
+
+    def commands(self) -> Iterator[SystemCommand]:
+        """Yield what the palette offers: to turn notifications on and off."""
+        for name, is_on, toggle in (
+            ("Bell", self.rings, self.toggle_bell),
+            ("Desktop notification", self.is_on_desktop, self.toggle_desktop),
+        ):
+            what = "turn off" if is_on else "turn on"
+            yield SystemCommand(f"{name} at critical findings: {what}", "until the app ends", toggle)
 
     def due(self, cluster: Cluster, now: float, muted: Collection[tuple[str, str, str]] = ()) -> str:
         """Return the codes to write now; empty if nothing is due."""

@@ -1,26 +1,29 @@
+"""The keys that move in time, the time bar, and recording."""
+
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
-from textual.app import App
 from textual.binding import Binding, BindingType
 
 from jaxtop.base.units import age
 from jaxtop.model.session.difference import Then
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.tui.core.moment import Selection
-from jaxtop.tui.core.text import printable
+from jaxtop.tui.core.text import NOTE_SECONDS
 from jaxtop.tui.dialogs.go_to import GoTo
 from jaxtop.tui.draw.time_bar import TimeBarState
 from jaxtop.tui.playback import Playback
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.widgets.time_bar import LIVE_LINE_FROM, SeekBar, TimeBar
+from jaxtop.tui.widgets.time_bar import LIVE_LINE_FROM, TimeBar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from textual.app import App
+
+    from jaxtop.tui.following import Following
     from jaxtop.tui.history import Recorder
     from jaxtop.tui.screens.difference import DifferenceOutcome
 
@@ -28,23 +31,30 @@ if TYPE_CHECKING:
 SEEK_PAUSE = 0.05
 # With fewer lines than this the track of the time bar has one row.
 LOW = 20
-NOTE_SECONDS = 12
 # The actions that need a history.
 _NEED_HISTORY = frozenset({"step", "skip", "go_to", "event", "to_start", "to_end", "faster", "loop"})
+
+
+def call_after(app: App[str], seconds: float, callback: Callable[[], None]) -> None:
+    """Call back after a pause.
+
+    A one-shot timer of Textual never fires if a busy machine delays its start by more than the pause.
+    """
+    asyncio.get_running_loop().call_later(seconds, app.call_later, callback)
 
 
 def _moving(move: Callable[..., None]) -> Callable[..., None]:
     """Return an action that moves the playback and shows the result."""
 
-    def action(self: TimedApp, *by: int) -> None:
-        move(self._playback, *by)
+    def action(self: TimeKeys, *by: int) -> None:
+        move(self._following.playback, *by)
         self._moved()
 
     return action
 
 
-class TimedApp(App[str]):
-    """An app that can show times other than the present."""
+class TimeKeys:
+    """The part of the app that shows other times than the present, and records."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "pause", "Pause"),
@@ -67,51 +77,34 @@ class TimedApp(App[str]):
         Binding("v", "mark", "Mark this time, or compare with the mark", show=False),
     ]
 
-    def __init__(self, playback: Playback, recorder: Recorder | None) -> None:
-        super().__init__()
-        self._playback = playback
+    def __init__(
+        self, app: App[str], following: Following, recorder: Recorder | None, paint: Callable[[], None]
+    ) -> None:
+        """Create the keys; `paint` shows the time that they changed."""
+        self._app = app
+        self._following = following
         self._recorder = recorder
+        self._paint_app = paint
         self._was_recording = False
         self._shown_notes: set[str] = set()
-        self._bar = TimeBar()
-        self._is_pausing = False
+        self.bar = TimeBar()
+        self.is_resting = False
         self._is_seek_due = False
         # What the time bar of a live view depends on: the second, and the number of events.
         self._drawn_live: tuple[int, int, bool] | None = None
 
-    def _paint(self) -> None:
-        raise NotImplementedError
-
-    def _now(self) -> float:
-        raise NotImplementedError
-
-    def _call_after(self, seconds: float, callback: Callable[[], None]) -> None:
-        """Call back after a pause.
-
-        A one-shot timer of Textual never fires if a busy machine delays its start by more than the pause.
-        """
-        asyncio.get_running_loop().call_later(seconds, self.call_later, callback)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the keys that have nothing to act on, so that they are not listed."""
-        if not self._bar.is_attached:  # the app is exiting: keys must not open anything
-            return False
+    def allows(self, action: str) -> bool:
+        """Return whether an action has something to act on, if it is one of these."""
+        playback = self._following.playback
         if action == "record":
             return self._recorder is not None
-        if action == "interval":
-            return self._playback.is_live
         if action in _NEED_HISTORY:
-            is_back = action == "to_end" and not self._playback.is_live
-            return self._playback.has_history or is_back
-        return super().check_action(action, parameters)
-
-    def notify(self, message: str, *, markup: bool = False, **more: Any) -> None:
-        """Show a message without markup. Brackets in an error text are not markup, and may be unbalanced."""
-        super().notify(printable(message), markup=markup, **more)
+            return playback.has_history or (action == "to_end" and not playback.is_live)
+        return True
 
     @property
-    def _mode(self) -> str:
-        playback = self._playback
+    def mode(self) -> str:
+        playback = self._following.playback
         return (
             f"{playback.mode} {age(playback.lag)}"
             if playback.has_present and not playback.is_live
@@ -119,24 +112,26 @@ class TimedApp(App[str]):
         )
 
     @property
-    def _recording_status(self) -> str:
+    def recording_status(self) -> str:
         recorder = self._recorder
         return f"REC {recorder.status}" if recorder is not None and recorder.is_on else ""
 
-    def _paint_time(self) -> None:
+    def paint(self) -> None:
         """Update the time bar, and show new notes about the recording once each."""
-        playback = self._playback
+        playback = self._following.playback
         is_plain = playback.is_live and playback.mark is None
-        if self._bar.has_class("on") == is_plain:
-            self._bar.set_class(not is_plain, "on")
-            self.refresh_bindings()
-        self._bar.set_class(is_plain and playback.has_history and self.size.height >= LIVE_LINE_FROM, "live")
+        if self.bar.has_class("on") == is_plain:
+            self.bar.set_class(not is_plain, "on")
+            self._app.refresh_bindings()
+        self.bar.set_class(
+            is_plain and playback.has_history and self._app.size.height >= LIVE_LINE_FROM, "live"
+        )
         seen = playback.moment.cluster.events
         drawn = int(playback.position), len(seen), is_plain
-        if not is_plain or (self._bar.has_class("live") and drawn != self._drawn_live):
+        if not is_plain or (self.bar.has_class("live") and drawn != self._drawn_live):
             # The summary of the history is not read while live: that would fold all frames a second time.
             events = SessionSummary(events=tuple(seen)) if is_plain else None
-            self._bar.show(
+            self.bar.show(
                 TimeBarState(
                     str(playback.mode),
                     playback.is_playing or playback.is_live,
@@ -154,36 +149,38 @@ class TimedApp(App[str]):
         for note in playback.notes:
             if note not in self._shown_notes:
                 self._shown_notes.add(note)
-                self.notify(note, title="About this recording", severity="warning", timeout=NOTE_SECONDS)
+                self._app.notify(note, title="About this recording", severity="warning", timeout=NOTE_SECONDS)
         self._notify_end_of_recording()
 
     def _notify_end_of_recording(self) -> None:
         recorder = self._recorder
         if recorder is not None and self._was_recording and not recorder.is_on and recorder.status:
-            self.notify(recorder.status, title="Recording stopped", severity="error", timeout=NOTE_SECONDS)
+            self._app.notify(
+                recorder.status, title="Recording stopped", severity="error", timeout=NOTE_SECONDS
+            )
         self._was_recording = recorder is not None and recorder.is_on
         for message in recorder.ended() if recorder is not None else ():
-            self.notify(message)
+            self._app.notify(message)
 
     def _moved(self) -> None:
         """Show the new position at once, or the last one at the end of the rest that follows a seek."""
-        if self._is_pausing:
+        if self.is_resting:
             self._is_seek_due = True
             return
         self._is_seek_due = False
-        self._paint()
-        self._is_pausing = True
-        self._call_after(SEEK_PAUSE, self._pause_ended)
+        self._paint_app()
+        self.is_resting = True
+        call_after(self._app, SEEK_PAUSE, self._rest_ended)
 
-    def _pause_ended(self) -> None:
-        self._is_pausing = False
+    def _rest_ended(self) -> None:
+        self.is_resting = False
         if self._is_seek_due:
             self._moved()
 
     def action_pause(self) -> None:
         """Pause or resume the view. Incoming frames are folded in both cases."""
-        self._playback.tick(self._now())
-        self._playback.hold_or_play()
+        self._following.tick()
+        self._following.playback.hold_or_play()
         self._moved()
 
     action_step = _moving(Playback.step)
@@ -194,55 +191,56 @@ class TimedApp(App[str]):
     action_loop = _moving(Playback.loop)
 
     def action_event(self, way: int) -> None:
-        if self._playback.to_event(way) is None:
-            self.notify("no later event" if way > 0 else "no earlier event", timeout=2)
+        if self._following.playback.to_event(way) is None:
+            self._app.notify("no later event" if way > 0 else "no earlier event", timeout=2)
         self._moved()
 
     def action_go_to(self) -> None:
-        self.push_screen(GoTo(self._playback.span), self._go_to)
+        self._app.push_screen(GoTo(self._following.playback.span), self._go_to)
 
     def _go_to(self, at: float | None) -> None:
         if at is not None:
-            self._playback.seek(at)
-            self._moved()
+            self.seek(at)
 
-    @on(SeekBar.Sought)
-    def _seek(self, message: SeekBar.Sought) -> None:
-        message.stop()
-        self._playback.seek(message.at)
+    def seek(self, at: float) -> None:
+        self._following.playback.seek(at)
         self._moved()
 
     def action_mark(self) -> None:
         """Mark the time that is shown. If a time is already marked, show the difference between the two."""
-        playback = self._playback
-        playback.tick(self._now())
+        playback = self._following.playback
+        self._following.tick()
         if playback.mark is None:
             playback.set_mark()
-            self.notify("time marked: go to another time, then press v to see what changed", timeout=4)
+            self._app.notify("time marked: go to another time, then press v to see what changed", timeout=4)
         elif playback.is_at_mark:
-            self.notify("this time is marked already: go to another time first", timeout=4)
+            self._app.notify("this time is marked already: go to another time first", timeout=4)
         else:
             from jaxtop.tui.screens.difference import DifferenceScreen  # as the other screens
 
             playback.is_playing = False
             moment = playback.moment
             here = Then(moment.now, moment.cluster)
-            self.push_screen(DifferenceScreen(playback.mark, here, moment.run_names), self._compared)
+            self._app.push_screen(DifferenceScreen(playback.mark, here, moment.run_names), self._compared)
         self._moved()
 
     def _compared(self, outcome: DifferenceOutcome | None) -> None:
         if outcome is not None and outcome.drops_mark:
-            self._playback.drop_mark()
-            self.notify("mark removed", timeout=2)
+            self._following.playback.drop_mark()
+            self._app.notify("mark removed", timeout=2)
         if outcome is not None and outcome.screen is not None:
             if outcome.agent is not None:
-                self.post_message(View.Drilled(Selection(outcome.agent), outcome.screen))
+                self._app.post_message(View.Drilled(Selection(outcome.agent), outcome.screen))
             else:  # keep the selection
-                self.call_later(self.run_action, f"screen('{outcome.screen}')")
+                self._app.call_later(self._app.run_action, f"screen('{outcome.screen}')")
         self._moved()
 
     def action_record(self) -> None:
         if self._recorder is not None:
-            self.notify(self._recorder.toggle())
+            self._app.notify(self._recorder.toggle())
             self._was_recording = self._recorder.is_on
             self._moved()
+
+    def stop_recording(self) -> None:
+        if self._recorder is not None and self._recorder.is_on:
+            self.action_record()

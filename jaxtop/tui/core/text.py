@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from jaxtop.model import Figure
 
+# What the user must read stays for this long; other messages stay for Textual's usual time or less.
+NOTE_SECONDS = 12
+
 
 def printable(words: str) -> str:
     """Replace unprintable characters by blanks. Names are untrusted and could contain terminal codes."""
