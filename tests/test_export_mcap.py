@@ -6,7 +6,6 @@ import json
 import os
 from collections import defaultdict
 from itertools import pairwise
-from pathlib import Path
 
 import msgpack
 import pytest
@@ -21,12 +20,11 @@ from jaxtop.model import Cluster
 from jaxtop.recording import Writer, container, schemas
 from tests import made_sessions
 from tests.made_sessions import Made
-from tests.recorded import keyframe_of, record, session_of
+from tests.recorded import keyframe_of, record, session_of, written
 from tests.support import jaxtop_here
 from tests.test_cli import is_one_line
 
 MADE = Made(hosts=2, devices=4, seconds=60)
-OLD = Path(__file__).parent / "data/recordings"
 
 
 class Json(DecoderFactory):
@@ -159,10 +157,11 @@ def test_every_schema_is_one_that_foxglove_reads(exported):
     assert {len(each) for each in contents.values()} == {1}  # one name, one schema
 
 
-@pytest.mark.parametrize("name", ["run", "box"])
-def test_recordings_of_earlier_versions_convert(tmp_path, name):
-    """Black boxes of several processes, too. These files have no schemas."""
-    files = sorted(OLD.glob(f"{name}*.mcap"))
+def test_recordings_of_several_processes_become_one_file(tmp_path):
+    frames = list(made_sessions.frames(MADE))
+    files = [tmp_path / f"{agent}.mcap" for agent in sorted({each.agent for each in frames if each.agent})]
+    for file in files:
+        written(file, [each for each in frames if each.agent == file.stem]).finish()
     status, out, err = replay(*files, "--export", "mcap-json", tmp_path / "out.mcap")
     assert status == 0 and out.startswith("wrote ") and "unreadable" not in err
     messages, described = read(tmp_path / "out.mcap")
@@ -170,7 +169,8 @@ def test_recordings_of_earlier_versions_convert(tmp_path, name):
         refused(schema, topic) for topic, (_, schema) in described.items() if refused(schema, topic)
     ] == []
     of_devices = [topic for topic in messages if "/device/" in topic]
-    assert len(of_devices) == 8 and all(value["used_bytes"] for _, value in messages[of_devices[0]])
+    assert len(of_devices) == MADE.hosts * MADE.devices
+    assert all(value["used_bytes"] for _, value in messages[of_devices[0]])
 
 
 def newer(path, stored, messages):

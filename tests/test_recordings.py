@@ -11,7 +11,7 @@ from jaxtop import wire
 from jaxtop.base.units import size
 from jaxtop.cli.app_recorder import AppRecorder
 from jaxtop.model import Cluster, arrays, growers
-from jaxtop.recording import Recording, compact, layout
+from jaxtop.recording import Recording, compact
 from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.wire.bounds import to_ns
 from tests import builders, made_sessions
@@ -33,7 +33,7 @@ def test_frames_come_back_as_they_were_given(tmp_path, is_compacted):
     assert read(path) == frames
     with Recording(path) as recording:
         assert recording.notes == ()
-        assert recording.about == {**ABOUT, "version": str(layout.VERSION)}
+        assert recording.about == {**ABOUT, "version": str(wire.VERSION)}
         assert recording.span == (frames[0].at, frames[-1].at)
         assert len(recording.index.keyframes) == len(frames) // 50
 

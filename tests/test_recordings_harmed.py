@@ -429,12 +429,20 @@ def test_a_file_that_is_still_empty_is_an_empty_recording(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["unfinished", "finished", "compacted"])
-def test_a_recording_of_a_newer_jaxtop_says_so(tmp_path, monkeypatch, form):
-    monkeypatch.setattr(layout, "VERSION", layout.VERSION + 1)
+@pytest.mark.parametrize(
+    ("later", "words"),
+    [
+        (1, "a newer jaxtop.*: upgrade jaxtop$"),
+        (-1, "an older jaxtop.*: replay it with that jaxtop, or record"),
+    ],
+)
+def test_a_recording_of_another_version_says_what_to_do(tmp_path, monkeypatch, form, later, words):
+    monkeypatch.setattr(wire, "VERSION", wire.VERSION + later)
     made(tmp_path / "a.mcap", 5, form)
     monkeypatch.undo()
-    with pytest.raises(NotARecording, match="newer jaxtop"):
+    with pytest.raises(NotARecording, match=words) as refused:
         Recording(tmp_path / "a.mcap")
+    assert "\n" not in str(refused.value)
 
 
 def test_messages_that_nobody_knows_are_kept_and_counted(tmp_path):

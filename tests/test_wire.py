@@ -342,7 +342,7 @@ def test_a_message_has_three_parts(count):
 
 def test_a_newer_version_says_so_in_words():
     """Also when the newer header has grown; the reader learns what to do."""
-    with pytest.raises(wire.NewerVersion, match=r"version 3, .* up to 2; upgrade jaxtop"):
+    with pytest.raises(wire.NewerVersion, match=r"version 4, .* up to 3; upgrade jaxtop"):
         wire.unpack(parts(PULSE, version=wire.VERSION + 1), 0.0)
     grown = msgpack.packb([wire.VERSION + 1, "a1", 5, {"new": True}])
     with pytest.raises(wire.NewerVersion):
@@ -350,7 +350,7 @@ def test_a_newer_version_says_so_in_words():
 
 
 def test_an_older_version_says_what_to_upgrade():
-    with pytest.raises(wire.Unreadable, match=r"version 1, .* reads 2; upgrade jaxtop in the run"):
+    with pytest.raises(wire.Unreadable, match=r"version 2, .* reads 3; upgrade jaxtop in the run"):
         wire.unpack(parts(PULSE, version=wire.VERSION - 1), 0.0)
 
 

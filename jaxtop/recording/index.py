@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
+from jaxtop import wire
 from jaxtop.recording import chunks, layout
 from jaxtop.recording.chunks import CHUNK_CODE, RECORD
 from jaxtop.recording.container import MAGIC
@@ -64,7 +65,7 @@ class Index(_Stored):
     def stored(self) -> bytes:
         """Return the index encoded for the attachment at the end of the file."""
         values = {each.name: getattr(self, each.name) for each in fields(_Stored)}
-        return msgspec.msgpack.encode({**values, "version": layout.VERSION})
+        return msgspec.msgpack.encode({**values, "version": wire.VERSION})
 
 
 def read(path: Path, file: IO[bytes]) -> Index:
@@ -78,8 +79,7 @@ def read(path: Path, file: IO[bytes]) -> Index:
     with suppress(OSError, ValueError, OverflowError, struct.error, msgspec.DecodeError):
         stored = _from_end(file, size)
     if stored is not None and _is_plausible(stored, size):
-        if stored.version > layout.VERSION:
-            raise _newer(path, stored.version)
+        _check_version(path, stored.version)
         return Index(**vars(stored), is_finished=True)
     index = Index()
     scan(path, file, index)
@@ -96,8 +96,14 @@ def _check_start(path: Path, start: bytes) -> None:
         raise NotARecording(f"{path} is not a recording: it does not start like an MCAP file")
 
 
-def _newer(path: Path, version: object) -> NotARecording:
-    return NotARecording(f"{path} was recorded by a newer jaxtop (format {version}): upgrade jaxtop")
+def _check_version(path: Path, version: int) -> None:
+    if version > wire.VERSION:
+        raise NotARecording(f"{path} was recorded by a newer jaxtop (format {version}): upgrade jaxtop")
+    if version < wire.VERSION:
+        raise NotARecording(
+            f"{path} was recorded by an older jaxtop (format {version}, this one reads {wire.VERSION}): "
+            "replay it with that jaxtop, or record again"
+        )
 
 
 def _is_plausible(stored: _Stored, size: int) -> bool:
@@ -241,8 +247,7 @@ def _see_metadata(path: Path, raw: bytes, index: Index) -> None:
         values = layout.opened(chunks.pairs(raw, at))
         match name:
             case layout.ABOUT:
-                if int(values.get("version", "0")) > layout.VERSION:
-                    raise _newer(path, values["version"])
+                _check_version(path, int(values.get("version", "0")))
                 index.is_finished_by_word = values.pop(layout.END, "") == layout.END_IS_REWRITTEN
                 index.about = values
             case layout.FINISHED:
@@ -253,8 +258,7 @@ def _see_metadata(path: Path, raw: bytes, index: Index) -> None:
                 }
             case layout.KEYFRAME:
                 windows, happened = json.loads(values["windows"]), json.loads(values["happened"])
-                times = tuple(map(_time, windows))
-                is_early = {"True": True, "False": False}.get(values.get("early", ""))
+                times, is_early = tuple(map(_time, windows)), bool(json.loads(values["early"]))
                 index.begun = KeyframeAt(
                     _time(values["at"]), len(index.chunks), times, dict(happened), is_early
                 )

@@ -22,7 +22,6 @@ ABOUT, CHANNELS, KEYFRAME, KEYFRAME_END, CLOCK, FINISHED = (
 END, END_IS_REWRITTEN = "end", "rewritten"
 # The attachment at the end of a finished file.
 INDEX, INDEX_TYPE = "jaxtop.index", "application/msgpack"
-VERSION = 1
 
 
 class Channel(NamedTuple):
@@ -55,15 +54,14 @@ class ChunkAt(NamedTuple):
 class KeyframeAt(NamedTuple):
     """A keyframe: its time, its first chunk, the times of the windows before it, what happened before it.
 
-    With `is_early`, figures need windows from before the file as well: its first keyframe has them. Files of
-    earlier versions do not say.
+    With `is_early`, figures need windows from before the file as well: its first keyframe has them.
     """
 
     at: int
     chunk: int
     windows: tuple[int, ...]
     happened: dict[str, Any]
-    is_early: bool | None = None
+    is_early: bool
 
 
 class Clock(NamedTuple):

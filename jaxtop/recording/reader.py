@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 # Limits of the cache of unpacked chunks. Playing back and forth reads the same chunks again.
 MOST_CHUNKS, MOST_MESSAGES = 8, 200_000
-# In files of earlier versions, a keyframe that points to so many windows needs none from before the file.
-FEW_WINDOWS = 4
 # What reading a corrupt chunk raises.
 _DAMAGE = OSError, ValueError, OverflowError, struct.error, MemoryError
 _PARTS = msgspec.msgpack.Decoder(KeyframePart)
@@ -133,8 +131,7 @@ class Recording:
     def _windows(self, keyframe: KeyframeAt) -> list[wire.Frame]:
         """Return the profiler windows that a keyframe points to: the last ones before it."""
         first, found = self.index.keyframes[0], []
-        is_early = len(keyframe.windows) < FEW_WINDOWS if keyframe.is_early is None else keyframe.is_early
-        if is_early and first.chunk < keyframe.chunk:
+        if keyframe.is_early and first.chunk < keyframe.chunk:
             found = [frame for frame in self.keyframe(first) if frame.kind == "window"]
         window_channels = {number for number, each in self.index.channels.items() if each.kind == "window"}
         times = frozenset(keyframe.windows)

@@ -51,7 +51,7 @@ class Writer:
         self._windows: dict[str, list[int]] = {}
         try:
             self._note(
-                layout.ABOUT, {**about, "version": str(layout.VERSION), layout.END: layout.END_IS_REWRITTEN}
+                layout.ABOUT, {**about, "version": str(wire.VERSION), layout.END: layout.END_IS_REWRITTEN}
             )
             self._mcap.flush()
         except OSError:
@@ -81,7 +81,7 @@ class Writer:
                 "at": str(at),
                 "windows": json.dumps(windows),
                 "happened": json.dumps(keyframe.happened),
-                "early": str(max(map(len, self._windows.values()), default=0) < WINDOWS_KEPT),
+                "early": json.dumps(max(map(len, self._windows.values()), default=0) < WINDOWS_KEPT),
             },
         )
         size = 0

@@ -25,8 +25,9 @@ from jaxtop.wire.pulse import Pulse
 from jaxtop.wire.stacks import Stacks
 from jaxtop.wire.windows import Window
 
-# Since version 2 viewers announce themselves on the telemetry socket; before, they subscribed to it.
-VERSION = 2
+# The version of everything that consists of messages: the wire, recordings and the stream of relays. Each
+# refuses another version, and says which side to upgrade.
+VERSION = 3
 
 # The most bytes that anyone reads of one message. The roster of thousands of hosts fits; larger messages of
 # hostile peers are rejected.
@@ -39,7 +40,7 @@ MAX_KIND = 64
 
 
 class Header(Struct, frozen=True, array_like=True):
-    """The version of the wire format, the id of the agent, and the number of the message within its kind."""
+    """The version of the messages, the id of the agent, and the number of the message within its kind."""
 
     version: int
     agent: AgentId

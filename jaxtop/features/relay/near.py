@@ -149,7 +149,7 @@ class RelaySource:
             except stream.OtherVersion as error:
                 raise NoRelay(
                     f"the jaxtop behind {self._name} speaks version {shown(str(error))}, this one "
-                    f"{stream.VERSION} wire {wire.VERSION}: install the same jaxtop on both sides"
+                    f"{wire.VERSION}: install the same jaxtop on both sides"
                 ) from None
             except stream.Garbled as error:
                 raise NoRelay(f"{self._name} does not lead to `jaxtop relay`: {shown(str(error))}") from None

@@ -19,10 +19,8 @@ from jaxtop.wire.codec import MAX_KIND
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-# Since version 2 the near half counts the frames that have arrived.
-VERSION = 2
 _MAGIC = b"jaxtop-relay-stream "
-FIRST_LINE = _MAGIC + f"{VERSION} wire {wire.VERSION}\n".encode()
+FIRST_LINE = _MAGIC + f"{wire.VERSION}\n".encode()
 # What a login shell may print before the first line.
 MOST_BEFORE = 64 << 10
 # A frame, or a request with the names of ten thousand hosts.
@@ -41,7 +39,7 @@ class Garbled(Exception):
 
 
 class OtherVersion(Garbled):
-    """The other half speaks another version of the stream or of the messages."""
+    """The other half speaks another version of the messages."""
 
 
 class Open(Struct, frozen=True, tag="open"):
