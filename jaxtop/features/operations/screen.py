@@ -103,15 +103,16 @@ class OperationsView(TableView):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.capture", "Window now")]
 
+    table: Table[OperationRow]
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(
+            Table((*COLUMNS, PROGRAM), lambda row: row.key, noun="operation", pinned=1, understand=understand)
+        )
         self._program = Words(id="program")
         self._pane = Words(id="operation")
         self._run: Column[OperationRow] = words(
             "run", "run", 12, lambda row: self.moment.run_name(row.time.run)
-        )
-        self.table: Table[OperationRow] = Table(
-            (*COLUMNS, PROGRAM), lambda row: row.key, noun="operation", pinned=1, understand=understand
         )
 
     def compose(self) -> ComposeResult:

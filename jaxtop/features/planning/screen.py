@@ -111,8 +111,10 @@ class PlanView(TableView):
         why_not: str
         seconds: float
 
+    table: Table[PlanRow]
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(Table(columns(0), lambda row: row.key, noun="candidate", pinned=1))
         self._goal_line = Words(id="goal")
         self._below = Words(id="below")
         self._explanation = Explanation()
@@ -125,7 +127,6 @@ class PlanView(TableView):
         # What the explanation was written from.
         self._written: tuple[object, ...] = ()
         self.is_planning = False
-        self.table: Table[PlanRow] = Table(columns(0), lambda row: row.key, noun="candidate", pinned=1)
 
     def compose(self) -> ComposeResult:
         yield self._goal_line

@@ -139,15 +139,14 @@ class ArraysView(TableView):
     ArraysView.-low #array { display: none; }
     """
 
+    table: TreeTable
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(TreeTable(self._columns, understand, noun="array", sort="bytes", tone=self._tone))
         self._views: Sequence[ArrayView] = ()
         self._total = 0
         self._past_runs: frozenset[Hashable] = frozenset()
         self._counted = ""
-        self.table: TreeTable = TreeTable(
-            self._columns, understand, noun="array", sort="bytes", tone=self._tone
-        )
         self._pane = ArrayPane()
 
     def _columns(self, name: Callable[[Node], str]) -> tuple[Column[Node], ...]:

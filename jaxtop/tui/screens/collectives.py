@@ -180,17 +180,18 @@ class CollectivesView(TableView):
         Binding("asterisk", "fold_all", "Fold all again", show=False, key_display="*"),
     ]
 
+    table: Table[CollectiveView]
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(
+            Table(COLUMNS, lambda view: view.key, noun="collective", pinned=1, understand=understand)
+        )
         self._step = Words(id="step")
         self._pane = Words(id="collective")
         self._chart = Chart()
         self._unfolded: set[Hashable] = set()
         self._run: Column[CollectiveView] = words(
             "run", "run", 12, lambda view: self.moment.run_name(view.run)
-        )
-        self.table: Table[CollectiveView] = Table(
-            COLUMNS, lambda view: view.key, noun="collective", pinned=1, understand=understand
         )
 
     def compose(self) -> ComposeResult:

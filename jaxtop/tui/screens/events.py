@@ -37,14 +37,22 @@ class EventsView(TableView):
     EventsView.cut #whole { display: block; }
     """
 
+    table: Table[EventRow]
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(
+            Table(
+                columns_for(EMPTY, 0),
+                lambda row: row.key,
+                noun="event",
+                pinned=2,
+                sort="time",
+                follows_top=True,
+            )
+        )
         self._whole = Static(id="whole", markup=False)
         # The keys of the folded rows that the user opened.
         self._unfolded: set[Hashable] = set()
-        self.table: Table[EventRow] = Table(
-            columns_for(EMPTY, 0), lambda row: row.key, noun="event", pinned=2, sort="time", follows_top=True
-        )
 
     def compose(self) -> ComposeResult:
         yield FilteredTable(self.table)

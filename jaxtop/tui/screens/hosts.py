@@ -48,16 +48,19 @@ class HostsView(TableView):
     HostsView.low #host-pane { display: none; }
     """
 
+    table: Table[HostRow]
+
     def __init__(self) -> None:
-        super().__init__()
-        self.table: Table[HostRow] = Table(
-            columns_for(EMPTY),
-            lambda row: row.host.agent,
-            noun="host",
-            pinned=PINNED,
-            sort="process",
-            tone=tone,
-            understand=lambda typed: understand(typed, OF_HOSTS, self.table.columns),
+        super().__init__(
+            Table(
+                columns_for(EMPTY),
+                lambda row: row.host.agent,
+                noun="host",
+                pinned=PINNED,
+                sort="process",
+                tone=tone,
+                understand=lambda typed: understand(typed, OF_HOSTS, self.table.columns),
+            )
         )
         self._reported = Reported()
         self._step_figures: frozenset[str] = frozenset()

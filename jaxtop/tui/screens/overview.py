@@ -133,9 +133,10 @@ class OverviewView(TableView):
         Binding("escape", "close_explanation", "Back", show=False),
     ]
 
+    table: Table[Finding]
+
     def __init__(self) -> None:
-        super().__init__()
-        self.table: Table[Finding] = Table(columns(), lambda each: each.key, noun="finding", pinned=1)
+        super().__init__(Table(columns(), lambda each: each.key, noun="finding", pinned=1))
         self._verdict = Line(id="verdict")
         self._verdict.can_focus = True
         self._panels = Detail(id="panels")

@@ -206,12 +206,11 @@ class ProgramsView(TableView):
         Binding("B", "buffers", "Buffers"),
     ]
 
+    table: Table[ProgramRow]
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(Table(COLUMNS, lambda row: row.view.key, noun="program", pinned=1, sort="needs"))
         self._about = Words(id="about")
-        self.table: Table[ProgramRow] = Table(
-            COLUMNS, lambda row: row.view.key, noun="program", pinned=1, sort="needs"
-        )
 
     def compose(self) -> ComposeResult:
         yield FilteredTable(self.table)

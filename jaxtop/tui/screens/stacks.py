@@ -106,17 +106,20 @@ class StacksView(TableView):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "app.stacks", "Sample now")]
 
+    table: StackTable
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(
+            StackTable(
+                self._columns,
+                partial(expressions.understand, fields=FIELDS, text_of=search_text),
+                noun="host",
+                sort=None,
+                tone=self._tone,
+            )
+        )
         self._diagnosis = Words(id="diagnosis")
         self._tally = ""
-        self.table: StackTable = StackTable(
-            self._columns,
-            partial(expressions.understand, fields=FIELDS, text_of=search_text),
-            noun="host",
-            sort=None,
-            tone=self._tone,
-        )
 
     def _columns(self, name: Callable[[StackNode], str]) -> tuple[Column[StackNode], ...]:
         return (

@@ -27,9 +27,11 @@ class TableView(View):
     # The figures that the history column can show, by the key of the column that the table is sorted by.
     FOLLOWED: ClassVar[Mapping[str | None, Figure]] = MappingProxyType({})
 
-    table: Table[Any]
-    # The column that the table was sorted by last. The history column shows its figure.
-    _followed: str | None = None
+    def __init__(self, table: Table[Any]) -> None:
+        super().__init__()
+        self.table = table
+        # The column that the table was sorted by last. The history column shows its figure.
+        self._followed: str | None = None
 
     @property
     def first_focus(self) -> Widget:
@@ -67,20 +69,23 @@ class TableView(View):
 class DeviceTableView(TableView, Generic[AnyRow]):
     """A screen with a table of devices. Enter opens the mesh."""
 
+    table: Table[AnyRow]
+
     def __init__(
         self,
         columns: tuple[Column[AnyRow], ...],
         understand: Callable[[str], Callable[[AnyRow], bool] | None],
     ) -> None:
-        super().__init__()
-        self.table: Table[AnyRow] = Table(
-            columns,
-            lambda row: row.device.key,
-            noun="device",
-            pinned=2,
-            sort="id",
-            tone=tone,
-            understand=understand,
+        super().__init__(
+            Table(
+                columns,
+                lambda row: row.device.key,
+                noun="device",
+                pinned=2,
+                sort="id",
+                tone=tone,
+                understand=understand,
+            )
         )
 
     def select(self, selection: Selection) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
+from textual.geometry import Region
 from textual.message import Message
+from textual.scroll_view import ScrollView
 
+from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.draw import table_lines as draw
 from jaxtop.tui.draw.table import Column, Row, RowQuery
-from jaxtop.tui.widgets.lines import LineView
 from jaxtop.tui.widgets.sideways import Sideways
 
 if TYPE_CHECKING:
@@ -16,11 +18,13 @@ if TYPE_CHECKING:
 
     from textual.strip import Strip
 
-    from jaxtop.tui.core.palette import Palette
 
+class ColumnedView(ScrollView, Generic[Row]):
+    """A view with columns, which the user sorts by and scrolls sideways.
 
-class ColumnedView(LineView, Generic[Row]):
-    """A view with columns, which the user sorts by and scrolls sideways."""
+    It draws its visible lines only, and refreshes those that changed. The first line is a header: it stays in
+    place when the others scroll. A view overrides `draw_line` and `_touch`.
+    """
 
     class Sorted(Message):
         """The user sorted the rows by another column."""
@@ -33,8 +37,13 @@ class ColumnedView(LineView, Generic[Row]):
         understand: Callable[[str], Callable[[Any], bool] | None] | None,
     ) -> None:
         super().__init__()
+        self._lines: list[Strip] = []
         self._query = RowQuery(columns, sort, understand)
         self._sideways: Sideways[Row] = Sideways(self._query.columns, pinned)
+
+    def draw_line(self, y: int, palette: Palette) -> Strip:
+        """Return a line of the view, of which the first is the header."""
+        raise NotImplementedError
 
     def _touch(self) -> None:
         """Have the rows arranged again, as their order may have changed."""
@@ -115,13 +124,62 @@ class ColumnedView(LineView, Generic[Row]):
         if self._layout.width != self._width:
             self._sideways.lay_out(self._width)
             self._lines = []
-        return super().render_line(y)
-
-    def _repaint(self) -> None:
-        if self._layout.width != self._width:
-            self._sideways.lay_out(self._width)
-        super()._repaint()
+        return self._lines[y] if y < len(self._lines) else self.draw_line(y, self._palette)
 
     def _draw_header(self, palette: Palette) -> Strip:
         key, descending = self.sorted_by
         return draw.draw_header(self._layout, key, descending=descending, palette=palette)
+
+    @property
+    def _width(self) -> int:
+        return self.scrollable_content_region.width
+
+    @property
+    def _height(self) -> int:
+        return self.scrollable_content_region.height
+
+    @property
+    def _page(self) -> int:
+        return max(1, self._height - 1)
+
+    @property
+    def _palette(self) -> Palette:
+        return palette_of(self.app.theme)
+
+    def _is_visible(self, index: int) -> bool:
+        return 0 <= index - self.scroll_offset.y < self._page
+
+    def _scroll(self, y: int) -> None:
+        self.scroll_to(y=y, animate=False, force=True, immediate=True)
+
+    def _scroll_to_line(self, index: int, count: int) -> None:
+        top = self.scroll_offset.y
+        wanted = max(index - self._page + 1, min(top, index))
+        wanted = min(wanted, max(0, count - self._page))
+        if wanted != top:
+            self._scroll(wanted)
+
+    def _repaint(self) -> None:
+        if self._layout.width != self._width:
+            self._sideways.lay_out(self._width)
+        if not self.is_attached:
+            return
+        before, palette = self._lines, self._palette
+        self._lines = [self.draw_line(y, palette) for y in range(self._height)]
+        for y, strip in enumerate(self._lines):
+            if y >= len(before) or strip != before[y]:
+                self.refresh(Region(0, y, self._width, 1))
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self._repaint()
+
+    def watch_has_focus(self, value: bool) -> None:
+        super().watch_has_focus(value)
+        self._repaint()
+
+    def notify_style_update(self) -> None:
+        """Discard the drawn lines: their colours belong to the old theme."""
+        super().notify_style_update()
+        self._lines = []
