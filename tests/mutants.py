@@ -11,7 +11,7 @@ from jaxtop.export import FORMATS
 from jaxtop.model import keyframe, slices
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.core.slices import slices_of
-from jaxtop.tui.draw.axes import physical
+from jaxtop.tui.draw.mesh.axes import physical
 
 if TYPE_CHECKING:
     import random

@@ -14,8 +14,8 @@ from jaxtop.model.arrays.tree import grow
 from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.core.slices import slices_of
-from jaxtop.tui.draw.array_pane import pane as pane_of
 from jaxtop.tui.draw.ink import ink_of
+from jaxtop.tui.draw.panes.array import pane as pane_of
 from jaxtop.tui.screens.arrays import ArraysView
 from jaxtop.tui.screens.mesh import MeshScreenView
 from jaxtop.tui.widgets.array_pane import ArrayPane

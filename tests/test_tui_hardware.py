@@ -14,8 +14,8 @@ from jaxtop.model.thresholds import Level, slowed
 from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.core.text import width_of, writer
-from jaxtop.tui.draw.hardware import device_lines, device_words, host_lines
 from jaxtop.tui.draw.ink import ink_of
+from jaxtop.tui.draw.panes.hardware import device_lines, device_words, host_lines
 from jaxtop.tui.filters.expressions import words
 from jaxtop.tui.filters.figures import OF_DEVICES, OF_HOSTS, count, percent, seconds
 from jaxtop.tui.screens import devices as devices_screen

@@ -11,15 +11,15 @@ from rich.style import Style
 from jaxtop.model import State, devices
 from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.palette import DARK, PALETTES
-from jaxtop.tui.draw.axes import Grid, Pair, physical
-from jaxtop.tui.draw.axis_bands import by_axes
-from jaxtop.tui.draw.cells import GridScene, changed_lines, paint
-from jaxtop.tui.draw.detail import ids_in_words
-from jaxtop.tui.draw.host_blocks import by_host
 from jaxtop.tui.draw.ink import PEER, SELECTED, ink_of
-from jaxtop.tui.draw.layouts import MISSING, Block, Label, Level, Room
 from jaxtop.tui.draw.legend import legend
-from jaxtop.tui.draw.reading import read
+from jaxtop.tui.draw.mesh.axes import Grid, Pair, physical
+from jaxtop.tui.draw.mesh.axis_bands import by_axes
+from jaxtop.tui.draw.mesh.cells import GridScene, changed_lines, paint
+from jaxtop.tui.draw.mesh.host_blocks import by_host
+from jaxtop.tui.draw.mesh.layouts import Block, Label, Level, Room
+from jaxtop.tui.draw.panes.device import ids_in_words
+from jaxtop.tui.draw.reading import MISSING, read
 from jaxtop.tui.draw.sparkline import bar, sparkline
 from tests.mesh_runs import MIB, NOW, a_run
 

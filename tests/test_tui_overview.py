@@ -16,9 +16,9 @@ from jaxtop.tui.columns import hosts
 from jaxtop.tui.core.moment import EMPTY
 from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.draw import overview
-from jaxtop.tui.draw.finding_pane import figure_of
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.panel import beside, cut, panel
+from jaxtop.tui.draw.panes.finding import figure_of
 from jaxtop.tui.draw.sparkline import columns
 from tests import builders, staged_collectives
 from tests.builders import NOW, agent_id, frame

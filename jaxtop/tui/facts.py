@@ -14,7 +14,7 @@ from jaxtop.model.nouns import counted
 from jaxtop.model.stalls.case import LOST
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.tui.core import text
-from jaxtop.tui.draw.finding_pane import figure_of
+from jaxtop.tui.draw.panes.finding import figure_of
 from jaxtop.tui.screens.overview import verdict
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.processes import die_with_parent
 from jaxtop.cli.record import has_ended
 from jaxtop.cli.snapshot import complaints, watch
-from jaxtop.export.summary import summary
+from jaxtop.features.notebook.summary import summary
 from jaxtop.model import Cluster, hosts
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.model.operations import COMMUNICATION, IDLE
 from jaxtop.tui.core import text
-from jaxtop.tui.draw.facts import fitted, heading, pairs
-from jaxtop.tui.draw.kinds_bar import append_fitting, kinds_bar, kinds_legend
+from jaxtop.tui.draw.panes.facts import fitted, heading, pairs
+from jaxtop.tui.draw.panes.kinds_bar import append_fitting, kinds_bar, kinds_legend
 
 if TYPE_CHECKING:
     from jaxtop.model.operations import OperationView, ProgramTime

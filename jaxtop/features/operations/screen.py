@@ -12,7 +12,7 @@ from jaxtop.features.operations.filters import understand
 from jaxtop.features.operations.pane import name_of, pane
 from jaxtop.model.operations import COLLECTIVE
 from jaxtop.tui.core.moment import Moment, OperationRow
-from jaxtop.tui.draw.facts import first_fitting, joined
+from jaxtop.tui.draw.panes.facts import first_fitting, joined
 from jaxtop.tui.draw.table import Column, figure, muted, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.collectives import untimed

@@ -10,7 +10,7 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.features.planning.model import words
 from jaxtop.tui.core import text
-from jaxtop.tui.draw.facts import pairs
+from jaxtop.tui.draw.panes.facts import pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

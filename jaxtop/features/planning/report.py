@@ -12,7 +12,7 @@ from jaxtop.base.units import in_bytes
 from jaxtop.features.planning.model import words
 from jaxtop.features.planning.model.asking import mesh_as_typed, rule_as_typed
 from jaxtop.features.planning.model.plan import Goal
-from jaxtop.features.planning.model.timing import OVERLAP
+from jaxtop.features.planning.model.times.timing import OVERLAP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -20,7 +20,7 @@ from jaxtop.features.planning.columns import PlanRow, columns
 from jaxtop.features.planning.model import words as in_words
 from jaxtop.features.planning.model.plan import CannotPlan, Goal, PlanRequest
 from jaxtop.tui.core import text
-from jaxtop.tui.draw.facts import fitted, joined
+from jaxtop.tui.draw.panes.facts import fitted, joined
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Words
 from jaxtop.tui.widgets.filter import FilteredTable

@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop.cli import kernel_log, replay, terminal
+from jaxtop.cli import replay, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.formats import JSON, add_formats
 from jaxtop.cli.words import legible
+from jaxtop.features.postmortem import kernel_log
 from jaxtop.model import host_views
 from jaxtop.model.crashes import ending, exit_status
 from jaxtop.model.findings.postmortem import postmortem, postmortems

@@ -11,7 +11,7 @@ from jaxtop.base import units
 from jaxtop.base.names import shorten
 from jaxtop.tui.core import text
 from jaxtop.tui.draw import stacked
-from jaxtop.tui.draw.mesh_panel import MeshMap, mesh_height, mesh_panel
+from jaxtop.tui.draw.mesh.panel import MeshMap, mesh_height, mesh_panel
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, beside, panel
 from jaxtop.tui.draw.sparkline import bar, columns, sparkline
 

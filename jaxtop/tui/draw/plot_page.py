@@ -11,8 +11,8 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.tui.core import text
 from jaxtop.tui.core.text import writer
-from jaxtop.tui.draw.facts import fitted, joined
 from jaxtop.tui.draw.legend import printable
+from jaxtop.tui.draw.panes.facts import fitted, joined
 from jaxtop.tui.draw.plot import LETTERS, Drawn, PlotLine, plot, style_of, summary
 from jaxtop.tui.draw.plotted import Beside, is_of_device, ways
 from jaxtop.tui.draw.switches import Switch, switches

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model import DeviceView, State
 from jaxtop.tui.core.palette import STEPS
-from jaxtop.tui.draw.layouts import MISSING, NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.tui.core.metrics import Metric
 
+# Places without a device: one that has not been seen yet, and one that does not exist.
+MISSING, NOTHING = -1, -2
 # A code is what a cell shows: a step of the ramp (from 0), one of these, or a state.
 UNKNOWN, ABSENT, EMPTY, MARKED = 100, 101, 102, 103
 _STATES = tuple(State)

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from jaxtop.base import units
-from jaxtop.tui.draw.collective_pane import axes_in_words, straggler_in_words
+from jaxtop.tui.draw.panes.collective import axes_in_words, straggler_in_words
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, number, words
 

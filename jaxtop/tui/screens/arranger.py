@@ -7,11 +7,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from jaxtop.tui.core.moment import EMPTY, Moment
-from jaxtop.tui.draw.axes import Grid, Pair, physical
-from jaxtop.tui.draw.axis_bands import by_axes
-from jaxtop.tui.draw.host_blocks import by_host
-from jaxtop.tui.draw.layouts import MISSING, NO_LAYOUT, Block, DeviceLayout, Plan, Room
-from jaxtop.tui.draw.reading import placeholder
+from jaxtop.tui.draw.mesh.axes import Grid, Pair, physical
+from jaxtop.tui.draw.mesh.axis_bands import by_axes
+from jaxtop.tui.draw.mesh.host_blocks import by_host
+from jaxtop.tui.draw.mesh.layouts import NO_LAYOUT, Block, DeviceLayout, Plan, Room
+from jaxtop.tui.draw.reading import MISSING, placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

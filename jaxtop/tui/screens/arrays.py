@@ -10,7 +10,7 @@ from jaxtop.base import units
 from jaxtop.model.arrays.tree import MIXED, Node, grow, path_to
 from jaxtop.tui.core import text
 from jaxtop.tui.core.slices import slices_of
-from jaxtop.tui.draw.array_pane import growth
+from jaxtop.tui.draw.panes.array import growth
 from jaxtop.tui.draw.table import NOTHING, Column, figure
 from jaxtop.tui.filters.arrays import understand
 from jaxtop.tui.screens.base import View

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.model.collectives.timeline import NO_TIMELINE, Timeline, reporting_agents, timeline
-from jaxtop.tui.draw.collective_pane import by_wait
+from jaxtop.tui.draw.panes.collective import by_wait
 
 if TYPE_CHECKING:
     from jaxtop.model.collectives import CollectiveView

@@ -14,14 +14,14 @@ from jaxtop.model.collectives.doubts import doubts
 from jaxtop.model.collectives.folded import folded, group_key
 from jaxtop.model.collectives.timeline import windows_seen
 from jaxtop.tui.core.moment import Moment, Selection, name_of
-from jaxtop.tui.draw.collective_pane import (
+from jaxtop.tui.draw.panes.collective import (
     CollectiveSubject,
     axes_in_words,
     pane,
     straggler_in_words,
     strips_room,
 )
-from jaxtop.tui.draw.facts import first_fitting, joined
+from jaxtop.tui.draw.panes.facts import first_fitting, joined
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.collectives import understand
 from jaxtop.tui.screens.base import View

@@ -16,8 +16,8 @@ from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.columns.host_row import HostRow
 from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, columns_for, reported_steps
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
-from jaxtop.tui.draw.hardware import LONGEST_TREND
-from jaxtop.tui.draw.host_pane import HostSubject, host_pane
+from jaxtop.tui.draw.panes.hardware import LONGEST_TREND
+from jaxtop.tui.draw.panes.host import HostSubject, host_pane
 from jaxtop.tui.filters.figures import OF_HOSTS, understand
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView

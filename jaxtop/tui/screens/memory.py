@@ -27,7 +27,7 @@ from jaxtop.tui.columns.figures import curve
 from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment
-from jaxtop.tui.draw.peak_pane import device_peak_lines
+from jaxtop.tui.draw.panes.peak import device_peak_lines
 from jaxtop.tui.draw.stacked import Segment, bar, legend, stacked
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.expressions import Field, number

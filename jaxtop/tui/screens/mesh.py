@@ -12,13 +12,13 @@ from textual.containers import Container, Vertical
 from jaxtop.model import DeviceView, MeshView, memory_history, recent
 from jaxtop.tui.core.metrics import Metric, MetricChoice
 from jaxtop.tui.core.moment import Moment, Selection
-from jaxtop.tui.draw.axes import Grid
-from jaxtop.tui.draw.cells import GridScene
-from jaxtop.tui.draw.detail import DeviceSubject, detail
-from jaxtop.tui.draw.hardware import LONGEST_TREND
-from jaxtop.tui.draw.layouts import EMPTY_PLAN, MISSING
 from jaxtop.tui.draw.legend import legend, printable
-from jaxtop.tui.draw.reading import Reading, read
+from jaxtop.tui.draw.mesh.axes import Grid
+from jaxtop.tui.draw.mesh.cells import GridScene
+from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN
+from jaxtop.tui.draw.panes.device import DeviceSubject, detail
+from jaxtop.tui.draw.panes.hardware import LONGEST_TREND
+from jaxtop.tui.draw.reading import MISSING, Reading, read
 from jaxtop.tui.draw.switches import run_pressed, switches
 from jaxtop.tui.screens.arranger import Arrangement, Arranger
 from jaxtop.tui.screens.base import View

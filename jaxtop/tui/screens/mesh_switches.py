@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.tui.draw.detail import axes_in_words
+from jaxtop.tui.draw.panes.device import axes_in_words
 from jaxtop.tui.draw.switches import Switch
 from jaxtop.tui.screens.arranger import Arrangement
 

@@ -23,7 +23,7 @@ from jaxtop.model.step_parts import too_little_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import NOTHING, Moment, Selection
 from jaxtop.tui.draw import overview as draw
-from jaxtop.tui.draw.finding_pane import coverage_pane, finding_pane
+from jaxtop.tui.draw.panes.finding import coverage_pane, finding_pane
 from jaxtop.tui.draw.table import Column, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.overview_panels import overview

@@ -28,8 +28,8 @@ from jaxtop.tui.core import text
 from jaxtop.tui.core.metrics import METRICS, wait_metric
 from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.draw import overview as draw
-from jaxtop.tui.draw.collective_pane import axes_in_words, straggler_in_words
-from jaxtop.tui.draw.mesh_panel import MeshMap
+from jaxtop.tui.draw.mesh.panel import MeshMap
+from jaxtop.tui.draw.panes.collective import axes_in_words, straggler_in_words
 from jaxtop.tui.draw.reading import EMPTY as NO_CODE
 from jaxtop.tui.draw.reading import Scale, read
 

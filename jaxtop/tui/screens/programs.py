@@ -13,8 +13,8 @@ from jaxtop.base import units
 from jaxtop.model.hosts import named
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, Selection
-from jaxtop.tui.draw.kinds_bar import bar_line
-from jaxtop.tui.draw.peak_pane import peak_lines
+from jaxtop.tui.draw.panes.kinds_bar import bar_line
+from jaxtop.tui.draw.panes.peak import peak_lines
 from jaxtop.tui.draw.table import Column, figure, ordinal, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView

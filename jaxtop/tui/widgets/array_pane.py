@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.tui.core.slices import Slices, slices_of
-from jaxtop.tui.draw.array_pane import Pane, pane
-from jaxtop.tui.draw.facts import joined
+from jaxtop.tui.draw.panes.array import Pane, pane
+from jaxtop.tui.draw.panes.facts import joined
 from jaxtop.tui.widgets.detail import Detail
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from jaxtop.tui.draw.cells import GridScene, changed_lines, paint, planned
-from jaxtop.tui.draw.layouts import EMPTY_PLAN, NO_LAYOUT, DeviceLayout, Plan, Room
+from jaxtop.tui.draw.mesh.cells import GridScene, changed_lines, paint, planned
+from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN, NO_LAYOUT, DeviceLayout, Plan, Room
 
 if TYPE_CHECKING:
     from textual import events

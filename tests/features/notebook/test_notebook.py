@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from jaxtop.export.summary import MOST_FINDINGS, summary
 from jaxtop.features.notebook import live as notebook
+from jaxtop.features.notebook.summary import MOST_FINDINGS, summary
 from jaxtop.model import Cluster, arrays
 from jaxtop_agent.handle import Handle
 from tests import patience

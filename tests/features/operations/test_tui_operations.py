@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.tui.core.palette import DARK
-from jaxtop.tui.draw.kinds_bar import bar_line
-from jaxtop.tui.draw.peak_pane import peak_lines
+from jaxtop.tui.draw.panes.kinds_bar import bar_line
+from jaxtop.tui.draw.panes.peak import peak_lines
 from jaxtop.wire import Buffer, Operation, Operations
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, frame

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from jaxtop import wire
-from jaxtop.features.planning.model.links import BETWEEN, WITHIN
 from jaxtop.features.planning.model.plan import Exchange, LinkCost, PlanRequest, Rule, StepTime, Today
 from jaxtop.features.planning.model.planner import plan
+from jaxtop.features.planning.model.times.links import BETWEEN, WITHIN
 from tests.features.planning.test_planning_memory import run, tensor
 
 MIB = 1 << 20

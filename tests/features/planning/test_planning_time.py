@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from jaxtop import wire
-from jaxtop.features.planning.model.links import ANY, WITHIN, Links, fitted, links_from, point
 from jaxtop.features.planning.model.plan import Exchange, LinkCost, Placed, StepTime, Tensor, Today
-from jaxtop.features.planning.model.timing import error_of_today, time_of
+from jaxtop.features.planning.model.times.links import ANY, WITHIN, Links, fitted, links_from, point
+from jaxtop.features.planning.model.times.timing import error_of_today, time_of
 
 ASSUMED = LinkCost(0.0, 0.0, "assumed")
 DATA8 = (("data", 8), ("model", 1))

@@ -6,10 +6,10 @@ import pytest
 from msgspec import structs
 
 from jaxtop import wire
-from jaxtop.features.planning.model.links import ANY, BETWEEN, WITHIN, cost_of, reach_of
 from jaxtop.features.planning.model.plan import Today
-from jaxtop.features.planning.model.published import published_link
-from jaxtop.features.planning.model.today_time import today_time
+from jaxtop.features.planning.model.times.links import ANY, BETWEEN, WITHIN, cost_of, reach_of
+from jaxtop.features.planning.model.times.published import published_link
+from jaxtop.features.planning.model.times.today_time import today_time
 from jaxtop.model.meshes import meshes
 from jaxtop.wire.probing import SCHEMA, Probe, ProbedCollective, ProbedDevice, ProbedGroup
 from tests import made_runs, made_windows, stories

@@ -8,10 +8,10 @@ from math import prod
 import pytest
 
 from jaxtop import wire
-from jaxtop.features.planning.model.communication import traffic
 from jaxtop.features.planning.model.plan import Exchange, Placed, Tensor, Today
 from jaxtop.features.planning.model.roles import layers_of
-from jaxtop.features.planning.model.work import work_ratio
+from jaxtop.features.planning.model.times.communication import traffic
+from jaxtop.features.planning.model.times.work import work_ratio
 
 WIDTH = 768
 KB = 1024

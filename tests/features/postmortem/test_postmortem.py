@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace as replace_struct
 
 from jaxtop import wire
-from jaxtop.cli import kernel_log
 from jaxtop.features.postmortem import document as export
+from jaxtop.features.postmortem import kernel_log
 from jaxtop.model import exited, findings
 from jaxtop.model.findings.postmortem import COMPILED, RAISED, RAN_LATELY, SAME_LINE, postmortem, postmortems
 from jaxtop.model.findings.postmortem_words import facts, headline

@@ -7,10 +7,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from jaxtop.features.planning.model.asking import spec_in_words
-from jaxtop.features.planning.model.links import cost_of
 from jaxtop.features.planning.model.plan import Move, Rule
 from jaxtop.features.planning.model.roles import BATCH, OPTIMIZER, PARAMETERS, axes_in, shapes_of, without
 from jaxtop.features.planning.model.sharding import local_shape
+from jaxtop.features.planning.model.times.links import cost_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

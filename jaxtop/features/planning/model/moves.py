@@ -10,11 +10,11 @@ from jaxtop.base.meshes import Axes
 from jaxtop.base.names import function_of
 from jaxtop.features.planning.model.asking import mesh_in_words, spec_in_words
 from jaxtop.features.planning.model.gathers import gathered
-from jaxtop.features.planning.model.links import BETWEEN, reach_of
 from jaxtop.features.planning.model.memory import in_words
 from jaxtop.features.planning.model.plan import Candidate, Move, Rule
 from jaxtop.features.planning.model.roles import OPTIMIZER, PARAMETERS
 from jaxtop.features.planning.model.sharding import of_role
+from jaxtop.features.planning.model.times.links import BETWEEN, reach_of
 from jaxtop.model.domains import name_of_domains
 
 if TYPE_CHECKING:

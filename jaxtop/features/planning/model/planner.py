@@ -22,7 +22,7 @@ from jaxtop.features.planning.model.plan import (
 from jaxtop.features.planning.model.roles import axes_in
 from jaxtop.features.planning.model.sharding import if_divided, state_bytes
 from jaxtop.features.planning.model.temporaries import is_as_today
-from jaxtop.features.planning.model.timing import error_of_today, time_of
+from jaxtop.features.planning.model.times.timing import error_of_today, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

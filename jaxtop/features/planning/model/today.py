@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.features.planning.messages import trimmed
 from jaxtop.features.planning.model.plan import CannotPlan, NeverPlannable, Tensor, Today
 from jaxtop.features.planning.model.roles import BATCH, axes_in, without
-from jaxtop.features.planning.model.today_time import devices_per_host, today_time
+from jaxtop.features.planning.model.times.today_time import devices_per_host, today_time
 from jaxtop.model.allocators import usable_bytes
 from jaxtop.model.arrays.groups import ArrayView, apart, arrays, is_in_host_memory, slices
 from jaxtop.model.arrays.tree import parts as steps_of_name

@@ -12,17 +12,17 @@ from jaxtop.model import FIGURES, DeviceView, Host, pace_of
 from jaxtop.model.steps import step_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
-from jaxtop.tui.draw.facts import GAP, fitted, joined, pairs, probed_lines, side_by_side
-from jaxtop.tui.draw.hardware import device_lines, device_words
+from jaxtop.tui.draw.panes.facts import GAP, fitted, joined, pairs, probed_lines, side_by_side
+from jaxtop.tui.draw.panes.hardware import device_lines, device_words
 from jaxtop.tui.draw.sparkline import bar, sparkline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.store.probed import ProbedDevice
-    from jaxtop.tui.draw.axes import Grid
-    from jaxtop.tui.draw.hardware import Trend
     from jaxtop.tui.draw.ink import Ink
+    from jaxtop.tui.draw.mesh.axes import Grid
+    from jaxtop.tui.draw.panes.hardware import Trend
 
 # From this width on, the sections are side by side.
 WIDE = 56

@@ -17,7 +17,7 @@ from jaxtop.model.liveness import worst
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.draw.ink import HALVES, PEER, SELECTED, Ink
-from jaxtop.tui.draw.layouts import TALL_BOX, Label, Level, Plan, Run
+from jaxtop.tui.draw.mesh.layouts import TALL_BOX, Label, Level, Plan, Run
 from jaxtop.tui.draw.reading import ABSENT, EMPTY, Reading, state_of_code
 from jaxtop.tui.draw.sparkline import bar, sparkline
 from jaxtop.tui.draw.table import fit

@@ -14,8 +14,8 @@ from jaxtop.model.findings.postmortem_words import facts
 from jaxtop.model.steps import StepView, step_of, steps_of
 from jaxtop.model.thresholds import Level
 from jaxtop.tui.core import text
-from jaxtop.tui.draw.facts import GAP, fitted, joined, pairs, side_by_side
-from jaxtop.tui.draw.hardware import host_lines, of_level, step_lines, thread_lines
+from jaxtop.tui.draw.panes.facts import GAP, fitted, joined, pairs, side_by_side
+from jaxtop.tui.draw.panes.hardware import host_lines, of_level, step_lines, thread_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

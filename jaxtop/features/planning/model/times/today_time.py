@@ -8,7 +8,8 @@ from statistics import fmean, median
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.features.planning.model.links import (
+from jaxtop.features.planning.model.plan import Exchange, LinkCost, StepTime
+from jaxtop.features.planning.model.times.links import (
     ANY,
     BETWEEN,
     WITHIN,
@@ -19,8 +20,7 @@ from jaxtop.features.planning.model.links import (
     point,
     reach_of,
 )
-from jaxtop.features.planning.model.plan import Exchange, LinkCost, StepTime
-from jaxtop.features.planning.model.published import assumed_link
+from jaxtop.features.planning.model.times.published import assumed_link
 from jaxtop.model.collectives.groups import axes_of
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.views import collectives

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.core.slices import SIGNS, Slices, in_words
-from jaxtop.tui.draw.detail import axes_in_words, ids_in_words
+from jaxtop.tui.draw.panes.device import axes_in_words, ids_in_words
 from jaxtop.tui.draw.reading import Scale
 
 if TYPE_CHECKING:

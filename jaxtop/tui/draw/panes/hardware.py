@@ -12,7 +12,7 @@ from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, BusyThread, Figu
 from jaxtop.model.thresholds import Level, errors, slowed
 from jaxtop.tui.core.palette import SIGN
 from jaxtop.tui.core.text import writer
-from jaxtop.tui.draw.facts import pairs
+from jaxtop.tui.draw.panes.facts import pairs
 from jaxtop.tui.draw.sparkline import sparkline
 
 if TYPE_CHECKING:

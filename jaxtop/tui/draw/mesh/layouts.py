@@ -7,12 +7,10 @@ from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.tui.draw.reading import NOTHING
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-
-# Places without a device: one that has not been seen yet, and one that does not exist.
-MISSING, NOTHING = -1, -2
 
 
 class Level(IntEnum):

@@ -7,10 +7,10 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.units import in_bytes
-from jaxtop.features.planning.model.communication import Moved, traffic
-from jaxtop.features.planning.model.links import axis_key, cost_of
 from jaxtop.features.planning.model.plan import Basis, Interval, Placed
-from jaxtop.features.planning.model.work import work_ratio
+from jaxtop.features.planning.model.times.communication import Moved, traffic
+from jaxtop.features.planning.model.times.links import axis_key, cost_of
+from jaxtop.features.planning.model.times.work import work_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

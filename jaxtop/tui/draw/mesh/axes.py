@@ -8,7 +8,7 @@ from itertools import permutations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.tui.draw.layouts import MISSING
+from jaxtop.tui.draw.reading import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.tui.draw.layouts import NICE, Cell, Label, Level, Plan, Room, Tile, cell_at, stretch, tiles
+from jaxtop.tui.draw.mesh.layouts import NICE, Cell, Label, Level, Plan, Room, Tile, cell_at, stretch, tiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,8 +11,8 @@ from jaxtop.base import units
 from jaxtop.tui.core import text
 from jaxtop.tui.core.metrics import LATE
 from jaxtop.tui.core.slices import sign_of
-from jaxtop.tui.draw.facts import GAP, fitted, heading, of_probed, pairs, side_by_side
-from jaxtop.tui.draw.strips import strips
+from jaxtop.tui.draw.panes.facts import GAP, fitted, heading, of_probed, pairs, side_by_side
+from jaxtop.tui.draw.panes.strips import strips
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,7 +13,6 @@ from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.features.planning.model.activations import Divided, Total, activations
 from jaxtop.features.planning.model.roles import (
     EXCHANGED,
     Layers,
@@ -27,13 +26,14 @@ from jaxtop.features.planning.model.roles import (
     rows_of,
     trains,
 )
+from jaxtop.features.planning.model.times.activations import Divided, Total, activations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.activations import Totals
     from jaxtop.features.planning.model.plan import Exchange, Parts, Placed, Tensor, Today
+    from jaxtop.features.planning.model.times.activations import Totals
 
 # A smaller collective carries a loss or a metric: its bytes do not depend on the mesh.
 SCALAR_BYTES = 64

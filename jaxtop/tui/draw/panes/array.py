@@ -10,14 +10,14 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.model.arrays.tree import MIXED, Node, form, parts
 from jaxtop.tui.core.slices import Slices, in_words
-from jaxtop.tui.draw import slices as pictures
-from jaxtop.tui.draw.detail import axes_in_words
-from jaxtop.tui.draw.facts import GAP, fitted, pairs, side_by_side
+from jaxtop.tui.draw.panes import slices as pictures
+from jaxtop.tui.draw.panes.device import axes_in_words
+from jaxtop.tui.draw.panes.facts import GAP, fitted, pairs, side_by_side
 
 if TYPE_CHECKING:
     from jaxtop.model import ArrayView
     from jaxtop.tui.draw.ink import Ink
-    from jaxtop.tui.draw.slices import Picture
+    from jaxtop.tui.draw.panes.slices import Picture
 
 # From this width on, the picture is beside the facts.
 WIDE = 60

@@ -1,0 +1,1 @@
+"""The mesh as text: where each device is, and what its cell shows."""
