@@ -174,5 +174,5 @@ def test_what_is_reported_after_a_fault_has_ended_is_wrong(monkeypatch):
     for reported in ([], [found]):
         monkeypatch.setattr("tests.faults.outcome.findings", lambda _, reported=reported: reported)
         seen = Outcome("straggler_heals", "demo")
-        judge(FAULTS_BY_NAME["straggler_heals"], follower, output, seen)
+        judge(FAULTS_BY_NAME["straggler_heals"], [(10.0, found)], follower, output, seen)
         assert seen.rule == "straggler" and len(seen.wrong) == len(reported)

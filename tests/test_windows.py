@@ -35,7 +35,7 @@ from jaxtop_agent.profiler.schedule import (
     Schedule,
 )
 from jaxtop_agent.profiler.session import Sessions
-from jaxtop_agent.programs.loaded import Loaded
+from jaxtop_agent.programs.loaded import Loaded, Numbers
 from tests import patience
 from tests.xspace import Event, plane, space
 
@@ -404,6 +404,24 @@ class TestWhichProgram:
         ):
             seen = Seen(spans=[Span("jit_f", 1, 0, 0, 900, number)])
             assert window_of(seen, [0], loaded).programs == (("jit_f", found),)
+
+    def test_variants_without_numbers_are_told_apart_once_one_was_launched_alone(self):
+        """The numbers of large programs are learned from launches while their function has one program."""
+        first, second, third = (program("jit_f", each) for each in "abc")
+        numbers = Numbers()
+
+        def shown(loaded, number):
+            loaded = numbers.learn(loaded, [("jit_f", number)])
+            seen = Seen(spans=[Span("jit_f", 1, 0, 0, 900, number)])
+            (found,) = window_of(seen, [0], loaded).programs
+            return found[1]
+
+        assert shown([first, second], 14) is None
+        assert shown([first], 14) == "a"
+        assert shown([], 14) is None  # while programs are read
+        assert [shown([first, second], each) for each in (14, 16)] == ["a", "b"]
+        assert [shown([first, second, third], each) for each in (14, 16, 18)] == ["a", "b", "c"]
+        assert shown([first], 30) == "a"  # compiled again after `jax.clear_caches()`
 
     def test_a_part_of_a_large_program_is_enough_to_know_it(self):
         """A window sends some of its rows; and of a program, other programs of its name are told apart."""

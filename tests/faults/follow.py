@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jaxtop.cli import demo, processes
 from jaxtop.model import RULES
 from tests.faults.follower import Follower
-from tests.faults.outcome import Outcome, findings_about, is_found, judge
+from tests.faults.outcome import Found, Outcome, findings_about, is_found, judge
 from tests.faults.processes import HOSTS, Output, start
 from tests.faults.table import HEALTHY
 
@@ -39,9 +39,9 @@ def run(fault: type[Fault] | None, program: str, limit: float, after: float | No
         output = Output(hosts[0].stdout)
         follower = Follower([host.pid for host in hosts])
         stack.callback(follower.close)
-        _follow(fault, follower, output, hosts, limit)
+        found = _follow(fault, follower, output, hosts, limit)
         outcome.load = round(os.getloadavg()[0], 1)
-        judge(fault, follower, output, outcome)
+        judge(fault, found, follower, output, outcome)
         outcome.seconds = round(time.monotonic() - started, 1)
     return outcome
 
@@ -52,7 +52,9 @@ def _follow(
     output: Output,
     hosts: list[Process],
     limit: float,
-) -> None:
+) -> Found:
+    """Look until it is time to judge; return the findings about the fault as they last named it."""
+    found: Found = []
     started, found_at, has_begun = time.time(), None, False
     while True:
         follower.look(0.25)
@@ -65,13 +67,9 @@ def _follow(
             if now - started > STARTS_WITHIN or hosts[0].poll() is not None:
                 raise RuntimeError(f"the run did not start: {hosts[0].last_words()}")
             continue
-        if (
-            fault is not None
-            and found_at is None
-            and is_found(fault, findings_about(fault, follower, output))
-        ):
-            found_at = now
+        if fault is not None and is_found(fault, about := [*findings_about(fault, follower, output)]):
+            found, found_at = about, found_at or now
         if fault is not None and fault.lasts is not None and now - begin < fault.lasts + ENDS_IN:
             continue
         if now - begin > limit or (found_at is not None and now - found_at > SETTLES_IN):
-            return
+            return found

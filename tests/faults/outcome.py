@@ -62,6 +62,10 @@ class Outcome:
         return asdict(self)
 
 
+# Findings about a fault, each with the time at which it was first reported.
+Found = list[tuple[float, "Finding"]]
+
+
 def findings_about(fault: type[Fault], follower: Follower, output: Output) -> Iterator[tuple[float, Finding]]:
     """The findings that are about the fault, each with the time at which it was first reported."""
     began = output.began or float("inf")
@@ -98,14 +102,16 @@ def is_about(fault: type[Fault], finding: Finding) -> bool:
     return all(text in getattr(subject, name) for name, text in fault.subject.items())
 
 
-def judge(fault: type[Fault] | None, follower: Follower, output: Output, outcome: Outcome) -> None:
+def judge(
+    fault: type[Fault] | None, found: Found, follower: Follower, output: Output, outcome: Outcome
+) -> None:
     """Fill in what was found, how soon, and what was accused wrongly."""
     outcome.step_ms = output.step_ms(faulty=False)
     right: set[tuple[str, str, str]] = set()
     if fault is not None:
-        found = sorted(findings_about(fault, follower, output), key=lambda each: each[0])
-        right = {each.key for _, each in found}
-        if found and is_found(fault, found):
+        found = sorted(found, key=lambda each: each[0])
+        right = {each.key for _, each in (*found, *findings_about(fault, follower, output))}
+        if found:
             # Of several, the last one found says how long it took, and the one that costs time what it costs.
             at = next(at for i, (at, _) in enumerate(found) if is_found(fault, found[: i + 1]))
             finding = next((each for _, each in found if each.cost.ms_per_step is not None), found[0][1])

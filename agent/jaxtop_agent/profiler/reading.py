@@ -13,6 +13,7 @@ from jaxtop.traces.parts import ONE_WAY
 from jaxtop_agent.profiler import operations, rows
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.profiler.trace import Trace
+from jaxtop_agent.programs.loaded import Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,6 +49,7 @@ class TraceReader:
         self._has_unnamed = False  # whether the last window held others
         # The collectives before which cores waited in a barrier, by program and name. A trace may lose all.
         self._barriers: frozenset[tuple[str, str]] = frozenset()
+        self._numbers = Numbers()
         self._shown: operations.Shown | None = None  # the operations in the last trace that showed some
 
     def begin(self) -> None:
@@ -91,6 +93,7 @@ class TraceReader:
             if (error := board.registrar.clock_error) is not None:
                 common = round((taken.wall + board.registrar.clock_offset) * 1e6)
                 blank = structs.replace(blank, common_us=common, clock_error_us=round(error * 1e6))
+        loaded = self._numbers.learn(loaded, ((each.module, each.number) for each in seen.spans))
         window = rows.message(seen, devices, loaded, limit, blank, numbers=known)
         board.windows.latest = (*board.windows.latest, window)[-WINDOWS_FOR_NEW_VIEWERS:]
         board.send(window)
@@ -108,13 +111,14 @@ class TraceReader:
         board = self._board
         if self._shown is None:
             return False
-        found = self._shown.news(board.programs.loaded, board.programs.executed)
+        loaded = self._numbers.learn(board.programs.loaded)
+        found = self._shown.news(loaded, board.programs.executed)
         if self._shown.is_final:
             self._shown = None
         if not found:
             return False
         kept = {(each.program, each.fingerprint): each for each in (*board.windows.operations, *found)}
-        names = {each.name for each in board.programs.loaded}
+        names = {each.name for each in loaded}
         board.windows.operations = tuple(
             each for each in kept.values() if each.program in names and each.launches
         )[-operations.MOST_KEPT :]

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
 
@@ -32,6 +32,41 @@ def which(loaded: Sequence[Loaded], name: str, number: int | None, ops: Abstract
     if len(named) > 1:
         named = [each for each in named if each.ops is not None and not each.ops - ops] or named
     return named[0] if len(named) == 1 else None
+
+
+class Numbers:
+    """The numbers of programs that are too large to be asked for theirs, learned from their launches.
+
+    While a function has one program, its launches have that program's number. Another number is of another
+    program: so the variants of a function are told apart.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[str, str | None], int] = {}
+
+    def learn(
+        self, loaded: Sequence[Loaded], launched: Iterable[tuple[str, int | None]] = ()
+    ) -> tuple[Loaded, ...]:
+        """Return the loaded programs with their numbers; `launched` are names and numbers in a trace."""
+        if not loaded:  # they are being read
+            return ()
+        self._of = {key: self._of[key] for each in loaded if (key := each[:2]) in self._of}
+        for name, number in dict.fromkeys(launched):
+            if number is None or any(each.number == number for each in self._numbered(loaded)):
+                continue
+            found = _between(self._numbered(loaded), name, number)
+            if not found:  # it was compiled again, and so has another number
+                self._of = {key: each for key, each in self._of.items() if key[0] != name}
+                found = _between(self._numbered(loaded), name, number)
+            if len(found) == 1 and found[0].fingerprint is not None:
+                self._of[name, found[0].fingerprint] = number
+        return self._numbered(loaded)
+
+    def _numbered(self, loaded: Sequence[Loaded]) -> tuple[Loaded, ...]:
+        return tuple(
+            each if each.number is not None else each._replace(number=self._of.get(each[:2]))
+            for each in loaded
+        )
 
 
 def _between(loaded: Sequence[Loaded], name: str, number: int) -> list[Loaded]:
