@@ -88,3 +88,15 @@ def test_every_file_that_a_developer_page_names_exists(name):
 
 def test_the_readme_is_one_page():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_the_glossary_is_short_and_in_order():
+    """Terms of one feature stand in its own README."""
+    glossary = re.findall(r"^\| ([^|]+?) \|", (ROOT / "docs/glossary.md").read_text(), flags=re.MULTILINE)[1:]
+    of_features = [
+        term
+        for page in ROOT.glob("jaxtop/features/*/README.md")
+        for term in re.findall(r"(?:Words: |; )\*([^*]+)\*,", page.read_text())
+    ]
+    assert 40 < len(glossary) <= 60 and glossary == sorted(glossary, key=str.lower)
+    assert len(of_features) > 15 and len({*glossary, *of_features}) == len(glossary) + len(of_features)
