@@ -13,7 +13,7 @@ from jaxtop.model import keyframe, nouns
 from jaxtop.model.arrays.at_peak import risen, with_census
 from jaxtop.model.arrays.changes import changed_census, since_of, since_of_changed
 from jaxtop.model.crashes import ending
-from jaxtop.model.host import Host, Launches, Unmet, changed_ms
+from jaxtop.model.host import Host, LaunchCounts, Unmet, changed_ms
 from jaxtop.model.launched import launched_with
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.losses import followed
@@ -193,7 +193,7 @@ def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Hos
         launches_since=at if host.launches_since is None and pulse.launches else host.launches_since,
         past_launches=_past_launches(
             () if changed_ms(pulse) != changed_ms(host.pulse) else host.past_launches,
-            Launches(pulse.at_ms, launches),
+            LaunchCounts(pulse.at_ms, launches),
         ),
         steps=_steps(host.steps, pulse),
         losses=followed(host.losses, host.pulse, pulse),
@@ -217,7 +217,7 @@ def _best(before: wire.PastPace | None, pulse: wire.Pulse) -> wire.PastPace | No
     return wire.PastPace(*of_step, pulse.at_ms, mean, best)
 
 
-def _past_launches(past: tuple[Launches, ...], now: Launches) -> tuple[Launches, ...]:
+def _past_launches(past: tuple[LaunchCounts, ...], now: LaunchCounts) -> tuple[LaunchCounts, ...]:
     """Return two earlier moments, of which the older is about `RATE_WINDOW_MS` ago."""
     if past and 0 <= now.at_ms - past[-1].at_ms < RATE_WINDOW_MS:
         return past

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import sqrt
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.host import changed_ms
+from jaxtop.model.host import ProgramLaunches, changed_ms
 from jaxtop.model.rates import program_of, rates
 from jaxtop.model.script import is_sampled, not_launching
 from jaxtop.model.steps import pace_of
@@ -178,15 +179,8 @@ def pause_of(gap: Gap, least: float = PAUSE_SHARE.default) -> Pause | None:
     return Pause(share, lasts_s, steps) if is_repeated and share >= least else None
 
 
-class LaunchRates(NamedTuple):
-    """The launches of a process, a second and a step."""
-
-    a_second: float
-    a_step: float
-
-
-def launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> LaunchRates | None:
-    """Return the launches if they are many and Python spends its time on them; else None."""
+def launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> tuple[float, float] | None:
+    """Return the launches a second and a step, if they are many and Python spends its time on them."""
     if gap.launch < max(LAUNCHING, gap.wait):
         return None
     found = rates(gap.host).of_function
@@ -196,7 +190,7 @@ def launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> LaunchRates | 
         return None
     # Without windows, a launch is at most as long as the main thread takes for it.
     busy = gap.launch if gap.uncovered is None else 1 - gap.uncovered
-    return LaunchRates(launches, a_step) if busy * 1000 / launches <= SHORT_MS else None
+    return (launches, a_step) if busy * 1000 / launches <= SHORT_MS else None
 
 
 def _launches_a_step(gap: Gap, found: Mapping[str, float]) -> float:
@@ -223,10 +217,9 @@ def measured_busy(host: Host) -> float:
     """Return the share of wall time in which those programs run whose durations windows have shown."""
     found, busy = rates(host).of_function, 0.0
     for name, launched in host.launched.items():
-        launches = sum(each.launches for each in launched.times.values())
-        if launches:
-            took = sum(each.duration_us for each in launched.times.values()) / launches / 1e6
-            busy += found.get(name, 0.0) * took
+        launches = reduce(ProgramLaunches.plus, launched.times.values(), ProgramLaunches())
+        if launches.number:
+            busy += found.get(name, 0.0) * launches.seconds
     return min(1.0, busy)
 
 

@@ -52,23 +52,40 @@ PROCESS, HOST = "process", "host"
 
 
 @dataclass(frozen=True)
-class Launches:
+class LaunchCounts:
     """The launch counters at an earlier moment, by the agent's own clock."""
 
     at_ms: int
     launches: Mapping[str, int]
 
 
-class LaunchTimes(NamedTuple):
-    """Launches of a program in windows: their number, their total duration and the exposed part of it."""
+class ProgramLaunches(NamedTuple):
+    """Launches of a program in windows: number, duration, its exposed part, and the waits in that, in all."""
 
-    launches: float
-    duration_us: float
-    exposed_us: float | None
+    number: float = 0
+    duration_us: float = 0
+    exposed_us: float | None = 0
+    waiting_us: float = 0
+
+    @property
+    def seconds(self) -> float:
+        """The mean duration of a launch."""
+        return self.duration_us / self.number / 1e6
+
+    def plus(self, other: ProgramLaunches, weight: float = 1) -> ProgramLaunches:
+        """Return these and others together, where each of the others counts so much."""
+        return ProgramLaunches(
+            self.number + other.number * weight,
+            self.duration_us + other.duration_us * weight,
+            None
+            if self.exposed_us is None or other.exposed_us is None
+            else self.exposed_us + other.exposed_us * weight,
+            self.waiting_us + other.waiting_us * weight,
+        )
 
 
 @dataclass(frozen=True)
-class Launched:
+class FunctionLaunches:
     """The launches of one function in the last windows, by the fingerprints of its programs.
 
     `at_ms` is the time of the last window, `slot` its slot, and `latest` what it counted. With each new
@@ -77,7 +94,7 @@ class Launched:
 
     at_ms: int
     counts: Mapping[str | None, int]
-    times: Mapping[str | None, LaunchTimes] = field(default_factory=dict)
+    times: Mapping[str | None, ProgramLaunches] = field(default_factory=dict)
     latest: Mapping[str | None, int] = field(default_factory=dict)
     slot: int | None = None
 
@@ -115,7 +132,7 @@ class Host:
     peaks: Mapping[tuple[str, str | None], Peak] = field(default_factory=lambda: MappingProxyType({}))
     window: Window = NO_WINDOW
     # The launches that windows saw, by the name of the programs.
-    launched: Mapping[str, Launched] = field(default_factory=lambda: MappingProxyType({}))
+    launched: Mapping[str, FunctionLaunches] = field(default_factory=lambda: MappingProxyType({}))
     stacks: Stacks = NO_STACKS
     # What the libraries of its devices reported in its last stall.
     nccl: Nccl = NO_NCCL
@@ -134,7 +151,7 @@ class Host:
     losses: tuple[PastLoss, ...] = ()
     best: PastPace | None = None
     # Rates are measured from the older of the two.
-    past_launches: tuple[Launches, ...] = ()
+    past_launches: tuple[LaunchCounts, ...] = ()
 
     def but(self, **changes: Any) -> Host:
         """Return a changed copy, much faster than `dataclasses.replace`: it runs for every message."""

@@ -24,9 +24,9 @@ from jaxtop.model.host import (
     NO_NCCL_TIMES,
     NO_PROGRAMS,
     NO_STACKS,
-    Launched,
-    Launches,
-    LaunchTimes,
+    FunctionLaunches,
+    LaunchCounts,
+    ProgramLaunches,
 )
 from jaxtop.model.state import (
     HISTORY,
@@ -116,7 +116,7 @@ def _past(cluster: ClusterState, host: Host) -> wire.Past:
                 name,
                 each.at_ms,
                 tuple(each.counts.items()),
-                tuple((fingerprint, *times) for fingerprint, times in each.times.items()),
+                tuple((fingerprint, *times[:3]) for fingerprint, times in each.times.items()),
                 tuple(each.latest.items()),
                 each.slot,
             )
@@ -240,7 +240,7 @@ def fold_past(state: ClusterState, host: Host, past: wire.Past) -> Host:
         heard_at=past.heard_at,
         launches=MappingProxyType(past.counted) if past.counted else host.launches,
         launches_since=past.launches_since,
-        past_launches=tuple(Launches(each.at_ms, each.launches) for each in past.launches),
+        past_launches=tuple(LaunchCounts(each.at_ms, each.launches) for each in past.launches),
         steps=past.steps,
         launched=MappingProxyType({each.name: _launched(each) for each in past.launched}),
         losses=past.losses,
@@ -250,9 +250,11 @@ def fold_past(state: ClusterState, host: Host, past: wire.Past) -> Host:
     )
 
 
-def _launched(past: wire.PastLaunched) -> Launched:
-    times = {fingerprint: LaunchTimes(count, us, exposed) for fingerprint, count, us, exposed in past.times}
-    return Launched(past.at_ms, dict(past.counts), times, dict(past.latest), past.slot)
+def _launched(past: wire.PastLaunched) -> FunctionLaunches:
+    times = {
+        fingerprint: ProgramLaunches(count, us, exposed) for fingerprint, count, us, exposed in past.times
+    }
+    return FunctionLaunches(past.at_ms, dict(past.counts), times, dict(past.latest), past.slot)
 
 
 def fold_events(state: ClusterState, past: wire.PastEvents) -> None:

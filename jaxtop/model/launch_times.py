@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.host import changed_ms, run_of
+from jaxtop.model.host import ProgramLaunches, changed_ms, run_of
 from jaxtop.model.steps import idle_share
 
 if TYPE_CHECKING:
@@ -19,50 +19,26 @@ if TYPE_CHECKING:
 MOST_LAUNCHES = 256
 
 
-class MeanLaunch(NamedTuple):
-    """The mean times of a launch of one program on one host, in seconds; the exposed time may be unknown."""
-
-    seconds: float
-    exposed: float | None
-    waiting: float
-    weight: float
-
-
-class Measured(NamedTuple):
+class MeasuredLaunches(NamedTuple):
     """What windows show of the programs of a host.
 
     `overlap` is the time in which any program runs, as a share of the sum over the launches.
     """
 
-    launches: Mapping[tuple[str, str | None], MeanLaunch]
-    by_name: Mapping[str, tuple[MeanLaunch, ...]]
+    of_program: Mapping[tuple[str, str | None], ProgramLaunches]
+    of_name: Mapping[str, ProgramLaunches]
     overlap: float
     idle: float | None
     at_ms: int
 
-    def of(self, key: tuple[str, str | None]) -> MeanLaunch | None:
-        """Return the times of a program, or else the mean of all programs of its name."""
-        own = self.launches.get(key)
-        if own is not None:
-            return own
-        alike = self.by_name.get(key[0])
-        if not alike:
-            return None
-        total = sum(each.weight for each in alike)
-        exposed = [each.exposed for each in alike if each.exposed is not None]
-        return MeanLaunch(
-            sum(each.seconds * each.weight for each in alike) / total,
-            sum((each.exposed or 0.0) * each.weight for each in alike) / total
-            if len(exposed) == len(alike)
-            else None,
-            sum(each.waiting * each.weight for each in alike) / total,
-            total,
-        )
+    def of(self, key: tuple[str, str | None]) -> ProgramLaunches | None:
+        """Return the launches of a program, or else those of all programs of its name."""
+        return self.of_program.get(key) or self.of_name.get(key[0])
 
 
 def measured_in(
     cluster: ClusterState, host: Host, waited: Mapping[ProgramKey, Mapping[int, int]]
-) -> Measured:
+) -> MeasuredLaunches:
     """Return what windows show of a host; `waited` is how long each device waits in a launch."""
     is_current = host.window.at_ms >= changed_ms(host.pulse)
     return cluster.derived.of(
@@ -74,26 +50,28 @@ def measured_in(
     )
 
 
-def _measured(host: Host, waited: Mapping[ProgramKey, Mapping[int, int]], *, is_current: bool) -> Measured:
+def _measured(
+    host: Host, waited: Mapping[ProgramKey, Mapping[int, int]], *, is_current: bool
+) -> MeasuredLaunches:
     run, devices = run_of(host), [each.id for each in host.devices]
-    launches: dict[tuple[str, str | None], MeanLaunch] = {}
-    by_name: dict[str, list[MeanLaunch]] = {}
+    of_program: dict[tuple[str, str | None], ProgramLaunches] = {}
+    of_name: dict[str, ProgramLaunches] = {}
     for name, launched in host.launched.items():
-        for fingerprint, (count, duration, exposed) in launched.times.items():
-            if count <= 0:
+        for fingerprint, timed in launched.times.items():
+            if timed.number <= 0:
                 continue
+            exposed = None if timed.exposed_us is None else min(timed.exposed_us, timed.duration_us)
             waits = waited.get((run, name, fingerprint), {})
             own = [waits[each] for each in devices if each in waits]
-            exposed_s = None if exposed is None else min(exposed, duration) / count / 1e6
-            waiting = min(fmean(own) / 1e6 if own else 0.0, exposed_s or 0.0)
-            found = MeanLaunch(duration / count / 1e6, exposed_s, waiting, count)
-            launches[name, fingerprint] = found
-            by_name.setdefault(name, []).append(found)
+            waiting = min(fmean(own) * timed.number if own else 0.0, exposed or 0.0)
+            found = timed._replace(exposed_us=exposed, waiting_us=waiting)
+            of_program[name, fingerprint] = found
+            of_name[name] = of_name.get(name, ProgramLaunches()).plus(found)
     spans = [(each.start_us, each.start_us + each.duration_us) for each in host.window.launches]
     total = sum(end - start for start, end in spans)
-    return Measured(
-        launches,
-        {name: tuple(each) for name, each in by_name.items()},
+    return MeasuredLaunches(
+        of_program,
+        of_name,
         _covered(spans) / total if total else 1.0,
         idle_share(host.window.launches) if len(spans) < MOST_LAUNCHES and is_current else None,
         _timed_ms(host),

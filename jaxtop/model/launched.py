@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from jaxtop.model.host import Launched, LaunchTimes, changed_ms
+from jaxtop.model.host import FunctionLaunches, ProgramLaunches, changed_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ MOST_NAMES = 256
 MOST_VARIANTS = 32
 
 
-def launched_with(host: Host, window: wire.Window) -> Mapping[str, Launched]:
+def launched_with(host: Host, window: wire.Window) -> Mapping[str, FunctionLaunches]:
     """Return the launches of a process in its windows, this one included."""
     found = dict(host.launched)
     times = _times(window)
@@ -27,7 +27,7 @@ def launched_with(host: Host, window: wire.Window) -> Mapping[str, Launched]:
         before = found.pop(name, None)  # the latest ones come last
         older = before.counts if before is not None else {}
         counted = {each: counts.get(each, 0) + older.get(each, 0) // 2 for each in (*older, *counts)}
-        found[name] = Launched(
+        found[name] = FunctionLaunches(
             window.at_ms,
             {each: count for each, count in counted.items() if count},
             _averaged(
@@ -40,38 +40,25 @@ def launched_with(host: Host, window: wire.Window) -> Mapping[str, Launched]:
     return MappingProxyType(dict(list(found.items())[-MOST_NAMES:]))
 
 
-def _times(window: wire.Window) -> dict[str, dict[str | None, LaunchTimes]]:
-    found: dict[str, dict[str | None, LaunchTimes]] = {}
+def _times(window: wire.Window) -> dict[str, dict[str | None, ProgramLaunches]]:
+    found: dict[str, dict[str | None, ProgramLaunches]] = {}
     for launch in window.launches:
         name, fingerprint = window.programs[launch.program]
         of_name = found.setdefault(name, {})
-        launches, duration, exposed = of_name.get(fingerprint, LaunchTimes(0, 0, 0))
-        of_name[fingerprint] = LaunchTimes(
-            launches + 1,
-            duration + launch.duration_us,
-            None if exposed is None or launch.exposed_us is None else exposed + launch.exposed_us,
-        )
+        one = ProgramLaunches(1, launch.duration_us, launch.exposed_us)
+        of_name[fingerprint] = of_name.get(fingerprint, ProgramLaunches()).plus(one)
     return found
 
 
 def _averaged(
-    older: Mapping[str | None, LaunchTimes], now: Mapping[str | None, LaunchTimes]
-) -> Mapping[str | None, LaunchTimes]:
+    older: Mapping[str | None, ProgramLaunches], now: Mapping[str | None, ProgramLaunches]
+) -> Mapping[str | None, ProgramLaunches]:
     """Return the times of programs with those of a new window, which count twice as much as older ones."""
     found = {each: times for each, times in older.items() if each not in now}
     for each, times in now.items():
         before = older.get(each)
-        found[each] = times if before is None or before.launches <= 0 else _weighted(before, times)
+        if before is not None and before.number > 0:
+            found[each] = times.plus(before, times.number / before.number / 2)
+        else:
+            found[each] = times
     return dict(list(found.items())[-MOST_VARIANTS:])
-
-
-def _weighted(before: LaunchTimes, now: LaunchTimes) -> LaunchTimes:
-    weight = now.launches / before.launches / 2
-    exposed = None
-    if before.exposed_us is not None and now.exposed_us is not None:
-        exposed = now.exposed_us + before.exposed_us * weight
-    launches, duration = (
-        now.launches + before.launches * weight,
-        now.duration_us + before.duration_us * weight,
-    )
-    return LaunchTimes(launches, duration, exposed)

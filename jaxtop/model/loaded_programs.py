@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop import wire
-    from jaxtop.model.host import Host, Launched
+    from jaxtop.model.host import FunctionLaunches, Host
     from jaxtop.model.state import ClusterState
 
 
@@ -138,7 +138,7 @@ def _are_of_one_slot(parts: Sequence[LoadedProgram]) -> bool:
     return len(slots) == 1 and None not in slots and all(_count(each) >= FEWEST_LAUNCHES for each in seen)
 
 
-def _count(launched: Launched) -> int:
+def _count(launched: FunctionLaunches) -> int:
     return sum(launched.latest.values())
 
 

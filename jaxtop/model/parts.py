@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from jaxtop.model.host import Host
-    from jaxtop.model.launch_times import Measured
+    from jaxtop.model.launch_times import MeasuredLaunches
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey
 
@@ -148,7 +148,7 @@ def _parts_in(
     )
 
 
-def _parts(host: Host, measured: Measured) -> OwnParts | None:
+def _parts(host: Host, measured: MeasuredLaunches) -> OwnParts | None:
     """Return the parts of a host; None if the launches of its step are not measured, or its steps stopped."""
     found = rates(host)
     if not _is_running(host, found.of_function):
@@ -165,13 +165,14 @@ def _parts(host: Host, measured: Measured) -> OwnParts | None:
                 return None
             is_whole = False
             continue
-        if one.exposed is None:
-            unsplit += rate * one.seconds
+        share = rate / one.number / 1e6  # of wall time, for each microsecond of the launches
+        if one.exposed_us is None:
+            unsplit += share * one.duration_us
         else:
-            compute += rate * (one.seconds - one.exposed)
-            exposed += rate * one.exposed
-            waiting += rate * one.waiting
-    if not measured.launches:
+            compute += share * (one.duration_us - one.exposed_us)
+            exposed += share * one.exposed_us
+            waiting += share * one.waiting_us
+    if not measured.of_program:
         return None
     busy = compute + exposed + unsplit
     # Launches that overlap, and durations of steps that were slower than those now, make more than there is.
@@ -192,7 +193,7 @@ def _parts(host: Host, measured: Measured) -> OwnParts | None:
     return OwnParts(its_parts, taken)
 
 
-def _witnessed(host: Host, measured: Measured, busy: float) -> float:
+def _witnessed(host: Host, measured: MeasuredLaunches, busy: float) -> float:
     """Return the share of wall time in which devices are idle, though launches seem to fill it.
 
     Two witnesses must agree: the devices in the last window, and the main thread, which is in the script. A

@@ -28,7 +28,7 @@ class Unsplit(NamedTuple):
     programs: int
 
 
-class Rates(NamedTuple):
+class LaunchRates(NamedTuple):
     """Launches a second: by name of the programs, by program, and by name where programs cannot be split."""
 
     of_function: Mapping[str, float]
@@ -46,7 +46,7 @@ def program_of(function: str) -> str:
     return names.program_of(function)
 
 
-def rates(host: Host) -> Rates:
+def rates(host: Host) -> LaunchRates:
     """Return how often a process launches each program, as far as its launches are counted.
 
     `HostView.now` has no rates if the process has exited or is silent.
@@ -70,7 +70,7 @@ def rates(host: Host) -> Rates:
             of_program.update({(name, each): rate * counts.get(each, 0) / total for each in loaded})
         else:
             unsplit[name] = Unsplit(rate, len(loaded))
-    return Rates(of_function, of_program, unsplit)
+    return LaunchRates(of_function, of_program, unsplit)
 
 
 def least_rate(host: Host, name: str) -> float:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.hosts import host_views
-from jaxtop.model.rates import Rates, Unsplit, rates
+from jaxtop.model.rates import LaunchRates, Unsplit, rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_SAMPLED = 8
 
 
-class LaunchRate(NamedTuple):
+class SampledRate(NamedTuple):
     """The launches a second of one program, and those of all programs of its name together."""
 
     own: float | None
@@ -28,17 +28,17 @@ class LaunchRate(NamedTuple):
 
 def launch_rates(
     cluster: ClusterState, keys: Iterable[ProgramKey], now: float
-) -> Mapping[ProgramKey, LaunchRate]:
+) -> Mapping[ProgramKey, SampledRate]:
     """Return how often each of these programs is launched; the last result, if it is the same."""
     views = {view.host.agent: view for view in host_views(cluster, now)}
-    of_agents: dict[str, Rates] = {}
+    of_agents: dict[str, LaunchRates] = {}
     found = {key: _rate_of(cluster, key, views, of_agents) for key in keys}
     return cluster.derived.same("launch rates", found)
 
 
 def _rate_of(
-    cluster: ClusterState, key: ProgramKey, views: Mapping[str, HostView], of_agents: dict[str, Rates]
-) -> LaunchRate:
+    cluster: ClusterState, key: ProgramKey, views: Mapping[str, HostView], of_agents: dict[str, LaunchRates]
+) -> SampledRate:
     layout, windows = layouts(cluster).get(key), cluster.windows.programs.get(key)
     agents = layout.agents if layout else tuple(windows.reported) if windows else ()
     own: list[float] = []
@@ -54,4 +54,4 @@ def _rate_of(
             own.append(rate)
         if name in found.unsplit:
             unsplit.append(found.unsplit[name])
-    return LaunchRate(max(own, default=None), max(unsplit, default=None))
+    return SampledRate(max(own, default=None), max(unsplit, default=None))

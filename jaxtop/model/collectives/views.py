@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from jaxtop import wire
     from jaxtop.model.collectives.inspected import Inspected
-    from jaxtop.model.collectives.launch_rates import LaunchRate
+    from jaxtop.model.collectives.launch_rates import SampledRate
     from jaxtop.model.collectives.layout import Layout
     from jaxtop.model.meshes import MeshView
     from jaxtop.model.rates import Unsplit
@@ -138,7 +138,7 @@ def collectives(cluster: ClusterState, now: float) -> list[CollectiveView]:
 
 
 def _collectives(
-    cluster: ClusterState, launched: Mapping[ProgramKey, LaunchRate], times: Mapping[SameTimes, Inspected]
+    cluster: ClusterState, launched: Mapping[ProgramKey, SampledRate], times: Mapping[SameTimes, Inspected]
 ) -> list[CollectiveView]:
     of_programs = layouts(cluster)
     ops = {key: _ops(cluster, key) for key in launched}
@@ -272,7 +272,7 @@ def _measure(
     )
 
 
-def _with_rate(view: CollectiveView, rate: LaunchRate) -> CollectiveView:
+def _with_rate(view: CollectiveView, rate: SampledRate) -> CollectiveView:
     launches = rate.own
     if view.fingerprint is None and rate.unsplit is not None:  # it is the same in all of these programs
         launches = rate.unsplit.per_second

@@ -349,9 +349,7 @@ def _program(members: Iterable[Host], devices: int) -> _Step:
                 continue  # before the first steps, only operations on single devices may have been launched
             launched = host.launched.get(program.name)
             times = None if launched is None else launched.times.get(program.fingerprint)
-            seconds = (
-                times.duration_us / times.launches / 1e6 if times is not None and times.launches else 0.0
-            )
+            seconds = times.seconds if times is not None and times.number else 0.0
             rate = measured.of(program.name, program.fingerprint)
             busy = seconds * (rate if rate is not None else 0.0)
             needs = (program.argument_bytes or 0) + (program.temp_bytes or 0)

@@ -65,7 +65,7 @@ def _of_medians(facts: RunFacts, program: list[CollectiveView]) -> float:
     one = program[0]
     all_times = [each for view in facts.reporting if (each := view.now.launched.get(one.program)) is not None]
     times = [each.times[one.fingerprint] for each in all_times if one.fingerprint in each.times]
-    exposed = [each.exposed_us / each.launches for each in times if each.exposed_us and each.launches]
+    exposed = [each.exposed_us / each.number for each in times if each.exposed_us and each.number]
     launches = max(
         (each.per_second / each.times for each in program if each.per_second and each.times), default=0
     )

@@ -17,7 +17,7 @@ from jaxtop.model.findings.gap_findings import (
     worst_of,
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.gaps import MANY_LAUNCHES, LaunchRates, are_apart, launches_of, lost_to_launches
+from jaxtop.model.gaps import MANY_LAUNCHES, are_apart, launches_of, lost_to_launches
 from jaxtop.model.tuning import Number
 from jaxtop.wire import LAUNCH, SCRIPT, WAIT
 
@@ -81,7 +81,7 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
         worst = max(found, key=lost_to_launches)
         lost = lost_to_launches(worst)
         top = worst.line(LAUNCH)
-        a_second, a_step = launches_of(worst, many) or LaunchRates(0.0, 0.0)
+        a_second, a_step = launches_of(worst, many) or (0.0, 0.0)
         # Where each short launch is a step of its own, that may be all that there is to compute.
         severity = Severity.WARNING if a_step >= many else Severity.INFO
         often = f"{a_step:,.0f} programs a step" if a_step >= many else f"{a_second:,.0f} a second"
