@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import wire
-from jaxtop.features.relay.latest import ORDER
 from jaxtop.model import Cluster
 from jaxtop.model.keyframe import messages
+from jaxtop.store.last_frames import ORDER
 from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.core.threads import Worker
 from jaxtop_agent.core.waiting import wait

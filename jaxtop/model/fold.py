@@ -11,7 +11,7 @@ import msgspec
 from jaxtop import wire
 from jaxtop.model import keyframe, nouns
 from jaxtop.model.arrays.at_peak import risen, with_census
-from jaxtop.model.arrays.changes import changed_census, since_of, since_of_changed
+from jaxtop.model.arrays.changes import since_of, since_of_changed
 from jaxtop.model.crashes import ending
 from jaxtop.model.host import Host, LaunchCounts, Unmet, changed_ms
 from jaxtop.model.launched import launched_with
@@ -247,7 +247,7 @@ def _arrays(state: ClusterState, host: Host, message: wire.Arrays | wire.ArraysC
     else:
         if message.serial != host.arrays.serial or message.number != host.arrays.number + 1:
             return host  # it is already applied, or an earlier change was lost and the whole census follows
-        arrays = changed_census(host.arrays, message, _shared(state, message.meshes))
+        arrays = wire.changed_census(host.arrays, message, _shared(state, message.meshes))
         since = since_of_changed(host, message, len(arrays.counts))
     past = state.past_arrays.setdefault(host.agent, deque(maxlen=PAST_ARRAYS))
     if past and arrays.at_ms < past[-1].at_ms:
@@ -272,5 +272,5 @@ def _past_arrays(state: ClusterState, host: Host, past: wire.PastArrays) -> None
     first = msgspec.structs.replace(past.first, meshes=_shared(state, past.first.meshes), groups=groups)
     censuses = deque([first], maxlen=PAST_ARRAYS)
     for change in past.changes:
-        censuses.append(changed_census(censuses[-1], change, _shared(state, change.meshes)))
+        censuses.append(wire.changed_census(censuses[-1], change, _shared(state, change.meshes)))
     state.past_arrays[host.agent] = censuses

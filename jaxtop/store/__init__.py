@@ -1,1 +1,1 @@
-"""What is stored for others to find: run files of live processes, and the last result of a probe."""
+"""What is stored for others: last frames of agents, run files of live processes, the last probe's result."""

@@ -9,7 +9,7 @@ from jaxtop.wire.activity import COMPILE, LAUNCH, SCRIPT, WAIT, ActiveLine, Acti
 from jaxtop.wire.arrays import ArrayGroup, Arrays, ArraysChange, Mesh, Sharding
 from jaxtop.wire.bounds import MAX_DEVICES, NewerVersion, Unreadable, tally
 from jaxtop.wire.captures import CaptureAsk, CaptureState
-from jaxtop.wire.checks import check_census
+from jaxtop.wire.census import changed_census
 from jaxtop.wire.codec import (
     KINDS,
     LOCAL_SEQUENCE,

@@ -148,11 +148,10 @@ class PublisherRequests(msgspec.Struct):
 
 
 class WindowsState(msgspec.Struct):
-    """What the thread that takes profiler windows has found, for new viewers."""
+    """What the thread that takes profiler windows has found."""
 
     can_capture: bool = True
     latest: tuple[wire.Window, ...] = ()
-    operations: tuple[wire.Operations, ...] = ()  # what the windows showed of the operations of programs
 
 
 class HardwareState(msgspec.Struct):

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 # The programs of a window that are sent, those that took most time; their operations, of one and of all.
 MOST_PROGRAMS, MOST_OPERATIONS, ALL_OPERATIONS = 8, 40, 120
-# The messages kept for new viewers.
-MOST_KEPT = 16
 LONGEST_NAME = 80
 # The largest figure that a message may have.
 MOST = 1 << 53

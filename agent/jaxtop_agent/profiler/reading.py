@@ -30,8 +30,8 @@ MOST_BYTES = 8_000_000
 # Names of operations make a window more expensive, so only some windows have them: one a minute, and sooner
 # if the last window held a program whose operations were never read.
 OPERATIONS_EVERY_S, NEW_OPERATIONS_EVERY_S = 60.0, 8.0
-# The windows kept for new viewers: as many as a first verdict needs.
-WINDOWS_FOR_NEW_VIEWERS = 4
+# The last windows, from which the steps are learnt.
+WINDOWS_KEPT = 4
 
 
 class TraceReader:
@@ -95,7 +95,7 @@ class TraceReader:
                 blank = structs.replace(blank, common_us=common, clock_error_us=round(error * 1e6))
         loaded = self._numbers.learn(loaded, ((each.module, each.number) for each in seen.spans))
         window = rows.message(seen, devices, loaded, limit, blank, numbers=known)
-        board.windows.latest = (*board.windows.latest, window)[-WINDOWS_FOR_NEW_VIEWERS:]
+        board.windows.latest = (*board.windows.latest, window)[-WINDOWS_KEPT:]
         board.send(window)
         programs = {name for name, _ in window.programs}
         if has_names and window.launches:
@@ -117,11 +117,6 @@ class TraceReader:
             self._shown = None
         if not found:
             return False
-        kept = {(each.program, each.fingerprint): each for each in (*board.windows.operations, *found)}
-        names = {each.name for each in loaded}
-        board.windows.operations = tuple(
-            each for each in kept.values() if each.program in names and each.launches
-        )[-operations.MOST_KEPT :]
         for each in found:
             board.send(each)
         return True

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from jaxtop import transport, wire
 from jaxtop.base import debuglog, keys
-from jaxtop.base.clock import now_ms
+from jaxtop.base.clock import steady
 from jaxtop.store import runfiles
+from jaxtop.store.last_frames import LastFrames
 from jaxtop_agent.programs import fitting
 from jaxtop_agent.service import addresses
 from jaxtop_agent.service.logthread import ChangeLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.core.board import Board
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from jaxtop_agent.service.messages import Messages
     from jaxtop_agent.stalls.watch import Stalls
 
-# Older profiler windows are not sent to new viewers, because they do not describe the current state.
-OLDEST_WINDOW_MS = 600_000
 # Viewers that connect within this time are greeted together.
 GREETING_INTERVAL = 0.25
 AT_ONCE = 8
@@ -75,7 +74,15 @@ class Publisher:
         self._bind = bind
         self._black_box = black_box
         self._sequence: dict[str, int] = {}
-        self._state: dict[str, bytes] = {}  # the latest message of each kind that a new viewer needs
+        self._hello = b""  # as it was sent last
+        self._last = LastFrames(
+            {
+                "arrays": self._census,
+                "inventory": self._inventories,
+                "stacks": self._stacks_if_still,
+                "pulse": self._whole_pulse,
+            }
+        )
         self._oversized = 0
         self._changes = ChangeLog()
         self._pulse = Duty(self._send_pulse, self._interval)
@@ -218,48 +225,53 @@ class Publisher:
             self._greeting.due = time.monotonic() + (GREETING_INTERVAL if before else 0)
 
     def _greet(self, server: transport.Server) -> None:
-        self._messages.forget_launches()
         self._refresh_hello(server)
-        for number, (kind, payload) in enumerate(self._whole_state(), start=1):
-            self._publish(server, kind, payload)
+        for number, frame in enumerate(self._last.frames(steady()), start=1):
+            self._publish(server, frame.kind, frame.raw)
             if not number % AT_ONCE:
                 time.sleep(0.001)  # many messages at once would overflow a viewer's short queue
-
-    def _whole_state(self) -> list[tuple[str, bytes]]:
-        """Return all messages that a new viewer needs; the pulse is last, so it marks the end."""
-        state = list(self._state.items())
-        if self._board.sampler.arrays is not None:  # the current table, with all changes applied
-            state.append(("arrays", wire.encode(self._board.sampler.arrays)))
-        inventories = fitting.most_important(self._board.programs.inventories, MOST_INVENTORY_BYTES)
-        state += [("inventory", payload) for payload in inventories]
-        state += [("operations", wire.encode(each)) for each in self._board.windows.operations]
-        since = now_ms() - OLDEST_WINDOW_MS
-        state += [("window", wire.encode(each)) for each in self._board.windows.latest if each.at_ms >= since]
-        if self._stalls.is_still and (stacks := self._stalls.stacks()) is not None:
-            state.append(("stacks", wire.encode(stacks)))
-        return [*state, ("pulse", wire.encode(self._messages.pulse(self._oversized)))]
 
     def _state_aside(self) -> list[tuple[str, bytes]]:
         """Return the full state for one recipient.
 
         The others do not receive the counters that changed, so the next pulse lists all of them.
         """
-        self._messages.forget_launches()
-        state = self._whole_state()
+        state = [(frame.kind, frame.raw) for frame in self._last.frames(steady())]
         self._messages.forget_launches()
         return state
+
+    # What is made for each new viewer, because the board has it; all other last frames are stored
+
+    def _census(self) -> Iterator[wire.Frame]:
+        if self._board.sampler.arrays is not None:
+            yield self._frame("arrays", wire.encode(self._board.sampler.arrays))
+
+    def _inventories(self) -> Iterator[wire.Frame]:
+        inventories = fitting.most_important(self._board.programs.inventories, MOST_INVENTORY_BYTES)
+        return (self._frame("inventory", payload) for payload in inventories)
+
+    def _stacks_if_still(self) -> Iterator[wire.Frame]:
+        if self._stalls.is_still and (stacks := self._stalls.stacks()) is not None:
+            yield self._frame("stacks", wire.encode(stacks))
+
+    def _whole_pulse(self) -> Iterator[wire.Frame]:
+        self._messages.forget_launches()
+        yield self._frame("pulse", wire.encode(self._messages.pulse(self._oversized)))
+
+    def _frame(self, kind: str, payload: bytes) -> wire.Frame:
+        return wire.Frame(steady(), self._board.identity.agent, kind, wire.LOCAL_SEQUENCE, payload)
 
     def _refresh_hello(self, server: transport.Server) -> None:
         """Send the hello and write the run file, if the hello has changed."""
         hello = self._messages.hello()
         payload = wire.encode(hello)
-        if payload == self._state.get("hello"):
+        if payload == self._hello:
             return
-        self._state["hello"] = payload
+        self._hello = payload
         self._changes.note_sources(hello.sources)
         if why_not := runfiles.write(hello):
             self._board.sources["run file"] = f"off: {why_not}"
-        self._publish(server, "hello", payload)
+        self._send_payload(server, "hello", payload)
 
     def _answer_all(self, server: transport.Server, questions: list[transport.Asked]) -> None:
         """Answer, then rest, so that endless requests use only a fixed share of the time."""
@@ -283,10 +295,11 @@ class Publisher:
         server.reply(question.sender, parts)
 
     def _send(self, server: transport.Server, message: wire.Message) -> None:
-        kind = wire.kind_of(message)
-        payload = wire.encode(message)
-        if kind == "programs":
-            self._state[kind] = payload
+        self._send_payload(server, wire.kind_of(message), wire.encode(message))
+
+    def _send_payload(self, server: transport.Server, kind: str, payload: bytes) -> None:
+        """Publish a message, and store it for viewers that come later."""
+        self._last.take(self._frame(kind, payload))
         self._publish(server, kind, payload)
 
     def _publish(self, server: transport.Server, kind: str, payload: bytes) -> None:

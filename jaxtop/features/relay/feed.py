@@ -1,4 +1,4 @@
-"""What one viewer of a relay is sent: every frame while it keeps up, the last values where it does not."""
+"""What one viewer of a relay is sent: every frame while it keeps up, the last frames where it does not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.features.relay import stream
-from jaxtop.features.relay.latest import BULKY, ONCE, ORDER
+from jaxtop.store.last_frames import BULKY, ONCE, ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ BATCH_BYTES = 1 << 18
 # The most bytes on the way to a viewer. Less is sent ahead where a message takes longer than `SLOW_S` to
 # arrive, more where it takes less than `FAST_S`: so the newest frame is never much later than that.
 LEAST_AHEAD, MOST_AHEAD, FAST_S, SLOW_S = 1 << 16, 4 << 20, 0.5, 1.5
-# Frames that wait longer than this, or that are more, are replaced by the last values.
+# Frames that wait longer than this, or that are more, are replaced by the last frames.
 LATE_S, MOST_READY = 1.0, 4 << 20
 # The most bytes of log events that wait. Older ones are dropped.
 MOST_EVENTS = 4 << 20
@@ -65,10 +65,10 @@ class Feed:
 
     def __init__(self, latest: Latest, send: Callable[[bytes], bool]) -> None:
         self._latest, self._send = latest, send
-        # Messages of last values, and then of new frames.
+        # Messages of last frames, and then of new frames.
         self._chosen: deque[Batch] = deque()
         self._ready: deque[Batch] = deque()
-        # The kinds of last values that are to be sent, by agent: small ones, which are sent in turns with the
+        # The kinds of last frames that are to be sent, by agent: small ones, which are sent in turns with the
         # large ones. A newcomer gets all.
         self._light: dict[str, set[str]] = {}
         self._bulky: dict[str, set[str]] = {}
@@ -103,7 +103,7 @@ class Feed:
             self._conflate()
 
     def owe(self, agent: str) -> None:
-        """Send the last values of an agent again."""
+        """Send the last frames of an agent again."""
         self._light[agent], self._bulky[agent] = set(_LIGHT), set(BULKY)
 
     def answer(self, number: int, reply: wire.Reply | None, now: float) -> None:

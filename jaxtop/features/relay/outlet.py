@@ -40,7 +40,7 @@ class Outlet:
         self._said: tuple[bool, list[str], dict[str, int]] = (False, [], {})
 
     def add(self, send: Callable[[bytes], bool]) -> Feed:
-        """Begin to send to a viewer: first the last values of all agents."""
+        """Begin to send to a viewer: first the last frames of all agents."""
         feed = Feed(self.latest, send)
         self._feeds.append(feed)
         return feed

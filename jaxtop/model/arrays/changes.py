@@ -1,42 +1,16 @@
-"""A census after a change of it: agents send what is new since their last census."""
+"""Since when the groups of a census have been there, after a new census or a change of it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop import wire
 from jaxtop.model.arrays.groups import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from jaxtop import wire
     from jaxtop.model.host import Host
-
-
-def changed_census(now: wire.Arrays, change: wire.ArraysChange, meshes: tuple[wire.Mesh, ...]) -> wire.Arrays:
-    """Return the census after a change, with its new meshes. Lists that did not change stay the same."""
-    groups, counts = now.groups, list(now.counts)
-    if change.groups:
-        by_index = dict(enumerate(groups)) | dict(change.groups)
-        if by_index.keys() != set(range(len(by_index))):
-            raise wire.Unreadable("a change of array groups that leaves gaps")
-        groups = tuple(by_index[i] for i in range(len(by_index)))
-        counts += [0] * (len(groups) - len(counts))
-    for i, count in change.counts:
-        if not 0 <= i < len(counts):
-            raise wire.Unreadable("a count of an unknown array group")
-        counts[i] = count
-    arrays = wire.Arrays(
-        at_ms=change.at_ms,
-        serial=now.serial,
-        number=change.number,
-        meshes=(*now.meshes, *meshes) if meshes else now.meshes,
-        shardings=(*now.shardings, *change.shardings) if change.shardings else now.shardings,
-        groups=groups,
-        counts=tuple(counts),
-    )
-    wire.check_census(arrays, change.meshes, change.shardings, [group for _, group in change.groups])
-    return arrays
 
 
 def since_of_changed(host: Host, change: wire.ArraysChange, groups: int) -> tuple[int, ...]:

@@ -13,9 +13,11 @@ from jaxtop import wire
 from jaxtop.features.relay import latest as latest_values
 from jaxtop.features.relay import stream
 from jaxtop.features.relay.feed import Feed, batches
-from jaxtop.features.relay.latest import BULKY, ORDER, Latest
+from jaxtop.features.relay.latest import Latest
 from jaxtop.model import Cluster
 from jaxtop.sources.paths import DIRECT, Paths
+from jaxtop.store import last_frames
+from jaxtop.store.last_frames import BULKY, ORDER
 from tests import builders
 from tests.builders import NOW, agent_id, frame
 
@@ -69,12 +71,12 @@ def changes(count: int) -> list[wire.Frame]:
     return made
 
 
-@pytest.mark.parametrize("count", [0, 3, latest_values.MOST_CHANGES, 2 * latest_values.MOST_CHANGES + 9])
+@pytest.mark.parametrize("count", [0, 3, last_frames.MOST_CHANGES, 2 * last_frames.MOST_CHANGES + 9])
 def test_a_census_with_its_changes_is_the_same_however_many_there_were(count):
     frames = changes(count)
     latest = kept(*frames)
     assert of_newcomer(latest).hosts[AGENT].arrays == cluster_of(frames).hosts[AGENT].arrays
-    assert len(latest.frames(AGENT, ("arrays_change",), NOW)) <= latest_values.MOST_CHANGES + 1
+    assert len(latest.frames(AGENT, ("arrays_change",), NOW)) <= last_frames.MOST_CHANGES + 1
 
 
 def test_a_change_that_does_not_follow_waits_for_the_whole_census():
@@ -87,8 +89,8 @@ def test_a_change_that_does_not_follow_waits_for_the_whole_census():
 
 
 def test_a_census_that_makes_no_sense_is_asked_for_again():
-    census, *rest = changes(latest_values.MOST_CHANGES - 1)
-    bad = wire.ArraysChange(0, 7, 3 + latest_values.MOST_CHANGES, ((10_000, 1),))
+    census, *rest = changes(last_frames.MOST_CHANGES - 1)
+    bad = wire.ArraysChange(0, 7, 3 + last_frames.MOST_CHANGES, ((10_000, 1),))
     latest = kept(census, *rest)
     assert not latest.take(frame(AGENT, bad))
     assert list(latest.broken) == [AGENT] and not latest.frames(AGENT, ("arrays",), NOW)
@@ -118,20 +120,21 @@ def test_operations_of_programs_that_are_still_loaded_remain():
     latest = kept(programs("a", "b"), shown("a", "f"), shown("a", None), shown("b", "f"), shown("a", "f", 2))
     found = [wire.decode("operations", each.raw) for each in latest.frames(AGENT, ("operations",), NOW)]
     assert [(each.program, each.fingerprint, each.launches) for each in found] == [
-        ("a", "f", 2), ("a", None, 1), ("b", "f", 1)
+        ("a", None, 1), ("b", "f", 1), ("a", "f", 2)
     ]  # fmt: skip
     latest.take(programs("a"))
     assert len(latest.frames(AGENT, ("operations",), NOW)) == 2
 
 
-def test_what_is_held_is_bounded_and_what_it_cannot_renew_is_not_shown(monkeypatch):
-    monkeypatch.setattr(latest_values, "MOST_BYTES_EACH", 1000)
+def test_what_is_held_is_bounded_and_the_oldest_large_frames_are_dropped_first(monkeypatch):
+    monkeypatch.setattr(last_frames, "MOST_BYTES", 1000)
     monkeypatch.setattr(latest_values, "MOST_AGENTS", 3)
     latest = kept(*builders.well(), frame(AGENT, builders.arrays()))
     stacks = wire.Stacks(0, False, (wire.Thread("x" * 2000, True, ()),))
     latest.take(frame(AGENT, stacks))
-    latest.take(frame(AGENT, builders.arrays()))
     assert not latest.frames(AGENT, tuple(BULKY), NOW) and latest.frames(AGENT, ("hello", "pulse"), NOW)
+    latest.take(frame(AGENT, builders.arrays()))
+    assert [each.kind for each in latest.frames(AGENT, tuple(BULKY), NOW)] == ["arrays"]
     held = [each for agent in latest.agents for each in latest.frames(agent, EVERYTHING, NOW)]
     assert 0 < latest.size <= sum(len(each.raw) for each in held)
     for index in range(5):

@@ -1,4 +1,4 @@
-"""The parts of messages that a relay reads: what tells last values apart. The rest passes as it came."""
+"""The parts of messages that tell last frames apart. The rest of a frame is stored as it came."""
 
 from __future__ import annotations
 
