@@ -20,8 +20,8 @@ from jaxtop.cli import manual
 from jaxtop.cli.doctor import STAND_INS
 from jaxtop.export.metrics import METRICS, SERIES, SNAPSHOT
 from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Scope
-from jaxtop.model.chips import CHIPS
 from jaxtop.model.figures import figures_of
+from jaxtop.model.hardware.chips import CHIPS
 from tests.faults import table
 from tests.plans import table as plans_table
 

@@ -6,7 +6,13 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.model import FIGURES, Part, devices, memory
-from jaxtop.model.allocators import free_of, largest_block, largest_piece, scattered_bytes, taken_share
+from jaxtop.model.hardware.allocators import (
+    free_of,
+    largest_block,
+    largest_piece,
+    scattered_bytes,
+    taken_share,
+)
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors.memory import AllocatorMemory
 from tests.builders import NOW

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import wire
+from jaxtop.model.arrays.meshes import MeshView
 from jaxtop.model.collectives import layout
 from jaxtop.model.collectives.groups import assignment, axes_of, best_mesh, expand
 from jaxtop.model.host import Host
-from jaxtop.model.meshes import MeshView
 from jaxtop.model.windows import Axes
 
 

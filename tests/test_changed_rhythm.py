@@ -11,7 +11,7 @@ from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop.model import Cluster, findings
 from jaxtop.model.collectives import collectives
-from jaxtop.model.step_parts import run_parts
+from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.recording import Recording
 from jaxtop.sources.recorder import SessionRecorder
 from tests import builders, made_windows

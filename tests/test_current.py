@@ -30,8 +30,8 @@ from jaxtop.model import (
     runs,
     step_of,
 )
-from jaxtop.model.rates import rates
-from jaxtop.model.script import collecting
+from jaxtop.model.programs.rates import rates
+from jaxtop.model.steps.script import collecting
 from jaxtop.tui.columns import hosts as host_columns
 from jaxtop.tui.columns.host_row import HostRow
 from jaxtop.tui.core.metrics import METRICS

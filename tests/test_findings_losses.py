@@ -14,7 +14,7 @@ from jaxtop import wire
 from jaxtop.export.json import to_json
 from jaxtop.model import Cluster, findings, keyframe
 from jaxtop.model.finding import Severity
-from jaxtop.model.losses import MOST_VALUES, is_loss
+from jaxtop.model.steps.losses import MOST_VALUES, is_loss
 from tests import builders
 from tests.builders import NOW, agent_id, frame
 from tests.staged_findings import Staged

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import EMPTY_HOST, RULES_BY_NAME, Cluster, Severity, Tuning, keyframe, runs, step_parts
+from jaxtop.model import EMPTY_HOST, RULES_BY_NAME, Cluster, Severity, Tuning, keyframe, runs
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
-from jaxtop.model.gaps import Gap, late_of
-from jaxtop.model.parts import Parts
+from jaxtop.model.wall_time import step_parts
+from jaxtop.model.wall_time.gaps import Gap, late_of
+from jaxtop.model.wall_time.parts import Parts
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, frame, hello
 from tests.made_windows import Made

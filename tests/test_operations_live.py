@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jaxtop.model import programs, step_of
-from jaxtop.model.operations import DeviceRates, program_time
+from jaxtop.model.programs.operations import DeviceRates, program_time
 from jaxtop.store import runfiles
 from tests.support import PYTHON, ROOT, environment, eventually, processes, viewer
 

@@ -8,7 +8,7 @@ import pytest
 
 from jaxtop.cli.broadcast import request_to
 from jaxtop.model import programs
-from jaxtop.model.operations import IDLE, UNKNOWN, DeviceRates, program_time
+from jaxtop.model.programs.operations import IDLE, UNKNOWN, DeviceRates, program_time
 from jaxtop.store import runfiles
 from tests.support import PYTHON, ROOT, SOAK, environment, eventually, processes, viewer
 

@@ -11,10 +11,10 @@ from jaxtop.export.json import to_document
 from jaxtop.model import RULES_BY_NAME, Cluster, keyframe, runs
 from jaxtop.model.findings.rule import RunFacts
 from jaxtop.model.host import NO_WINDOW
-from jaxtop.model.lateness import lateness
-from jaxtop.model.launch_times import measured_in
-from jaxtop.model.parts import NAMES, Busy, OwnParts, Parts, mean_of, with_lateness
-from jaxtop.model.step_parts import parts, run_parts
+from jaxtop.model.wall_time.lateness import lateness
+from jaxtop.model.wall_time.launch_times import measured_in
+from jaxtop.model.wall_time.parts import NAMES, Busy, OwnParts, Parts, mean_of, with_lateness
+from jaxtop.model.wall_time.step_parts import parts, run_parts
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.screens.overview import verdict as overview_verdict
 from tests import staged_collectives

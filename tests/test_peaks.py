@@ -7,8 +7,8 @@ import re
 import msgspec
 import pytest
 
-from jaxtop.model.chips import CHIPS
-from jaxtop.model.peaks import SET_BY_OWNER, peak_of
+from jaxtop.model.hardware.chips import CHIPS
+from jaxtop.model.hardware.peaks import SET_BY_OWNER, peak_of
 from jaxtop.wire import Device
 from tests.builders import hello
 

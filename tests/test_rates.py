@@ -7,7 +7,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.model import programs
 from jaxtop.model.collectives import axis_traffic, collectives
-from jaxtop.model.rates import rates
+from jaxtop.model.programs.rates import rates
 from tests import stories
 
 MESH = wire.Mesh((("data", 2),), wire.pack_ids((0, 1)))

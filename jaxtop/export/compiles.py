@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.base.times import timestamp
-from jaxtop.model.compiles import compiled_lines, latest_compiles
 from jaxtop.model.host import run_of
+from jaxtop.model.programs.compiles import compiled_lines, latest_compiles
 
 if TYPE_CHECKING:
     from jaxtop.model import Cluster
-    from jaxtop.model.compiles import CompiledLineView, CompileView
+    from jaxtop.model.programs.compiles import CompiledLineView, CompileView
 
 
 def latest(cluster: Cluster, now: float) -> list[dict[str, Any]]:

@@ -17,9 +17,9 @@ from jaxtop.export.check import Checkup, of_rules
 from jaxtop.export.readings import OF_DEVICES, fields, of_device, of_host, of_step, percent, readings, slowed
 from jaxtop.model import EMPTY_HOST, Part, arrays, at_peaks, meshes, programs, runs, scaled, step_of, steps_of
 from jaxtop.model.collectives import axis_traffic, collectives, doubts, lateness_of_hosts, step_shares
-from jaxtop.model.parts import NAMES as PART_NAMES
 from jaxtop.model.stalls.lulls import running_of
-from jaxtop.model.step_parts import parts, run_parts
+from jaxtop.model.wall_time.parts import NAMES as PART_NAMES
+from jaxtop.model.wall_time.step_parts import parts, run_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jaxtop.export.readings import HostReading
     from jaxtop.model import ArrayView, AtPeak, Cluster, HostView, MemoryView, MeshView, ProgramView
     from jaxtop.model.collectives import StepShare
-    from jaxtop.model.parts import Parts
+    from jaxtop.model.wall_time.parts import Parts
     from jaxtop.store.probed import Probe
 
 SCHEMA = 1

@@ -19,7 +19,7 @@ from jaxtop.export.readings import (
 )
 from jaxtop.model import Part, State, arrays, findings, programs, runs, scaled, steps_of
 from jaxtop.model.collectives import collectives, step_shares
-from jaxtop.model.steps import past_of
+from jaxtop.model.steps.views import past_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

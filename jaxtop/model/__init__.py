@@ -6,26 +6,26 @@ always an argument. Live views, replays and tests all use this one path.
 What is where:
 
 - state.py, host.py, windows.py: the state of the model: data only
-- fold.py, reported_programs.py: one message changes the state, and may be or cause events
+- fold.py: one message changes the state, and may be or cause events
 - cluster.py: `Cluster.feed`: decodes a frame, folds its message, then asks the observers for events:
   `collectives/stragglers.py`, `stalls/reports.py`, `exited.py`, `findings/observer.py`
 - derived.py: the memo of results that views derive; a result is derived again when an input is another
   object
-- hosts.py, devices.py, meshes.py: runs, their hosts in order and in their states, devices, meshes
+- hosts.py, devices.py: runs, their hosts in order and in their states, devices
 - liveness.py: the state of a host, and which of its figures are current
 - exited.py, crashes.py: which exited processes stay, and for how long; which ended with an exception
-- figures.py, figure_type.py, thresholds.py, series.py, script.py: the table of figures; what a row is;
-  when one stands out; their history; figures of the script
+- figures.py, figure_type.py, thresholds.py, series.py: the table of figures; what a row is; when one stands
+  out; their history
 - finding.py, findings/: what a finding is; the rules (`rules/`, one file per kind of cause), what a
   failed process was like (`postmortem.py`), what rules read (`rule.py`), when they are reported
   (`observer.py`), which were checked (`coverage.py`), their start and end as alerts (`alerts.py`)
 - tuning.py: what the user changed of the rules: an argument of the model, which `cli/settings.py` reads
   from the file
-- arrays/: arrays of all processes, their tree, memory by part, growth, what was alive at a device's peak
-- programs.py, loaded_programs.py, rates.py, steps.py, launch_times.py, parts.py, lateness.py,
-  step_parts.py, peaks.py: programs, launches per variant, steps, how long launches take, where the time
-  of a process goes, how long others wait for a late one, where a step goes, share of the peak
-- operations.py: the operations of each program over all hosts, and what bounds each
+- arrays/: arrays of all processes, their meshes and tree, memory by part, growth, what was alive at a peak
+- programs/: programs, launches per variant, compilations; the operations of each, and what bounds them
+- steps/: steps, and what the script reports of them
+- wall_time/: how long launches take, where the time of a process and of a step goes, who is late
+- hardware/: published figures of chips, what fast links join, what allocators report
 - collectives/: layout of a program over devices (`layout.py`, `groups.py`), windows of all hosts joined
   launch by launch (`joining.py`, `timing.py`), who is late (`verdict.py`, `stragglers.py`), what is shown
   (`views.py`, `launch_rates.py`, `waits.py`, `sums.py`)
@@ -37,6 +37,7 @@ from jaxtop.model.arrays.at_peak import ArraysAtPeak, AtPeak, at_peaks
 from jaxtop.model.arrays.groups import ArrayView, Span, arrays, distinct, slices
 from jaxtop.model.arrays.growth import Grower, growers
 from jaxtop.model.arrays.memory import PARTS, MemoryView, Part, memory, memory_total
+from jaxtop.model.arrays.meshes import MeshView, meshes
 from jaxtop.model.cluster import Cluster
 from jaxtop.model.devices import DeviceView, devices, launch_rate, memory_history, scaled
 from jaxtop.model.figure_type import Figure, Scope, Unit
@@ -47,13 +48,12 @@ from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
 from jaxtop.model.host import EMPTY_HOST, Host, run_of
 from jaxtop.model.hosts import HostView, Run, host_views, hosts, runs
 from jaxtop.model.liveness import State, state_of
-from jaxtop.model.meshes import MeshView, meshes
-from jaxtop.model.programs import ProgramView, programs
+from jaxtop.model.programs.views import ProgramView, programs
 from jaxtop.model.series import recent, reported, series
 from jaxtop.model.stalls.diagnosis import diagnose
 from jaxtop.model.stalls.stacks import stack_groups
 from jaxtop.model.state import LoggedEvent
-from jaxtop.model.steps import pace_of, step_of, step_of_run, steps_of
+from jaxtop.model.steps.views import pace_of, step_of, step_of_run, steps_of
 from jaxtop.model.tuning import HOLDS_FOR, Mute, Tuning
 from jaxtop.wire import Buffer, BusyThread, Peak, Pulse
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from jaxtop import wire
-from jaxtop.model.allocators import taken_share
+from jaxtop.model.hardware.allocators import taken_share
 from jaxtop.model.host import NO_PULSE, figure, run_of
 from jaxtop.model.hosts import host_views
 

@@ -14,12 +14,12 @@ from jaxtop.model.arrays.at_peak import risen, with_census
 from jaxtop.model.arrays.changes import since_of, since_of_changed
 from jaxtop.model.crashes import ending
 from jaxtop.model.host import Host, LaunchCounts, Unmet, changed_ms
-from jaxtop.model.launched import launched_with
 from jaxtop.model.liveness import was_never_reached
-from jaxtop.model.losses import followed
-from jaxtop.model.reported_programs import about_programs
+from jaxtop.model.programs.launched import launched_with
+from jaxtop.model.programs.reported import about_programs
 from jaxtop.model.series import stored
 from jaxtop.model.state import HISTORY, LoggedEvent, Sample
+from jaxtop.model.steps.losses import followed
 
 if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model import Host, State, launch_rate, pace_of, step_of_run
-from jaxtop.model.steps import past_of
+from jaxtop.model.steps.views import past_of
 from jaxtop.tui import requests
 from jaxtop.tui.core import text
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.model.findings.observer import findings
-from jaxtop.model.step_parts import run_parts
+from jaxtop.model.wall_time.step_parts import run_parts
 from tests.faults.processes import HOSTS
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.base.times import timestamp
 from jaxtop.export.readings import fields
-from jaxtop.model.operations import program_times
-from jaxtop.model.roofline import rates_of
+from jaxtop.model.programs.operations import program_times
+from jaxtop.model.programs.roofline import rates_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.model import Cluster
-    from jaxtop.model.operations import OperationView, ProgramTime
+    from jaxtop.model.programs.operations import OperationView, ProgramTime
     from jaxtop.store.probed import Probe
 
 _OF_OPERATION = ("op", "kind", "source", "time_share", "time_us", "runs", "flops", "bytes", "bound")

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from jaxtop.base import units
 from jaxtop.features.operations.filters import understand
 from jaxtop.features.operations.pane import name_of, pane
-from jaxtop.model.operations import COLLECTIVE
+from jaxtop.model.programs.operations import COLLECTIVE
 from jaxtop.tui.core.moment import Moment, OperationRow
 from jaxtop.tui.draw.panes.facts import first_fitting, joined
 from jaxtop.tui.draw.table import Column, figure, muted, words
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from jaxtop.model.operations import ProgramTime
+    from jaxtop.model.programs.operations import ProgramTime
     from jaxtop.tui.core.palette import Palette
 
 # The pane has so many lines; it is hidden if it would leave less than ABOVE lines for the table.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.model.findings.postmortem import HeldArrays, Postmortem
-    from jaxtop.model.shortage import Size
+    from jaxtop.model.findings.shortage import Size
     from jaxtop.model.state import LoggedEvent
 
 SCHEMA = 1

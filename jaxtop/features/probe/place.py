@@ -161,7 +161,7 @@ def of_cluster(cluster: Cluster, now: float, probe: Probe | None) -> list[KnownD
 
 
 def _of_view(view: DeviceView, cluster: Cluster, probe: Probe | None) -> KnownDevice:
-    from jaxtop.model.allocators import free_of  # as above
+    from jaxtop.model.hardware.allocators import free_of  # as above
     from jaxtop.model.host import figure
 
     hello = cluster.hosts[view.agent].hello

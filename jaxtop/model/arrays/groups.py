@@ -10,10 +10,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import wire
+from jaxtop.model.arrays.meshes import MeshView, mesh_view
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import hosts
 from jaxtop.model.liveness import has_exited
-from jaxtop.model.meshes import MeshView, mesh_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -9,11 +9,11 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
-from jaxtop.model.allocators import largest_block, scattered_bytes
 from jaxtop.model.arrays.groups import is_in_host_memory, total
+from jaxtop.model.arrays.meshes import mesh_view
+from jaxtop.model.hardware.allocators import largest_block, scattered_bytes
 from jaxtop.model.host import figure, run_of
-from jaxtop.model.meshes import mesh_view
-from jaxtop.model.programs import launched_lately
+from jaxtop.model.programs.views import launched_lately
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

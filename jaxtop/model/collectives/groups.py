@@ -13,7 +13,7 @@ from jaxtop.model.windows import Axes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtop.model.meshes import MeshView
+    from jaxtop.model.arrays.meshes import MeshView
     from jaxtop.model.windows import Groups
 
 

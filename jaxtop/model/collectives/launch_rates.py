@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.hosts import host_views
-from jaxtop.model.rates import LaunchRates, Unsplit, rates
+from jaxtop.model.programs.rates import LaunchRates, Unsplit, rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop.model.arrays.groups import total
+from jaxtop.model.arrays.meshes import MeshView, mesh_view
 from jaxtop.model.collectives.groups import assignment, axes_of, best_mesh, expand
-from jaxtop.model.domains import domain_of
+from jaxtop.model.hardware.domains import domain_of
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import hosts
-from jaxtop.model.meshes import MeshView, mesh_view
 from jaxtop.model.windows import Grouped, Team, TeamUnit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop.model.domains import Domain
+    from jaxtop.model.hardware.domains import Domain
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import Groups, ProgramKey

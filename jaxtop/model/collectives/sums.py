@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from jaxtop.model.collectives.views import CollectiveView
-    from jaxtop.model.rates import Unsplit
+    from jaxtop.model.programs.rates import Unsplit
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey
 

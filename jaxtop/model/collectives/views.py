@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from jaxtop import wire
+    from jaxtop.model.arrays.meshes import MeshView
     from jaxtop.model.collectives.inspected import Inspected
     from jaxtop.model.collectives.launch_rates import SampledRate
     from jaxtop.model.collectives.layout import Layout
-    from jaxtop.model.meshes import MeshView
-    from jaxtop.model.rates import Unsplit
+    from jaxtop.model.programs.rates import Unsplit
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey, ProgramWindows
 

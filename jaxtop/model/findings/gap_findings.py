@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Unmeasured
-from jaxtop.model.gaps import MOST_COMPILING
+from jaxtop.model.wall_time.gaps import MOST_COMPILING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.model.findings.rule import RunFacts
-    from jaxtop.model.gaps import Gap
+    from jaxtop.model.wall_time.gaps import Gap
     from jaxtop.wire import ActiveLine
 
 # From this part of a gap on, a finding says that the main thread waits for a core.

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.units import in_bytes
 from jaxtop.model.arrays.groups import apart, is_in_host_memory, total
-from jaxtop.model.programs import launched_lately
-from jaxtop.model.rates import program_of
+from jaxtop.model.programs.rates import program_of
+from jaxtop.model.programs.views import launched_lately
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:

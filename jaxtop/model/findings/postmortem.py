@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.base import names
-from jaxtop.model.allocators import free_bytes
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.arrays.growth import growers_of, without_indices
 from jaxtop.model.arrays.memory import held_by_arrays
 from jaxtop.model.crashes import ended_at
+from jaxtop.model.findings.shortage import Shortage, Size, shortage
 from jaxtop.model.findings.words import line_of
+from jaxtop.model.hardware.allocators import free_bytes
 from jaxtop.model.host import figure
 from jaxtop.model.hosts import host_views
 from jaxtop.model.liveness import State
-from jaxtop.model.programs import adds_bytes, launched_lately
-from jaxtop.model.shortage import Shortage, Size, shortage
+from jaxtop.model.programs.views import adds_bytes, launched_lately
 from jaxtop.model.stalls.stacks import line_text
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from jaxtop.base.names import function_of
 from jaxtop.base.units import in_bytes
 from jaxtop.model.crashes import ending
 from jaxtop.model.liveness import State
-from jaxtop.model.steps import steps_of
+from jaxtop.model.steps.views import steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.model.arrays.growth import Grower
     from jaxtop.model.findings.postmortem import DeviceMemory, HeldArrays, Postmortem, Program
-    from jaxtop.model.shortage import Size
+    from jaxtop.model.findings.shortage import Size
 
 MOST_DEVICES = 4
 _WORDS_OF_SOURCES = {

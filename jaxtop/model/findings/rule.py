@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from jaxtop.model.allocators import taken_share
 from jaxtop.model.arrays.growth import growers
 from jaxtop.model.collectives.views import collectives
+from jaxtop.model.hardware.allocators import taken_share
 from jaxtop.model.hosts import named
-from jaxtop.model.lateness import NO_LATENESS, Lateness, lateness, reporting
 from jaxtop.model.nouns import several
-from jaxtop.model.step_parts import RunParts, parts, run_parts
-from jaxtop.model.steps import pace_of_run
+from jaxtop.model.steps.views import pace_of_run
+from jaxtop.model.wall_time.lateness import NO_LATENESS, Lateness, lateness, reporting
+from jaxtop.model.wall_time.step_parts import RunParts, parts, run_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from jaxtop.model.arrays.growth import Grower
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.finding import Finding
-    from jaxtop.model.gaps import Gap
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import HostView, Run
-    from jaxtop.model.parts import Parts
     from jaxtop.model.state import ClusterState
     from jaxtop.model.tuning import Number
+    from jaxtop.model.wall_time.gaps import Gap
+    from jaxtop.model.wall_time.parts import Parts
 
 
 # From this share of its limit on, memory is scarce on a device: what could be saved there is a warning.

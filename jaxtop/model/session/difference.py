@@ -13,14 +13,14 @@ from jaxtop.model.arrays.memory import PARTS, Part, memory
 from jaxtop.model.devices import devices
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views, hosts
-from jaxtop.model.programs import programs
+from jaxtop.model.programs.views import programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from jaxtop.model.devices import DeviceView
     from jaxtop.model.host import Host
-    from jaxtop.model.programs import ProgramView
+    from jaxtop.model.programs.views import ProgramView
     from jaxtop.model.state import ClusterState
 
 Key = TypeVar("Key")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import units
 from jaxtop.model import FIGURES, launch_rate, pace_of, scaled
-from jaxtop.model.steps import past_of, step_in
+from jaxtop.model.steps.views import past_of, step_in
 
 if TYPE_CHECKING:
     from jaxtop.model import Figure, Host, HostView, State
-    from jaxtop.model.steps import StepView
+    from jaxtop.model.steps.views import StepView
     from jaxtop.tui.core.moment import Moment
 
 

@@ -24,8 +24,8 @@ from jaxtop.model import (
 from jaxtop.model import collectives as of_collectives
 from jaxtop.model.host import HOST
 from jaxtop.model.nouns import several
-from jaxtop.model.operations import OperationView, ProgramTime, program_times
-from jaxtop.model.roofline import rates_of
+from jaxtop.model.programs.operations import OperationView, ProgramTime, program_times
+from jaxtop.model.programs.roofline import rates_of
 from jaxtop.store.probed import Probe, ProbedDevice, probed_collective, probed_device
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from rich.text import Text
 from jaxtop.model import STEP_TIME, recent
 from jaxtop.model.findings.postmortem import has_failed, postmortem
 from jaxtop.model.hosts import seen_by
-from jaxtop.model.parts import shares_of
-from jaxtop.model.step_parts import parts
+from jaxtop.model.wall_time.parts import shares_of
+from jaxtop.model.wall_time.step_parts import parts
 from jaxtop.tui.columns.devices import tone
 from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.columns.host_row import HostRow

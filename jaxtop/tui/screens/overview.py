@@ -19,7 +19,7 @@ from jaxtop.model.findings.coverage import HEALTHY, coverage
 from jaxtop.model.hosts import named
 from jaxtop.model.nouns import counted
 from jaxtop.model.stalls.case import LOST
-from jaxtop.model.step_parts import too_little_of
+from jaxtop.model.wall_time.step_parts import too_little_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import NOTHING, Moment, Selection
 from jaxtop.tui.draw import overview as draw

@@ -20,9 +20,9 @@ from jaxtop.model import (
     step_of_run,
 )
 from jaxtop.model.hosts import named
-from jaxtop.model.parts import shares_of
-from jaxtop.model.step_parts import run_parts
 from jaxtop.model.thresholds import Level
+from jaxtop.model.wall_time.parts import shares_of
+from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.tui.columns.events import COMPILE, ONGOING, ongoing_events
 from jaxtop.tui.core import text
 from jaxtop.tui.core.metrics import METRICS, wait_metric
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from jaxtop.model import HostView, LoggedEvent, ProgramView
-    from jaxtop.model.step_parts import RunParts
+    from jaxtop.model.wall_time.step_parts import RunParts
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 

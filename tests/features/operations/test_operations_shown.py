@@ -9,9 +9,9 @@ from jaxtop import wire
 from jaxtop.cli.formats import written
 from jaxtop.export import to_document
 from jaxtop.model import Cluster, keyframe, programs
-from jaxtop.model.operations import IDLE, DeviceRates, Roof, program_time, program_times, roof
-from jaxtop.model.peaks import SET_BY_OWNER
-from jaxtop.model.roofline import DATA_SHEET, rates_of
+from jaxtop.model.hardware.peaks import SET_BY_OWNER
+from jaxtop.model.programs.operations import IDLE, DeviceRates, Roof, program_time, program_times, roof
+from jaxtop.model.programs.roofline import DATA_SHEET, rates_of
 from jaxtop.store import probe as saved
 from jaxtop.wire import Operation, Operations
 from jaxtop.wire.probing import Measured

@@ -10,7 +10,7 @@ from jaxtop.features.planning.model.plan import Today
 from jaxtop.features.planning.model.times.links import ANY, BETWEEN, WITHIN, cost_of, reach_of
 from jaxtop.features.planning.model.times.published import published_link
 from jaxtop.features.planning.model.times.today_time import today_time
-from jaxtop.model.meshes import meshes
+from jaxtop.model.arrays.meshes import meshes
 from jaxtop.wire.probing import SCHEMA, Probe, ProbedCollective, ProbedDevice, ProbedGroup
 from tests import made_runs, made_windows, stories
 from tests.made_windows import Made

@@ -15,8 +15,8 @@ from jaxtop.features.postmortem import kernel_log
 from jaxtop.model import exited, findings
 from jaxtop.model.findings.postmortem import COMPILED, RAISED, RAN_LATELY, SAME_LINE, postmortem, postmortems
 from jaxtop.model.findings.postmortem_words import facts, headline
+from jaxtop.model.findings.shortage import Size, shortage
 from jaxtop.model.liveness import State
-from jaxtop.model.shortage import Size, shortage
 from jaxtop.store import runfiles
 from tests import builders
 from tests.memory_runs import WHOLE, array, census

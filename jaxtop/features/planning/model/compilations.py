@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from jaxtop.features.planning.messages import Array, Wanted, trimmed
 from jaxtop.features.planning.model.plan import Compiled, Exchange
+from jaxtop.model.arrays.meshes import MeshView
 from jaxtop.model.collectives.groups import axes_of, expand
-from jaxtop.model.meshes import MeshView
 
 if TYPE_CHECKING:
     from jaxtop import wire

@@ -15,7 +15,7 @@ from jaxtop.features.planning.model.plan import Candidate, Move, Rule
 from jaxtop.features.planning.model.roles import OPTIMIZER, PARAMETERS
 from jaxtop.features.planning.model.sharding import of_role
 from jaxtop.features.planning.model.times.links import BETWEEN, reach_of
-from jaxtop.model.domains import name_of_domains
+from jaxtop.model.hardware.domains import name_of_domains
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

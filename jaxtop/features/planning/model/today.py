@@ -12,14 +12,14 @@ from jaxtop.features.planning.messages import trimmed
 from jaxtop.features.planning.model.plan import CannotPlan, NeverPlannable, Tensor, Today
 from jaxtop.features.planning.model.roles import BATCH, axes_in, without
 from jaxtop.features.planning.model.times.today_time import devices_per_host, today_time
-from jaxtop.model.allocators import usable_bytes
 from jaxtop.model.arrays.groups import ArrayView, apart, arrays, is_in_host_memory, slices
+from jaxtop.model.arrays.meshes import mesh_view
 from jaxtop.model.arrays.tree import parts as steps_of_name
+from jaxtop.model.hardware.allocators import usable_bytes
 from jaxtop.model.hosts import runs
 from jaxtop.model.liveness import has_exited
-from jaxtop.model.meshes import mesh_view
-from jaxtop.model.programs import launched_lately
-from jaxtop.model.rates import program_of, rates
+from jaxtop.model.programs.rates import program_of, rates
+from jaxtop.model.programs.views import launched_lately
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.features.planning.model.plan import Parts
     from jaxtop.model.arrays.groups import Span
+    from jaxtop.model.arrays.meshes import MeshView
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import Run
-    from jaxtop.model.meshes import MeshView
     from jaxtop.model.state import ClusterState
     from jaxtop.wire.probing import Probe
 

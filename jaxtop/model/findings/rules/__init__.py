@@ -2,28 +2,24 @@
 
 from jaxtop.model.findings.rules import (
     agents,
-    allocation,
     communication,
     correctness,
-    donation,
     endings,
     garbage,
     hardware,
     host_gaps,
-    host_memory,
     liveness,
     losses,
     machines,
-    memory,
     meshes,
     pauses,
     placement,
     recompiling,
-    replication,
     starts,
     step_times,
     stragglers,
 )
+from jaxtop.model.findings.rules.memory import allocation, devices, donation, hosts, replication
 
 RULES = (
     *liveness.RULES,
@@ -41,8 +37,8 @@ RULES = (
     *step_times.RULES,
     *hardware.RULES,
     *machines.RULES,
-    *memory.RULES,
-    *host_memory.RULES,
+    *devices.RULES,
+    *hosts.RULES,
     *replication.RULES,
     *placement.RULES,
     *donation.RULES,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.folded import SMALL_BYTES
 from jaxtop.model.collectives.sums import axis_traffic
-from jaxtop.model.domains import name_of_domains
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.launch_times import has_current_windows
-from jaxtop.model.rates import least_rate
+from jaxtop.model.hardware.domains import name_of_domains
+from jaxtop.model.programs.rates import least_rate
 from jaxtop.model.tuning import Number
+from jaxtop.model.wall_time.launch_times import has_current_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import acting, named
-from jaxtop.model.loaded_programs import differing, unlike
 from jaxtop.model.nouns import several
+from jaxtop.model.programs.loaded import differing, unlike
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
-    from jaxtop.model.loaded_programs import LoadedProgram
+    from jaxtop.model.programs.loaded import LoadedProgram
 
 # Hexadecimal digits of a fingerprint that are shown.
 DIGITS = 8

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import makes_steps
-from jaxtop.model.gaps import is_close, longer_than_before
-from jaxtop.model.parts import mean_of
-from jaxtop.model.script import collecting
-from jaxtop.model.steps import pace_of
+from jaxtop.model.steps.script import collecting
+from jaxtop.model.steps.views import pace_of
 from jaxtop.model.tuning import Number
+from jaxtop.model.wall_time.gaps import is_close, longer_than_before
+from jaxtop.model.wall_time.parts import mean_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
-    from jaxtop.model.parts import Parts
+    from jaxtop.model.wall_time.parts import Parts
 
 NOTE_SHARE = Number("share", 0.03, "reported from this share of the time on")
 WARNING_SHARE = Number("warning_share", 0.05, "a warning from this share of the time on that devices lose")

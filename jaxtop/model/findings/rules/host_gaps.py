@@ -17,15 +17,15 @@ from jaxtop.model.findings.gap_findings import (
     worst_of,
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.gaps import MANY_LAUNCHES, are_apart, launches_of, lost_to_launches
 from jaxtop.model.tuning import Number
+from jaxtop.model.wall_time.gaps import MANY_LAUNCHES, are_apart, launches_of, lost_to_launches
 from jaxtop.wire import LAUNCH, SCRIPT, WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jaxtop.model.findings.rule import RunFacts
-    from jaxtop.model.gaps import Gap
+    from jaxtop.model.wall_time.gaps import Gap
 
 WARNING_SHARE = 0.2
 INPUT_SHARE = Number("share", WARNING_SHARE, "reported from this share of a step on")

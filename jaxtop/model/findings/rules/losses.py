@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import named
-from jaxtop.model.losses import Usual, may_be_high, usual
+from jaxtop.model.steps.losses import Usual, may_be_high, usual
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.arrays.meshes import mesh_view
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule
 from jaxtop.model.hosts import acting, named
-from jaxtop.model.meshes import mesh_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,15 +17,15 @@ from jaxtop.model.findings.gap_findings import (
     worst_of,
 )
 from jaxtop.model.findings.rule import Rule
-from jaxtop.model.gaps import PAUSE_SHARE, pause_of
 from jaxtop.model.tuning import Number
+from jaxtop.model.wall_time.gaps import PAUSE_SHARE, pause_of
 from jaxtop.wire import SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jaxtop.model.findings.rule import RunFacts
-    from jaxtop.model.gaps import Gap
+    from jaxtop.model.wall_time.gaps import Gap
     from jaxtop.wire import ActiveLine
 
 LONG_PAUSE_SHARE = Number("warning_share", 0.25, "a warning from this share of the time on")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.base.units import in_bytes
-from jaxtop.model.allocators import usable_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
     ALL_SMALL,
@@ -25,6 +24,7 @@ from jaxtop.model.findings.large_arrays import (
 from jaxtop.model.findings.rule import SCARCE, Rule, Unmeasured
 from jaxtop.model.findings.trends import least, makes_steps
 from jaxtop.model.findings.words import containing, line_of
+from jaxtop.model.hardware.allocators import usable_bytes
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:

@@ -7,21 +7,21 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from jaxtop.base import names
-from jaxtop.model.compiles import cause_of, lost_ms
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured, never
 from jaxtop.model.host import figure
-from jaxtop.model.rates import program_of
-from jaxtop.model.steps import pace_of
+from jaxtop.model.programs.compiles import cause_of, lost_ms
+from jaxtop.model.programs.rates import program_of
+from jaxtop.model.steps.views import pace_of
 from jaxtop.model.tuning import Number
 from jaxtop.wire import COMPILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from jaxtop.model.compiles import Cause
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
+    from jaxtop.model.programs.compiles import Cause
     from jaxtop.wire import CompiledLine
 
 FEWEST_SAMPLES = 10

@@ -10,9 +10,9 @@ from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.gap_findings import gap_over, of_core, place_of, source_of
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.gaps import LATER, LATER_MS
 from jaxtop.model.hosts import acting
 from jaxtop.model.tuning import Number
+from jaxtop.model.wall_time.gaps import LATER, LATER_MS
 from jaxtop.wire import SCRIPT
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.collectives.waits import Straggler
     from jaxtop.model.findings.rule import RunFacts
-    from jaxtop.model.gaps import Gap
+    from jaxtop.model.wall_time.gaps import Gap
 
 CRITICAL_SHARE = Number("critical_share", 0.25, "lateness is critical from this share of a step on")
 # A process is as slow as the late one if its main thread is in the script for at least this part of its time.

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model import FIGURES, DeviceView, Host, pace_of
-from jaxtop.model.steps import step_of
+from jaxtop.model.steps.views import step_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.draw.panes.facts import GAP, fitted, joined, pairs, probed_lines, side_by_side

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.style import Style
 
-    from jaxtop.model.steps import StepView
+    from jaxtop.model.steps.views import StepView
     from jaxtop.tui.draw.ink import Ink
 
     Trend = Callable[[Figure], Sequence[float | None]]

@@ -11,7 +11,7 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.model.crashes import ending
 from jaxtop.model.findings.postmortem_words import facts
-from jaxtop.model.steps import StepView, step_of, steps_of
+from jaxtop.model.steps.views import StepView, step_of, steps_of
 from jaxtop.model.thresholds import Level
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.panes.facts import GAP, fitted, joined, pairs, side_by_side

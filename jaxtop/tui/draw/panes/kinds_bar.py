@@ -9,14 +9,14 @@ from rich.text import Text
 from textual.color import Color
 
 from jaxtop.base import units
-from jaxtop.model.operations import IDLE, UNKNOWN
+from jaxtop.model.programs.operations import IDLE, UNKNOWN
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.stacked import lengths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from jaxtop.model.operations import ProgramTime
+    from jaxtop.model.programs.operations import ProgramTime
     from jaxtop.tui.core.palette import Palette
 
 # The kinds that have a colour of their own, each with its letter in the bar; others share one letter.

@@ -8,7 +8,7 @@ of a node). The latency of a GPU's step is assumed, of the size that small colle
 from __future__ import annotations
 
 from jaxtop.features.planning.model.plan import LinkCost
-from jaxtop.model.chips import chip_of
+from jaxtop.model.hardware.chips import chip_of
 
 BOOK = "published (the JAX scaling book)"
 CLOUD = "published (Google Cloud: network of a chip)"

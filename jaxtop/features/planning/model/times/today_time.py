@@ -24,23 +24,23 @@ from jaxtop.features.planning.model.times.published import assumed_link
 from jaxtop.model.collectives.groups import axes_of
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.views import collectives
-from jaxtop.model.domains import Domain, domain_of
+from jaxtop.model.hardware.domains import Domain, domain_of
+from jaxtop.model.hardware.peaks import peak_of
 from jaxtop.model.host import figure, run_of
 from jaxtop.model.hosts import host_views
-from jaxtop.model.parts import mean_of
-from jaxtop.model.peaks import peak_of
-from jaxtop.model.step_parts import parts
-from jaxtop.model.steps import step_in
+from jaxtop.model.steps.views import step_in
+from jaxtop.model.wall_time.parts import mean_of
+from jaxtop.model.wall_time.step_parts import parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop import wire
     from jaxtop.base.meshes import Axes
+    from jaxtop.model.arrays.meshes import MeshView
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import HostView
-    from jaxtop.model.meshes import MeshView
     from jaxtop.model.state import ClusterState
     from jaxtop.wire.probing import Probe
 

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop.base import names
-from jaxtop.model.allocators import free_bytes
-from jaxtop.model.compiles import cause_of, lost_ms
+from jaxtop.model.hardware.allocators import free_bytes
 from jaxtop.model.hosts import host_views
-from jaxtop.model.loaded_programs import differing, identity, loaded, most, unlike
-from jaxtop.model.rates import program_of, rates
+from jaxtop.model.programs.compiles import cause_of, lost_ms
+from jaxtop.model.programs.loaded import differing, identity, loaded, most, unlike
+from jaxtop.model.programs.rates import program_of, rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop import wire
-    from jaxtop.model.compiles import Cause
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import HostView
-    from jaxtop.model.loaded_programs import LoadedProgram
+    from jaxtop.model.programs.compiles import Cause
+    from jaxtop.model.programs.loaded import LoadedProgram
     from jaxtop.model.state import ClusterState
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from jaxtop.model.operations import DeviceRates
-from jaxtop.model.peaks import SET_BY_OWNER, peak_of
+from jaxtop.model.hardware.peaks import SET_BY_OWNER, peak_of
+from jaxtop.model.programs.operations import DeviceRates
 from jaxtop.store.probed import probed_device
 
 if TYPE_CHECKING:

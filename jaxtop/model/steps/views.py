@@ -7,8 +7,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.model.devices import scaled
+from jaxtop.model.hardware.peaks import peak_of
 from jaxtop.model.host import NO_WINDOW
-from jaxtop.model.peaks import peak_of
 from jaxtop.model.stalls.lulls import still_of
 
 if TYPE_CHECKING:

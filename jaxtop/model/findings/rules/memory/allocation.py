@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import function_of
 from jaxtop.base.units import in_bytes
-from jaxtop.model.allocators import free_bytes, free_of, largest_block, largest_piece, most_held
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.words import line_of
-from jaxtop.model.loaded_programs import loaded
-from jaxtop.model.programs import adds_bytes, launched_lately
-from jaxtop.model.rates import program_of
+from jaxtop.model.hardware.allocators import free_bytes, free_of, largest_block, largest_piece, most_held
+from jaxtop.model.programs.loaded import loaded
+from jaxtop.model.programs.rates import program_of
+from jaxtop.model.programs.views import adds_bytes, launched_lately
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.hosts import HostView
-    from jaxtop.model.loaded_programs import LoadedProgram
+    from jaxtop.model.programs.loaded import LoadedProgram
 
 FRAGMENT_SHARE = Number("share", 0.25, "reported if the largest block is below this share of the free memory")
 FREE_SHARE = Number("free_share", 0.1, "share of the limit that must be free")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.chips import chip_of
+from jaxtop.model.hardware.chips import chip_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.gaps import launches_of, lost_to_launches
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views
-from jaxtop.model.lateness import NO_LATENESS, lateness
-from jaxtop.model.launch_times import has_current_windows
-from jaxtop.model.parts import mean_of, own_parts, with_lateness
+from jaxtop.model.wall_time.gaps import launches_of, lost_to_launches
+from jaxtop.model.wall_time.lateness import NO_LATENESS, lateness
+from jaxtop.model.wall_time.launch_times import has_current_windows
+from jaxtop.model.wall_time.parts import mean_of, own_parts, with_lateness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.model.gaps import Gap
     from jaxtop.model.hosts import HostView
-    from jaxtop.model.parts import Parts
     from jaxtop.model.state import ClusterState
+    from jaxtop.model.wall_time.gaps import Gap
+    from jaxtop.model.wall_time.parts import Parts
 
 # With more than this share unknown, too little is measured to call a run healthy.
 MOST_UNKNOWN = 0.5

@@ -9,14 +9,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.programs import programs
+from jaxtop.model.programs.views import programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from jaxtop import wire
     from jaxtop.model.host import Host
-    from jaxtop.model.programs import ProgramView
+    from jaxtop.model.programs.views import ProgramView
     from jaxtop.model.state import ClusterState
 
 COMPUTE, MEMORY, COMMUNICATION = "compute", "memory", "communication"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop.model.host import figure, run_of
 from jaxtop.model.hosts import hosts
-from jaxtop.model.rates import program_of
+from jaxtop.model.programs.rates import program_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

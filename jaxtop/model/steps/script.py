@@ -6,7 +6,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 from jaxtop.model.host import changed_ms
-from jaxtop.model.losses import is_loss
+from jaxtop.model.steps.losses import is_loss
 from jaxtop.wire import COMPILE, SCRIPT
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.host import ProgramLaunches, changed_ms, run_of
-from jaxtop.model.steps import idle_share
+from jaxtop.model.steps.views import idle_share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

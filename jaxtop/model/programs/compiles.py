@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views
-from jaxtop.model.rates import program_of
+from jaxtop.model.programs.rates import program_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,9 +9,9 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.host import ProgramLaunches, changed_ms
-from jaxtop.model.rates import program_of, rates
-from jaxtop.model.script import is_sampled, not_launching
-from jaxtop.model.steps import pace_of
+from jaxtop.model.programs.rates import program_of, rates
+from jaxtop.model.steps.script import is_sampled, not_launching
+from jaxtop.model.steps.views import pace_of
 from jaxtop.model.tuning import Number
 from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jaxtop.model.host import Host
-    from jaxtop.model.parts import Parts
+    from jaxtop.model.wall_time.parts import Parts
     from jaxtop.wire import ActiveLine
 
 # With fewer samples a gap is unknown.

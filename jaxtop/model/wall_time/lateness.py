@@ -9,17 +9,25 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.views import collectives
-from jaxtop.model.gaps import LATER_MS, PAUSE_SHARE, are_apart, gap_of, in_present_rhythm, late_of, pause_of
 from jaxtop.model.hosts import runs
-from jaxtop.model.parts import own_parts
-from jaxtop.model.steps import pace_of_run
+from jaxtop.model.steps.views import pace_of_run
+from jaxtop.model.wall_time.gaps import (
+    LATER_MS,
+    PAUSE_SHARE,
+    are_apart,
+    gap_of,
+    in_present_rhythm,
+    late_of,
+    pause_of,
+)
+from jaxtop.model.wall_time.parts import own_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop.model.gaps import Gap
     from jaxtop.model.hosts import HostView, Run
     from jaxtop.model.state import ClusterState
+    from jaxtop.model.wall_time.gaps import Gap
 
 
 class Lateness(NamedTuple):

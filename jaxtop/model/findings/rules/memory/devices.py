@@ -8,14 +8,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.units import in_bytes, in_minutes
-from jaxtop.model.allocators import free_bytes, usable_bytes
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import FEWEST_POINTS, least, makes_steps, trend
 from jaxtop.model.findings.words import containing, line_of
+from jaxtop.model.hardware.allocators import free_bytes, usable_bytes
 from jaxtop.model.host import figure
 from jaxtop.model.hosts import named
-from jaxtop.model.steps import past_of
+from jaxtop.model.steps.views import past_of
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.sums import program_waits
 from jaxtop.model.hosts import host_views
-from jaxtop.model.launch_times import measured_in
-from jaxtop.model.rates import program_of, rates
-from jaxtop.model.script import not_launching
-from jaxtop.model.steps import past_of
+from jaxtop.model.programs.rates import program_of, rates
+from jaxtop.model.steps.script import not_launching
+from jaxtop.model.steps.views import past_of
+from jaxtop.model.wall_time.launch_times import measured_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from jaxtop.model.host import Host
-    from jaxtop.model.launch_times import MeasuredLaunches
     from jaxtop.model.state import ClusterState
+    from jaxtop.model.wall_time.launch_times import MeasuredLaunches
     from jaxtop.model.windows import ProgramKey
 
 

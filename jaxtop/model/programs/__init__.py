@@ -1,0 +1,1 @@
+"""The compiled programs of all hosts: their launches, compilations and operations."""

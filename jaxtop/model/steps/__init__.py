@@ -1,0 +1,1 @@
+"""The steps of a run, and what its script reports of them."""
