@@ -348,6 +348,9 @@ class TestCompilations:
         assert one.text == f"{often}: its arguments have 6 different sizes"
         assert (one.subject.program, one.subject.source) == ("jit_train_step", "t.py:9")
         assert one.cost.ms_per_step == pytest.approx(80)
+        busy = window((0, 160), (200, 160), (400, 160))
+        hidden = run(busy, said, activity(compiling=40, wait=60))
+        assert only("recompilation", hidden).cost.share_of_step == pytest.approx(0.2, abs=0.01), "computes on"
         uncounted = run(msgspec.structs.replace(said, compiles={}), activity(compiling=40, wait=60))
         assert "compiled 6 times" in only("recompilation", uncounted).text, "as many programs as are loaded"
 

@@ -241,6 +241,18 @@ def is_close(longer: float, left: float) -> bool:
     return CLOSE[0] * left <= longer <= CLOSE[1] * left
 
 
+def not_hidden(host: Host, parts: Parts | None) -> float:
+    """Return the share of the time that Python's own work costs at most: devices may compute meanwhile.
+
+    It is the share in which devices do not compute, or by which steps have become longer: where devices are
+    cores of the machine, that work slows them down, and no device is idle. Where the two are about the same,
+    steps are the better measure: what devices do not compute contains the gaps of before.
+    """
+    pace, left = pace_of(host), 1.0 if parts is None else 1 - parts.busy
+    longer = (longer_than_before(host, pace) if pace else None) or 0.0
+    return longer if is_close(longer, left) else max(left, longer)
+
+
 def _uncovered(host: Host, parts: Parts | None, pace: float) -> float | None:
     """Return the share of the time in which no program is known to run; None if nothing measures it.
 

@@ -10,7 +10,7 @@ from jaxtop.model.findings.trends import makes_steps
 from jaxtop.model.steps.script import collecting
 from jaxtop.model.steps.views import pace_of
 from jaxtop.model.tuning import Number
-from jaxtop.model.wall_time.gaps import is_close, longer_than_before
+from jaxtop.model.wall_time.gaps import not_hidden
 from jaxtop.model.wall_time.parts import mean_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
-    from jaxtop.model.wall_time.parts import Parts
 
 NOTE_SHARE = Number("share", 0.03, "reported from this share of the time on")
 WARNING_SHARE = Number("warning_share", 0.05, "a warning from this share of the time on that devices lose")
@@ -47,20 +46,9 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
     for host, share in measured:
         if share >= facts.number(NOTE_SHARE):
             parts = facts.parts.get(host.agent) or mean
-            found.append(_Collecting(host, share, min(share, _not_computing(host, parts))))
+            found.append(_Collecting(host, share, min(share, not_hidden(host, parts))))
     if found:
         yield _finding(facts, found)
-
-
-def _not_computing(host: Host, parts: Parts | None) -> float:
-    """Return the share of the time in which devices do not compute, or by which steps have become longer.
-
-    Where devices are cores of the machine, collections slow them down, and no device is idle. Where the two
-    are about the same, steps are the better measure: what devices do not compute contains the gaps of before.
-    """
-    pace, left = pace_of(host), 1.0 if parts is None else 1 - parts.busy
-    longer = (longer_than_before(host, pace) if pace else None) or 0.0
-    return longer if is_close(longer, left) else max(left, longer)
 
 
 def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:

@@ -14,6 +14,8 @@ from jaxtop.model.programs.compiles import cause_of, lost_ms
 from jaxtop.model.programs.rates import program_of
 from jaxtop.model.steps.views import pace_of
 from jaxtop.model.tuning import Number
+from jaxtop.model.wall_time.gaps import not_hidden
+from jaxtop.model.wall_time.parts import mean_of
 from jaxtop.wire import COMPILE
 
 if TYPE_CHECKING:
@@ -125,6 +127,8 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
     host = max(hosts, key=lambda each: each.programs.compiles.get(name, 0))
     share = _share(host)
     pace = pace_of(host)
+    parts = facts.parts.get(host.agent) or mean_of(facts.parts.values())
+    lost = None if share is None else min(share, not_hidden(host, parts))
     who = facts.named(hosts)
     variants = [each for each in host.programs.programs if each.name == name]
     cause, line = _cause(host, name)
@@ -142,7 +146,7 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
         f"{what} was compiled {count:,} times on {who}{changed}",
         Subject.of(host, program=name, source=source),
         about=name,
-        cost=Cost(None if share is None or not pace else share * 1000 / pace, share),
+        cost=Cost(None if lost is None or not pace else lost * 1000 / pace, lost),
         evidence=(
             Evidence("compilations", count, source="JAX's compilation events", at=host.pulse_at),
             Evidence(
