@@ -16,8 +16,8 @@ from textual.dom import DOMNode
 import jaxtop.cli
 import jaxtop.tui
 from jaxtop.base.feature import features, load, options_of
-from jaxtop.cli import manual
 from jaxtop.cli.doctor import STAND_INS
+from jaxtop.cli.text import manual
 from jaxtop.export.metrics import METRICS, SERIES, SNAPSHOT
 from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Scope
 from jaxtop.model.figures import figures_of

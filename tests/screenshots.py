@@ -28,7 +28,7 @@ from jaxtop import wire
 from jaxtop.base import keys
 from jaxtop.base.clock import steady
 from jaxtop.cli import demo
-from jaxtop.cli.source_thread import SourceThread
+from jaxtop.cli.live.source_thread import SourceThread
 from jaxtop.model import Cluster, devices
 from jaxtop.recording import RecordingWriter
 from jaxtop.sources import LiveSource, Seed, Session, SessionRecorder, discovery

@@ -11,14 +11,14 @@ import psutil
 import pytest
 
 from jaxtop.base import keys
-from jaxtop.cli.source_thread import SourceThread
+from jaxtop.cli.live.source_thread import SourceThread
 from jaxtop.model import Cluster, hosts
 from jaxtop.model.stalls.stack_tree import stack_nodes
 from jaxtop.sources import LiveSource, Seed
 from tests.support import eventually, training
 
 if TYPE_CHECKING:
-    from jaxtop.cli.broadcast import Broadcast
+    from jaxtop.cli.live.broadcast import Broadcast
 
 pytestmark = pytest.mark.jax
 

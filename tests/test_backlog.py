@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cli.source_thread import SourceThread
+from jaxtop.cli.live.source_thread import SourceThread
 from jaxtop.model import Cluster
 from jaxtop.sources import backlog
 from jaxtop.sources.backlog import Backlog

@@ -11,8 +11,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from jaxtop import cli, wire
 from jaxtop.cli import check as command
-from jaxtop.cli import formats, replay, targets
+from jaxtop.cli import replay, targets
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.text import formats
 from jaxtop.export import check, to_document, to_openmetrics
 from jaxtop.export.check import Checkup
 from jaxtop.export.series import SERIES

@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 from jaxtop.base import keys
-from jaxtop.cli.broadcast import request_to
+from jaxtop.cli.live.broadcast import request_to
 from jaxtop.model import hosts
 from jaxtop.model.collectives import collectives
 from jaxtop.model.collectives.timing import arrivals_of

@@ -15,8 +15,9 @@ import pytest
 
 from jaxtop import cli
 from jaxtop.base import keys
-from jaxtop.cli import rewind, settings
 from jaxtop.cli import run as run_command
+from jaxtop.cli import settings
+from jaxtop.cli.live import rewind
 from jaxtop.model import RULES, Cluster, Mute, Tuning, findings, runs
 from jaxtop.model.collectives import collectives
 from jaxtop.model.findings.observer import MUTED

@@ -12,7 +12,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.base import processes
-from jaxtop.cli.costs import SILENT, CostReport, ask
+from jaxtop.cli.machine.costs import SILENT, CostReport, ask
 from jaxtop.store import runfiles
 from jaxtop_agent.service.messages import costs
 from tests.stories import hello

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from jaxtop.cli import doctor, drivers
+from jaxtop.cli import doctor
 from jaxtop.cli.doctor import STAND_INS
+from jaxtop.cli.machine import drivers
 from tests import standin
 from tests.support import jaxtop
 

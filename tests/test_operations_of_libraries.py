@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from jaxtop.cli.broadcast import request_to
+from jaxtop.cli.live.broadcast import request_to
 from jaxtop.model import programs
 from jaxtop.model.programs.operations import IDLE, UNKNOWN, DeviceRates, program_time
 from jaxtop.store import runfiles

@@ -9,7 +9,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.base.units import size
-from jaxtop.cli.app_recorder import AppRecorder
+from jaxtop.cli.live.recorder import AppRecorder
 from jaxtop.model import Cluster, arrays, growers
 from jaxtop.recording import Recording, compact
 from jaxtop.sources.recorder import SessionRecorder

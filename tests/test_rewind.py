@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from jaxtop.cli import rewind
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.rewind import FILES, USUAL_SIZE, RewindBuffer, size_of
+from jaxtop.cli.live import rewind
+from jaxtop.cli.live.rewind import FILES, USUAL_SIZE, RewindBuffer, size_of
 from jaxtop.model import Cluster
 from tests import made_sessions
 from tests.made_sessions import Made

@@ -136,7 +136,7 @@ class _Manual(argparse.Action):
     """Prints the manual page and ends."""
 
     def __call__(self, *_: object) -> NoReturn:
-        from jaxtop.cli import manual  # rarely needed
+        from jaxtop.cli.text import manual  # rarely needed
 
         print(manual.page(parser_of_all()[1], _SUMMARY), end="")
         raise SystemExit(0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.feature import options_of
 from jaxtop.cli import ls, targets, terminal, ways
-from jaxtop.cli.words import note, number
+from jaxtop.cli.text.words import note, number
 
 if TYPE_CHECKING:
     import argparse
@@ -35,9 +35,9 @@ def main(arguments: argparse.Namespace) -> int:
     is_named = arguments.target or arguments.hostfile or arguments.via
     if not is_named and not terminal.is_in_browser() and len(ls.live_runs()) > 1:
         terminal.need("`jaxtop ls` lists the live runs, `jaxtop snapshot NAME` prints one")
-        from jaxtop.cli import live_app  # heavy: errors above must be fast
+        from jaxtop.cli.live import app  # heavy: errors above must be fast
 
-        chosen = live_app.pick()
+        chosen = app.pick()
         if chosen is None:
             return 0
         arguments.target = [chosen]
@@ -51,7 +51,7 @@ def main(arguments: argparse.Namespace) -> int:
         arguments, arguments.wait, remember
     )  # opened here, so that a wrong target is an error
     terminal.need("for text use `jaxtop snapshot`")
-    from jaxtop.cli import live_app  # as above
+    from jaxtop.cli.live import app  # as above
 
-    live_app.show(lambda: source, arguments.rewind, arguments.owner, "" if is_here else ELSEWHERE, notes)
+    app.show(lambda: source, arguments.rewind, arguments.owner, "" if is_here else ELSEWHERE, notes)
     return 0

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.clock import steady
 from jaxtop.cli import replay, settings, targets
-from jaxtop.cli.formats import add_formats
 from jaxtop.cli.snapshot import measured
-from jaxtop.cli.words import note, number
+from jaxtop.cli.text.formats import add_formats
+from jaxtop.cli.text.words import note, number
 from jaxtop.model import Severity, findings, host_views
 from jaxtop.model.findings.observer import CHECK_EVERY, MUTED
 

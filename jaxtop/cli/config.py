@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from jaxtop.cli import settings
-from jaxtop.cli.words import aligned, legible, note
+from jaxtop.cli.text.words import aligned, legible, note
 
 if TYPE_CHECKING:
     import argparse

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import keys, meshes
 from jaxtop.base.meshes import BadMesh
-from jaxtop.cli import hangup, processes, terminal
+from jaxtop.cli import hangup, terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import number
+from jaxtop.cli.machine import processes
+from jaxtop.cli.text.words import number
 from jaxtop.sources import LiveSource, Seed
 from jaxtop.store import runfiles
 from jaxtop_agent.demo import MODEL_SIZES, faults
@@ -163,9 +164,9 @@ def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
             raise UserError(f"the demo did not start: process {index} {how}")
         return source_of(hosts)
 
-    from jaxtop.cli import live_app  # heavy: errors must be fast
+    from jaxtop.cli.live import app  # heavy: errors must be fast
 
-    live_app.show(open_source)
+    app.show(open_source)
     print("".join(faults_begun), end="")
     return 0
 

@@ -19,8 +19,8 @@ from jaxtop import __version__
 from jaxtop.base import keys
 from jaxtop.base.feature import hooks, options_of
 from jaxtop.base.units import in_bytes
-from jaxtop.cli import costs, drivers
-from jaxtop.cli.words import legible
+from jaxtop.cli.machine import costs, drivers
+from jaxtop.cli.text.words import legible
 from jaxtop.recording.thread import LEAST_FREE
 from jaxtop.store import runfiles
 from jaxtop.transport import FIRST_PORT

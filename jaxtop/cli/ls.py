@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import aligned, legible
+from jaxtop.cli.text.words import aligned, legible
 from jaxtop.store import runfiles
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from jaxtop.base.names import as_file_name
 from jaxtop.base.units import in_bytes, length
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.output import ProgressLine, must_be_new
-from jaxtop.cli.processes import end_with_sigterm
+from jaxtop.cli.machine.processes import end_with_sigterm
 from jaxtop.cli.snapshot import why_none
-from jaxtop.cli.words import amount, duration
+from jaxtop.cli.text.output import ProgressLine, must_be_new
+from jaxtop.cli.text.words import amount, duration
 from jaxtop.model import Cluster, host_views, hosts, runs
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.nouns import counted

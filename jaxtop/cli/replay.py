@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from jaxtop.base import times
 from jaxtop.base.feature import options_of
 from jaxtop.base.units import in_bytes
-from jaxtop.cli import processes, settings, terminal
+from jaxtop.cli import settings, terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.formats import FORMATS, add_formats, written
 from jaxtop.cli.look import look_of
-from jaxtop.cli.output import ProgressLine, new_file
-from jaxtop.cli.words import note, number
+from jaxtop.cli.machine import processes
+from jaxtop.cli.text.formats import FORMATS, add_formats, written
+from jaxtop.cli.text.output import ProgressLine, new_file
+from jaxtop.cli.text.words import note, number
 from jaxtop.model.hosts import interval
 from jaxtop.model.state import HISTORY
 from jaxtop.recording import NotARecording

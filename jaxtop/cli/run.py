@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base import keys, private, room
 from jaxtop.base.names import reason
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import note, number
+from jaxtop.cli.text.words import note, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtop.base import keys, private
 from jaxtop.base.names import reason
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import amount, legible
+from jaxtop.cli.text.words import amount, legible
 from jaxtop.model import HOLDS_FOR, RULES, RULES_BY_NAME, Mute, Severity, Tuning
 from jaxtop.tui.core import look
 from jaxtop.tui.notifier import FORMS as DESKTOP

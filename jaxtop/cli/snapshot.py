@@ -11,8 +11,8 @@ from jaxtop import wire
 from jaxtop.base.clock import steady
 from jaxtop.cli import hangup, settings, targets
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.formats import FORMATS, add_formats, written
-from jaxtop.cli.words import legible, note, number
+from jaxtop.cli.text.formats import FORMATS, add_formats, written
+from jaxtop.cli.text.words import legible, note, number
 from jaxtop.model import Cluster, State, host_views, hosts, runs
 from jaxtop.model.findings.coverage import VITAL
 from jaxtop.model.findings.observer import MUTED

@@ -11,7 +11,7 @@ from jaxtop.base import hostnames, keys
 from jaxtop.base.feature import hook
 from jaxtop.cli import ways
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import legible, note
+from jaxtop.cli.text.words import legible, note
 from jaxtop.transport import PORTS_TRIED
 
 if TYPE_CHECKING:

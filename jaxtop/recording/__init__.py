@@ -19,7 +19,7 @@ Around this package:
 - tui/playback.py: where the view is in time: the only place that knows live from replay
 - export/mcap_json.py, untyped.py: a session as JSON for other viewers, from messages that are decoded
   without types and named by their schemas
-- agent/jaxtop_agent/blackbox.py, cli/rewind.py: the same recording inside an agent, and of a live view
+- agent/jaxtop_agent/blackbox.py, cli/live/rewind.py: the same recording inside an agent, and of a live view
 """
 
 from jaxtop.recording.compact import compact

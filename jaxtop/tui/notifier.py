@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.app import SystemCommand
-
 from jaxtop.model.finding import Severity
 from jaxtop.model.findings.alerts import STARTS, Alert, AlertBook
 from jaxtop.tui.core.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+
+    from textual.app import SystemCommand
 
     from jaxtop.model import Cluster
 
@@ -53,6 +53,8 @@ class Notifier:
 
     def commands(self) -> Iterator[SystemCommand]:
         """Yield what the palette offers: to turn notifications on and off."""
+        from textual.app import SystemCommand  # heavy: settings know the forms of notifications
+
         for name, is_on, toggle in (
             ("Bell", self.rings, self.toggle_bell),
             ("Desktop notification", self.is_on_desktop, self.toggle_desktop),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop.base.names import reason
-from jaxtop.cli.words import aligned
+from jaxtop.cli.text.words import aligned
 from jaxtop.traces import files
 from tests.accelerators import captures, texts
 

@@ -7,7 +7,8 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from jaxtop.cli import demo, processes
+from jaxtop.cli import demo
+from jaxtop.cli.machine import processes
 from jaxtop.model import RULES
 from tests.faults.follower import Follower
 from tests.faults.outcome import Found, Outcome, findings_about, is_found, judge

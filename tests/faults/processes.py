@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from jaxtop.cli import processes
+from jaxtop.cli.machine import processes
 
 ROOT = Path(__file__).parents[2]
 HOSTS, DEVICES = 2, 4

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from jaxtop import wire
 from jaxtop.base import keys
 from jaxtop.base.clock import steady
-from jaxtop.cli import processes, record
-from jaxtop.cli.broadcast import request_to
+from jaxtop.cli import record
+from jaxtop.cli.live.broadcast import request_to
+from jaxtop.cli.machine import processes
 from jaxtop.features.planning.model.asking import mesh_as_typed
 from jaxtop.model import Cluster
 from jaxtop.recording import Limits

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from jaxtop.base.clock import steady
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.processes import end_with_sigterm
+from jaxtop.cli.machine.processes import end_with_sigterm
 from jaxtop.cli.record import has_ended
 from jaxtop.cli.snapshot import complaints
-from jaxtop.cli.words import legible, note
+from jaxtop.cli.text.words import legible, note
 from jaxtop.model import Cluster, Severity, hosts, runs
 
 if TYPE_CHECKING:

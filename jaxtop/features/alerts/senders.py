@@ -20,7 +20,7 @@ from jaxtop import __version__
 from jaxtop.base import debuglog
 from jaxtop.base.names import reason
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import note
+from jaxtop.cli.text.words import note
 from jaxtop.features.alerts.document import body
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base.clock import steady
 from jaxtop.base.units import size
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import note
+from jaxtop.cli.text.words import note
 from jaxtop.features.captures.captured import doing
 from jaxtop.features.captures.capturing import Capture
 from jaxtop.features.captures.command import SIZE, begun, default_folder, wish_of

@@ -12,11 +12,11 @@ from jaxtop.base.clock import steady
 from jaxtop.base.names import as_file_name
 from jaxtop.base.units import in_bytes
 from jaxtop.cli import settings, targets, terminal
-from jaxtop.cli.broadcast import Broadcast, request_to
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.output import ProgressLine
-from jaxtop.cli.processes import end_with_sigterm
-from jaxtop.cli.words import amount, legible, note, number
+from jaxtop.cli.live.broadcast import Broadcast, request_to
+from jaxtop.cli.machine.processes import end_with_sigterm
+from jaxtop.cli.text.output import ProgressLine
+from jaxtop.cli.text.words import amount, legible, note, number
 from jaxtop.features.captures.result import NOTHING, bar, failures, finished, summary
 from jaxtop.wire.captures import LONGEST_MS, MOST_BYTES
 

@@ -6,7 +6,7 @@ from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING
 
-from jaxtop.cli.words import aligned, legible
+from jaxtop.cli.text.words import aligned, legible
 from jaxtop.features.captures.trace_document import problems
 
 if TYPE_CHECKING:

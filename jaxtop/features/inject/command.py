@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jaxtop import __version__
 from jaxtop.cli import run
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import legible, note, number
+from jaxtop.cli.text.words import legible, note, number
 from jaxtop.features.inject import remote, target, tracer
 from jaxtop.features.inject.request import Request
 from jaxtop.features.inject.target import Refused

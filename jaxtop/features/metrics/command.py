@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.formats import JSON as JSON_FORMAT
-from jaxtop.cli.formats import written
-from jaxtop.cli.http_server import Page, Request, Server
-from jaxtop.cli.listening import Protection, add_tls_arguments, address, is_port
-from jaxtop.cli.processes import end_with_sigterm
-from jaxtop.cli.watched import Watched
-from jaxtop.cli.words import note, number
+from jaxtop.cli.machine.processes import end_with_sigterm
+from jaxtop.cli.serving.http_server import Page, Request, Server
+from jaxtop.cli.serving.listening import Protection, add_tls_arguments, address, is_port
+from jaxtop.cli.serving.watched import Watched
+from jaxtop.cli.text.formats import JSON as JSON_FORMAT
+from jaxtop.cli.text.formats import written
+from jaxtop.cli.text.words import note, number
 from jaxtop.export.findings import as_value
 from jaxtop.export.samples import DETAILS, HOST, PROGRAM
 from jaxtop.features.metrics.boards import BOARDS
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from jaxtop.cli.http_server import Pages
+    from jaxtop.cli.serving.http_server import Pages
     from jaxtop.features.metrics.otlp.push import Push
 
 PORT = 9410

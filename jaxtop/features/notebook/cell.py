@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base.clock import steady
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.processes import die_with_parent
+from jaxtop.cli.machine.processes import die_with_parent
 from jaxtop.cli.record import has_ended
 from jaxtop.cli.snapshot import complaints, watch
 from jaxtop.features.notebook.summary import summary

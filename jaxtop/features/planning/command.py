@@ -11,9 +11,9 @@ from jaxtop.base import times
 from jaxtop.base.clock import steady
 from jaxtop.cli import replay, settings, targets
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.formats import JSON, add_formats
 from jaxtop.cli.snapshot import measured
-from jaxtop.cli.words import legible, note, number
+from jaxtop.cli.text.formats import JSON, add_formats
+from jaxtop.cli.text.words import legible, note, number
 from jaxtop.features.planning import compile as plan_compile
 from jaxtop.features.planning.model.asking import parse_bytes, parse_count, parse_mesh, parse_rule
 from jaxtop.features.planning.model.plan import CannotPlan, Goal, NeverPlannable, PlanRequest

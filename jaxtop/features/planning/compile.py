@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.units import in_bytes
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import duration
+from jaxtop.cli.text.words import duration
 
 if TYPE_CHECKING:
     import argparse

@@ -18,10 +18,10 @@ import psutil
 from msgspec.structs import replace
 
 from jaxtop.base.units import in_bytes
-from jaxtop.cli import processes
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.output import ProgressLine
-from jaxtop.cli.words import note
+from jaxtop.cli.machine import processes
+from jaxtop.cli.text.output import ProgressLine
+from jaxtop.cli.text.words import note
 from jaxtop.features.planning.messages import Began, Said, Taken
 from jaxtop.features.planning.model import compilations
 from jaxtop.wire.probing import FAILED

@@ -14,10 +14,11 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from jaxtop.base.clock import steady
 from jaxtop.base.meshes import BadMesh
 from jaxtop.base.units import in_bytes
-from jaxtop.cli import demo, processes
+from jaxtop.cli import demo
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.machine import processes
 from jaxtop.cli.snapshot import measured
-from jaxtop.cli.words import aligned, note
+from jaxtop.cli.text.words import aligned, note
 from jaxtop.features.planning.model.asking import mesh_as_typed, parse_mesh
 from jaxtop.features.planning.model.plan import CannotPlan
 from jaxtop.features.planning.report import in_milliseconds, memory_in_words, step_in_words

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from jaxtop.cli import replay, terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.formats import JSON, add_formats
-from jaxtop.cli.words import legible
+from jaxtop.cli.text.formats import JSON, add_formats
+from jaxtop.cli.text.words import legible
 from jaxtop.features.postmortem import kernel_log
 from jaxtop.model import host_views
 from jaxtop.model.crashes import ending, exit_status

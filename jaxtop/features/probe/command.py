@@ -16,10 +16,10 @@ import msgspec
 from jaxtop import __version__
 from jaxtop.base import meshes
 from jaxtop.base.processes import Namespace, here
-from jaxtop.cli import processes
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.output import ProgressLine
-from jaxtop.cli.words import amount, duration, legible, note
+from jaxtop.cli.machine import processes
+from jaxtop.cli.text.output import ProgressLine
+from jaxtop.cli.text.words import amount, duration, legible, note
 from jaxtop.features.probe import processes as probe_processes
 from jaxtop.store import probe as saved
 from jaxtop.store import runfiles

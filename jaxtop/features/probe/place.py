@@ -9,9 +9,10 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.base.units import in_bytes, length
-from jaxtop.cli import drivers, targets
+from jaxtop.cli import targets
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import aligned, legible, note
+from jaxtop.cli.machine import drivers
+from jaxtop.cli.text.words import aligned, legible, note
 from jaxtop.features.probe import placement
 from jaxtop.features.probe.figures import FIGURES
 from jaxtop.features.probe.messages import KnownDevice

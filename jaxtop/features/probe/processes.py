@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from jaxtop.cli import processes
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.machine import processes
 from jaxtop.wire.probing import FAILED, MEETING, Plan, Report, Said, Stage
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.base.units import in_bytes
-from jaxtop.cli.words import aligned, legible
+from jaxtop.cli.text.words import aligned, legible
 from jaxtop.features.probe.figures import FIGURES
 from jaxtop.features.probe.verdict import ranges
 

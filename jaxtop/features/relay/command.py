@@ -11,9 +11,9 @@ from jaxtop.base import keys
 from jaxtop.base.clock import steady
 from jaxtop.cli import targets
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.listening import address
-from jaxtop.cli.processes import end_with_sigterm
-from jaxtop.cli.words import legible, note
+from jaxtop.cli.machine.processes import end_with_sigterm
+from jaxtop.cli.serving.listening import address
+from jaxtop.cli.text.words import legible, note
 from jaxtop.features.relay.far import FarHalf
 from jaxtop.features.relay.listening import ListeningRelay, new_id
 from jaxtop.model.host import Unmet

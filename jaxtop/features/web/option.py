@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.cli import terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.listening import Protection, add_tls_arguments, address
+from jaxtop.cli.serving.listening import Protection, add_tls_arguments, address
 
 if TYPE_CHECKING:
     import argparse

@@ -20,9 +20,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parsed_classic
 
 from jaxtop import wire
-from jaxtop.cli.http_server import Request, Server
-from jaxtop.cli.listening import Protection
-from jaxtop.cli.watched import Watched
+from jaxtop.cli.serving.http_server import Request, Server
+from jaxtop.cli.serving.listening import Protection
+from jaxtop.cli.serving.watched import Watched
 from jaxtop.export import openmetrics, to_document, to_openmetrics
 from jaxtop.export.samples import DETAILS
 from jaxtop.features.metrics import command as exporter

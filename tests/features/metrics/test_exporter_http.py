@@ -15,10 +15,10 @@ from http.server import ThreadingHTTPServer
 
 import pytest
 
-from jaxtop.cli import http_server
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.http_server import MOST_CLIENTS, Server
-from jaxtop.cli.listening import MOST_STRANGERS, Protection, address
+from jaxtop.cli.serving import http_server
+from jaxtop.cli.serving.http_server import MOST_CLIENTS, Server
+from jaxtop.cli.serving.listening import MOST_STRANGERS, Protection, address
 from tests import patience
 from tests.features.metrics.test_exporter import get, served
 from tests.support import eventually, jaxtop

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cli.formats import written
+from jaxtop.cli.text.formats import written
 from jaxtop.export import to_document
 from jaxtop.model import Cluster, keyframe, programs
 from jaxtop.model.hardware.peaks import SET_BY_OWNER

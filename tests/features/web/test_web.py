@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from jaxtop.cli import main
-from jaxtop.cli.listening import Protection
+from jaxtop.cli.serving.listening import Protection
 from jaxtop.features.web.browser import admission, server, tab
 from jaxtop.features.web.browser.server import BrowserServer
 from jaxtop.features.web.browser.tab import MOST, packet_of

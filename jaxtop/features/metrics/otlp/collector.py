@@ -18,7 +18,7 @@ from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExp
 from jaxtop.base import debuglog
 from jaxtop.base.names import reason
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import note
+from jaxtop.cli.text.words import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable

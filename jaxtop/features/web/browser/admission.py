@@ -7,7 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from jaxtop.cli.listening import MOST_STRANGERS, REQUEST_S
+from jaxtop.cli.serving.listening import MOST_STRANGERS, REQUEST_S
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

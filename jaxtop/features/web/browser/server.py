@@ -14,9 +14,9 @@ import textual_serve
 from aiohttp import web
 
 from jaxtop.base import debuglog
-from jaxtop.cli import listening
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import note
+from jaxtop.cli.serving import listening
+from jaxtop.cli.text.words import note
 from jaxtop.features.web.browser.admission import COOKIE, Admission, Refused, Strangers
 from jaxtop.features.web.browser.tab import CLEARED, Tab
 

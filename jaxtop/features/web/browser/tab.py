@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.base import debuglog
-from jaxtop.cli.processes import die_with_parent
+from jaxtop.cli.machine.processes import die_with_parent
 from jaxtop.cli.terminal import WEB_DRIVER
-from jaxtop.cli.words import legible
+from jaxtop.cli.text.words import legible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

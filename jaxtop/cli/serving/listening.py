@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import legible
+from jaxtop.cli.text.words import legible
 
 if TYPE_CHECKING:
     import argparse

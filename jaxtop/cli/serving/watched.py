@@ -8,7 +8,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from jaxtop.base.clock import steady
-from jaxtop.cli.http_server import Page
+from jaxtop.cli.serving.http_server import Page
 from jaxtop.model import State, host_views
 
 if TYPE_CHECKING:

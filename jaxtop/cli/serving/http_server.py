@@ -18,12 +18,12 @@ from jaxtop import __version__
 from jaxtop.base import debuglog
 from jaxtop.base.clock import steady
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.listening import MOST_STRANGERS, REQUEST_S, resolved, tls_context, url
+from jaxtop.cli.serving.listening import MOST_STRANGERS, REQUEST_S, resolved, tls_context, url
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from jaxtop.cli.listening import Protection
+    from jaxtop.cli.serving.listening import Protection
 
 # The most clients that are answered at a time, and how long one may take to read its answer, in seconds.
 MOST_CLIENTS, ANSWER_S = 16, 60.0

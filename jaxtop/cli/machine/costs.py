@@ -11,7 +11,7 @@ import zmq
 
 from jaxtop import wire
 from jaxtop.base import keys, processes
-from jaxtop.cli.words import legible
+from jaxtop.cli.text.words import legible
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.requests import RequestPool
 from jaxtop.store import runfiles

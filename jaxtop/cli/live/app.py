@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from jaxtop.base.clock import steady
 from jaxtop.base.feature import hook
 from jaxtop.cli import ls, settings, targets, terminal
-from jaxtop.cli.app_recorder import AppRecorder
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.live.recorder import AppRecorder
+from jaxtop.cli.live.rewind import RewindBuffer, size_of
+from jaxtop.cli.live.source_thread import SourceThread
 from jaxtop.cli.look import look_of
-from jaxtop.cli.rewind import RewindBuffer, size_of
-from jaxtop.cli.source_thread import SourceThread
 from jaxtop.store import probe as saved
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.dialogs.picker import LiveRuns, Picker
@@ -22,7 +22,7 @@ from jaxtop.tui.runs import Followed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtop.cli.source_thread import Job
+    from jaxtop.cli.live.source_thread import Job
     from jaxtop.model import Tuning
     from jaxtop.sources import Source
 

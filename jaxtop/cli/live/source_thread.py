@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jaxtop.base import debuglog
 from jaxtop.base.clock import steady
-from jaxtop.cli.broadcast import Broadcast, request_to
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.live.broadcast import Broadcast, request_to
 from jaxtop.sources.backlog import Backlog
 
 if TYPE_CHECKING:

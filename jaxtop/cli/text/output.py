@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base import private
 from jaxtop.base.names import as_file_name
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import legible
+from jaxtop.cli.text.words import legible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.units import in_bytes
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import amount
+from jaxtop.cli.text.words import amount
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.model.tuning import AS_DECLARED
 from jaxtop.recording import NotARecording, RecordingWriter

@@ -1,0 +1,1 @@
+"""What commands start and ask on this machine: processes, drivers, costs of agents."""

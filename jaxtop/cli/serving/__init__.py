@@ -1,0 +1,1 @@
+"""Pages over HTTP from a cluster that a thread follows."""

@@ -1,0 +1,1 @@
+"""What commands print: words, formats, files, the manual."""
