@@ -9,8 +9,8 @@ from itertools import count
 from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop_agent.core.board import Board
-from jaxtop_agent.hardware import stuck
-from jaxtop_agent.hardware.stuck import CORES, NCCL, Stuck
+from jaxtop_agent.hardware.libraries import stuck
+from jaxtop_agent.hardware.libraries.stuck import CORES, NCCL, Stuck
 from jaxtop_agent.service.identity import identify
 from tests.stories import hello
 from tests.test_stalls import BEGAN, VALUE, Run

@@ -13,10 +13,10 @@ from jaxtop import wire
 from jaxtop.base.protobuf import Malformed
 from jaxtop.export.json import to_document
 from jaxtop.model import Cluster, keyframe
-from jaxtop_agent.programs import assignment, schedule
-from jaxtop_agent.programs.assignment import ARGUMENT, RESULT, TEMPORARY, Allocation, Held, Placed
-from jaxtop_agent.programs.liveness import Liveness
-from jaxtop_agent.programs.schedule import Computation, ModuleSchedule, ScheduledInstruction, Shape
+from jaxtop_agent.programs.buffers import assignment, schedule
+from jaxtop_agent.programs.buffers.assignment import ARGUMENT, RESULT, TEMPORARY, Allocation, Held, Placed
+from jaxtop_agent.programs.buffers.liveness import Liveness
+from jaxtop_agent.programs.buffers.schedule import Computation, ModuleSchedule, ScheduledInstruction, Shape
 from tests import builders
 from tests.stage import play, shown_after
 from tests.staged_findings import Staged
@@ -144,8 +144,9 @@ import json, sys
 import jax, jax.numpy as jnp
 import msgspec
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.programs import assignment, described, peaks, schedule
-from jaxtop_agent.programs.liveness import Liveness
+from jaxtop_agent.programs import described
+from jaxtop_agent.programs.buffers import assignment, peaks, schedule
+from jaxtop_agent.programs.buffers.liveness import Liveness
 
 @jax.jit
 def chain(x, w):

@@ -15,7 +15,7 @@ from jaxtop.store.last_frames import ORDER
 from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.core.threads import Worker
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.hardware.libraries import Libraries
+from jaxtop_agent.hardware.libraries.thread import Libraries
 from jaxtop_agent.service.identity import identify
 from jaxtop_agent.stalls.watch import LONG_LULL, Stalls
 from tests import patience

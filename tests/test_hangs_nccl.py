@@ -12,7 +12,7 @@ import pytest
 from jaxtop import wire
 from jaxtop_agent.core.board import Topology
 from jaxtop_agent.core.waiting import IDLE_S
-from jaxtop_agent.hardware import stuck
+from jaxtop_agent.hardware.libraries import stuck
 from tests import staged_hangs
 from tests.staged_hangs import SEEDS, asked, devices, fields_of, finding, named, stalled, watched
 from tests.standin import ras

@@ -18,8 +18,8 @@ from jaxtop.model.collectives.inspected import inspected
 from jaxtop.wire import NcclTime
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.waiting import IDLE_S
-from jaxtop_agent.hardware import inspector
-from jaxtop_agent.hardware.inspector import SOURCE, Following, Inspector, path
+from jaxtop_agent.hardware.libraries import inspector
+from jaxtop_agent.hardware.libraries.inspector import SOURCE, Following, Inspector, path
 from jaxtop_agent.hardware.reader import Off
 from jaxtop_agent.service.identity import identify
 from tests.stories import cluster_of, hello, link, pulse, tell

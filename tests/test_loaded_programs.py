@@ -14,9 +14,9 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors import programs as collector
 from jaxtop_agent.collectors.programs import LoadedPrograms
 from jaxtop_agent.core.board import CompilesState, PublisherRequests, SamplerPrograms, SamplerState, Topology
-from jaxtop_agent.programs import storms
-from jaxtop_agent.programs.compilations import Compiled, steady_ms
-from jaxtop_agent.programs.recompilations import Recompilations, Subject
+from jaxtop_agent.programs.compiles import storms
+from jaxtop_agent.programs.compiles.compilations import Compiled, steady_ms
+from jaxtop_agent.programs.compiles.recompilations import Recompilations, Subject
 
 
 class Executable:

@@ -11,8 +11,9 @@ import pytest
 
 from jaxtop import wire
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.programs import assignment, described, peaks, shapes
-from jaxtop_agent.programs.assignment import TEMPORARY, Allocation, Placed
+from jaxtop_agent.programs import described, shapes
+from jaxtop_agent.programs.buffers import assignment, peaks
+from jaxtop_agent.programs.buffers.assignment import TEMPORARY, Allocation, Placed
 from tests.support import PYTHON, run, script
 
 
@@ -25,7 +26,8 @@ import json
 import jax, jax.numpy as jnp, numpy as np
 from jaxtop import wire
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.programs import inventories, peaks
+from jaxtop_agent.programs import inventories
+from jaxtop_agent.programs.buffers import peaks
 
 def made(size):
     constant = np.random.default_rng(0).random(size, np.float32)

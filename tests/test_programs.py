@@ -11,7 +11,7 @@ from jaxtop.export.json import to_document
 from jaxtop.export.openmetrics import to_openmetrics
 from jaxtop.model import programs
 from jaxtop.model.programs.loaded import differing
-from jaxtop_agent.programs.compilations import Compiled
+from jaxtop_agent.programs.compiles.compilations import Compiled
 from tests.stories import cluster_of, hello, pulse, running, tell
 
 STEP = wire.Program(

@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 
 from jaxtop import wire
-from jaxtop_agent.programs import recompilations, signatures, statics
-from jaxtop_agent.programs.recompilations import Recompilations, Subject
-from jaxtop_agent.programs.signatures import Identity, Leaf, Signature, difference, nearest
+from jaxtop_agent.programs.compiles import recompilations, signatures, statics
+from jaxtop_agent.programs.compiles.recompilations import Recompilations, Subject
+from jaxtop_agent.programs.compiles.signatures import Identity, Leaf, Signature, difference, nearest
 
 
 def step(x):

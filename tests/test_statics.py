@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from jaxtop_agent.core import redaction
-from jaxtop_agent.programs import statics
+from jaxtop_agent.programs.compiles import statics
 from tests.support import PYTHON, run, script
 
 
@@ -204,7 +204,7 @@ STATICS = """
     import jax, jax.numpy as jnp, ml_dtypes, numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
     from jaxtop_agent.hooks.compiles import Compiles
-    from jaxtop_agent.programs import statics
+    from jaxtop_agent.programs.compiles import statics
 
     class Loud:
         def __repr__(self):

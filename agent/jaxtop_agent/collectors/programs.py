@@ -15,16 +15,17 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import READING, Board
 from jaxtop_agent.core.waiting import breathe
-from jaxtop_agent.programs import described, peaks
+from jaxtop_agent.programs import described
+from jaxtop_agent.programs.buffers import peaks
 from jaxtop_agent.programs.inventories import Inventories, PerLaunch
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from jaxtop_agent.hooks.launches import Launches
-    from jaxtop_agent.programs.compilations import Compiled
+    from jaxtop_agent.programs.compiles.compilations import Compiled
+    from jaxtop_agent.programs.compiles.recompilations import Recompilations
     from jaxtop_agent.programs.described import Key
-    from jaxtop_agent.programs.recompilations import Recompilations
 
 # The programs that need the most memory are sent, and the rest as a count: this keeps a message below
 # MAX_TELEMETRY.

@@ -22,10 +22,10 @@ from jaxtop_agent.core.threads import Bell
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop_agent.programs.compilations import Compiled
+    from jaxtop_agent.programs.compiles.compilations import Compiled
+    from jaxtop_agent.programs.compiles.recompilations import Recompilations
     from jaxtop_agent.programs.executed import Executed
     from jaxtop_agent.programs.loaded import Loaded
-    from jaxtop_agent.programs.recompilations import Recompilations
 
     # The name of a program and its fingerprint.
     ProgramKey = tuple[str, str | None]

@@ -13,16 +13,16 @@ from jaxtop.base.clock import now_ms
 from jaxtop.base.names import program_of, unwrapped
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays.origins import calling
-from jaxtop_agent.programs.compilations import Compiled, steady_ms
-from jaxtop_agent.programs.recompilations import Recompilations, Subject
-from jaxtop_agent.programs.signatures import Signature
+from jaxtop_agent.programs.compiles.compilations import Compiled, steady_ms
+from jaxtop_agent.programs.compiles.recompilations import Recompilations, Subject
+from jaxtop_agent.programs.compiles.signatures import Signature
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from jaxtop.wire import Compiling
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.programs.recompilations import Noted
+    from jaxtop_agent.programs.compiles.recompilations import Noted
 
 # The bound keeps the agent from growing with a program that makes new functions forever.
 MOST_NAMES = 500

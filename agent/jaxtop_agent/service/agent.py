@@ -142,10 +142,10 @@ class Agent:
         from jaxtop_agent.core import redaction
         from jaxtop_agent.core.board import Board
         from jaxtop_agent.hardware import worker as hardware
-        from jaxtop_agent.hardware.libraries import Libraries
+        from jaxtop_agent.hardware.libraries.thread import Libraries
         from jaxtop_agent.profiler.offset import ClockOffset
         from jaxtop_agent.profiler.worker import Windows
-        from jaxtop_agent.programs.storms import Storms
+        from jaxtop_agent.programs.compiles.storms import Storms
         from jaxtop_agent.service.answers import Answers
         from jaxtop_agent.service.identity import identify
         from jaxtop_agent.service.messages import Messages

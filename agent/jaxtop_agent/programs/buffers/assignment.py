@@ -7,12 +7,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base import protobuf
-from jaxtop_agent.programs.liveness import Liveness
+from jaxtop_agent.programs.buffers.liveness import Liveness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from jaxtop_agent.programs.schedule import ModuleSchedule, Spot
+    from jaxtop_agent.programs.buffers.schedule import ModuleSchedule, Spot
 
 # The numbers of fields in XLA's `BufferAssignmentProto` and the messages inside it.
 _BUFFERS, _ALLOCATIONS = 1, 3

@@ -8,7 +8,7 @@ import msgspec
 
 from jaxtop.base.clock import now_ms
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.programs.compilations import Compiled, steady_ms
+from jaxtop_agent.programs.compiles.compilations import Compiled, steady_ms
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.base.names import shorten
 from jaxtop_agent.arrays.specs import sharding_text
-from jaxtop_agent.programs import statics
+from jaxtop_agent.programs.compiles import statics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from jaxtop_agent.jaxprivate import BeingCompiled
-    from jaxtop_agent.programs.statics import Static
+    from jaxtop_agent.programs.compiles.statics import Static
 
     # A cause, the argument, and both sides of it as they are compared: their texts take longer to make.
     _Difference = tuple[str, str, "Leaf | str | None", "Leaf | str | None"]

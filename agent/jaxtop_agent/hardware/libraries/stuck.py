@@ -17,7 +17,7 @@ from jaxtop.base import debuglog
 from jaxtop.base.clock import now_ms
 from jaxtop_agent.core.board import reason
 from jaxtop_agent.core.waiting import IDLE_S
-from jaxtop_agent.hardware import ras, ras_answers
+from jaxtop_agent.hardware.libraries import ras, ras_answers
 from jaxtop_agent.hardware.reader import Off
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Stuck:
         return at_ms - self._same[1]
 
     def _cores(self, topology: Topology) -> wire.TpuCores:
-        from jaxtop_agent.hardware import tpu_cores  # optional libraries
+        from jaxtop_agent.hardware.libraries import tpu_cores  # optional libraries
 
         cores, at_ms = tpu_cores.read(topology.devices), now_ms()
         # A core that waits runs a short loop, so its program counter moves.

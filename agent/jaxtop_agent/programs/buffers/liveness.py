@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from jaxtop_agent.programs.schedule import Index, ModuleSchedule, ScheduledInstruction, Spot
+    from jaxtop_agent.programs.buffers.schedule import Index, ModuleSchedule, ScheduledInstruction, Spot
 
 # The result of these instructions is their first operand, or parts of their operands.
 _PASSES_ON = frozenset(

@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from jaxtop.wire import Nccl, NcclCommunicator, NcclCount, NcclRank
-from jaxtop_agent.hardware.ras import RasFailed
+from jaxtop_agent.hardware.libraries.ras import RasFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from jaxtop_agent.hardware.ras import Answer
+    from jaxtop_agent.hardware.libraries.ras import Answer
 
 # The most communicators, and of each the most groups and ranks, that a message lists.
 MOST_COMMUNICATORS, MOST_GROUPS, MOST_RANKS = 32, 8, 64

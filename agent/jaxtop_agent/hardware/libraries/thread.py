@@ -10,8 +10,8 @@ from jaxtop_agent.hardware.worker import maker
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.hardware.inspector import Following
-    from jaxtop_agent.hardware.stuck import Stuck
+    from jaxtop_agent.hardware.libraries.inspector import Following
+    from jaxtop_agent.hardware.libraries.stuck import Stuck
 
 # The plugin of NCCL, in the name of its library.
 INSPECTOR = "inspector"
@@ -36,7 +36,7 @@ class Libraries:
         if self._stuck is None and not board.publisher.is_stuck:
             return IDLE_S
         if self._stuck is None:
-            from jaxtop_agent.hardware.stuck import Stuck  # few runs hang
+            from jaxtop_agent.hardware.libraries.stuck import Stuck  # few runs hang
 
             self._stuck = Stuck(board)
         topology = board.sampler.topology
@@ -47,7 +47,7 @@ class Libraries:
         if self._inspector is None and INSPECTOR not in os.environ.get("NCCL_PROFILER_PLUGIN", ""):
             return IDLE_S
         if self._inspector is None:
-            from jaxtop_agent.hardware.inspector import Following  # few runs load it
+            from jaxtop_agent.hardware.libraries.inspector import Following  # few runs load it
 
             self._inspector = Following(self._board)
         return self._inspector.turn()

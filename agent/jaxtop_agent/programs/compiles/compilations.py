@@ -12,7 +12,7 @@ from jaxtop.base import names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop_agent.programs.recompilations import Noted
+    from jaxtop_agent.programs.compiles.recompilations import Noted
 
 # This many compilations within a minute, spread over at least this time, are a storm: the program compiles
 # instead of computing. A function that initializes layers may be compiled once for each layer of a model, so

@@ -6,12 +6,12 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import shorten
-from jaxtop_agent.programs import signatures
+from jaxtop_agent.programs.compiles import signatures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.programs.signatures import Change, Signature
+    from jaxtop_agent.programs.compiles.signatures import Change, Signature
 
 # The signatures that are remembered, for comparison: of each function, and the array arguments, static
 # values and settings of all.

@@ -10,7 +10,8 @@ from jaxtop.base.clock import now_ms
 from jaxtop.base.names import legible, reason, shorten
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import Breather
-from jaxtop_agent.programs import assignment, described, schedule
+from jaxtop_agent.programs import described
+from jaxtop_agent.programs.buffers import assignment, schedule
 from jaxtop_agent.programs.inventories import has_large_constants
 from jaxtop_agent.programs.source_lines import Frames
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from jaxtop_agent.core.board import Board
+    from jaxtop_agent.programs.buffers.schedule import ModuleSchedule, Spot
     from jaxtop_agent.programs.described import Key
-    from jaxtop_agent.programs.schedule import ModuleSchedule, Spot
 
 # Serialising a module holds the GIL for 10 µs per computation, up to 30 µs on slow machines.
 MOST_COMPUTATIONS = 1_000

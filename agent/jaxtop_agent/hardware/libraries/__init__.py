@@ -1,0 +1,1 @@
+"""Questions to the libraries of the devices: NCCL, and the runtime of TPUs."""

@@ -1,0 +1,1 @@
+"""The buffers of a program at its peak."""

@@ -1,0 +1,1 @@
+"""How often and why functions are compiled."""
