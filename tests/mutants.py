@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from jaxtop import wire
 from jaxtop.export import FORMATS
 from jaxtop.model import keyframe, slices
 from jaxtop.tui.core.moment import Moment
@@ -28,9 +27,10 @@ WORDS = (
 MOST_TIMES = 40
 
 
-def mutant(message: msgspec.Struct, dice: random.Random) -> bytes:
+def mutant(message: msgspec.Struct | bytes, dice: random.Random) -> bytes:
     """The message with one to three of its parts replaced, as bytes."""
-    told = msgspec.msgpack.decode(msgspec.msgpack.encode(message))
+    raw = message if isinstance(message, bytes) else msgspec.msgpack.encode(message)
+    told = msgspec.msgpack.decode(raw)
     for _ in range(dice.randint(1, 3)):
         places = list(_places(told))
         holder, key = dice.choice(places)
@@ -76,6 +76,4 @@ def show(cluster: Cluster, now: float) -> None:
         physical(moment.devices, run.id)
     for write in FORMATS.values():
         assert write(cluster, now)
-    for each in keyframe.messages(cluster, now, has_windows=True):
-        if not isinstance(each, wire.Frame):
-            wire.encode(each[2])
+    assert list(keyframe.frames(cluster, now, has_windows=True))

@@ -30,7 +30,7 @@ def written(path, frames, keyframe_every=0, *, is_indexed=False):
 
 
 def keyframe_of(cluster, at):
-    return Keyframe(at, keyframe.messages(cluster, at), {"bins": [], "events": []})
+    return Keyframe(at, keyframe.frames(cluster, at), {"bins": [], "events": []})
 
 
 def read(path):

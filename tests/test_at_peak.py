@@ -158,8 +158,8 @@ def test_a_jump_in_time_keeps_all_of_it():
         pulse(31, 9, 10, 9, None),
     )
     cluster, again = watched(*story), Cluster()
-    for at, agent, message in keyframe.messages(cluster, 31):
-        again.feed(wire.Frame(at, agent, wire.kind_of(message), 1, wire.encode(message)))
+    for each in keyframe.frames(cluster, 31):
+        again.feed(each)
     assert again.hosts == cluster.hosts
     assert peaks(again) == peaks(cluster)
     later = pulse(40, 11, 10, 9, 1), changed(41, 3, (1, 1))

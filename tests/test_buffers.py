@@ -322,8 +322,8 @@ def test_a_program_that_nobody_asked_about_has_none():
 def test_a_recording_has_the_peak_also_in_its_keyframes_until_the_program_is_unloaded():
     run = staged(PEAK)
     again = Cluster()
-    for at, agent, message in keyframe.messages(run.cluster, run.at):
-        again.apply(agent, message, at)
+    for each in keyframe.frames(run.cluster, run.at):
+        again.feed(each)
     assert again.hosts[builders.agent_id(0)].peaks == {("jit_step", "f1"): PEAK}
     run.tell(0, wire.Programs(int(run.at * 1000)))
     assert run.cluster.hosts[builders.agent_id(0)].peaks == {}

@@ -19,7 +19,7 @@ from jaxtop.export.check import Checkup
 from jaxtop.export.series import SERIES
 from jaxtop.model import RULES, Cluster
 from jaxtop.model.finding import Cost, Finding, Severity, Subject
-from jaxtop.model.findings.observer import MUTED
+from jaxtop.model.findings.reducer import MUTED
 from jaxtop.sources import SessionRecorder
 from tests.builders import NOW, agent_id, frame, pulse, well
 from tests.made_sessions import Made

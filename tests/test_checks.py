@@ -44,7 +44,6 @@ def cut(**more) -> wire.Arrays:
 
 HELLO = builders.hello(0)
 PULSE = builders.pulse(0)
-PAST = wire.Past(1.0)
 REFUSED = {
     "an axis of size 0": meshed(("x", 0), ids=()),
     "an axis of negative size": meshed(("x", -2), ("y", -4)),
@@ -71,12 +70,6 @@ REFUSED = {
     "coordinates of too many dimensions": replace(HELLO, devices=(wire.Device(0, "", "", coords=(1,) * 99),)),
     "more bytes than a machine can name": replace(PULSE, devices=wire.DeviceSample(used_bytes=(1 << 63,))),
     "more launches than a process makes": replace(PULSE, launches={"step": BEYOND}),
-    "an event that is no date": wire.PastEvents((wire.PastEvent(float("nan"), "info", "x", "a", ""),)),
-    "a history that is no date": replace(PAST, samples=wire.PastSamples((BEYOND, BEYOND), (1, 1))),
-    "a history of too many launches": replace(PAST, samples=wire.PastSamples((1, 1), (BEYOND, BEYOND))),
-    "since when more groups than anybody lists": replace(PAST, arrays_since=((1, BEYOND),)),
-    "a peak at a census that is not there": replace(PAST, rises=wire.PeakRises((wire.PeakRise(1, 1, 0),))),
-    "a past with a mesh that cannot be": wire.PastArrays(meshed(("x", 0), ids=())),
 }
 # The largest that are believed.
 ACCEPTED = {

@@ -20,7 +20,7 @@ from jaxtop.cli import settings
 from jaxtop.cli.live import rewind
 from jaxtop.model import RULES, Cluster, Mute, Tuning, findings, runs
 from jaxtop.model.collectives import collectives
-from jaxtop.model.findings.observer import MUTED
+from jaxtop.model.findings.reducer import MUTED
 from jaxtop.model.findings.rule import RunFacts
 from jaxtop.model.findings.rules import garbage, stragglers
 from jaxtop.model.tuning import Number

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from jaxtop.model.findings.observer import findings
+from jaxtop.model.findings.reducer import findings
 from jaxtop.store import runfiles
 from jaxtop_agent.demo.faults import FAULTS
 from tests.support import SOAK, eventually, group, in_a_group, jaxtop, snapshot, viewer

@@ -9,6 +9,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.export import to_json
 from jaxtop.model import Cluster, devices, exited, hosts, keyframe, runs, state_of
+from jaxtop.model.state import Dropped
 from tests.builders import frame, well
 from tests.stage import shown_after
 from tests.stories import census, hello, link, pulse, tell
@@ -106,8 +107,8 @@ def test_a_keyframe_keeps_what_was_dropped(of_one_run):
     cluster = restarted(60, of_one_run=of_one_run)
     now = 2 * MINUTE * 60
     again = Cluster()
-    for at, agent, message in keyframe.messages(cluster, now):
-        again.feed(wire.Frame(at, agent, wire.kind_of(message), 1, wire.encode(message)))
+    for each in keyframe.frames(cluster, now):
+        again.feed(each)
     assert again.dropped == cluster.dropped
     assert again.hosts.keys() == cluster.hosts.keys()
     assert [(view.host.agent, view.incarnation) for run in runs(again, now) for view in run.hosts] == [
@@ -119,15 +120,15 @@ def test_a_keyframe_of_an_older_recording_is_read_with_its_restarts():
     cluster = Cluster()
     tell(cluster, *life("a0", "r", 0, 0), *life("a1", "r", 0, 40, None))
     again = Cluster()
-    for at, agent, message in keyframe.messages(cluster, 50):
-        again.feed(wire.Frame(at, agent, wire.kind_of(message), 1, wire.encode(message)))
+    for each in keyframe.frames(cluster, 50):
+        again.feed(each)
     tell(again, (200, "a1", pulse(at_ms=200_000)))
-    again.feed(wire.Frame(200, "", "past_events", 1, wire.encode(wire.PastEvents())))
+    again.feed(frame("", keyframe.PastEvents(), 200))
     assert [view.incarnation for run in runs(again, 200) for view in run.hosts] == [2]
 
 
 def test_the_app_says_how_many_were_dropped():
-    shown = shown_after(*well(), frame("", wire.PastEvents(dropped=12)), keys="", size=(160, 40))
+    shown = shown_after(*well(), frame("", keyframe.PastEvents(dropped=Dropped(12))), keys="", size=(160, 40))
     assert "12 exited processes dropped" in shown
 
 

@@ -13,7 +13,8 @@ from jaxtop import __version__, wire
 from jaxtop.base.names import legible
 from jaxtop.export import to_csv, to_document, to_json, to_openmetrics
 from jaxtop.export.metrics import METRICS
-from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Cluster
+from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Cluster, LoggedEvent
+from jaxtop.model.keyframe import PastEvents
 from tests import builders, staged_collectives
 from tests.made_runs import run_of
 from tests.made_windows import Made
@@ -398,7 +399,7 @@ def test_what_could_not_be_read_and_who_was_not_met_is_in_the_document():
 
 def test_an_event_about_a_host_that_is_not_known_is_in_the_document():
     """As in a recording of which a part is damaged."""
-    told = wire.PastEvents((wire.PastEvent(9.0, "info", "back", "r1-7", "is back"),))
+    told = PastEvents((LoggedEvent(9.0, "info", "back", "r1-7", "is back"),))
     (event,) = strictly(to_json(cluster_of((10, "", told)), NOW))["events"]
     assert (event["process_index"], event["text"]) == (None, "is back")
 

@@ -8,8 +8,8 @@ from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop.model import RULES, Cluster, findings, keyframe
 from jaxtop.model.finding import Cost, Finding, Findings, Severity
-from jaxtop.model.findings import observer
-from jaxtop.model.findings.observer import CHECK_EVERY
+from jaxtop.model.findings import reducer
+from jaxtop.model.findings.reducer import CHECK_EVERY
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from tests import builders, staged, staged_collectives, staged_hardware
 from tests.builders import NOW, agent_id, frame, pulse, well
@@ -30,8 +30,8 @@ def only(monkeypatch):
     """Replace the table of rules."""
 
     def use(*rules: Rule) -> None:
-        monkeypatch.setattr(observer, "RULES", rules)
-        monkeypatch.setattr(observer, "RULES_BY_NAME", {each.name: each for each in rules})
+        monkeypatch.setattr(reducer, "RULES", rules)
+        monkeypatch.setattr(reducer, "RULES_BY_NAME", {each.name: each for each in rules})
 
     return use
 
@@ -172,8 +172,8 @@ def test_a_keyframe_holds_the_findings_and_goes_on_from_there():
     live(cluster, 5, NOW + 1)
     assert [each.rule for each in findings(cluster)] == ["host_lost"]
     again = Cluster()
-    for at, agent, message in keyframe.messages(cluster, NOW + 6):
-        again.feed(frame(agent, message, at))
+    for each in keyframe.frames(cluster, NOW + 6):
+        again.feed(each)
     assert findings(again) == findings(cluster)
     assert again.findings.checked_at == cluster.findings.checked_at
     live(cluster, 9, NOW + 6)
@@ -236,16 +236,16 @@ def test_no_rule_fails_on_a_staged_run_whatever_state_its_processes_are_in(name)
         for each in STAGED[name]:
             cluster.feed(each)
         cluster.feed(builders.trouble(1, state))
-        observer.check(cluster, NOW + 1)
-        observer.check(cluster, NOW + 30)
-        assert observer._FAILED not in cluster.findings.unchecked.values()
+        reducer.check(cluster, NOW + 1)
+        reducer.check(cluster, NOW + 30)
+        assert reducer._FAILED not in cluster.findings.unchecked.values()
 
 
 def test_with_very_many_hosts_the_rules_are_checked_more_rarely():
     cluster = run()
-    assert observer.check_every(cluster) == CHECK_EVERY
+    assert reducer.check_every(cluster) == CHECK_EVERY
     cluster.hosts.update((f"{i:016x}", cluster.hosts[agent_id(0)]) for i in range(1024))
-    assert observer.check_every(cluster) == 4.0
+    assert reducer.check_every(cluster) == 4.0
 
 
 def test_no_rule_is_checked_while_a_keyframe_is_fed(only):
@@ -253,9 +253,8 @@ def test_no_rule_is_checked_while_a_keyframe_is_fed(only):
     only(rule(lambda facts: calls.append(facts.run.id) or []))
     cluster = run()
     calls.clear()
-    cluster.is_restoring = True
-    live(cluster, 5)
+    with cluster.restoring():
+        live(cluster, 5)
     assert not calls
-    cluster.is_restoring = False
     live(cluster, 3, NOW + 5)
     assert calls

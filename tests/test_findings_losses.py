@@ -16,7 +16,7 @@ from jaxtop.model import Cluster, findings, keyframe
 from jaxtop.model.finding import Severity
 from jaxtop.model.steps.losses import MOST_VALUES, is_loss
 from tests import builders
-from tests.builders import NOW, agent_id, frame
+from tests.builders import NOW, agent_id
 from tests.staged_findings import Staged
 from tests.support import PYTHON, environment, processes, script, until_a_run_is_found, viewer
 
@@ -139,8 +139,8 @@ def test_a_keyframe_has_the_history_of_losses():
     run = Staged()
     run.train(100, reports(noisy))
     again = Cluster()
-    for at, agent, message in keyframe.messages(run.cluster, run.at):
-        again.feed(frame(agent, message, at))
+    for each in keyframe.frames(run.cluster, run.at):
+        again.feed(each)
     losses = run.cluster.hosts[agent_id(0)].losses
     assert again.hosts[agent_id(0)].losses == losses and 12 < len(losses[0].values) <= MOST_VALUES
     assert all(map(math.isfinite, losses[0].values))

@@ -792,7 +792,7 @@ class TestCollectives:
 def test_the_best_step_survives_a_keyframe():
     cluster = TestSteps().times(*[100] * 40, *[130] * 10)
     again = Cluster()
-    for at, agent, message in keyframe.messages(cluster, NOW + 50):
-        again.feed(frame(agent, message, at))
+    for each in keyframe.frames(cluster, NOW + 50):
+        again.feed(each)
     assert again.hosts[agent_id(0)].best == cluster.hosts[agent_id(0)].best
     assert again.hosts[agent_id(0)].best.best_us == 100_000

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import Cluster
-from jaxtop.model.keyframe import messages
+from jaxtop.model import Cluster, keyframe
 from jaxtop.store.last_frames import ORDER
 from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.core.threads import Worker
@@ -19,7 +18,6 @@ from jaxtop_agent.hardware.libraries.thread import Libraries
 from jaxtop_agent.service.identity import identify
 from jaxtop_agent.stalls.watch import LONG_LULL, Stalls
 from tests import patience
-from tests.builders import frame
 from tests.staged_hangs import devices, stalled
 from tests.standin.tpu import core, serving, status
 from tests.support import eventually
@@ -74,7 +72,7 @@ class TestTheAgent:
         cores = wire.TpuCores(6, 1, (wire.TpuCore(1, pc=4),))
         run.say(0, nccl, cores)
         copy = Cluster()
-        for at, agent, message in messages(run.cluster, run.now):
-            copy.feed(frame(agent, message, at))
+        for each in keyframe.frames(run.cluster, run.now):
+            copy.feed(each)
         assert (copy.hosts["r1-0"].nccl, copy.hosts["r1-0"].cores) == (nccl, cores)
         assert {wire.kind_of(nccl), wire.kind_of(cores)} <= set(ORDER)

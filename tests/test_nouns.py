@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import Cluster, hosts, nouns
+from jaxtop.model import Cluster, hosts, keyframe, nouns
 from jaxtop.model.hosts import acting, named
-from jaxtop.model.keyframe import messages
 from jaxtop.model.nouns import counted, noun_of, several
 from tests.builders import NOW, agent_id, frame, hello
 
@@ -79,8 +78,8 @@ def test_a_process_that_has_no_number_yet_counts_once():
 @pytest.mark.parametrize("hostnames", [["a", "b", "c"], ["a", "a", "b"]])
 def test_a_recording_opens_with_the_same_word(hostnames):
     cluster, again = met(*hostnames), Cluster()
-    for at, agent, message in messages(cluster, NOW):
-        again.apply(agent, message, at)
+    for each in keyframe.frames(cluster, NOW):
+        again.feed(each)
     assert labels(again) == labels(cluster) and again.machines == cluster.machines
 
 

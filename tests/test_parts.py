@@ -204,8 +204,8 @@ def test_the_document_and_a_keyframe_have_the_parts():
         "compute": 0.5, "communication": 0.0, "waiting": 0.0, "host_gap": 0.5, "unknown": 0.0,
     }  # fmt: skip
     again = Cluster()
-    for at, agent, message in keyframe.messages(cluster, NOW):
-        again.feed(frame(agent, message, at))
+    for each in keyframe.frames(cluster, NOW):
+        again.feed(each)
     assert again.hosts[agent_id(0)].launched == cluster.hosts[agent_id(0)].launched
     assert parts(again, NOW)[agent_id(0)].compute == pytest.approx(0.5)
 

@@ -10,7 +10,7 @@ import pytest
 
 from jaxtop.base import keys
 from jaxtop.base.names import program_of
-from jaxtop.model.findings.observer import findings
+from jaxtop.model.findings.reducer import findings
 from jaxtop.store import runfiles
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, run, snapshot, viewer
 from tests.support import script as write

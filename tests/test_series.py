@@ -13,12 +13,12 @@ from jaxtop.model import (
     Cluster,
     Scope,
     devices,
+    keyframe,
     recent,
     reported,
     series,
 )
 from jaxtop.model.figures import figures_of
-from jaxtop.model.keyframe import messages
 from jaxtop.model.state import HISTORY
 from tests.builders import NOW, agent_id, hello
 from tests.stories import host_sample
@@ -102,8 +102,8 @@ def test_what_is_paused_does_not_go_on_by_itself():
 def test_a_keyframe_is_the_model_though_its_other_figures_begin_there():
     cluster = followed(pulse(devices=DEVICES), pulse(devices=DEVICES))
     again = Cluster()
-    for at, agent, message in messages(cluster, NOW + 1):
-        again.apply(agent, message, at)
+    for each in keyframe.frames(cluster, NOW + 1):
+        again.feed(each)
     assert again.history == cluster.history
     assert [at for at, _ in series(again, AGENT, DEVICE_FIGURES[0])] == [NOW, NOW + 1]
     assert [at for at, _ in series(again, AGENT, DEVICE_FIGURES[6])] == [NOW + 1]

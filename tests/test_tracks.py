@@ -10,7 +10,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.base import processes
-from jaxtop.model import state_of
+from jaxtop.model import keyframe, state_of
 from jaxtop.recording import Keyframe, Writer
 from tests import made_sessions
 from tests.made_sessions import Made, agent_id, later
@@ -144,7 +144,7 @@ def test_what_two_viewers_recorded_counts_once(tmp_path):
             writer.write(frame)
             if i % 50 == 49:
                 until = folded(told, frame.at)
-                writer.write_keyframe(Keyframe(frame.at, keyframe_messages(until, frame.at)))
+                writer.write_keyframe(Keyframe(frame.at, keyframe.frames(until, frame.at)))
         writer.finish()
     with session_of(tmp_path / "one.mcap", tmp_path / "other.mcap") as session:
         assert list(session.frames()) == frames
@@ -160,12 +160,6 @@ def test_what_two_viewers_recorded_counts_once(tmp_path):
         bins, events = session.overview.bins, session.overview.events
         assert [each.at for each in bins] == sorted(each.at for each in bins)
         assert [each.text for each in events] == [each.text for each in folded(frames, frames[-1].at).events]
-
-
-def keyframe_messages(cluster, at):
-    from jaxtop.model import keyframe
-
-    return keyframe.messages(cluster, at)
 
 
 def test_a_viewers_recording_beside_a_box_is_one_session(tmp_path):

@@ -165,23 +165,6 @@ MESSAGES = (
     wire.Bye(10, "ended"),
     wire.Roster("a1", (PEER,), run="r1", name="train", process_count=2),
     wire.Link("closed", "10.0.0.1:7411", "why"),
-    wire.Past(
-        9.5,
-        wire.PastSamples((8_500_000_000, 10**9), (3, 1), ((0, (1, None)), (1, None))),
-        (wire.PastLaunches(9_500, {"step": 4}),),
-        wire.PastSteps(8_500, 3, 9_500, 4),
-        {"step": 4},
-        arrays_since=((8_000, 2), (0, 1)),
-        rises=wire.PeakRises(
-            (wire.PeakRise(9, 9_000, 0), wire.PeakRise(7), None),
-            (wire.AliveThen(8_900, 5, (wire.AliveArrays(ARRAYS.groups[0], "P()", 1, 4, 8_000),), 1),),
-        ),
-    ),
-    wire.PastArrays(ARRAYS, (CHANGE,)),
-    wire.PastEvents(
-        (wire.PastEvent(9.5, "info", "back", "a1", "is back"),),
-        (wire.PastStandstill("r1", 8.5, 9.5, 9.0, 9_000, "warning", "waits", ("a1",), ("a2",), 3),),
-    ),
 )
 REQUESTS = (wire.Request("pace", 500), wire.Reply("ping", "no", 10))
 MUTATIONS = 6000

@@ -12,7 +12,7 @@ from jaxtop.cli.snapshot import measured
 from jaxtop.cli.text.formats import add_formats
 from jaxtop.cli.text.words import note, number
 from jaxtop.model import Severity, findings, host_views
-from jaxtop.model.findings.observer import CHECK_EVERY, MUTED
+from jaxtop.model.findings.reducer import CHECK_EVERY, MUTED
 
 if TYPE_CHECKING:
     import argparse

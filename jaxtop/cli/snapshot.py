@@ -15,7 +15,7 @@ from jaxtop.cli.text.formats import FORMATS, add_formats, written
 from jaxtop.cli.text.words import legible, note, number
 from jaxtop.model import Cluster, State, host_views, hosts, runs
 from jaxtop.model.findings.coverage import VITAL
-from jaxtop.model.findings.observer import MUTED
+from jaxtop.model.findings.reducer import MUTED
 from jaxtop.model.host import NO_ARRAYS, REFUSES_KEY
 from jaxtop.model.hosts import seen_by
 from jaxtop.model.liveness import was_never_reached

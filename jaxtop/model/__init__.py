@@ -1,14 +1,15 @@
 """The model: the state of the runs, hosts, devices and arrays that a viewer follows.
 
-The model is pure: it uses no clock, sockets, files or threads. Only `Cluster.apply` writes to it, and time is
+The model is pure: it uses no clock, sockets, files or threads. Only its reducers write to it, and time is
 always an argument. Live views, replays and tests all use this one path.
 
 What is where:
 
 - state.py, host.py, windows.py: the state of the model: data only
-- fold.py: one message changes the state, and may be or cause events
-- cluster.py: `Cluster.feed`: decodes a frame, folds its message, then asks the observers for events:
-  `collectives/stragglers.py`, `stalls/reports.py`, `exited.py`, `findings/observer.py`
+- earlier.py: frozen values in it that keyframes have as they are
+- cluster.py: `Cluster.feed` decodes a frame and gives its message to the reducers, in one order, which return
+  events: `keyframe.py` puts slices back, `fold.py` folds the messages of agents, then come
+  `collectives/stragglers.py`, `stalls/reports.py`, `exited.py`, `findings/reducer.py`
 - derived.py: the memo of results that views derive; a result is derived again when an input is another
   object
 - hosts.py, devices.py: runs, their hosts in order and in their states, devices
@@ -18,7 +19,7 @@ What is where:
   out; their history
 - finding.py, findings/: what a finding is; the rules (`rules/`, one file per kind of cause), what a
   failed process was like (`postmortem.py`), what rules read (`rule.py`), when they are reported
-  (`observer.py`), which were checked (`coverage.py`), their start and end as alerts (`alerts.py`)
+  (`reducer.py`), which were checked (`coverage.py`), their start and end as alerts (`alerts.py`)
 - tuning.py: what the user changed of the rules: an argument of the model, which `cli/settings.py` reads
   from the file
 - arrays/: arrays of all processes, their meshes and tree, memory by part, growth, what was alive at a peak
@@ -30,7 +31,7 @@ What is where:
   launch by launch (`joining.py`, `timing.py`), who is late (`verdict.py`, `stragglers.py`), what is shown
   (`views.py`, `launch_rates.py`, `waits.py`, `sums.py`)
 - stalls/: who holds up whom; hangs before the first steps (`lulls.py`); stacks
-- session/, keyframe.py: a session over time, the difference of two moments; the model as messages
+- session/: a session over time, the difference of two moments
 """
 
 from jaxtop.model.arrays.at_peak import ArraysAtPeak, AtPeak, at_peaks
@@ -43,7 +44,7 @@ from jaxtop.model.devices import DeviceView, devices, launch_rate, memory_histor
 from jaxtop.model.figure_type import Figure, Scope, Unit
 from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, STEP_FIGURES, STEP_TIME
 from jaxtop.model.finding import Finding, Severity
-from jaxtop.model.findings.observer import findings
+from jaxtop.model.findings.reducer import findings
 from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
 from jaxtop.model.host import EMPTY_HOST, Host, run_of
 from jaxtop.model.hosts import HostView, Run, host_views, hosts, runs

@@ -3,19 +3,67 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import wire
-from jaxtop.model import exited
+from jaxtop.model import exited, fold, keyframe
 from jaxtop.model.collectives import stragglers
 from jaxtop.model.collectives.joining import WINDOWS_KEPT
-from jaxtop.model.findings import observer as findings
-from jaxtop.model.fold import fold
+from jaxtop.model.findings import reducer as findings
 from jaxtop.model.stalls import reports
 from jaxtop.model.state import ClusterState
 
-# Each looks at the state after a message was folded, keeps its own part of it, and returns events.
-_OBSERVERS = (stragglers.observe, reports.observe, exited.observe, findings.observe)
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from jaxtop.model.state import LoggedEvent
+
+
+class Reducer(NamedTuple):
+    """What a message does to the state, and the slices that it may write; it returns the events.
+
+    What `concludes` from the whole state rests while a keyframe is put back, which has these slices.
+    """
+
+    reduce: Callable[[ClusterState, str, keyframe.Message, float], list[LoggedEvent]]
+    writes: frozenset[str]
+    concludes: bool = False
+
+
+def _writes(*slices: str) -> frozenset[str]:
+    return frozenset(slices)
+
+
+# In this order; nothing else writes.
+REDUCERS = (
+    Reducer(
+        keyframe.reduce,
+        _writes(
+            "hosts", "history", "past_arrays", "meshes", "layout_changes", "events", "stalls", "findings",
+            "dropped",
+        ),
+    ),
+    Reducer(
+        fold.reduce,
+        _writes(
+            "hosts", "machines", "unmet", "history", "figures", "past_arrays", "meshes", "inventories",
+            "layout_changes", "dropped",
+        ),
+    ),
+    Reducer(stragglers.reduce, _writes("windows")),
+    Reducer(reports.reduce, _writes("stalls", "stall_checks"), concludes=True),
+    Reducer(
+        exited.reduce,
+        _writes(
+            "hosts", "machines", "history", "figures", "past_arrays", "past_windows", "meshes",
+            "inventories", "windows", "stalls", "stall_checks", "dropped", "last_sweep", "layout_changes",
+        ),
+        concludes=True,
+    ),
+    Reducer(findings.reduce, _writes("findings"), concludes=True),
+)  # fmt: skip
 
 # The windows of all agents that are kept take no more than this.
 MOST_WINDOW_BYTES = 16 << 20
@@ -27,11 +75,12 @@ class Cluster(ClusterState):
 
     def feed(self, frame: wire.Frame) -> None:
         """Decode a frame and apply it. Unreadable frames are counted and skipped."""
-        if frame.kind not in wire.KINDS:
+        if frame.kind not in wire.KINDS and frame.kind not in keyframe.KINDS:
             wire.tally(self.rejected, f"unknown message {frame.kind[:32]!r}")
             return
         try:
-            message = wire.decode(frame.kind, frame.raw)
+            of = keyframe if frame.kind in keyframe.KINDS else wire
+            message = of.decode(frame.kind, frame.raw)
             self.apply(frame.agent, message, frame.at)
         except wire.Unreadable as error:
             wire.tally(self.rejected, f"unreadable {frame.kind}: {error}")
@@ -46,14 +95,18 @@ class Cluster(ClusterState):
         while len(past) > 1 and sum(len(each.raw) for each in past) * len(self.hosts) > MOST_WINDOW_BYTES:
             past.popleft()
 
-    def apply(self, agent: str, message: wire.Message, at: float) -> None:
+    def apply(self, agent: str, message: keyframe.Message, at: float) -> None:
         """Apply one message from, or about, an agent."""
         self.changes += 1
         if agent in self.dropped.agents and not isinstance(message, wire.Hello):
             return
-        events = fold(self, agent, message, at)
-        for observe in _OBSERVERS:
-            events += observe(self, agent, message, at)
+        rests = self.is_restoring or keyframe.is_slice(message)
+        events = [
+            event
+            for each in REDUCERS
+            if not (rests and each.concludes)
+            for event in each.reduce(self, agent, message, at)
+        ]
         self.events.extend(events)
 
     def check(self, at: float) -> None:
@@ -65,24 +118,23 @@ class Cluster(ClusterState):
         if at - self.findings.checked_at >= 2 * findings.check_every(self):
             self.check(at)
 
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Feed a keyframe meanwhile: it has what was concluded from the state."""
+        self.is_restoring = True
+        try:
+            yield
+        finally:
+            self.is_restoring = False
+
     def frozen(self) -> Cluster:
-        """Return a copy of the current cluster. Hosts are frozen values, so only the tables are copied."""
-        return replace(
-            self,
-            hosts=dict(self.hosts),
-            machines=dict(self.machines),
-            unmet=dict(self.unmet),
-            events=self.events.copy(),
-            rejected=self.rejected.copy(),
-            history={agent: samples.copy() for agent, samples in self.history.items()},
-            figures={agent: past.copy() for agent, past in self.figures.items()},
-            past_windows={agent: past.copy() for agent, past in self.past_windows.items()},
-            past_arrays={agent: past.copy() for agent, past in self.past_arrays.items()},
-            inventories=self.inventories.copy(),
-            windows=self.windows.copy(),
-            stalls=dict(self.stalls),
-            stall_checks=dict(self.stall_checks),
-            findings=self.findings.copy(),
-            dropped=self.dropped.copy(),
-            derived=self.derived.copy(),
-        )
+        """Return a copy of the current cluster. Entries are frozen values, so only the tables are copied."""
+        return replace(self, **{each.name: _copied(getattr(self, each.name)) for each in fields(self)})
+
+
+def _copied(table: Any) -> Any:
+    """Return a copy of a table, and of the lists in it; any other value is frozen, and returned itself."""
+    if isinstance(table, dict):
+        is_of_lists = isinstance(next(iter(table.values()), None), deque)
+        return {key: each.copy() for key, each in table.items()} if is_of_lists else table.copy()
+    return table.copy() if hasattr(table, "copy") else table

@@ -17,7 +17,7 @@ from jaxtop.model.state import Place
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from jaxtop import wire
+    from jaxtop.model.keyframe import Message
     from jaxtop.model.state import ClusterState, Dropped, LoggedEvent
 
 # The bounds on runs whose processes have all exited: runs, their processes, and seconds. The newest of these
@@ -31,7 +31,7 @@ SWEEP_EVERY = 60.0
 MOST_NAMED = 1_000
 
 
-def observe(state: ClusterState, _agent: str, _message: wire.Message, at: float) -> list[LoggedEvent]:
+def reduce(state: ClusterState, _agent: str, _message: Message, at: float) -> list[LoggedEvent]:
     """Drop exited processes and their details when they are replaced, too many or too old."""
     if at // SWEEP_EVERY > state.last_sweep:
         state.last_sweep = at // SWEEP_EVERY

@@ -6,6 +6,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+from msgspec import Struct
+
+from jaxtop.wire.bounds import Measure, TimeS  # noqa: TC001 - msgspec reads the annotations
+
 if TYPE_CHECKING:
     from jaxtop.model.host import Host
 
@@ -53,20 +58,20 @@ class Subject(NamedTuple):
 class Cost(NamedTuple):
     """What a finding costs, in units that can be compared; None where unknown or not meant."""
 
-    ms_per_step: float | None = None
-    share_of_step: float | None = None
-    bytes_per_device: float | None = None
-    minutes_until_full: float | None = None
+    ms_per_step: Measure | None = None
+    share_of_step: Measure | None = None
+    bytes_per_device: Measure | None = None
+    minutes_until_full: Measure | None = None
 
 
 class Evidence(NamedTuple):
     """A figure that a finding rests on: its name, value, base unit, source, and the time it was measured."""
 
     name: str
-    value: float | str | None
+    value: Measure | str | None
     unit: str = ""
     source: str = ""
-    at: float | None = None
+    at: TimeS | None = None
 
 
 class Proof(NamedTuple):
@@ -84,11 +89,11 @@ class Finding:
 
     `about` tells findings of one rule and run apart; it must stay the same while the cause is the same.
     `text` is one plain sentence with figures. `rule` and `run` are set by `Rule.findings`, `since` and
-    `consequences` by the observer.
+    `consequences` by the reducer.
     """
 
     severity: Severity
-    confidence: float
+    confidence: Measure
     text: str
     subject: Subject = field(default_factory=Subject)
     about: str = ""
@@ -100,7 +105,7 @@ class Finding:
     explains: tuple[str, ...] | None = None
     rule: str = ""
     run: str = ""
-    since: float = 0.0
+    since: TimeS = 0.0
     # The titles of the rules whose findings this one explains.
     consequences: tuple[str, ...] = ()
 
@@ -130,20 +135,19 @@ class Ongoing(NamedTuple):
     """
 
     finding: Finding
-    first_at: float
-    last_at: float
+    first_at: TimeS
+    last_at: TimeS
     is_reported: bool
-    severe_at: float
+    severe_at: TimeS
 
 
-@dataclass
-class Findings:
+class Findings(Struct, array_like=True):
     """The findings by key, the time of the last check, and why rules could not be checked."""
 
-    ongoing: dict[tuple[str, str, str], Ongoing] = field(default_factory=dict)
-    checked_at: float = 0.0
+    ongoing: dict[tuple[str, str, str], Ongoing] = msgspec.field(default_factory=dict)
+    checked_at: TimeS = 0.0
     # The reasons, by run and rule.
-    unchecked: dict[tuple[str, str], str] = field(default_factory=dict)
+    unchecked: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
 
     def copy(self) -> Findings:
         return Findings(self.ongoing.copy(), self.checked_at, self.unchecked.copy())

@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jaxtop import wire
-from jaxtop.model import keyframe, nouns
+from jaxtop.model import nouns
 from jaxtop.model.arrays.at_peak import risen, with_census
-from jaxtop.model.arrays.changes import since_of, since_of_changed
+from jaxtop.model.arrays.changes import shared, since_of, since_of_changed
 from jaxtop.model.crashes import ending
-from jaxtop.model.host import Host, LaunchCounts, Unmet, changed_ms
+from jaxtop.model.earlier import BestPace, LaunchCounts, StepCounts
+from jaxtop.model.host import Host, Unmet, changed_ms
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.programs.launched import launched_with
 from jaxtop.model.programs.reported import about_programs
 from jaxtop.model.series import stored
-from jaxtop.model.state import HISTORY, LoggedEvent, Sample
+from jaxtop.model.state import HISTORY, PAST_ARRAYS, LoggedEvent, Sample
 from jaxtop.model.steps.losses import followed
 
 if TYPE_CHECKING:
+    from jaxtop.model.keyframe import Message
     from jaxtop.model.state import ClusterState
 
 # Link states that mean trouble: severity, event kind and text. A return from one of them is an event, too.
@@ -33,15 +35,16 @@ _TROUBLE = {
     "unreachable": ("critical", "unreachable", "is not reachable from here"),
     "refused": ("critical", "refused", "refuses this key"),
 }
-# Past censuses that are kept of each host: enough to show growth over two minutes, as `HISTORY`.
-PAST_ARRAYS, PAST_ARRAYS_EVERY_MS = 16, 8_000
+# So the past censuses of a host show growth over two minutes, as `HISTORY`.
+PAST_ARRAYS_EVERY_MS = 8_000
 # The time over which steps per second are measured: short enough to follow changes, long enough to be steady.
 RATE_WINDOW_MS = 10_000
 # The best step is the lowest of the longest means of stretches this long.
 BEST_OVER_MS = 30_000
 
+_MESSAGES = frozenset(wire.KINDS.values())
 # The fields of a host that hold the last message of a kind.
-_REPLACES: dict[type[wire.Message], str] = {
+_REPLACES: dict[type, str] = {
     wire.Compile: "compiled",
     wire.Stacks: "stacks",
     wire.Nccl: "nccl",
@@ -52,16 +55,15 @@ _REPLACES: dict[type[wire.Message], str] = {
 }
 
 
-def fold(state: ClusterState, agent: str, message: wire.Message, at: float) -> list[LoggedEvent]:
+def reduce(state: ClusterState, agent: str, message: Message, at: float) -> list[LoggedEvent]:
     """Apply a message from, or about, an agent. Return its events."""
+    if type(message) not in _MESSAGES:
+        return []
     match message:
         case wire.Link():
             return _link(state, agent, message, at)
         case wire.Roster():
             _roster(state, message)
-            return []
-        case wire.PastEvents():
-            keyframe.fold_events(state, message)
             return []
     before = state.hosts.get(agent) or Host(agent)
     _put(state, before, _reported(state, before.but(heard_at=at), message, at))
@@ -74,7 +76,7 @@ def _put(state: ClusterState, before: Host, host: Host) -> None:
         nouns.place(state, before, host)
 
 
-def _reported(state: ClusterState, host: Host, message: wire.Message, at: float) -> Host:
+def _reported(state: ClusterState, host: Host, message: Message, at: float) -> Host:
     match message:
         case wire.Pulse():
             host = _pulse(state, host, message, at)
@@ -86,16 +88,12 @@ def _reported(state: ClusterState, host: Host, message: wire.Message, at: float)
             host = about_programs(state, host, message)
         case wire.Window():
             host = host.but(window=message, launched=launched_with(host, message))
-        case wire.Past():
-            host = keyframe.fold_past(state, host, message)
-        case wire.PastArrays():
-            _past_arrays(state, host, message)
         case _ if field := _REPLACES.get(type(message)):
             host = host.but(**{field: message})
     return host
 
 
-def _events(before: Host, host: Host, message: wire.Message, at: float) -> list[LoggedEvent]:
+def _events(before: Host, host: Host, message: Message, at: float) -> list[LoggedEvent]:
     match message:
         case wire.Compile():
             text = f"{host.label} compiled {message.function} in {message.duration_ms / 1000:.2f} s"
@@ -202,19 +200,19 @@ def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Hos
     )
 
 
-def _best(before: wire.PastPace | None, pulse: wire.Pulse) -> wire.PastPace | None:
+def _best(before: BestPace | None, pulse: wire.Pulse) -> BestPace | None:
     """Return the best time of a step after a pulse. It starts anew when the step is another one."""
     rhythm = pulse.rhythm
     if rhythm is None or rhythm.mean_us is None:
         return before
     of_step, mean = (rhythm.functions, rhythm.flops), rhythm.mean_us
     if before is None or of_step != (before.functions, before.flops) or pulse.at_ms < before.since_ms:
-        return wire.PastPace(*of_step, pulse.at_ms, mean)
+        return BestPace(*of_step, pulse.at_ms, mean)
     longest = max(before.longest_us, mean)
     if pulse.at_ms - before.since_ms < BEST_OVER_MS:
         return before if longest == before.longest_us else msgspec.structs.replace(before, longest_us=longest)
     best = longest if before.best_us is None else min(before.best_us, longest)
-    return wire.PastPace(*of_step, pulse.at_ms, mean, best)
+    return BestPace(*of_step, pulse.at_ms, mean, best)
 
 
 def _past_launches(past: tuple[LaunchCounts, ...], now: LaunchCounts) -> tuple[LaunchCounts, ...]:
@@ -224,14 +222,14 @@ def _past_launches(past: tuple[LaunchCounts, ...], now: LaunchCounts) -> tuple[L
     return *past[-1:], now
 
 
-def _steps(rate: wire.PastSteps | None, pulse: wire.Pulse) -> wire.PastSteps | None:
+def _steps(rate: StepCounts | None, pulse: wire.Pulse) -> StepCounts | None:
     if pulse.step is None:
         return rate
     at, calls = pulse.at_ms, pulse.step.calls
     if rate is None or calls < rate.last or at < rate.last_ms:
-        return wire.PastSteps(at, calls, at, calls)
+        return StepCounts(at, calls, at, calls)
     if at - rate.first_ms > 2 * RATE_WINDOW_MS:
-        return wire.PastSteps(rate.last_ms, rate.last, at, calls)
+        return StepCounts(rate.last_ms, rate.last, at, calls)
     return msgspec.structs.replace(rate, last_ms=at, last=calls)
 
 
@@ -242,12 +240,12 @@ def _arrays(state: ClusterState, host: Host, message: wire.Arrays | wire.ArraysC
     if isinstance(message, wire.Arrays):
         if message.serial == host.arrays.serial and message.number < host.arrays.number:
             return host  # a newer change has already arrived
-        arrays = msgspec.structs.replace(message, meshes=_shared(state, message.meshes))
+        arrays = msgspec.structs.replace(message, meshes=shared(state, message.meshes))
         since = since_of(host, arrays)
     else:
         if message.serial != host.arrays.serial or message.number != host.arrays.number + 1:
             return host  # it is already applied, or an earlier change was lost and the whole census follows
-        arrays = wire.changed_census(host.arrays, message, _shared(state, message.meshes))
+        arrays = wire.changed_census(host.arrays, message, shared(state, message.meshes))
         since = since_of_changed(host, message, len(arrays.counts))
     past = state.past_arrays.setdefault(host.agent, deque(maxlen=PAST_ARRAYS))
     if past and arrays.at_ms < past[-1].at_ms:
@@ -257,20 +255,3 @@ def _arrays(state: ClusterState, host: Host, message: wire.Arrays | wire.ArraysC
     host = host.but(arrays=arrays, arrays_since=since)
     rises = with_census(host, host.rises, arrays.at_ms)
     return host if rises is host.rises else host.but(rises=rises)
-
-
-def _shared(state: ClusterState, meshes: tuple[wire.Mesh, ...]) -> tuple[wire.Mesh, ...]:
-    if meshes:
-        state.layout_changes += 1
-    return tuple(state.meshes.setdefault(mesh, mesh) for mesh in meshes)
-
-
-def _past_arrays(state: ClusterState, host: Host, past: wire.PastArrays) -> None:
-    """Replace the remembered censuses of a host, from which growth is derived."""
-    # Lists that equal the host's become the same object: views look for changes by identity.
-    groups = host.arrays.groups if past.first.groups == host.arrays.groups else past.first.groups
-    first = msgspec.structs.replace(past.first, meshes=_shared(state, past.first.meshes), groups=groups)
-    censuses = deque([first], maxlen=PAST_ARRAYS)
-    for change in past.changes:
-        censuses.append(wire.changed_census(censuses[-1], change, _shared(state, change.meshes)))
-    state.past_arrays[host.agent] = censuses

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - keyframes read the annotations
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from jaxtop.model.earlier import (
+    BestPace,
+    FunctionLaunches,
+    LaunchCounts,
+    LossValues,
+    PeakRises,
+    StepCounts,
+)
 from jaxtop.wire import (
     Activity,
     Arrays,
@@ -18,11 +27,7 @@ from jaxtop.wire import (
     Nccl,
     NcclTimes,
     Operations,
-    PastLoss,
-    PastPace,
-    PastSteps,
     Peak,
-    PeakRises,
     Peer,
     Programs,
     Pulse,
@@ -31,10 +36,9 @@ from jaxtop.wire import (
     Uncaught,
     Window,
 )
+from jaxtop.wire.bounds import Count, TimeS  # noqa: TC001 - keyframes read the annotations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from jaxtop.wire.pulse import Column
 
 NO_LINK = Link("connecting", "")
@@ -49,54 +53,6 @@ NO_CORES = TpuCores(at_ms=0)
 NO_WINDOW = Window(at_ms=0, duration_us=0)
 NO_RISES = PeakRises()
 PROCESS, HOST = "process", "host"
-
-
-@dataclass(frozen=True)
-class LaunchCounts:
-    """The launch counters at an earlier moment, by the agent's own clock."""
-
-    at_ms: int
-    launches: Mapping[str, int]
-
-
-class ProgramLaunches(NamedTuple):
-    """Launches of a program in windows: number, duration, its exposed part, and the waits in that, in all."""
-
-    number: float = 0
-    duration_us: float = 0
-    exposed_us: float | None = 0
-    waiting_us: float = 0
-
-    @property
-    def seconds(self) -> float:
-        """The mean duration of a launch."""
-        return self.duration_us / self.number / 1e6
-
-    def plus(self, other: ProgramLaunches, weight: float = 1) -> ProgramLaunches:
-        """Return these and others together, where each of the others counts so much."""
-        return ProgramLaunches(
-            self.number + other.number * weight,
-            self.duration_us + other.duration_us * weight,
-            None
-            if self.exposed_us is None or other.exposed_us is None
-            else self.exposed_us + other.exposed_us * weight,
-            self.waiting_us + other.waiting_us * weight,
-        )
-
-
-@dataclass(frozen=True)
-class FunctionLaunches:
-    """The launches of one function in the last windows, by the fingerprints of its programs.
-
-    `at_ms` is the time of the last window, `slot` its slot, and `latest` what it counted. With each new
-    window, the counts of older ones are halved. A program that a window did not contain keeps its times.
-    """
-
-    at_ms: int
-    counts: Mapping[str | None, int]
-    times: Mapping[str | None, ProgramLaunches] = field(default_factory=dict)
-    latest: Mapping[str | None, int] = field(default_factory=dict)
-    slot: int | None = None
 
 
 @dataclass(frozen=True)
@@ -144,12 +100,12 @@ class Host:
     link_at: float = 0.0
     heard_at: float | None = None
     pulse_at: float | None = None
-    launches: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    launches: Mapping[str, Count] = field(default_factory=lambda: MappingProxyType({}))
     # The time of the first report of launches; earlier ones were not counted.
-    launches_since: float | None = None
-    steps: PastSteps | None = None
-    losses: tuple[PastLoss, ...] = ()
-    best: PastPace | None = None
+    launches_since: TimeS | None = None
+    steps: StepCounts | None = None
+    losses: tuple[LossValues, ...] = ()
+    best: BestPace | None = None
     # Rates are measured from the older of the two.
     past_launches: tuple[LaunchCounts, ...] = ()
 
@@ -222,6 +178,10 @@ class Host:
         return Host(**{name: getattr(self, name) for name in _FACTS})
 
 
+# What follows from all of its earlier messages. A keyframe has these beside the last message of each kind.
+KEPT = (
+    "launches", "launches_since", "past_launches", "steps", "launched", "losses", "best", "rises",
+)  # fmt: skip
 # What is known of a process that has exited.
 _FACTS = (
     "agent", "hello", "peer", "run", "run_name", "process_count", "noun", "bye", "link", "link_at",

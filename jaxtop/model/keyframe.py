@@ -1,6 +1,7 @@
-"""The model as messages, and the parts of the fold that build the same model from them.
+"""The slices of the state, encoded as they are, and the reducer that puts them back.
 
-Results from windows of the profiler are left out: a recording points to the last windows instead.
+The last messages of an agent are slices of their own: a keyframe has them as messages. Results from windows
+of the profiler are left out: a recording points to the last windows instead.
 """
 
 from __future__ import annotations
@@ -9,142 +10,149 @@ from collections import deque
 from itertools import accumulate, chain, compress, groupby, pairwise, repeat
 from operator import ne
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
+from msgspec import Struct
 
 from jaxtop import wire
-from jaxtop.model.finding import Finding, Findings, Ongoing
-from jaxtop.model.host import (
-    NO_ACTIVITY,
-    NO_ARRAYS,
-    NO_CORES,
-    NO_LINK,
-    NO_NCCL,
-    NO_NCCL_TIMES,
-    NO_PROGRAMS,
-    NO_STACKS,
-    FunctionLaunches,
-    LaunchCounts,
-    ProgramLaunches,
-)
-from jaxtop.model.state import (
-    HISTORY,
-    MOST_EVENTS,
-    Certainty,
-    Diagnosis,
-    Dropped,
-    LoggedEvent,
-    Place,
-    RunStall,
-    Sample,
-)
-from jaxtop.wire.bounds import NANOSECONDS, to_ns
+from jaxtop.model.arrays.changes import shared
+from jaxtop.model.finding import Findings
+from jaxtop.model.host import EMPTY_HOST, KEPT, Host
+from jaxtop.model.state import HISTORY, MOST_EVENTS, PAST_ARRAYS, Dropped, LoggedEvent, RunStall, Sample
+from jaxtop.wire.bounds import LATEST_S, MAX_GROUPS, NANOSECONDS, Count, TimeMs, to_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
 
 # The bounds on the content of one message, with room to spare.
 MOST_CHANGED_GROUPS, MOST_EVENT_BYTES = 2_000, wire.MAX_PAYLOAD // 2
-
-# A message, with its time and its agent, or a frame as it came.
-Message = tuple[float, str, wire.Message] | wire.Frame
-
-
-def messages(cluster: ClusterState, at: float, *, has_windows: bool = False) -> Iterator[Message]:
-    """Yield the messages of a cluster at that time; with `has_windows`, the last windows too."""
-    for unmet in cluster.unmet.values():
-        yield unmet.link_at, "", unmet.link
-    for host in cluster.hosts.values():
-        yield from _of_host(cluster, host, at)
-        yield at, host.agent, _past(cluster, host)
-    if has_windows:
-        # By time, because the windows of all hosts are joined, and after what tells how their devices lie.
-        windows = chain.from_iterable(cluster.past_windows.values())
-        yield from sorted(windows, key=lambda frame: frame.at)
-    yield at, "", _events(cluster)
+MOST_LAUNCHES = 1 << 62
+# The fields of a host that are messages, or have messages by key, in the order in which they are folded.
+MESSAGES = (
+    "link", "hello", "programs", "compiled", "inventories", "operations", "peaks", "arrays", "stacks", "nccl",
+    "nccl_times", "cores", "activity", "pulse", "bye",
+)  # fmt: skip
 
 
-def _of_host(cluster: ClusterState, host: Host, at: float) -> Iterator[Message]:
-    agent, heard_at = host.agent, host.heard_at or at
-    if host.peer is not None:
-        yield heard_at, agent, wire.Roster(agent, (host.peer,), host.run, host.run_name, host.process_count)
-    if host.link is not NO_LINK:
-        yield host.link_at, agent, host.link
-    if host.hello is not None:
-        yield heard_at, agent, host.hello
-    if host.programs is not NO_PROGRAMS:
-        yield heard_at, agent, host.programs
-    if host.compiled is not None:
-        yield heard_at, agent, host.compiled
-    of_programs: tuple[wire.Message, ...]
-    of_programs = (*host.inventories.values(), *host.operations.values(), *host.peaks.values())
-    yield from ((heard_at, agent, message) for message in of_programs)
-    if host.arrays is not NO_ARRAYS:
-        yield heard_at, agent, host.arrays
-        past = _past_arrays(host, cluster.past_arrays.get(agent, ()))
-        if past is not None:
-            yield heard_at, agent, past
-    for last, none in (
-        (host.stacks, NO_STACKS),
-        (host.nccl, NO_NCCL),
-        (host.nccl_times, NO_NCCL_TIMES),
-        (host.cores, NO_CORES),
-        (host.activity, NO_ACTIVITY),
-    ):
-        if last is not none:
-            yield heard_at, agent, last
-    if host.pulse_at is not None:
-        yield host.pulse_at, agent, host.pulse
-    if host.bye is not None:
-        yield heard_at, agent, host.bye
+class History(Struct, frozen=True, array_like=True):
+    """The samples of a host, in columns: most values repeat from one pulse to the next.
 
+    Times (in nanoseconds) and launches have the first value, then the differences. Bytes in use are listed
+    where they change, with the number of the sample.
+    """
 
-def _past(cluster: ClusterState, host: Host) -> wire.Past:
-    return wire.Past(
-        host.heard_at,
-        _history(cluster.history.get(host.agent, ())),
-        tuple(wire.PastLaunches(each.at_ms, dict(each.launches)) for each in host.past_launches),
-        host.steps,
-        dict(host.launches),
-        host.launches_since,
-        tuple(
-            wire.PastLaunched(
-                name,
-                each.at_ms,
-                tuple(each.counts.items()),
-                tuple((fingerprint, *times[:3]) for fingerprint, times in each.times.items()),
-                tuple(each.latest.items()),
-                each.slot,
-            )
-            for name, each in host.launched.items()
-        ),
-        host.losses,
-        host.best,
-        tuple((since, len(list(alike))) for since, alike in groupby(host.arrays_since)),
-        host.rises,
-    )
+    at_ns: tuple[int, ...] = ()
+    launches: tuple[int, ...] = ()
+    used_bytes: tuple[tuple[int, tuple[int | None, ...] | None], ...] = ()
 
+    @classmethod
+    def of(cls, samples: Iterable[Sample]) -> History:
+        times, launches, used, last = [], [], [], None
+        for i, sample in enumerate(samples):
+            times.append(to_ns(sample.at))
+            launches.append(sample.launches)
+            if not i or sample.used_bytes is not last:  # the fold makes equal tuples one object
+                used.append((i, sample.used_bytes))
+            last = sample.used_bytes
+        return cls(_gaps(times), _gaps(launches), tuple(used))
 
-def _history(samples: Iterable[Sample]) -> wire.PastSamples:
-    times, launches, used, last = [], [], [], None
-    for i, sample in enumerate(samples):
-        times.append(to_ns(sample.at))
-        launches.append(sample.launches)
-        if not i or sample.used_bytes is not last:  # the fold makes equal tuples one object
-            used.append((i, sample.used_bytes))
-        last = sample.used_bytes
-    return wire.PastSamples(_gaps(times), _gaps(launches), tuple(used))
+    def samples(self) -> deque[Sample]:
+        used, changed = None, dict(self.used_bytes)
+        times = [each / NANOSECONDS for each in accumulate(self.at_ns)]
+        used_bytes = [used := changed.get(i, used) for i in range(len(times))]
+        return deque(map(Sample, times, used_bytes, accumulate(self.launches)), maxlen=HISTORY)
 
 
 def _gaps(counts: list[int]) -> tuple[int, ...]:
     return *counts[:1], *(later - earlier for earlier, later in pairwise(counts))
 
 
-def _past_arrays(host: Host, past: Iterable[wire.Arrays]) -> wire.PastArrays | None:
+# What a host keeps of earlier messages. Since when its arrays are there is told in runs: a time for so many.
+_TYPES = get_type_hints(Host, include_extras=True)
+Past: Any = msgspec.defstruct(
+    "Past",
+    [
+        ("history", History, History()),
+        ("arrays_since", tuple[tuple[TimeMs, Count], ...], ()),
+        *((name, _TYPES[name], getattr(EMPTY_HOST, name)) for name in KEPT),
+    ],
+    frozen=True,
+    array_like=True,
+    tag="past",
+)
+
+
+class PastArrays(Struct, frozen=True, array_like=True, tag="past_arrays"):
+    """The censuses of one host up to the moment: the oldest in full, then the changes."""
+
+    first: wire.Arrays
+    changes: tuple[wire.ArraysChange, ...] = ()
+
+
+class PastEvents(Struct, frozen=True, array_like=True, tag="past_events"):
+    """The slices of the cluster: events, stalls by run, dropped processes and findings."""
+
+    events: tuple[LoggedEvent, ...] = ()
+    stalls: dict[str, RunStall] = {}
+    dropped: Dropped = msgspec.field(default_factory=Dropped)
+    findings: Findings = msgspec.field(default_factory=Findings)
+
+
+# What changes the state. `Past` is made at run time, so type checkers know it as anything.
+Message = wire.Message | PastArrays | PastEvents
+
+
+# From the model to frames
+
+
+def frames(cluster: ClusterState, at: float, *, has_windows: bool = False) -> Iterator[wire.Frame]:
+    """Yield a cluster at that time as frames; with `has_windows`, the last windows too."""
+    for unmet in cluster.unmet.values():
+        yield wire.local_frame(unmet.link_at, "", unmet.link)
+    for host in cluster.hosts.values():
+        yield from _of_host(cluster, host, at)
+    if has_windows:
+        # By time, because the windows of all hosts are joined, and after what tells how their devices lie.
+        windows = chain.from_iterable(cluster.past_windows.values())
+        yield from sorted(windows, key=lambda frame: frame.at)
+    events = PastEvents(_last_events(cluster), cluster.stalls, cluster.dropped, cluster.findings)
+    yield frame_of(at, "", events)
+
+
+def _of_host(cluster: ClusterState, host: Host, at: float) -> Iterator[wire.Frame]:
+    agent, heard_at = host.agent, host.heard_at or at
+    times = {"link": host.link_at, "pulse": host.pulse_at or heard_at}
+    if host.peer is not None:
+        roster = wire.Roster(agent, (host.peer,), host.run, host.run_name, host.process_count)
+        yield wire.local_frame(heard_at, agent, roster)
+    for name in MESSAGES:
+        value: Any = getattr(host, name)
+        if value is not getattr(EMPTY_HOST, name):
+            messages: Iterable[Any] = (value,) if isinstance(value, Struct) else value.values()
+            for message in messages:
+                yield wire.local_frame(times.get(name, heard_at), agent, message)
+    past = _past_arrays(host, cluster.past_arrays.get(agent, ()))
+    if past is not None:
+        yield frame_of(heard_at, agent, past)
+    if host.heard_at is not None:  # the frame has that time
+        since = tuple((since, len(list(alike))) for since, alike in groupby(host.arrays_since))
+        history = History.of(cluster.history.get(agent, ()))
+        yield frame_of(heard_at, agent, Past(history, since, *(getattr(host, name) for name in KEPT)))
+
+
+def frame_of(at: float, agent: str, content: Struct) -> wire.Frame:
+    """Return the frame of a slice."""
+    kind = str(content.__struct_config__.tag)
+    return wire.Frame(at, agent, kind, wire.LOCAL_SEQUENCE, _ENCODER.encode(content))
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=dict)  # of read-only mappings
+
+
+def _past_arrays(host: Host, past: Iterable[wire.Arrays]) -> PastArrays | None:
     """Return the censuses of the table in use, the only ones from which growth is derived."""
     alike = [each for each in past if each.serial == host.arrays.serial]
     if not alike or alike == [host.arrays]:
@@ -157,7 +165,7 @@ def _past_arrays(host: Host, past: Iterable[wire.Arrays]) -> wire.PastArrays | N
             first, changes = i, []
         else:
             changes.append(change)
-    return wire.PastArrays(alike[first], tuple(changes))
+    return PastArrays(alike[first], tuple(changes))
 
 
 def _change(before: wire.Arrays, after: wire.Arrays) -> wire.ArraysChange | None:
@@ -185,114 +193,100 @@ def _change(before: wire.Arrays, after: wire.Arrays) -> wire.ArraysChange | None
     )
 
 
-def _events(cluster: ClusterState) -> wire.PastEvents:
+def _last_events(cluster: ClusterState) -> tuple[LoggedEvent, ...]:
     events = list(cluster.events)
     size = sum(len(each.text) for each in events)
     while size > MOST_EVENT_BYTES:
         size -= len(events.pop(0).text)
-    return wire.PastEvents(
-        tuple(wire.PastEvent(*each) for each in events),
-        tuple(_standstill(run, stall) for run, stall in cluster.stalls.items()),
-        cluster.dropped.count,
-        tuple(wire.PastDropped(agent, *place) for agent, place in cluster.dropped.agents.items()),
-        tuple(
-            wire.PastStarts(place.run, place.process_index, count)
-            for place, count in cluster.dropped.starts.items()
-            if place.process_index is not None
-        ),
-        tuple(
-            wire.PastFinding(
-                msgspec.json.encode(each.finding).decode(),
-                each.first_at,
-                each.last_at,
-                each.is_reported,
-                each.severe_at,
-            )
-            for each in cluster.findings.ongoing.values()
-        ),
-        cluster.findings.checked_at,
-        tuple(wire.PastUnchecked(*key, reason) for key, reason in cluster.findings.unchecked.items()),
-    )
+    return tuple(events)
 
 
-def _standstill(run: str, stall: RunStall) -> wire.PastStandstill:
-    since, checked_at, reported = stall.since, stall.checked_at, stall.reported
-    if reported is None:
-        return wire.PastStandstill(run, since, checked_at)
-    facts = reported.at_ms, reported.severity, reported.text, reported.odd, reported.waiting
-    rest = int(reported.certainty), reported.began, reported.is_moving
-    return wire.PastStandstill(run, since, checked_at, stall.reported_at, *facts, *rest)
+# From frames to the model
 
 
-# From messages to the model
-
-
-def fold_past(state: ClusterState, host: Host, past: wire.Past) -> Host:
-    """Replace the history that the preceding messages left for a host."""
-    used, changed = None, dict(past.samples.used_bytes)
-    times = [each / NANOSECONDS for each in accumulate(past.samples.at_ns)]
-    used_bytes = [used := changed.get(i, used) for i in range(len(times))]
-    samples = deque(map(Sample, times, used_bytes, accumulate(past.samples.launches)), maxlen=HISTORY)
-    if samples:
-        state.history[host.agent] = samples
-    since = tuple(chain.from_iterable(repeat(*each) for each in past.arrays_since))
-    return host.but(
-        heard_at=past.heard_at,
-        launches=MappingProxyType(past.counted) if past.counted else host.launches,
-        launches_since=past.launches_since,
-        past_launches=tuple(LaunchCounts(each.at_ms, each.launches) for each in past.launches),
-        steps=past.steps,
-        launched=MappingProxyType({each.name: _launched(each) for each in past.launched}),
-        losses=past.losses,
-        best=past.best,
-        arrays_since=since if len(since) == len(host.arrays.counts) else host.arrays_since,
-        rises=past.rises if past.rises.peaks else host.rises,
-    )
-
-
-def _launched(past: wire.PastLaunched) -> FunctionLaunches:
-    times = {
-        fingerprint: ProgramLaunches(count, us, exposed) for fingerprint, count, us, exposed in past.times
-    }
-    return FunctionLaunches(past.at_ms, dict(past.counts), times, dict(past.latest), past.slot)
-
-
-def fold_events(state: ClusterState, past: wire.PastEvents) -> None:
-    """Replace the events, stalls, findings and dropped processes."""
-    events = (LoggedEvent(*msgspec.structs.astuple(each)) for each in past.events)
-    state.events = deque(events, maxlen=MOST_EVENTS)
-    state.stalls = {each.run: _stall(each) for each in past.standstills}
-    state.findings = _findings(past)
-    if past.dropped:
-        state.dropped = Dropped(
-            past.dropped,
-            {each.agent: Place(each.run, each.process_index) for each in past.dropped_last},
-            {Place(each.run, each.process_index): each.count for each in past.dropped_starts},
-        )
-
-
-def _findings(past: wire.PastEvents) -> Findings:
-    unchecked = {(each.run, each.rule): each.reason for each in past.unchecked}
-    found = Findings(checked_at=past.checked_at, unchecked=unchecked)
-    for each in past.findings:
-        try:
-            finding = msgspec.json.decode(each.finding, type=Finding)
-        except msgspec.MsgspecError as error:
-            raise wire.Unreadable(f"a finding: {error}") from None
-        found.ongoing[finding.key] = Ongoing(
-            finding, each.first_at, each.last_at, each.is_reported, each.severe_at
-        )
+def decode(kind: str, raw: bytes) -> Any:
+    """Return the slice of this kind in these bytes; raise `wire.Unreadable` if it is invalid."""
+    found = wire.decode_with(_DECODERS[kind], raw)
+    _CHECKS[kind](found)
     return found
 
 
-def _stall(past: wire.PastStandstill) -> RunStall:
-    reported = None
-    if past.at_ms is not None:
-        try:
-            certainty = Certainty(past.certainty)
-        except ValueError as error:
-            raise wire.Unreadable(str(error)) from None
-        facts = past.at_ms, past.severity, past.text, past.odd, past.waiting
-        began = past.since if past.began is None else past.began
-        reported = Diagnosis(past.run, *facts, certainty, began, past.is_moving)
-    return RunStall(past.since, past.looked_at, reported, past.told_at)
+def is_slice(message: Message) -> bool:
+    """Return whether it is from a keyframe, not from an agent."""
+    return isinstance(message, Past | PastArrays | PastEvents)
+
+
+def reduce(state: ClusterState, agent: str, message: Message, at: float) -> list[LoggedEvent]:
+    """Put a slice of a keyframe in place of what the preceding messages left."""
+    match message:
+        case Past():
+            _put_past(state, state.hosts.get(agent) or Host(agent), message, at)
+        case PastArrays():
+            _put_arrays(state, state.hosts.get(agent) or Host(agent), message)
+        case PastEvents():
+            _put_events(state, message)
+    return []
+
+
+def _put_past(state: ClusterState, host: Host, past: Any, at: float) -> None:
+    samples = past.history.samples()
+    if samples:
+        state.history[host.agent] = samples
+    since = tuple(chain.from_iterable(repeat(*each) for each in past.arrays_since))
+    kept = {name: getattr(past, name) for name in KEPT}
+    kept = {name: MappingProxyType(each) if isinstance(each, dict) else each for name, each in kept.items()}
+    is_whole = len(since) == len(host.arrays.counts)
+    state.hosts[host.agent] = host.but(
+        heard_at=at, arrays_since=since if is_whole else host.arrays_since, **kept
+    )
+
+
+def _put_arrays(state: ClusterState, host: Host, past: PastArrays) -> None:
+    # Lists that equal the host's become the same object: views look for changes by identity.
+    groups = host.arrays.groups if past.first.groups == host.arrays.groups else past.first.groups
+    first = msgspec.structs.replace(past.first, meshes=shared(state, past.first.meshes), groups=groups)
+    censuses = deque([first], maxlen=PAST_ARRAYS)
+    for change in past.changes:
+        censuses.append(wire.changed_census(censuses[-1], change, shared(state, change.meshes)))
+    state.past_arrays[host.agent] = censuses
+
+
+def _put_events(state: ClusterState, past: PastEvents) -> None:
+    state.events = deque(past.events, maxlen=MOST_EVENTS)
+    state.stalls = past.stalls
+    state.findings = past.findings
+    if past.dropped.count:
+        state.dropped = past.dropped
+
+
+def _check_past(past: Any) -> None:
+    if any(not 0 <= at <= LATEST_S * NANOSECONDS for at in accumulate(past.history.at_ns)):
+        raise wire.Unreadable("a time that is no date")
+    if any(not -MOST_LAUNCHES <= count <= MOST_LAUNCHES for count in accumulate(past.history.launches)):
+        raise wire.Unreadable("more launches than anybody counts")
+    if sum(count for _, count in past.arrays_since) > MAX_GROUPS:
+        raise wire.Unreadable("more groups of arrays than any agent lists")
+    alive = len(past.rises.alive)
+    if any(rise is not None and rise.alive is not None and rise.alive >= alive for rise in past.rises.peaks):
+        raise wire.Unreadable("a peak at an unknown census")
+
+
+def _check_past_arrays(past: PastArrays) -> None:
+    for census in (past.first, *past.changes):
+        wire.check(census)
+
+
+def _check_events(past: PastEvents) -> None:
+    if any(key != each.finding.key for key, each in past.findings.ongoing.items()):
+        raise wire.Unreadable("a finding under another's name")
+
+
+_DECODERS: dict[str, msgspec.msgpack.Decoder[Any]] = {
+    str(each.__struct_config__.tag): msgspec.msgpack.Decoder(each) for each in (Past, PastArrays, PastEvents)
+}
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    "past": _check_past,
+    "past_arrays": _check_past_arrays,
+    "past_events": _check_events,
+}
+KINDS = frozenset(_DECODERS)

@@ -1,17 +1,21 @@
-"""The state of the model: data only. The fold and the observers write it, views read it."""
+"""The state of the model: data only. The reducers write it (`cluster.py`), views read it."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+from msgspec import Struct
 
 from jaxtop.model.derived import Derived
 from jaxtop.model.finding import Findings
 from jaxtop.model.tuning import AS_DECLARED, Tuning
 from jaxtop.model.windows import Windows
+from jaxtop.wire.bounds import Count, Process, TimeMs, TimeS  # noqa: TC001 - msgspec reads the annotations
 
 if TYPE_CHECKING:
     from jaxtop import wire
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 MOST_EVENTS = 1000
 # Samples that are kept of each host: two minutes at the default interval.
 HISTORY = 120
+# Past censuses that are kept of each host.
+PAST_ARRAYS = 16
 # The severities of events, the least severe first. Others, of newer agents, count as the first.
 SEVERITIES = ("info", "warning", "critical")
 
@@ -27,7 +33,7 @@ SEVERITIES = ("info", "warning", "critical")
 class LoggedEvent(NamedTuple):
     """An event that a person should know, with the agent that it is about."""
 
-    at: float
+    at: TimeS
     severity: str
     kind: str
     agent: str
@@ -51,19 +57,18 @@ class Place(NamedTuple):
     """A process of a run."""
 
     run: str
-    process_index: int | None
+    process_index: Process | None
 
 
-@dataclass
-class Dropped:
+class Dropped(Struct, array_like=True):
     """The number of dropped processes, the last of them by agent, and how often each process was started."""
 
-    count: int = 0
-    agents: dict[str, Place] = field(default_factory=dict)
-    starts: dict[Place, int] = field(default_factory=dict)
+    count: Count = 0
+    agents: dict[str, Place] = msgspec.field(default_factory=dict)
+    starts: dict[Place, Count] = msgspec.field(default_factory=dict)
 
     def copy(self) -> Dropped:
-        return replace(self, agents=self.agents.copy(), starts=self.starts.copy())
+        return Dropped(self.count, self.agents.copy(), self.starts.copy())
 
 
 class Certainty(IntEnum):
@@ -76,8 +81,7 @@ class Certainty(IntEnum):
     LOST = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True, array_like=True):
     """Why a run is stalled. `odd` are the agents considered to be the cause, `waiting` those that wait.
 
     `began` is the time of the last launch before the stall. `is_moving` says that the cause is slow: it still
@@ -85,13 +89,13 @@ class Diagnosis:
     """
 
     run: str
-    at_ms: int
+    at_ms: TimeMs
     severity: str
     text: str
     odd: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     certainty: Certainty = Certainty.STANDS
-    began: float = 0.0
+    began: TimeS = 0.0
     is_moving: bool = False
 
     @property
@@ -100,14 +104,13 @@ class Diagnosis:
         return next(iter((*self.odd, *self.waiting)), "")
 
 
-@dataclass(frozen=True, slots=True)
-class RunStall:
+class RunStall(Struct, frozen=True, array_like=True):
     """A stall of a run, when it was last checked, and the diagnosis that was reported."""
 
-    since: float
-    checked_at: float
+    since: TimeS
+    checked_at: TimeS
     reported: Diagnosis | None = None
-    reported_at: float = 0.0
+    reported_at: TimeS = 0.0
 
 
 @dataclass
@@ -139,7 +142,7 @@ class ClusterState:
     stall_checks: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
     # Not compared: after a jump, rules lack the figures that keyframes leave out.
     findings: Findings = field(default_factory=Findings, repr=False, compare=False)
-    # While a keyframe is fed, which contains the findings, the rules are not checked.
+    # Whether a keyframe is put back, which has what was concluded from the state.
     is_restoring: bool = field(default=False, repr=False, compare=False)
     # What the user changed of the rules.
     tuning: Tuning = field(default=AS_DECLARED, repr=False, compare=False)

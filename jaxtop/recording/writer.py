@@ -27,14 +27,14 @@ WINDOWS_KEPT = 12
 
 @dataclass(frozen=True)
 class Keyframe:
-    """The state at a time, as messages with their own times, and what happened since the previous keyframe.
+    """The state at a time, as frames with their own times, and what happened since the previous keyframe.
 
-    Messages that are already encoded are given as frames. The state is iterated only once. A file can begin
-    with a keyframe that is whole: it does not point to profiler windows in the file.
+    The state is iterated only once. A file can begin with a keyframe that is whole: it does not point to
+    profiler windows in the file.
     """
 
     at: float
-    state: Iterable[tuple[float, str, wire.Message] | wire.Frame] = ()
+    state: Iterable[wire.Frame] = ()
     happened: Mapping[str, object] = field(default_factory=dict)
     is_whole: bool = True
 
@@ -145,12 +145,11 @@ class Writer:
         self._mcap.message(number, at, sequence % SEQUENCES, raw)
 
 
-def _parts(state: Iterable[tuple[float, str, wire.Message] | wire.Frame]) -> Iterator[list[object]]:
+def _parts(state: Iterable[wire.Frame]) -> Iterator[list[object]]:
     """Yield a state in parts that are small enough for one message."""
     part: list[object] = []
     size = 0
-    for each in state:
-        frame = each if isinstance(each, wire.Frame) else wire.local_frame(*each)
+    for frame in state:
         part.append((to_ns(frame.at), frame.agent, frame.kind, frame.raw))
         size += len(frame.raw)
         if size >= layout.LARGEST_PART:

@@ -76,7 +76,7 @@ class SessionRecorder:
         overview = self._sampler.take(cluster).coarser(MOST_BINS)
         happened = {"bins": overview.bins, "events": overview.events}
         # The first keyframe of a file contains the windows. Later ones point to windows already in the file.
-        # The writing thread makes the messages: doing so here would delay keys if there are a thousand hosts.
-        state = keyframe.messages(cluster.frozen(), at, has_windows=is_whole)
+        # The writing thread encodes it: doing so here would delay keys if there are a thousand hosts.
+        state = keyframe.frames(cluster.frozen(), at, has_windows=is_whole)
         self.writer.write_keyframe(Keyframe(at, state, happened, is_whole))
         self._last, self._frames, self._bytes = at, 0, 0

@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from jaxtop import wire
 from jaxtop.model import Cluster, State, state_of
+from jaxtop.model.keyframe import PastEvents
 from jaxtop.model.tuning import AS_DECLARED
 from jaxtop.recording import NotARecording, Recording
 from jaxtop.sources.overview import Overview
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
     from pathlib import Path
 
+    from jaxtop import wire
     from jaxtop.model import Tuning
     from jaxtop.model.session.summary import SessionSummary
 
@@ -157,11 +158,11 @@ class Session:
             # Keyframes of an agent have no past events, and each viewer records only the events it has seen.
             since = min(starts.of_tracks.values())
             past = [
-                wire.PastEvent(*each)
+                each
                 for each in self.overview.events
                 if to_ns(each.at) <= starts.of_agents.get(each.agent, since)
             ]
-            cluster.apply("", wire.PastEvents(tuple(past)), to_seconds(since))
+            cluster.apply("", PastEvents(tuple(past)), to_seconds(since))
         return cluster, starts
 
     def refresh(self) -> None:

@@ -41,13 +41,12 @@ def begun(found: list[WriterStream], ns: int, tuning: Tuning = AS_DECLARED) -> t
             starts.of_tracks[number] = track.time_of(keyframe[1])
             states.append((track.span or NOT_YET, number, keyframe))
     owners: dict[str, int] = {}
-    cluster.is_restoring = True
-    for _, number, (recording, keyframe_at) in sorted(states, key=lambda each: each[:2]):
-        for frame in found[number].state(recording, keyframe_at):
-            # If several tracks have the same agent, the track that began first knows most of its past.
-            if not frame.agent or owners.setdefault(frame.agent, number) == number:
-                cluster.feed(frame)
-    cluster.is_restoring = False
+    with cluster.restoring():
+        for _, number, (recording, keyframe_at) in sorted(states, key=lambda each: each[:2]):
+            for frame in found[number].state(recording, keyframe_at):
+                # If several tracks have the same agent, the track that began first knows most of its past.
+                if not frame.agent or owners.setdefault(frame.agent, number) == number:
+                    cluster.feed(frame)
     starts.of_agents = {agent: starts.of_tracks[number] for agent, number in owners.items()}
     return cluster, starts
 

@@ -10,6 +10,7 @@ from jaxtop.wire.arrays import ArrayGroup, Arrays, ArraysChange, Mesh, Sharding
 from jaxtop.wire.bounds import MAX_DEVICES, NewerVersion, Unreadable, tally
 from jaxtop.wire.captures import CaptureAsk, CaptureState
 from jaxtop.wire.census import changed_census
+from jaxtop.wire.checks import check
 from jaxtop.wire.codec import (
     KINDS,
     LOCAL_SEQUENCE,
@@ -22,6 +23,7 @@ from jaxtop.wire.codec import (
     Message,
     decode,
     decode_as,
+    decode_with,
     encode,
     kind_of,
     link_of,
@@ -43,27 +45,6 @@ from jaxtop.wire.libraries import (
 )
 from jaxtop.wire.links import MAX_PATH, READING, Costs, Link, Peer, Reply, Request, Roster
 from jaxtop.wire.operations import Operation, Operations
-from jaxtop.wire.past import (
-    AliveArrays,
-    AliveThen,
-    Past,
-    PastArrays,
-    PastDropped,
-    PastEvent,
-    PastEvents,
-    PastFinding,
-    PastLaunched,
-    PastLaunches,
-    PastLoss,
-    PastPace,
-    PastSamples,
-    PastStandstill,
-    PastStarts,
-    PastSteps,
-    PastUnchecked,
-    PeakRise,
-    PeakRises,
-)
 from jaxtop.wire.programs import (
     Buffer,
     Collective,

@@ -31,6 +31,8 @@ TimeS = Annotated[float, Meta(ge=0, le=LATEST_S)]
 Figure = Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
 # Small enough for sums over all functions of a process.
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+# What a finding rests on: no infinity, and no NaN.
+Measure = Annotated[float, Meta(ge=-float(1 << 62), le=float(1 << 62))]
 Process = Annotated[int, Meta(ge=0, le=MAX_PROCESSES)]
 IntervalMs = Annotated[int, Meta(ge=1, le=86_400_000)]
 AgentId = Annotated[str, Meta(max_length=256)]

@@ -5,13 +5,11 @@ A few bytes can stand for millions of devices, and an index can be out of range.
 
 from __future__ import annotations
 
-from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.wire.arrays import Arrays, ArraysChange, Mesh, Sharding
 from jaxtop.wire.bounds import (
-    LATEST_S,
     MAX_AXES,
     MAX_DEVICES,
     MAX_DIMENSIONS,
@@ -19,13 +17,11 @@ from jaxtop.wire.bounds import (
     MAX_OPERATIONS,
     MAX_PLACES,
     MAX_SHARDINGS,
-    NANOSECONDS,
     Unreadable,
 )
 from jaxtop.wire.hosts import Hello
 from jaxtop.wire.ids import Ids, check_ids
 from jaxtop.wire.operations import Operations
-from jaxtop.wire.past import Past, PastArrays
 from jaxtop.wire.programs import Inventory, ReplicaGroups
 from jaxtop.wire.windows import Window
 
@@ -33,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from jaxtop.wire.arrays import ArrayGroup
-
-MOST_LAUNCHES = 1 << 62
 
 
 def check(message: Any) -> None:
@@ -160,24 +154,6 @@ def _check_hello(hello: Hello) -> None:
         raise Unreadable("coordinates of too many dimensions")
 
 
-def _check_past(past: Past) -> None:
-    if any(not 0 <= at <= LATEST_S * NANOSECONDS for at in accumulate(past.samples.at_ns)):
-        raise Unreadable("a time that is no date")
-    if any(not -MOST_LAUNCHES <= count <= MOST_LAUNCHES for count in accumulate(past.samples.launches)):
-        raise Unreadable("more launches than anybody counts")
-    if sum(count for _, count in past.arrays_since) > MAX_GROUPS:
-        raise Unreadable("more groups of arrays than any agent lists")
-    alive = len(past.rises.alive)
-    if any(rise is not None and rise.alive is not None and rise.alive >= alive for rise in past.rises.peaks):
-        raise Unreadable("a peak at an unknown census")
-
-
-def _check_past_arrays(past: PastArrays) -> None:
-    _check_arrays(past.first)
-    for change in past.changes:
-        _check_change(change)
-
-
 def _length(runs: Ids | tuple[tuple[int, int, int], ...]) -> int:
     return sum(run[1] for run in runs)
 
@@ -189,6 +165,4 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     Inventory: _check_inventory,
     Window: _check_window,
     Operations: _check_operations,
-    Past: _check_past,
-    PastArrays: _check_past_arrays,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +19,6 @@ from jaxtop.wire.hosts import Bye, Compile, Event, Hello
 from jaxtop.wire.libraries import Nccl, NcclTimes, TpuCores
 from jaxtop.wire.links import Costs, Link, Reply, Request, Roster
 from jaxtop.wire.operations import Operations
-from jaxtop.wire.past import Past, PastArrays, PastEvents
 from jaxtop.wire.programs import Inventory, Peak, Programs
 from jaxtop.wire.pulse import Pulse
 from jaxtop.wire.stacks import Stacks
@@ -28,6 +27,8 @@ from jaxtop.wire.windows import Window
 # The version of everything that consists of messages: the wire, recordings and the stream of relays. Each
 # refuses another version, and says which side to upgrade.
 VERSION = 3
+
+T = TypeVar("T")
 
 # The most bytes that anyone reads of one message. The roster of thousands of hosts fits; larger messages of
 # hostile peers are rejected.
@@ -49,13 +50,13 @@ class Header(Struct, frozen=True, array_like=True):
 
 Message = (
     Hello | Pulse | Arrays | ArraysChange | Programs | Inventory | Window | Stacks | Activity | Compile
-    | Nccl | NcclTimes | TpuCores | Event | Bye | Roster | Link | Past | PastArrays | PastEvents | Operations
+    | Nccl | NcclTimes | TpuCores | Event | Bye | Roster | Link | Operations
     | Peak
 )  # fmt: skip
 KINDS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Message)}
 
 
-# Kinds that only viewers and recordings produce; agents must not send them.
+# Kinds that only viewers and keyframes produce (`model/keyframe.py`); agents must not send them.
 OWN_KINDS = frozenset({"link", "past", "past_arrays", "past_events"})
 # Frames from the viewer's own side have no sequence number.
 LOCAL_SEQUENCE = 0
@@ -121,10 +122,15 @@ def link_of(frame: Frame) -> Link | None:
 
 def decode_as(struct: type[Any], raw: bytes) -> Any:
     """Return the struct in these bytes; raise `Unreadable` if they hold anything else."""
+    return decode_with(_decoders[struct], raw)
+
+
+def decode_with(decoder: msgspec.msgpack.Decoder[T], raw: bytes) -> T:
+    """Return what a decoder finds in these bytes; raise `Unreadable` if they hold anything else."""
     if len(raw) > MAX_PAYLOAD:
         raise Unreadable(f"{len(raw)} bytes, more than a message may have")
     try:
-        return _decoders[struct].decode(raw)
+        return decoder.decode(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Unreadable(str(error)) from None
 

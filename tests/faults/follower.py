@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import keys
 from jaxtop.model import Cluster
-from jaxtop.model.findings.observer import findings
+from jaxtop.model.findings.reducer import findings
 from jaxtop.sources import LiveSource, Seed
 from jaxtop.store import runfiles
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model.findings.observer import findings
+from jaxtop.model.findings.reducer import findings
 from jaxtop.model.wall_time.step_parts import run_parts
 from tests.faults.processes import HOSTS
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from jaxtop import wire
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.arrays.memory import positions_of
+from jaxtop.model.earlier import AliveArrays, AliveThen, PeakRise, PeakRises
 from jaxtop.model.liveness import has_exited
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
 
+    from jaxtop import wire
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
 
@@ -79,7 +80,7 @@ class AtPeak:
 # While messages are folded
 
 
-def risen(host: Host, pulse: wire.Pulse) -> wire.PeakRises:
+def risen(host: Host, pulse: wire.Pulse) -> PeakRises:
     """Return the peaks after a pulse. The first one is no rise: it may be from before anybody watched."""
     rises = host.rises
     if pulse.devices.peak_bytes is None:
@@ -91,17 +92,17 @@ def risen(host: Host, pulse: wire.Pulse) -> wire.PeakRises:
         for rise, peak in zip(known, pulse.devices.peak_bytes, strict=False)
     )
     if now != rises.peaks:
-        rises = wire.PeakRises(now, rises.alive)
+        rises = PeakRises(now, rises.alive)
     return with_census(host, rises, max(host.arrays.at_ms, pulse.counted_ms or 0))
 
 
-def _after(rise: wire.PeakRise | None, peak: int, at_ms: int) -> wire.PeakRise:
+def _after(rise: PeakRise | None, peak: int, at_ms: int) -> PeakRise:
     if rise is None or peak < rise.bytes:  # a peak falls only where the backend was created again
-        return wire.PeakRise(peak)
-    return rise if peak == rise.bytes else wire.PeakRise(peak, at_ms)
+        return PeakRise(peak)
+    return rise if peak == rise.bytes else PeakRise(peak, at_ms)
 
 
-def with_census(host: Host, rises: wire.PeakRises, census_ms: int) -> wire.PeakRises:
+def with_census(host: Host, rises: PeakRises, census_ms: int) -> PeakRises:
     """Return the rises with the host's census, which held at this time, where none is nearer to a rise."""
     if not host.arrays.groups or host.hello is None:
         return rises
@@ -118,21 +119,21 @@ def with_census(host: Host, rises: wire.PeakRises, census_ms: int) -> wire.PeakR
     if not nearer:
         return rises
     found = _alive(host, nearer, census_ms)
-    places: dict[wire.AliveThen, int] = {}
-    peaks: list[wire.PeakRise | None] = []
+    places: dict[AliveThen, int] = {}
+    peaks: list[PeakRise | None] = []
     for i, rise in enumerate(rises.peaks):
         if rise is None or (i not in found and rise.alive is None):
             peaks.append(rise)
         else:
             then = found[i] if i in found else rises.alive[rise.alive or 0]
             peaks.append(structs.replace(rise, alive=places.setdefault(then, len(places))))
-    return wire.PeakRises(tuple(peaks), tuple(places))
+    return PeakRises(tuple(peaks), tuple(places))
 
 
-def _alive(host: Host, positions: Collection[int], census_ms: int) -> dict[int, wire.AliveThen]:
+def _alive(host: Host, positions: Collection[int], census_ms: int) -> dict[int, AliveThen]:
     """Return what the census finds on these devices; those with arrays of the same shardings share it."""
     holders = [positions_of(host, sharding) for sharding in host.arrays.shardings]
-    alike: dict[frozenset[int], wire.AliveThen] = {}
+    alike: dict[frozenset[int], AliveThen] = {}
     found = {}
     for position in positions:
         shardings = frozenset(i for i, holding in enumerate(holders) if position in holding)
@@ -142,7 +143,7 @@ def _alive(host: Host, positions: Collection[int], census_ms: int) -> dict[int, 
     return found
 
 
-def _alive_in(host: Host, shardings: frozenset[int], census_ms: int) -> wire.AliveThen:
+def _alive_in(host: Host, shardings: frozenset[int], census_ms: int) -> AliveThen:
     census = host.arrays
     sizes = [
         (total(group.bytes_per_device, group, count), -i)
@@ -151,14 +152,14 @@ def _alive_in(host: Host, shardings: frozenset[int], census_ms: int) -> wire.Ali
     ]
     largest = nlargest(MOST_LISTED, sizes)
     listed = tuple(_held(host, -i, size) for size, i in largest)
-    return wire.AliveThen(census_ms, sum(size for size, _ in sizes), listed, len(sizes) - len(listed))
+    return AliveThen(census_ms, sum(size for size, _ in sizes), listed, len(sizes) - len(listed))
 
 
-def _held(host: Host, place: int, size: int) -> wire.AliveArrays:
+def _held(host: Host, place: int, size: int) -> AliveArrays:
     group = host.arrays.groups[place]
     sharding = host.arrays.shardings[group.sharding]
     since = 0 if group.groups > 1 else host.arrays_since[place]
-    return wire.AliveArrays(group, sharding.spec or sharding.kind, host.arrays.counts[place], size, since)
+    return AliveArrays(group, sharding.spec or sharding.kind, host.arrays.counts[place], size, since)
 
 
 # For views
@@ -176,7 +177,7 @@ def _at_peaks(host: Host) -> tuple[AtPeak | None, ...]:
     return tuple(None if rise is None else _at_peak(host.rises, rise, found) for rise in host.rises.peaks)
 
 
-def _at_peak(rises: wire.PeakRises, rise: wire.PeakRise, found: list[tuple[ArraysAtPeak, ...]]) -> AtPeak:
+def _at_peak(rises: PeakRises, rise: PeakRise, found: list[tuple[ArraysAtPeak, ...]]) -> AtPeak:
     if not rise.at_ms:
         return AtPeak(rise.bytes, why_not=UNSEEN)
     if rise.alive is None:
@@ -201,7 +202,7 @@ def _description(group: wire.ArrayGroup, sharding: str) -> Hashable:
     return group.name, group.function, group.created, group.shape, group.dtype, group.groups > 1, sharding
 
 
-def _shown(each: wire.AliveArrays, census_ms: int, since: dict[Hashable, int] | None) -> ArraysAtPeak:
+def _shown(each: AliveArrays, census_ms: int, since: dict[Hashable, int] | None) -> ArraysAtPeak:
     group = each.group
     is_sum = group.groups > 1
     now = None if since is None else since.get(_description(group, each.sharding))

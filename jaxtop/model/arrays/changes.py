@@ -1,4 +1,4 @@
-"""Since when the groups of a census have been there, after a new census or a change of it."""
+"""Since when the groups of a census have been there, and the meshes that censuses share."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from jaxtop import wire
     from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState
 
 
 def since_of_changed(host: Host, change: wire.ArraysChange, groups: int) -> tuple[int, ...]:
@@ -45,3 +46,10 @@ def _identities(census: wire.Arrays) -> list[Hashable]:
         )
         for each in census.groups
     ]
+
+
+def shared(state: ClusterState, meshes: tuple[wire.Mesh, ...]) -> tuple[wire.Mesh, ...]:
+    """Return the meshes as the objects that equal ones of other hosts are."""
+    if meshes:
+        state.layout_changes += 1
+    return tuple(state.meshes.setdefault(mesh, mesh) for mesh in meshes)

@@ -16,6 +16,7 @@ from jaxtop.model.windows import Late
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from jaxtop.model.keyframe import Message
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey
 
@@ -32,7 +33,7 @@ class VerdictChange(NamedTuple):
     now: Late | None
 
 
-def observe(state: ClusterState, agent: str, message: wire.Message, at: float) -> list[LoggedEvent]:
+def reduce(state: ClusterState, agent: str, message: Message, at: float) -> list[LoggedEvent]:
     """Join a window with those of the other hosts; return an event for each verdict that it changed."""
     if not isinstance(message, wire.Window):
         return []

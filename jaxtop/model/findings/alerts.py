@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import legible
-from jaxtop.model.findings.observer import findings
+from jaxtop.model.findings.reducer import findings
 from jaxtop.model.findings.rules import RULES_BY_NAME
 from jaxtop.model.findings.words import costs
 from jaxtop.model.hosts import runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.findings.observer import MUTED
+from jaxtop.model.findings.reducer import MUTED
 from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
 
 if TYPE_CHECKING:

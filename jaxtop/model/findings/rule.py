@@ -67,7 +67,7 @@ class Rule:
     # The rules whose findings in the same run are consequences of this one.
     explains: tuple[str, ...] = ()
     inputs: Callable[[RunFacts], Sequence[object]] | None = None
-    # Whether a finding is reported as an event; False where another observer already reports the same.
+    # Whether a finding is reported as an event; False where another reducer already reports the same.
     makes_event: Callable[[Finding], bool] = always
     # What a user may change of its threshold.
     numbers: tuple[Number, ...] = ()

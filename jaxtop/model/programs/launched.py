@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from jaxtop.model.host import FunctionLaunches, ProgramLaunches, changed_ms
+from jaxtop.model.earlier import FunctionLaunches, ProgramLaunches
+from jaxtop.model.host import changed_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

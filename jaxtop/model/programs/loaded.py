@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop import wire
-    from jaxtop.model.host import FunctionLaunches, Host
+    from jaxtop.model.earlier import FunctionLaunches
+    from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
 
 

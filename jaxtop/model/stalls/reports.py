@@ -13,6 +13,7 @@ from jaxtop.model.stalls.lulls import still_of
 from jaxtop.model.state import Certainty, LoggedEvent, RunStall
 
 if TYPE_CHECKING:
+    from jaxtop.model.keyframe import Message
     from jaxtop.model.state import ClusterState, Diagnosis
 
 # A run is checked at most once in this many seconds, however many hosts report.
@@ -23,7 +24,7 @@ SETTLES_WITHIN = dict(zip(Certainty, (5.0, 5.0, 4.0, 2.0, 2.0), strict=True))
 AGAIN_AFTER = 10.0
 
 
-def observe(state: ClusterState, agent: str, message: wire.Message, at: float) -> list[LoggedEvent]:
+def reduce(state: ClusterState, agent: str, message: Message, at: float) -> list[LoggedEvent]:
     """Return events when the agent's run stalls, when more is known of the cause, and when it resumes."""
     host = state.hosts.get(agent)
     if host is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from jaxtop.wire import PastLoss
+from jaxtop.model.earlier import LossValues
 
 if TYPE_CHECKING:
     from jaxtop.wire import Pulse
@@ -38,14 +38,14 @@ def is_loss(metric: str) -> bool:
     return "loss" in name and not any(word in name for word in _SETTINGS)
 
 
-def followed(losses: tuple[PastLoss, ...], before: Pulse, pulse: Pulse) -> tuple[PastLoss, ...]:
+def followed(losses: tuple[LossValues, ...], before: Pulse, pulse: Pulse) -> tuple[LossValues, ...]:
     """Return the losses after a pulse; the same object if nothing is added."""
     if pulse.step is None or (not losses and not any(map(is_loss, pulse.step.metrics))):
         return losses
     known = {each.name: each for each in losses}
     found = tuple(
         [
-            _followed(known.get(name) or PastLoss(name), value, before, pulse)
+            _followed(known.get(name) or LossValues(name), value, before, pulse)
             for name, value in pulse.step.metrics.items()
             if is_loss(name)
         ]
@@ -53,7 +53,7 @@ def followed(losses: tuple[PastLoss, ...], before: Pulse, pulse: Pulse) -> tuple
     return losses if list(map(id, found)) == list(map(id, losses)) else found
 
 
-def _followed(loss: PastLoss, value: float, before: Pulse, pulse: Pulse) -> PastLoss:
+def _followed(loss: LossValues, value: float, before: Pulse, pulse: Pulse) -> LossValues:
     assert pulse.step is not None
     index, calls = pulse.step.index, pulse.step.calls
     if not isfinite(value):
@@ -72,11 +72,11 @@ def _followed(loss: PastLoss, value: float, before: Pulse, pulse: Pulse) -> Past
     return replace(_with_value(loss, value, index, pulse.at_ms), calls=calls)
 
 
-def _with_value(loss: PastLoss, value: float, index: int, at_ms: int) -> PastLoss:
+def _with_value(loss: LossValues, value: float, index: int, at_ms: int) -> LossValues:
     return replace(loss, values=(*loss.values[1 - MOST_VALUES :], value), last_step=index, at_ms=at_ms)
 
 
-def may_be_high(loss: PastLoss, value: float, share: float) -> bool:
+def may_be_high(loss: LossValues, value: float, share: float) -> bool:
     """Return whether a value may exceed the limit: a test that is much cheaper than the limit."""
     if len(loss.values) <= FEWEST_VALUES:
         return False
@@ -84,7 +84,7 @@ def may_be_high(loss: PastLoss, value: float, share: float) -> bool:
     return least <= 0 or value > (1 + share) * least
 
 
-def usual(loss: PastLoss, share: float, spreads: float) -> Usual | None:
+def usual(loss: LossValues, share: float, spreads: float) -> Usual | None:
     """Return what was usual before the last value; None while that is unknown.
 
     A value is high if it exceeds the median by this share of it, and by this many times the usual spread.

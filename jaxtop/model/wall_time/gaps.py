@@ -8,7 +8,8 @@ from math import sqrt
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.host import ProgramLaunches, changed_ms
+from jaxtop.model.earlier import ProgramLaunches
+from jaxtop.model.host import changed_ms
 from jaxtop.model.programs.rates import program_of, rates
 from jaxtop.model.steps.script import is_sampled, not_launching
 from jaxtop.model.steps.views import pace_of

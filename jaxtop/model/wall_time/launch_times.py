@@ -5,7 +5,8 @@ from __future__ import annotations
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.host import ProgramLaunches, changed_ms, run_of
+from jaxtop.model.earlier import ProgramLaunches
+from jaxtop.model.host import changed_ms, run_of
 from jaxtop.model.steps.views import idle_share
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.model import RULES, Cluster
-from jaxtop.model.findings import observer
+from jaxtop.model.findings import reducer
 from tests import made_sessions
 from tests.bench.frame import Figure, whole
 
@@ -39,7 +39,7 @@ def _checks(made: made_sessions.Made, label: str) -> Iterator[Figure]:
             at = batch[-1].at
         of_frames, by_rule = [took for took, _ in checks][WARMS_UP:], _by_rule(rules)
         for _ in range(10):
-            observer.check(cluster, at)
+            reducer.check(cluster, at)
             idle.append(checks[-1][0])
     budget = BUDGET_MS * made.hosts / 1024
     yield Figure(
@@ -49,7 +49,7 @@ def _checks(made: made_sessions.Made, label: str) -> Iterator[Figure]:
         control=whole(idle),
         budget=budget,
     )
-    share = [took / 10 / observer.CHECK_EVERY for took in of_frames]
+    share = [took / 10 / reducer.CHECK_EVERY for took in of_frames]
     yield Figure(f"{label}: of a core, at a check in 2 s", whole(share), "%", budget=5.0)
     for name, took in sorted(by_rule.items(), key=lambda each: -max(each[1]))[:MOST_RULES]:
         yield Figure(f"{label}: of it, {name}", whole(took), "ms")
@@ -64,8 +64,8 @@ def _by_rule(calls: list[tuple[float, tuple[Any, ...]]]) -> dict[str, list[float
 
 @contextmanager
 def _timed(name: str) -> Iterator[list[tuple[float, tuple[Any, ...]]]]:
-    """Note the CPU time in ms, and the words, of each call of a function of the observer."""
-    real, calls = getattr(observer, name), list[tuple[float, tuple[Any, ...]]]()
+    """Note the CPU time in ms, and the words, of each call of a function of the reducer."""
+    real, calls = getattr(reducer, name), list[tuple[float, tuple[Any, ...]]]()
 
     def timed(*words: Any) -> Any:
         began = time.thread_time()
@@ -74,8 +74,8 @@ def _timed(name: str) -> Iterator[list[tuple[float, tuple[Any, ...]]]]:
         finally:
             calls.append((1000 * (time.thread_time() - began), words))
 
-    setattr(observer, name, timed)
+    setattr(reducer, name, timed)
     try:
         yield calls
     finally:
-        setattr(observer, name, real)
+        setattr(reducer, name, real)

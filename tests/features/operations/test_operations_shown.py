@@ -156,8 +156,8 @@ class TestStored:
     def test_a_keyframe_has_them(self):
         cluster = cluster_of(SHOWN)
         again = Cluster()
-        for at, agent, message in keyframe.messages(cluster, 1.0):
-            again.apply(agent, message, at)
+        for each in keyframe.frames(cluster, 1.0):
+            again.feed(each)
         assert again.hosts["agent0"].operations == cluster.hosts["agent0"].operations
 
     def test_too_many_are_refused(self):

@@ -15,9 +15,9 @@ from jaxtop.model.tuning import Number
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from jaxtop.model.earlier import LossValues
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
-    from jaxtop.wire import PastLoss
 
 LASTING_REPORTS = Number("critical_reports", 2, "critical if not finite in so many reports in a row")
 SHARE = Number("share", 0.5, "high from this share above its median on")
@@ -30,7 +30,7 @@ class _Loss(NamedTuple):
     """A loss of a host, its value now, and what was usual before."""
 
     host: Host
-    loss: PastLoss
+    loss: LossValues
     value: float
     usual: Usual | None = None
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.finding import Finding
     from jaxtop.model.findings.rule import Rule
+    from jaxtop.model.keyframe import Message
     from jaxtop.model.state import ClusterState
 
 # The rules are checked this often, in seconds of the frames' own time: live and replay yield the same.
@@ -43,10 +44,8 @@ MUTED = "muted in config.toml"
 _FAILED = "jaxtop failed to check it"
 
 
-def observe(state: ClusterState, _agent: str, message: wire.Message, at: float) -> list[LoggedEvent]:
+def reduce(state: ClusterState, _agent: str, message: Message, at: float) -> list[LoggedEvent]:
     """Check all rules if that is due, and return the findings that began or ended as events."""
-    if state.is_restoring or isinstance(message, wire.PastEvents):
-        return []  # a keyframe comes with its findings
     passed = at - state.findings.checked_at
     is_due = not 0 <= passed < check_every(state)
     if isinstance(message, wire.Link | wire.Bye):
