@@ -231,6 +231,10 @@ class TestStorms:
         assert one.is_eager_storm(48_000, 0) and not one.is_eager_storm(48_000, 20_000)
         assert not self.compiled(*seconds[:20], of_jax=True, place="train.py:7").is_eager_storm(38_000, 0)
         assert one.storm_text(48_000).startswith("step was compiled 25 times in 48 s: ")
+        fast = [second / 10 for second in range(450)]
+        storm = self.compiled(*fast, of_jax=True, place="train.py:7")
+        assert storm.is_eager_storm(45_000, 0) and storm.count == 450
+        assert storm.storm_text(45_000).startswith("step was compiled 450 times in 44 s: ")
         many = Compiled("add")
         for second in seconds:
             many = many.again(second * 1000, 100, of_jax=True, place=f"train.py:{second % 18}")

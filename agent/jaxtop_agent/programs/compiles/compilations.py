@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 STORM_COMPILES, STORM_MS, STORM_LASTS_MS, INITIALIZING_LASTS_MS = 5, 60_000, 8_000, 40_000
 # A storm ends after this time without a compilation.
 STORM_OVER_MS = 30_000
-MOST_REMEMBERED = 50
+# So many are remembered; those of one second at one place are one. So a fast storm does not hide how long it
+# has lasted.
+MOST_REMEMBERED = 200
 
 
 def steady_ms() -> int:
@@ -29,13 +31,14 @@ def steady_ms() -> int:
 
 
 class Ended(NamedTuple):
-    """When a compilation ended, and where its function is defined; empty if that is unknown.
+    """When the last of `times` compilations ended, and where the function is defined; empty if unknown.
 
     Of JAX's own functions the place is the line of the script that calls them.
     """
 
     at_ms: int
     place: str = ""
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +73,9 @@ class Compiled:
         """Return the state after one more compilation; `of_jax` is None if the owner is unknown."""
         ended, eager = self.ended, self.eager
         if of_jax:
-            eager = (*eager, Ended(at_ms, place))[-MOST_REMEMBERED:]
+            eager = _with(eager, at_ms, place)
         else:
-            ended = (*ended, Ended(at_ms, place))[-MOST_REMEMBERED:]
+            ended = _with(ended, at_ms, place)
         is_the_scripts = self.is_the_scripts or of_jax is False
         return Compiled(
             self.function, self.count + 1, took_ms, ended, eager, is_the_scripts, initializes, last
@@ -110,14 +113,24 @@ class Compiled:
         return f"{self.function} was compiled {len(lately)} times in {seconds} s: {why}"
 
 
+def _with(ended: tuple[Ended, ...], at_ms: int, place: str) -> tuple[Ended, ...]:
+    second = at_ms // 1000
+    for i in range(len(ended) - 1, -1, -1):
+        if ended[i].at_ms // 1000 != second:
+            break
+        if ended[i].place == place:
+            return (*ended[:i], *ended[i + 1 :], Ended(at_ms, place, ended[i].times + 1))
+    return (*ended, Ended(at_ms, place))[-MOST_REMEMBERED:]
+
+
 def _lately(ended: Sequence[Ended], now_ms: int, *, at_one_place: bool) -> tuple[int, ...]:
     """Return when the compilations of the last minute ended; at the place with most of them, if asked so."""
     lately = [each for each in ended if now_ms - each.at_ms < STORM_MS]
     if at_one_place:
-        places = Counter(each.place for each in lately if each.place)
+        places = Counter(each.place for each in lately for _ in range(each.times) if each.place)
         (place, _), *_ = places.most_common(1) or [("", 0)]
         lately = [each for each in lately if place and each.place == place]
-    return tuple(each.at_ms for each in lately)
+    return tuple(each.at_ms for each in lately for _ in range(each.times))
 
 
 def _is_storm(lately: Sequence[int], now_ms: int, lasts_ms: int) -> bool:
