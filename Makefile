@@ -29,6 +29,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: demo test check check-nicely test-newest test-side-by-side test-pairs test-alone test-oldest test-lowest test-pythons test-node soak bench faults plans accelerators screenshots docs clean
 
 demo: $(VENV)/.demo                  ## a real multi-process JAX run on this machine, with the app on it
+	@echo "starting jaxtop demo"
 	@$(BIN)/jaxtop demo
 
 # The quiet tests mostly wait, and what checks the text takes the time that they leave.

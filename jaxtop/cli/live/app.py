@@ -42,10 +42,15 @@ class _Follower:
     """What follows one run: the thread that reads its frames, and the rewind buffer."""
 
     def __init__(
-        self, open_source: Callable[[], Source | None], size: int, tuning: Tuning, recorder: AppRecorder
+        self,
+        open_source: Callable[[], Source | None],
+        size: int,
+        tuning: Tuning,
+        recorder: AppRecorder,
+        awaits: str,
     ) -> None:
         self.buffer = RewindBuffer(size, tuning)
-        self.thread = SourceThread(open_source, self.buffer, recorder)
+        self.thread = SourceThread(open_source, self.buffer, recorder, awaits=awaits)
         self.thread.start()
 
     def close(self) -> None:
@@ -64,8 +69,8 @@ class _Runs:
         capturer = hook("app_capturer")
         self.capturer = None if capturer is None else capturer(self._take_on)
 
-    def begin(self, open_source: Callable[[], Source | None]) -> Followed:
-        follower = _Follower(open_source, self._size, self._tuning, self.recorder)
+    def begin(self, open_source: Callable[[], Source | None], awaits: str = "") -> Followed:
+        follower = _Follower(open_source, self._size, self._tuning, self.recorder, awaits)
         self._followers.append(follower)
         return Followed(follower.thread, follower.thread.ask, follower.buffer)
 
@@ -102,16 +107,18 @@ def show(
     owner: str | None = None,
     why_no_others: str = "",
     notes: Sequence[str] = (),
+    *,
+    awaits: str = "",
 ) -> None:
     """Show the app until the user leaves it, with these notes at first.
 
-    `why_no_others` says why there is no list of runs.
+    `why_no_others` says why there is no list of runs, `awaits` what happens until the source can be opened.
     """
     loaded = settings.load()
     terminal.collect_rarely()
     runs = _Runs(size_of(rewind, loaded.get("view.rewind")), loaded.tuning, owner, why_no_others)
     try:
-        followed = runs.begin(open_source)
+        followed = runs.begin(open_source, awaits)
         app = JaxtopApp(
             followed.feed,
             steady,

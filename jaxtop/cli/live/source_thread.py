@@ -39,10 +39,14 @@ class Job(Protocol):
 
 
 class SourceThread:
-    """A thread that opens the source, polls it and queues its frames for the app."""
+    """A thread that opens the source, polls it and queues its frames for the app.
 
-    def __init__(self, open_source: Callable[[], Source | None], *keepers: Keeper) -> None:
+    `awaits` says what there is to wait for until the source can be opened.
+    """
+
+    def __init__(self, open_source: Callable[[], Source | None], *keepers: Keeper, awaits: str = "") -> None:
         self.keepers = keepers
+        self._awaits = [awaits] if awaits else []
         self._open = open_source
         self._frames = Backlog()
         self._asked: deque[Job] = deque()
@@ -81,7 +85,7 @@ class SourceThread:
 
     def notes(self) -> list[str]:
         """Return notes on the source itself for the user, one per line."""
-        return self._source.notes if self._source else []
+        return self._source.notes if self._source else self._awaits
 
     def ask(self, what: str, agents: Sequence[str], interval_ms: int | None = None) -> Broadcast:
         """Send a request to these agents. Their answers arrive as frames; the result counts the replies."""
