@@ -38,12 +38,12 @@ BLACK = TextualColor(0, 0, 0)
 
 
 @contextmanager
-def in_a_terminal(*words: str, within=(), **variables: str):
+def in_a_terminal(*words: object, within=(), **variables: str):
     """A command in a terminal of its own: the process, and the file that is its screen and keyboard."""
     ours, theirs = pty.openpty()
     try:
         process = subprocess.Popen(
-            [*within, *map(str, JAXTOP), *words],
+            [*within, *map(str, [*JAXTOP, *words])],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

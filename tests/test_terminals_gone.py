@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from textual.app import App
 
 from jaxtop.base import keys
-from jaxtop.cli import hangup
+from jaxtop.cli import tty_driver
 from jaxtop.store import runfiles
 from tests.hangups import WAYS, Hangup, stayed
 from tests.support import SOAK, environment
@@ -77,7 +76,7 @@ def test_an_app_that_is_shown_ends_by_the_signal(name, way):
 def test_a_terminal_is_noticed_that_went_before_it_was_watched(first, meanwhile, status):
     script = f"""
         import os, signal, time
-        from jaxtop.cli import hangup
+        from jaxtop.cli import hangup, tty_driver
 
         def refuse():
             while True:
@@ -98,7 +97,7 @@ def test_a_terminal_is_noticed_that_went_before_it_was_watched(first, meanwhile,
 def test_files_that_are_no_terminal_end_nothing(tmp_path):
     script = f"""
         import os, time
-        from jaxtop.cli import hangup
+        from jaxtop.cli import hangup, tty_driver
         reader, writer = os.pipe()
         os.close(reader)
         file = os.open({str(tmp_path / "file")!r}, os.O_CREAT)
@@ -113,17 +112,15 @@ def test_files_that_are_no_terminal_end_nothing(tmp_path):
 
 
 def test_what_cannot_be_written_is_dropped():
-    app: App[None] = App()
     ours, theirs = os.openpty()
     with open(theirs, "w") as screen:
-        driver = object.__new__(hangup.lenient(app.driver_class))
         os.close(ours)
         with pytest.raises(OSError, match="Input/output"):
             print("x", file=screen, flush=True)
-        lenient = hangup._Lenient(screen)
+        lenient = tty_driver.Lenient(screen)
         assert lenient.write("x" * 100_000) == 100_000
         lenient.flush()
-        assert isinstance(driver, app.driver_class) and lenient.fileno() == theirs
+        assert lenient.fileno() == theirs
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, theirs)  # what is left in the buffer
         os.close(nothing)

@@ -83,6 +83,7 @@ def main(arguments: argparse.Namespace) -> int:
     missing = [name for name in ("jax", "optax") if find_spec(name) is None]
     if missing:
         raise UserError(f"the demo needs {' and '.join(missing)}: pip install 'jaxtop[demo]'")
+    count = arguments.hosts
     devices, words = _mesh(arguments)
     processes.end_with_sigterm()
     with ExitStack() as stack:
@@ -100,13 +101,10 @@ def main(arguments: argparse.Namespace) -> int:
             )
             stack.callback(stop, hosts)
         hangup.watch([hangup.OUTPUT] if arguments.headless else hangup.STREAMS)
+        size = f"{count} process{'es' * (count > 1)} with {devices} device{'s' * (devices > 1)} each"
         if not arguments.headless and terminal.is_there():
-            return _watch(hosts, errors)
-        print(
-            f"demo: {arguments.hosts} processes with {devices} devices each; "
-            "in another terminal: jaxtop ls, jaxtop snapshot",
-            flush=True,
-        )
+            return _watch(hosts, errors, f"starting {size}")
+        print(f"demo: {size}; in another terminal: jaxtop ls, jaxtop snapshot", flush=True)
         threading.Thread(target=_show, args=(hosts[0].stdout,), daemon=True).start()
         return _wait(hosts, errors)
 
@@ -145,8 +143,9 @@ def mesh_words(axes: Axes) -> list[str]:
     return ["--model", str(model)]
 
 
-def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
+def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]], starting: str) -> int:
     """Show the processes in the app as they start; leaving the app ends them."""
+    print(f"demo: {starting}", flush=True)  # the app takes seconds to import on a busy machine
     output = hosts[0].stdout
     assert output is not None
     faults_begun: list[str] = []
@@ -166,7 +165,7 @@ def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
 
     from jaxtop.cli.live import app  # heavy: errors must be fast
 
-    app.show(open_source)
+    app.show(open_source, awaits=starting)
     print("".join(faults_begun), end="")
     return 0
 
@@ -231,7 +230,7 @@ def start(
 
 def stop(hosts: list[subprocess.Popen[bytes]]) -> None:
     """End the processes, cleanly if possible."""
-    end = time.monotonic() + (HURRIED if hangup.is_ending() else PATIENCE)
+    end = time.monotonic() + (HURRIED if hangup.is_gone() else PATIENCE)
     for host in hosts:
         if host.poll() is None:
             host.send_signal(signal.SIGCONT)  # a stopped process would not handle the next signal

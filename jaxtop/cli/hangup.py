@@ -1,4 +1,4 @@
-"""End a command whose terminal is gone: by its own means, else by the signal, else at once."""
+"""End a command whose terminal is gone, or an app by a signal; by force where it does not end by itself."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from textual.app import App
-    from textual.driver import Driver
 
 STREAMS = INPUT, OUTPUT, ERRORS = (0, 1, 2)
 # So long each means may take; a recording is finished and processes are ended in the first.
 OWN_MEANS_S, SIGNAL_S = 1.5, 0.5
+# Where the terminal is still there, somebody waits for the end.
+ASKED_S = 15.0
 ASK_AGAIN_S = 0.05
 GONE = select.POLLHUP | select.POLLERR
 
@@ -35,7 +36,9 @@ class _Command:
     def __init__(self) -> None:
         self.app: App[Any] | None = None
         self.watched: set[int] = set()
-        self.is_ending = False
+        # The signal that ends it, and what the app does not handle itself.
+        self.signal: signal.Signals | None = None
+        self.handlers: dict[signal.Signals, Any] = {}
 
 
 _command = _Command()
@@ -56,14 +59,35 @@ def watch(files: Iterable[int] = STREAMS) -> None:
 
 
 def shown(app: App[Any] | None) -> bool:
-    """Say which app is shown from now on; return whether the command is ending."""
+    """Say which app is shown, and to be ended by signals, from now on; return whether one is ending it."""
     _command.app = app
-    return _command.is_ending
+    if threading.current_thread() is threading.main_thread():
+        _handle_signals(is_shown=app is not None)
+    return _command.signal is not None
+
+
+def _handle_signals(*, is_shown: bool) -> None:
+    """Let signals end an app as its own key does: else its terminal would stay without echo and lines."""
+    if not is_shown:
+        for each, handler in _command.handlers.items():
+            signal.signal(each, handler)
+        _command.handlers.clear()
+        return
+    for each in (signal.SIGINT, signal.SIGTERM):
+        handler = signal.getsignal(each)
+        if handler not in (signal.SIG_IGN, None):
+            _command.handlers.setdefault(each, handler)
+            signal.signal(each, _on_signal)
 
 
 def is_ending() -> bool:
+    """Return whether a signal ends the command."""
+    return _command.signal is not None
+
+
+def is_gone() -> bool:
     """Return whether the terminal is gone."""
-    return _command.is_ending
+    return _command.signal is signal.SIGHUP
 
 
 def _is_device(file: int) -> bool:
@@ -77,7 +101,7 @@ def _wait(files: set[int]) -> None:
     if _gone(files, None):
         _drop(_gone(files, 0))
         os.kill(os.getpid(), signal.SIGHUP)
-        _end()
+        _end(signal.SIGHUP)
 
 
 def _gone(files: Iterable[int], timeout: float | None) -> list[int]:
@@ -103,67 +127,34 @@ def _drop(files: Iterable[int]) -> None:
         os.dup2(silent if file == INPUT else nothing, file)
 
 
-def _on_signal(_number: int, _frame: object) -> None:
+def _on_signal(number: int, _frame: object) -> None:
     """Start to end: an app is asked to, all else is interrupted as by Ctrl-C."""
-    if _command.is_ending:
+    if _command.signal is not None:
         return
-    _command.is_ending = True
-    debuglog.warning("terminal", "the terminal is gone")
-    atexit.register(_by_signal)  # the status says why
-    Thread(target=_end, daemon=True).start()
+    _command.signal = signal.Signals(number)
+    debuglog.warning("terminal", f"ended by {_command.signal.name}")
+    atexit.register(_by_signal, _command.signal)  # the status says why
+    Thread(target=_end, args=(_command.signal,), daemon=True).start()
     if _command.app is None:
         raise KeyboardInterrupt
 
 
-def _end() -> None:
+def _end(number: signal.Signals) -> None:
     """End the process within the time that each means has."""
-    deadline = time.monotonic() + OWN_MEANS_S
+    deadline = time.monotonic() + (OWN_MEANS_S if number is signal.SIGHUP else ASKED_S)
     while time.monotonic() < deadline:
         app = _command.app
         if app is not None and app.is_running:
             app.call_later(app.exit)
         time.sleep(ASK_AGAIN_S)
-    _by_signal()
+    _by_signal(number)
     time.sleep(SIGNAL_S)
-    os._exit(128 + signal.SIGHUP)
+    os._exit(128 + number)
 
 
-def _by_signal() -> None:
-    """End the process by the default action of SIGHUP. Python sets actions in its main thread only."""
+def _by_signal(number: signal.Signals) -> None:
+    """End the process by the default action of a signal. Python sets actions in its main thread only."""
     libc = ctypes.CDLL(None)
     libc.signal.argtypes, libc.signal.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
-    libc.signal(signal.SIGHUP, None)  # SIG_DFL is a null pointer
-    os.kill(os.getpid(), signal.SIGHUP)
-
-
-def lenient(driver: type[Driver]) -> type[Driver]:
-    """Return a driver whose output may fail.
-
-    The thread that writes for Textual would die of an error, and the app then stop at its full queue.
-    """
-
-    class LenientDriver(driver):  # type: ignore[misc, valid-type]
-        def __init__(self, *words: Any, **options: Any) -> None:
-            super().__init__(*words, **options)
-            self._file: Any = _Lenient(self._file)
-
-    return LenientDriver
-
-
-class _Lenient:
-    """A file that drops what cannot be written."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def write(self, text: str) -> int:
-        with suppress(OSError):
-            self._file.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with suppress(OSError):
-            self._file.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
+    libc.signal(number, None)  # SIG_DFL is a null pointer
+    os.kill(os.getpid(), number)

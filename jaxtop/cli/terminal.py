@@ -64,7 +64,9 @@ def show(app: App[Result]) -> Result | None:
 
     hangup.watch()
     if app.driver_class is LinuxDriver:
-        app.driver_class = hangup.lenient(LinuxDriver)
+        from jaxtop.cli.tty_driver import TTYDriver  # as above
+
+        app.driver_class = TTYDriver
     try:
         result = None if hangup.shown(app) else app.run()
     finally:
