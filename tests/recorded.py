@@ -99,3 +99,9 @@ def assert_equal(one, other, at):
             assert getattr(host, name) == getattr(other.hosts[agent], name), f"{name} of {agent}"
     assert one.history == other.history
     assert views(one, at) == views(other, at)
+
+
+def a_run(path):
+    """Record a short run of two processes; return the path."""
+    record(path, made_sessions.Made(hosts=2, devices=2, seconds=20))
+    return path

@@ -23,7 +23,7 @@ from jaxtop.model.findings.reducer import MUTED
 from jaxtop.sources import SessionRecorder
 from tests.builders import NOW, agent_id, frame, pulse, well
 from tests.made_sessions import Made
-from tests.recorded import record, taped
+from tests.recorded import a_run, record, taped
 from tests.support import PYTHON, ROOT, free_port, jaxtop_here, processes
 from tests.test_cli import is_one_line
 
@@ -248,13 +248,13 @@ def test_a_recording_of_a_session_with_keyframes_says_what_the_live_view_said(tm
     assert {each["rule"] for each in json.loads(done.stdout)["findings"]} >= {"host_lost"}
 
 
-def test_a_moment_of_a_recording_has_the_verdict_of_its_check():
-    """Also of a keyframe that has no findings, as in files of another version."""
-    recording = ROOT / "tests" / "data" / "recordings" / "run-0.1.0.mcap"
+def test_a_moment_of_a_recording_has_the_verdict_of_its_check(tmp_path):
+    recording = a_run(tmp_path / "run.mcap")
     moment = json.loads(jaxtop_here("replay", recording, "--json").stdout)
     assert moment["verdict"] in jaxtop_here("check", recording).stdout.splitlines()[0]
     found = json.loads(jaxtop_here("check", recording, "--json").stdout)
-    assert [each["rule"] for each in moment["findings"]] == [each["rule"] for each in found["findings"]] != []
+    assert [each["rule"] for each in moment["findings"]] == [each["rule"] for each in found["findings"]]
+    assert moment["verdict"].endswith(f"{len(found['checked'])} of {len(RULES)} rules checked")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -16,17 +15,18 @@ from msgspec.structs import replace
 from jaxtop.base import keys
 from jaxtop.cli import tty_driver
 from jaxtop.store import runfiles
+from tests import recorded
 from tests.hangups import WAYS, Hangup, stayed
 from tests.support import SOAK, environment
 from tests.test_runfiles import hello
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600 if SOAK else 400)]
 
-TAPE = Path(__file__).parent / "data" / "recordings" / "run-0.1.0.mcap"
+TAPE = "run.mcap"
 COMMANDS = {
     "attach": ["attach", "r1"],
     "picker": [],
-    "replay": ["replay", str(TAPE)],
+    "replay": ["replay", TAPE],
     "snapshot": ["snapshot", "r1", "--watch", "3600"],
     "demo": ["demo", "--hosts", "2", "--devices", "1"],
 }
@@ -36,8 +36,10 @@ MOMENTS = 200 if SOAK else 4
 
 
 @pytest.fixture(autouse=True)
-def two_runs():
-    """Two live runs of this user; this very process is both."""
+def two_runs(tmp_path, monkeypatch):
+    """Two live runs of this user, of which this very process is both, and a recording of another one."""
+    monkeypatch.chdir(tmp_path)
+    recorded.a_run(tmp_path / TAPE)
     keys.load()
     for number, name in enumerate(("train", "evaluate")):
         at = {"telemetry": f"127.0.0.1:{number + 1}", "requests": f"127.0.0.1:{number + 3}"}

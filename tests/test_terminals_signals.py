@@ -9,7 +9,6 @@ import termios
 import threading
 import time
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import psutil
 import pytest
@@ -17,17 +16,18 @@ from msgspec.structs import replace
 
 from jaxtop.base import keys
 from jaxtop.store import runfiles
+from tests import recorded
 from tests.support import SOAK
 from tests.test_runfiles import hello
 from tests.test_terminals import in_a_terminal, read_until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600 if SOAK else 400)]
 
-TAPE = Path(__file__).parent / "data" / "recordings" / "run-0.1.0.mcap"
+TAPE = "run.mcap"
 # What opens and leaves the app's own screen.
 OPENS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"
 APPS = {
-    "replay": (["replay", str(TAPE)], "REPLAY"),
+    "replay": (["replay", TAPE], "REPLAY"),
     "attach": (["attach", "r0"], "NO HOST"),
     "picker": ([], "evaluate"),
 }
@@ -35,8 +35,10 @@ MOMENTS = 100 if SOAK else 3
 
 
 @pytest.fixture(autouse=True)
-def two_runs():
-    """Two live runs of this user; this very process is both."""
+def two_runs(tmp_path, monkeypatch):
+    """Two live runs of this user, of which this very process is both, and a recording of another one."""
+    monkeypatch.chdir(tmp_path)
+    recorded.a_run(tmp_path / TAPE)
     keys.load()
     for number, name in enumerate(("train", "evaluate")):
         at = {"telemetry": f"127.0.0.1:{number + 1}", "requests": f"127.0.0.1:{number + 3}"}
