@@ -21,7 +21,7 @@ from jaxtop.tui.dialogs.help import Help, palette_commands
 from jaxtop.tui.draw.switches import pressed_by
 from jaxtop.tui.facts import facts
 from jaxtop.tui.following import Following
-from jaxtop.tui.header import TimeStatus, header
+from jaxtop.tui.header import header
 from jaxtop.tui.looks import Looks
 from jaxtop.tui.navigation import Navigation
 from jaxtop.tui.notifier import Notifier
@@ -210,13 +210,7 @@ class JaxtopApp(App[str]):
 
     def _paint_lines(self) -> None:
         moment, width, feed = self.moment, self.size.width, self.following.feed
-        status = TimeStatus(
-            self.time.mode,
-            text.time_of_day(moment.now),
-            self.following.playback.is_live,
-            self.time.recording_status,
-        )
-        self._header.read(header(moment, status, width, self.palette))
+        self._header.read(header(moment, self.time.status, width, self.palette))
         line = facts(
             moment,
             feed.rejected(),
@@ -282,8 +276,7 @@ class JaxtopApp(App[str]):
         """List the runs on a click on their name; on one beside it, open the palette with all keys."""
         if event.widget is not self._header:
             return
-        is_on_name = pressed_by(event.style) is not None
-        if is_on_name and self.runs.allows("runs"):
+        if pressed_by(event.style) is not None and self.runs.allows("runs"):
             self.runs.action_runs()
         else:
             self.action_command_palette()

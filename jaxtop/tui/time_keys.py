@@ -11,9 +11,10 @@ from jaxtop.base.units import age
 from jaxtop.model.session.difference import Then
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.tui.core.moment import Selection
-from jaxtop.tui.core.text import NOTE_SECONDS
+from jaxtop.tui.core.text import NOTE_SECONDS, time_of_day
 from jaxtop.tui.dialogs.go_to import GoTo
 from jaxtop.tui.draw.time_bar import TimeBarState
+from jaxtop.tui.header import TimeStatus
 from jaxtop.tui.playback import Playback
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.time_bar import LIVE_LINE_FROM, TimeBar
@@ -103,18 +104,14 @@ class TimeKeys:
         return True
 
     @property
-    def mode(self) -> str:
-        playback = self._following.playback
-        return (
-            f"{playback.mode} {age(playback.lag)}"
-            if playback.has_present and not playback.is_live
-            else str(playback.mode)
-        )
-
-    @property
-    def recording_status(self) -> str:
-        recorder = self._recorder
-        return f"REC {recorder.status}" if recorder is not None and recorder.is_on else ""
+    def status(self) -> TimeStatus:
+        """What the header says of the time that is shown."""
+        playback, recorder = self._following.playback, self._recorder
+        mode = str(playback.mode)
+        if playback.has_present and not playback.is_live:
+            mode += f" {age(playback.lag)}"
+        recording = f"REC {recorder.status}" if recorder is not None and recorder.is_on else ""
+        return TimeStatus(mode, time_of_day(playback.moment.now), playback.is_live, recording)
 
     def paint(self) -> None:
         """Update the time bar, and show new notes about the recording once each."""
