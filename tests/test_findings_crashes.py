@@ -9,8 +9,8 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.model import findings
-from jaxtop.model.crashes import NOTICED_WITHIN, WAITS_FOR
 from jaxtop.model.finding import Severity
+from jaxtop.model.stalls.crashes import NOTICED_WITHIN, WAITS_FOR
 from tests.staged_findings import Staged, trains
 from tests.support import environment, eventually, jax_run, jaxtop_here, script, until_a_run_is_found, viewer
 from tests.test_findings_liveness import TRAINS, link, only, stalls

@@ -1,4 +1,4 @@
-"""No module imports itself through others, not for annotations either.
+"""No module imports itself through others, not for annotations either; and no folder is too large to read.
 
 Imports at module level and under TYPE_CHECKING count. Imports inside functions do not: each has its reason
 beside it.
@@ -14,12 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
+# More than this is not read in an hour.
+MOST_FILES = 20
 
 
 def test_no_module_imports_itself_through_others():
     graph = imports_of(ROOT / "jaxtop") | imports_of(ROOT / "agent" / "jaxtop_agent")
     cyclic = {module for module in graph if module in reached(graph, module)}
     assert not cyclic, sorted(cyclic)
+
+
+def test_no_folder_has_more_than_twenty_files():
+    packages = [*(ROOT / "jaxtop").rglob("__init__.py"), *(ROOT / "agent").rglob("__init__.py")]
+    sizes = {str(each.parent.relative_to(ROOT)): len([*each.parent.glob("*.py")]) for each in packages}
+    assert {name: size for name, size in sizes.items() if size > MOST_FILES} == {}
 
 
 def imports_of(package: Path) -> dict[str, set[str]]:

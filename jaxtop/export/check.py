@@ -15,9 +15,9 @@ from jaxtop.base.names import legible
 from jaxtop.base.times import timestamp
 from jaxtop.export.findings import as_value
 from jaxtop.model import RULES_BY_NAME, Severity, findings, runs
-from jaxtop.model.crashes import ended_at, exit_status
 from jaxtop.model.findings.coverage import HEALTHY, NOT_CHECKED, Coverage, coverage
 from jaxtop.model.findings.words import costs
+from jaxtop.model.stalls.crashes import ended_at, exit_status
 from jaxtop.model.wall_time.step_parts import too_little_of
 
 if TYPE_CHECKING:

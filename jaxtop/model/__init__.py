@@ -14,7 +14,7 @@ What is where:
   object
 - hosts.py, devices.py: runs, their hosts in order and in their states, devices
 - liveness.py: the state of a host, and which of its figures are current
-- exited.py, crashes.py: which exited processes stay, and for how long; which ended with an exception
+- exited.py: which exited processes stay, and for how long
 - figures.py, figure_type.py, thresholds.py, series.py: the table of figures; what a row is; when one stands
   out; their history
 - finding.py, findings/: what a finding is; the rules (`rules/`, one file per kind of cause), what a
@@ -30,7 +30,8 @@ What is where:
 - collectives/: layout of a program over devices (`layout.py`, `groups.py`), windows of all hosts joined
   launch by launch (`joining.py`, `timing.py`), who is late (`verdict.py`, `stragglers.py`), what is shown
   (`views.py`, `launch_rates.py`, `waits.py`, `sums.py`)
-- stalls/: who holds up whom; hangs before the first steps (`lulls.py`); stacks
+- stalls/: who holds up whom; hangs before the first steps (`lulls.py`); stacks; scripts that ended with an
+  exception (`crashes.py`)
 - session/: a session over time, the difference of two moments
 """
 

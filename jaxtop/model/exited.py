@@ -9,9 +9,9 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from jaxtop.model import nouns
-from jaxtop.model.crashes import ended_at
 from jaxtop.model.host import EMPTY_HOST, Host, run_of
 from jaxtop.model.liveness import has_exited
+from jaxtop.model.stalls.crashes import ended_at
 from jaxtop.model.state import Place
 
 if TYPE_CHECKING:

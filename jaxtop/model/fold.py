@@ -12,13 +12,13 @@ from jaxtop import wire
 from jaxtop.model import nouns
 from jaxtop.model.arrays.at_peak import risen, with_census
 from jaxtop.model.arrays.changes import shared, since_of, since_of_changed
-from jaxtop.model.crashes import ending
 from jaxtop.model.earlier import BestPace, LaunchCounts, StepCounts
 from jaxtop.model.host import Host, Unmet, changed_ms
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.programs.launched import launched_with
 from jaxtop.model.programs.reported import about_programs
 from jaxtop.model.series import stored
+from jaxtop.model.stalls.crashes import ending
 from jaxtop.model.state import HISTORY, PAST_ARRAYS, LoggedEvent, Sample
 from jaxtop.model.steps.losses import followed
 

@@ -13,9 +13,9 @@ from jaxtop.cli.text.formats import JSON, add_formats
 from jaxtop.cli.text.words import legible
 from jaxtop.features.postmortem import kernel_log
 from jaxtop.model import host_views
-from jaxtop.model.crashes import ending, exit_status
 from jaxtop.model.findings.postmortem import postmortem, postmortems
 from jaxtop.model.liveness import State
+from jaxtop.model.stalls.crashes import ending, exit_status
 
 if TYPE_CHECKING:
     import argparse

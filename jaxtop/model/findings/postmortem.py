@@ -12,7 +12,6 @@ from jaxtop.base import names
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.arrays.growth import growers_of, without_indices
 from jaxtop.model.arrays.memory import held_by_arrays
-from jaxtop.model.crashes import ended_at
 from jaxtop.model.findings.shortage import Shortage, Size, shortage
 from jaxtop.model.findings.words import line_of
 from jaxtop.model.hardware.allocators import free_bytes
@@ -20,6 +19,7 @@ from jaxtop.model.host import figure
 from jaxtop.model.hosts import host_views
 from jaxtop.model.liveness import State
 from jaxtop.model.programs.views import adds_bytes, launched_lately
+from jaxtop.model.stalls.crashes import ended_at
 from jaxtop.model.stalls.stacks import line_text
 
 if TYPE_CHECKING:

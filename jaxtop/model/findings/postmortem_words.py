@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import function_of
 from jaxtop.base.units import in_bytes
-from jaxtop.model.crashes import ending
 from jaxtop.model.liveness import State
+from jaxtop.model.stalls.crashes import ending
 from jaxtop.model.steps.views import steps_of
 
 if TYPE_CHECKING:

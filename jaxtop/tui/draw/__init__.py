@@ -1,1 +1,11 @@
-"""Renderables: functions from values and a size to text, without widgets, the app or the clock."""
+"""Renderables: functions from values and a size to text, without widgets, the app or the clock.
+
+What is where:
+
+- ink.py, reading.py, legend.py, sparkline.py, stacked.py, panel.py, switches.py: how values become
+  characters and colours, and what these mean; bars, frames, and lines of switches
+- table.py, table_lines.py: the columns of a table; its header and rows
+- mesh/: where each device is in the mesh, and what its cell shows
+- panes/: what stands beside and below tables and the mesh
+- overview.py, plot.py, plotted.py, plot_page.py, time_bar.py: the overview, the plot, the bar of time
+"""

@@ -3,16 +3,17 @@
 What is where:
 
 - plan.py, asking.py: what a plan consists of: data only; meshes, shardings and sizes as they are typed
-- today.py, today_time.py: the run as it is: all that a plan depends on
+- today.py, times/today_time.py: the run as it is: all that a plan depends on
 - candidates.py, sharding.py, alike.py: the meshes to compare; where each array lies on one of them;
   arrays that are alike as one
 - memory.py, temporaries.py, buffers.py: the memory of a device; bounds of what the compiler adds,
   narrowed by the buffers at the peak
-- roles.py, communication.py, activations.py, links.py, published.py: what arrays are for; the collectives
-  of a candidate; what they cost over its links, measured or published
-- work.py, timing.py: what computing takes on a candidate; the time of a step
+- roles.py: what arrays are for
+- times/: the collectives of a candidate (`communication.py`, `activations.py`), and what they cost over
+  its links, measured or published (`links.py`, `published.py`); what computing takes (`work.py`); the time
+  of a step (`timing.py`)
 - planner.py, moves.py, gathers.py: all of it for each candidate; changes worth making, and arrays that
   are gathered again and again
-- compilations.py, wire/compiling.py: what a compilation for each candidate is asked, and what its answer
+- compilations.py, ../messages.py: what a compilation for each candidate is asked, and what its answer
   means; the messages
 """

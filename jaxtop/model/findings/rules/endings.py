@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.base.names import shorten
-from jaxtop.model.crashes import crashed, ended_at, ending, lost_by_crash
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.postmortem import postmortem
 from jaxtop.model.findings.postmortem_words import facts as facts_of
@@ -14,6 +13,7 @@ from jaxtop.model.findings.rules.liveness import CONSEQUENCES, stall_of
 from jaxtop.model.findings.words import line_of
 from jaxtop.model.hosts import acting, named
 from jaxtop.model.liveness import State
+from jaxtop.model.stalls.crashes import crashed, ended_at, ending, lost_by_crash
 from jaxtop.model.stalls.stacks import line_text
 from jaxtop.model.tuning import Number
 from jaxtop.wire import SCRIPT_ENDED

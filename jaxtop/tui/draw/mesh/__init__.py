@@ -1,1 +1,9 @@
-"""The mesh as text: where each device is, and what its cell shows."""
+"""The mesh as text: where each device is, and what its cell shows.
+
+What is where:
+
+- layouts.py: what a layout is: it plans cells and labels for any room
+- host_blocks.py, axes.py, axis_bands.py: the layouts: a block for each process, or rows and columns of axes
+- cells.py: the lines of a plan, from a reading and a palette
+- panel.py: the small mesh of the overview
+"""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model.crashes import ending
 from jaxtop.model.findings.postmortem_words import facts
+from jaxtop.model.stalls.crashes import ending
 from jaxtop.model.steps.views import StepView, step_of, steps_of
 from jaxtop.model.thresholds import Level
 from jaxtop.tui.core import text
