@@ -119,9 +119,12 @@ def judge(
             outcome.after_begin = round(max(0.0, at - output.began), 1)
             outcome.after_cost = round(max(0.0, at - output.costs), 1)
             _compare_costs(fault, (follower.before(finding), finding), output, outcome)
-            reported = {each.key: each for each in findings(follower.cluster)}
-            if fault.lasts is None and finding.key in reported:  # else the panel shows the healthy run again
-                compare_with_panel(follower.cluster, time.time(), reported[finding.key], outcome)
+            if fault.lasts is None:  # else the panel shows the healthy run again
+                now = time.time()
+                follower.cluster.check(now)  # else a panel of up to two seconds later is compared
+                for each in findings(follower.cluster):
+                    if each.key == finding.key:
+                        compare_with_panel(follower.cluster, now, each, outcome)
         else:
             unchecked = follower.cluster.findings.unchecked.items()
             outcome.unchecked = {rule: why for (_, rule), why in unchecked if rule in fault.rules}

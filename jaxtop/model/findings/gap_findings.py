@@ -39,14 +39,17 @@ def worst_of(found: Sequence[Gap], activity: int) -> tuple[Gap, ActiveLine]:
     return worst, line[0]
 
 
-def gap_over(facts: RunFacts, found: Sequence[Gap], worst: Gap) -> tuple[float, float]:
+def gap_over(
+    facts: RunFacts, found: Sequence[Gap], worst: Gap, share: float | None = None
+) -> tuple[float, float]:
     """Return the share of a gap with the waits for a core, and that of these: as the panel has them.
 
-    The panel has the mean over all processes. Where only some have the gap, it is that of the worst.
+    The panel has the mean over all processes. Where only some have the gap, it is that of the worst, or the
+    given share of it.
     """
     shown = facts.run_parts
     if shown is None or len(found) < len(facts.present):
-        return worst.whole, worst.core_share
+        return worst.whole if share is None else share, worst.core_share
     return shown.parts.host_gap, shown.parts.delayed
 
 

@@ -79,7 +79,7 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
     found = [each for each in facts.gaps if lost_to_launches(each) >= least and launches_of(each, many)]
     if found:
         worst = max(found, key=lost_to_launches)
-        lost = lost_to_launches(worst)
+        lost, _ = gap_over(facts, found, worst, lost_to_launches(worst))
         top = worst.line(LAUNCH)
         a_second, a_step = launches_of(worst, many) or (0.0, 0.0)
         # Where each short launch is a step of its own, that may be all that there is to compute.
