@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from jaxtop.model import Figure
+    from jaxtop.model.figure_type import Threshold
     from jaxtop.model.findings.rule import Rule
-    from jaxtop.model.thresholds import Threshold
 
 # Where the bindings of a class work, in the order of the page. A class that is missing here fails the test.
 PLACES = {

@@ -11,6 +11,8 @@ from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop.model import Cluster, findings
 from jaxtop.model.collectives import collectives
+from jaxtop.model.liveness import WINDOW
+from jaxtop.model.wall_time.lateness import lateness
 from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.recording import Recording
 from jaxtop.sources.recorder import SessionRecorder
@@ -109,9 +111,9 @@ def test_a_straggler_costs_a_share_of_the_wall_time_as_the_panel_has_it():
 def test_the_screen_dims_and_dates_them():
     told = run((8, 90), (0, 0))
     shown = shown_after(*told, keys=("6",), size=(120, 36))
-    assert "before a change" in line("▌ all-reduce", shown)
-    assert "ago, before a change" in shown
-    assert "before a change" not in shown_after(*run((8, 90)), keys=("6",), size=(120, 36))
+    assert "outdated" in line("▌ all-reduce", shown)
+    assert "ago, outdated" in shown
+    assert "outdated" not in shown_after(*run((8, 90)), keys=("6",), size=(120, 36))
 
 
 def test_a_straggler_ends_with_its_windows():
@@ -126,6 +128,28 @@ def test_a_straggler_ends_with_its_windows():
         cluster = cluster_of(frames)
         assert psum(cluster).straggler is None
         assert [each for each in findings(cluster) if each.rule == "straggler"] == [], windows
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_a_verdict_that_no_window_renews_ends_by_itself(is_silent):
+    """In the view, JSON, findings, and in the wait that panels and plans take from it."""
+    frames = run((8, 90))
+    cluster, last = cluster_of(frames), frames[-1].at
+    for passed in range(10, 1000, 10):
+        now = last + passed
+        if not is_silent:
+            for index in range(QUIET.hosts):
+                cluster.feed(frame(agent_id(index), pulse(index, now), now))
+        cluster.check(now)
+        (found,) = (each for each in collectives(cluster, now) if each.op == "all-reduce.3")
+        (shown,) = (each for each in to_document(cluster, now)["collectives"] if each["op"] == found.op)
+        is_named = found.straggler is not None
+        assert is_named == shown["current"] == (shown["straggler"] is not None) == found.is_current
+        assert is_named == (passed + 0.5 <= WINDOW.ms / 1000)
+        wait = run_parts(cluster, now)
+        assert not lateness(cluster, now)["r1"].costs or is_named
+        assert wait is None or bool(wait.late) <= is_named
+    assert not [each for each in findings(cluster) if each.rule == "straggler"]
 
 
 def test_how_late_a_straggler_is_follows_the_change():

@@ -353,3 +353,19 @@ def test_consumers_read_figures_from_now_or_by_the_name_last():
         if figures.search(line)
     ]
     assert found == []
+
+
+def test_one_place_decides_what_has_outlasted_the_rhythm_of_the_steps():
+    """Others only begin anew when it changes, or reckon for how long it has not."""
+    package = Path(jaxtop.__file__).parent
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if "changed_ms(" in path.read_text() and path.name not in ("liveness.py", "host.py")
+    }
+    assert found == {
+        "model/fold.py",  # measures rates anew
+        "model/collectives/present.py",  # looks again at windows when it changes
+        "model/findings/reducer.py",  # dates the change by the viewer's clock
+        "model/wall_time/gaps.py",  # compares processes only when all have noticed it
+    }

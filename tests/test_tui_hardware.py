@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.base import units
 from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, Cluster, Unit
-from jaxtop.model.thresholds import Level, slowed
+from jaxtop.model.devices import slowed
+from jaxtop.model.figure_type import Level
 from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.core.text import width_of, writer

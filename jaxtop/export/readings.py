@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model import Scope, devices, memory, runs, step_of, thresholds
+from jaxtop.model import Scope, devices, memory, runs, step_of
 from jaxtop.model.collectives import waits
+from jaxtop.model.devices import slowed as slowed_by
 from jaxtop.model.figures import ALLOCATOR, figures_of
 from jaxtop.wire import SLOWED
 
@@ -81,7 +82,7 @@ def of_step(host: Host) -> Values:
 
 def slowed(device: DeviceView) -> dict[str, int]:
     """Return for each reason to run slower whether it applies; empty where unknown."""
-    found = thresholds.slowed(device.pulse, device.position)
+    found = slowed_by(device.pulse, device.position)
     return {} if found is None else {why: int(why in found[0]) for why in SLOWED}
 
 

@@ -15,7 +15,7 @@ What is where:
 - hosts.py, devices.py: runs, their hosts in order and in their states, devices
 - liveness.py: the state of a host, and which of its figures are current
 - exited.py: which exited processes stay, and for how long
-- figures.py, figure_type.py, thresholds.py, series.py: the table of figures; what a row is; when one stands
+- figures.py, figure_type.py, series.py: the table of figures; what a row is; when one stands
   out; their history
 - finding.py, findings/: what a finding is; the rules (`rules/`, one file per kind of cause), what a
   failed process was like (`postmortem.py`), what rules read (`rule.py`), when they are reported

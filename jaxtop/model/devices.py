@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from jaxtop import wire
+from jaxtop.model.figure_type import Level
 from jaxtop.model.hardware.allocators import taken_share
 from jaxtop.model.host import NO_PULSE, figure, run_of
 from jaxtop.model.hosts import host_views
@@ -158,3 +159,25 @@ def _device_views(cluster: ClusterState, view: HostView) -> list[DeviceView]:
         )
         for i, device in enumerate(host.devices)
     ]
+
+
+# The causes of a slowdown: a device's own heat and faults are worse than a limit that a person set.
+_SLOWED = dict.fromkeys(wire.SLOWED, Level.WARNING) | dict.fromkeys(
+    ("heat", "hardware slowdown", "power brake"), Level.BAD
+)
+
+
+def slowed(pulse: wire.Pulse, position: int) -> tuple[tuple[str, ...], Level] | None:
+    """Return why a device runs slower than it could, most severe first; None where unknown."""
+    bits = figure(pulse.devices.slowed, position)
+    if bits is None:
+        return None
+    words = sorted((word for i, word in enumerate(wire.SLOWED) if bits >> i & 1), key=_SLOWED.__getitem__)
+    return tuple(reversed(words)), _SLOWED[words[-1]] if words else Level.FINE
+
+
+def errors(pulse: wire.Pulse, position: int) -> tuple[int | None, int | None, Level]:
+    """Return the corrected and the uncorrected memory errors of a device; the latter make results wrong."""
+    uncorrected = figure(pulse.devices.ecc_uncorrected, position)
+    level = Level.BAD if uncorrected else Level.FINE
+    return figure(pulse.devices.ecc_corrected, position), uncorrected, level

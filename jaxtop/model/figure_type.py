@@ -1,9 +1,9 @@
-"""What a figure of the table is: its names, its unit, how it is read and where it is shown."""
+"""What a figure of the table is: its names, unit and reading, where it is shown, and when it stands out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.model.host import Host
-    from jaxtop.model.thresholds import Threshold
     from jaxtop.wire import Pulse
 
     Reader = Callable[[Pulse, int], float | None]
@@ -35,6 +34,30 @@ class Unit(StrEnum):
     TOKENS_PER_SECOND = "tokens_per_second"
     LOSS = "loss"
     NUMBER = ""
+
+
+class Level(IntEnum):
+    """How serious a figure is."""
+
+    FINE = 0
+    WARNING = 1
+    BAD = 2
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A value, or a share of the maximum, from which a figure stands out; with a word and a reason."""
+
+    reach: float
+    level: Level
+    word: str
+    reason: str
+    is_of_full: bool = False
+
+    def is_reached(self, value: float | None, full: float | None) -> bool:
+        """Return whether a value reaches it; a share of an unknown maximum is not reached."""
+        limit = self.reach if not self.is_of_full else self.reach * full if full else None
+        return value is not None and limit is not None and value >= limit
 
 
 class Scope(StrEnum):

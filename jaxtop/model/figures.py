@@ -9,10 +9,9 @@ from __future__ import annotations
 from functools import partial
 from math import inf
 
-from jaxtop.model.figure_type import Figure, Scope, Unit
+from jaxtop.model.figure_type import Figure, Level, Scope, Threshold, Unit
 from jaxtop.model.steps.script import collecting, loss_of
 from jaxtop.model.steps.views import pace_of
-from jaxtop.model.thresholds import Level, Threshold
 
 _device, _host, _step = (
     partial(Figure, Scope.DEVICE),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from jaxtop.model.host import NO_ACTIVITY, NO_NCCL_TIMES
+from jaxtop.model.host import NO_ACTIVITY, NO_NCCL_TIMES, changed_ms
 from jaxtop.wire import DeviceSample, HostSample, Pulse
 
 if TYPE_CHECKING:
@@ -21,8 +21,27 @@ QUIET_AT_LEAST = 2.0
 # After this time the process is assumed to be blocked: its connection is up, but Python does not report.
 BLOCKED_INTERVALS = 5.0
 BLOCKED_AT_LEAST = 5.0
-# Samples of the main thread, and what NCCL Inspector timed, describe the present for so long.
-ACTIVITY_LASTS_MS, NCCL_TIMES_LAST_MS = 15_000, 60_000
+
+
+class Lasts(NamedTuple):
+    """For how long an entry describes the present unless it is renewed.
+
+    What is `of_rhythm` does not outlast a change of the rhythm of the steps either, but may be from
+    `earlier_ms` before it.
+    """
+
+    ms: int
+    of_rhythm: bool = False
+    earlier_ms: int = 0
+
+
+ACTIVITY, NCCL_TIMES = Lasts(15_000), Lasts(60_000)
+# Windows of the profiler are taken at least this often: what an older one shows may be over.
+WINDOW = Lasts(300_000)
+TIMES_IN_WINDOW = Lasts(300_000, of_rhythm=True)
+# What is of the present steps, however long ago; samples of the main thread may begin a little before.
+OF_STEPS = Lasts(1 << 62, of_rhythm=True)
+SAMPLES_OF_STEPS = OF_STEPS._replace(earlier_ms=500)
 
 
 class State(StrEnum):
@@ -96,6 +115,17 @@ def was_never_reached(host: Host) -> bool:
     return host.hello is None and host.link.state == "unreachable"
 
 
+def is_current(host: Host, at_ms: int, lasts: Lasts, now: float | None = None) -> bool:
+    """Return whether an entry of this time, by the host's clock, describes the present.
+
+    The present is the time of the last pulse; with `now`, the time since then counts, too.
+    """
+    since = 0.0 if now is None or host.pulse_at is None else max(0.0, now - host.pulse_at) * 1000
+    if host.pulse.at_ms + since - at_ms > lasts.ms:
+        return False
+    return not lasts.of_rhythm or at_ms >= changed_ms(host.pulse) - lasts.earlier_ms
+
+
 def worst(states: Iterable[State]) -> State:
     """Return the most severe state; live if there are none."""
     return max(states, key=_SEVERITY.__getitem__, default=State.LIVE)
@@ -114,10 +144,10 @@ def current(host: Host, state: State) -> Host:
             past_launches=(),
             steps=None,
         )
-    at_ms, outdated = host.pulse.at_ms, dict[str, object]()
-    if host.activity is not NO_ACTIVITY and at_ms - host.activity.at_ms > ACTIVITY_LASTS_MS:
+    outdated = dict[str, object]()
+    if host.activity is not NO_ACTIVITY and not is_current(host, host.activity.at_ms, ACTIVITY):
         outdated["activity"] = NO_ACTIVITY
-    if host.nccl_times is not NO_NCCL_TIMES and at_ms - host.nccl_times.at_ms > NCCL_TIMES_LAST_MS:
+    if host.nccl_times is not NO_NCCL_TIMES and not is_current(host, host.nccl_times.at_ms, NCCL_TIMES):
         outdated["nccl_times"] = NO_NCCL_TIMES
     return host.but(**outdated) if outdated else host
 

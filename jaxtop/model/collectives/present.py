@@ -1,4 +1,4 @@
-"""Which windows show the present rhythm of the step, and who is late in these."""
+"""Which windows show the present: its steps and its time, and who is late in these."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.collectives.timing import arrivals_of
 from jaxtop.model.collectives.verdict import RECENT_WINDOWS, last_of, lateness
 from jaxtop.model.host import changed_ms
+from jaxtop.model.liveness import OF_STEPS, WINDOW, is_current
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,15 +30,32 @@ def first_windows(cluster: ClusterState) -> Mapping[ProgramKey, int]:
     return cluster.derived.get(
         "first windows",
         inputs,
-        lambda: {key: _first(windows, changed) for key, windows in cluster.windows.programs.items()},
+        lambda: {key: _first(cluster, windows) for key, windows in cluster.windows.programs.items()},
     )
 
 
-def _first(windows: ProgramWindows, changed: Mapping[str, int]) -> int:
+def old_windows(cluster: ClusterState, now: float) -> frozenset[ProgramKey]:
+    """Return the programs of which no window was taken lately: verdicts on their collectives have ended."""
+    found = (key for key, windows in cluster.windows.programs.items() if _is_old(cluster, windows, now))
+    return cluster.derived.same("programs with old windows", frozenset(found))
+
+
+def _is_old(cluster: ClusterState, windows: ProgramWindows, now: float) -> bool:
+    """Return whether the last window is old, by the clock of any process of which the clock is known."""
+    for agent, at_ms in next(reversed(windows.taken.values()), {}).items():
+        host = cluster.hosts.get(agent)
+        if host is not None and host.pulse_at is not None:
+            return not is_current(host, at_ms, WINDOW, now)
+    return False
+
+
+def _first(cluster: ClusterState, windows: ProgramWindows) -> int:
     """Return the number after the last window that half of its processes took before the change."""
-    first = 0
+    first, hosts = 0, cluster.hosts
     for number, times in windows.taken.items():
-        old = sum(at_ms < changed.get(agent, 0) for agent, at_ms in times.items())
+        old = sum(
+            agent in hosts and not is_current(hosts[agent], at_ms, OF_STEPS) for agent, at_ms in times.items()
+        )
         # One process may have noticed another pace alone, and its next window may be due to that.
         is_joint = len(times) > 1 or len(windows.reported) == 1
         if is_joint and 2 * old >= len(times):

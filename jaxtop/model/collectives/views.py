@@ -11,7 +11,7 @@ from jaxtop.model.collectives.inspected import NAME, SameTimes, inspected
 from jaxtop.model.collectives.kinds import busbw, kind_of
 from jaxtop.model.collectives.launch_rates import launch_rates
 from jaxtop.model.collectives.layout import layouts
-from jaxtop.model.collectives.present import first_windows, still_late
+from jaxtop.model.collectives.present import first_windows, old_windows, still_late
 from jaxtop.model.collectives.timing import arrivals_of
 from jaxtop.model.collectives.verdict import is_enough
 from jaxtop.model.collectives.waits import Straggler, Waits, duration_with, longest_wait, straggler_of
@@ -70,7 +70,7 @@ class CollectiveView:
     busbw_bytes_per_s: int | None = None
     straggler: Straggler | None = None
     is_enough: bool = False  # whether there are enough samples for a verdict
-    # Whether its times are of the present rhythm of the step, and an agent with the time of its last window.
+    # Whether its times are of the present steps, and an agent with the time of its last window.
     is_current: bool = True
     taken: tuple[str, int] | None = None
     waits_us: Mapping[int, int] = field(default_factory=dict)
@@ -133,12 +133,16 @@ def collectives(cluster: ClusterState, now: float) -> list[CollectiveView]:
     ]
     launched = launch_rates(cluster, keys, now)
     times = cluster.derived.same("inspected collectives", inspected(cluster, now))
-    inputs = windows.changes, cluster.layout_changes, launched, times, first_windows(cluster)
-    return cluster.derived.get("collectives", inputs, lambda: _collectives(cluster, launched, times))
+    old = old_windows(cluster, now)
+    inputs = windows.changes, cluster.layout_changes, launched, times, first_windows(cluster), old
+    return cluster.derived.get("collectives", inputs, lambda: _collectives(cluster, launched, times, old))
 
 
 def _collectives(
-    cluster: ClusterState, launched: Mapping[ProgramKey, SampledRate], times: Mapping[SameTimes, Inspected]
+    cluster: ClusterState,
+    launched: Mapping[ProgramKey, SampledRate],
+    times: Mapping[SameTimes, Inspected],
+    old: frozenset[ProgramKey],
 ) -> list[CollectiveView]:
     of_programs = layouts(cluster)
     ops = {key: _ops(cluster, key) for key in launched}
@@ -147,7 +151,7 @@ def _collectives(
     for key, of_key in ops.items():
         for op in of_key:
             layout = of_programs.get(key) or _common(of_programs, key, op)
-            view = _measured(cluster, layout, (*key, op), members)
+            view = _measured(cluster, layout, (*key, op), members, is_old=key in old)
             views.append(_with_times(_with_rate(view, launched[key]), times))
     views.sort(key=_order)
     return views
@@ -190,7 +194,7 @@ def _facts(layout: Layout, op: str) -> object:
 
 
 def _measured(
-    cluster: ClusterState, layout: Layout | None, key: _Key, members: Collection[_Key]
+    cluster: ClusterState, layout: Layout | None, key: _Key, members: Collection[_Key], *, is_old: bool
 ) -> CollectiveView:
     """Return a collective as measured, without its rate; `members` are all collectives that there are."""
     windows = cluster.windows.programs.get(key[:3])
@@ -202,11 +206,16 @@ def _measured(
         timings,
         late,
         first,
+        is_old,
         *((layout.inventory, layout.groups_of(key[3]), layout.mesh) if layout else ()),
         *(host and host.hello for host in hosts),
     )
     return cluster.derived.of(
-        "collective", key, members, inputs, lambda: _measure(cluster, layout, key, windows, first)
+        "collective",
+        key,
+        members,
+        inputs,
+        lambda: _measure(cluster, layout, key, windows, first, is_old=is_old),
     )
 
 
@@ -216,6 +225,8 @@ def _measure(
     key: _Key,
     windows: ProgramWindows | None,
     first: int,
+    *,
+    is_old: bool,
 ) -> CollectiveView:
     run, program, fingerprint, op = key
     all_timings = windows.timings.get(op, ()) if windows else ()
@@ -224,7 +235,8 @@ def _measure(
     timings = present or all_timings
     times = windows.taken.get(timings[-1].window, {}) if windows and timings else {}
     taken = min(times.items(), default=None)
-    named = still_late(late, present, is_all=len(present) == len(all_timings))
+    is_all = len(present) == len(all_timings)
+    named = () if is_old else still_late(late, present, is_all=is_all)
     listed: wire.Collective | None = layout.of_op.get(op) if layout else None
     grouped = layout.groups_of(op) if layout else None
     axes = grouped.axes if grouped else None
@@ -262,7 +274,7 @@ def _measure(
         wait_us=wait_us,
         busbw_bytes_per_s=busbw(kind, listed.bytes if listed else None, size, transfer_us),
         straggler=straggler_of(cluster, grouped, named, waits),
-        is_current=bool(present) or not timings,
+        is_current=not timings or (bool(present) and not is_old),
         taken=taken,
         is_enough=bool(teams and present) and is_enough(arrivals_of(all_timings, 0)),
         waits_us=waits,

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
+from jaxtop.model.collectives.present import old_windows
 from jaxtop.model.finding import Ongoing, Severity
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
 from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
@@ -93,8 +94,8 @@ def _with_consequences(cause: Finding, reported: list[Finding]) -> Finding:
 
 def _check_run(facts: RunFacts, all_runs: Collection[str]) -> Iterator[LoggedEvent]:
     state, at, run = facts.cluster, facts.at, facts.run
-    # While neither a host of a run nor its state changes, its rules need not be checked again.
-    inputs = state.stalls.get(run.id), *run.hosts
+    # While no host of a run changes, nor its state, and no verdict ends, its rules are not checked again.
+    inputs = state.stalls.get(run.id), old_windows(state, at), *run.hosts
     version = state.derived.of("checked run", run.id, all_runs, inputs, object)
     for rule in RULES:
         if state.tuning.is_muted(rule.name, facts.run.id, facts.run.name):

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from jaxtop.model.earlier import FunctionLaunches, ProgramLaunches
-from jaxtop.model.host import changed_ms
+from jaxtop.model.liveness import OF_STEPS, is_current
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ def launched_with(host: Host, window: wire.Window) -> Mapping[str, FunctionLaunc
             window.at_ms,
             {each: count for each, count in counted.items() if count},
             _averaged(
-                before.times if before is not None and before.at_ms >= changed_ms(host.pulse) else {},
+                before.times if before is not None and is_current(host, before.at_ms, OF_STEPS) else {},
                 times[name],
             ),
             counts,

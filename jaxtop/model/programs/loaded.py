@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop.model.host import figure, run_of
 from jaxtop.model.hosts import hosts
+from jaxtop.model.liveness import WINDOW, is_current
 from jaxtop.model.programs.rates import program_of
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ Figure = TypeVar("Figure", int, float)
 
 # With fewer launches in a window, it does not show which programs of a name a process uses.
 FEWEST_LAUNCHES = 2
-# Windows are taken at least this often; what an older one shows may be over.
-OLDEST_WINDOW_MS = 300_000
 # A difference is reported only if it lasts, because processes are read at slightly different moments and some
 # compile faster than others.
 DIFFERS_AFTER_MS = 10_000
@@ -145,11 +144,10 @@ def _count(launched: FunctionLaunches) -> int:
 
 def _used(host: Host) -> dict[str, frozenset[str]]:
     """Return the fingerprints of the programs that the last window shows, by name, where all are known."""
-    oldest = host.pulse.at_ms - OLDEST_WINDOW_MS
     return {
         name: frozenset(each for each in launched.latest if each is not None)
         for name, launched in host.launched.items()
-        if launched.latest and None not in launched.latest and launched.at_ms >= oldest
+        if launched.latest and None not in launched.latest and is_current(host, launched.at_ms, WINDOW)
     }
 
 

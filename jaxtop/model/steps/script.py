@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
-from jaxtop.model.host import changed_ms
+from jaxtop.model.liveness import SAMPLES_OF_STEPS, is_current
 from jaxtop.model.steps.losses import is_loss
 from jaxtop.wire import COMPILE, SCRIPT
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 SHORTEST_MS = 5_000
 # Fewer samples of the main thread say nothing about shares.
 FEWEST_SAMPLES = 10
-# Samples may begin so much before a change of the step's rhythm.
-MIXED_MS = 500
 
 
 def loss_of(host: Host) -> float | None:
@@ -44,6 +42,5 @@ def not_launching(host: Host) -> float | None:
 def is_sampled(host: Host, fewest: int) -> bool:
     """Return whether there are as many samples of the main thread, all in the present rhythm of the step."""
     activity = host.activity
-    return sum(activity.samples) >= fewest and (
-        activity.at_ms - activity.span_ms >= changed_ms(host.pulse) - MIXED_MS
-    )
+    began_ms = activity.at_ms - activity.span_ms
+    return sum(activity.samples) >= fewest and is_current(host, began_ms, SAMPLES_OF_STEPS)

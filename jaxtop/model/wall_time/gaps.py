@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.earlier import ProgramLaunches
 from jaxtop.model.host import changed_ms
+from jaxtop.model.liveness import TIMES_IN_WINDOW, is_current
 from jaxtop.model.programs.rates import program_of, rates
 from jaxtop.model.steps.script import is_sampled, not_launching
 from jaxtop.model.steps.views import pace_of
@@ -264,7 +265,8 @@ def _uncovered(host: Host, parts: Parts | None, pace: float) -> float | None:
         left = parts.host_gap + parts.unknown
         if longer is None:
             return left
-        return longer if is_close(longer, left) or host.window.at_ms < changed_ms(host.pulse) else left
+        is_old = not is_current(host, host.window.at_ms, TIMES_IN_WINDOW)
+        return longer if is_close(longer, left) or is_old else left
     known = [each for each in busy if each is not None]
     return max(0.0, 1 - sum(known) / len(known) / 1000) if known else longer
 

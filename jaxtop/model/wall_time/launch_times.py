@@ -6,7 +6,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.earlier import ProgramLaunches
-from jaxtop.model.host import changed_ms, run_of
+from jaxtop.model.host import run_of
+from jaxtop.model.liveness import TIMES_IN_WINDOW, is_current
 from jaxtop.model.steps.views import idle_share
 
 if TYPE_CHECKING:
@@ -41,18 +42,18 @@ def measured_in(
     cluster: ClusterState, host: Host, waited: Mapping[ProgramKey, Mapping[int, int]]
 ) -> MeasuredLaunches:
     """Return what windows show of a host; `waited` is how long each device waits in a launch."""
-    is_current = host.window.at_ms >= changed_ms(host.pulse)
+    has_idle = is_current(host, host.window.at_ms, TIMES_IN_WINDOW)
     return cluster.derived.of(
         "launch times",
         host.agent,
         cluster.hosts,
-        (host.launched, host.window, host.hello, waited, is_current),
-        lambda: _measured(host, waited, is_current=is_current),
+        (host.launched, host.window, host.hello, waited, has_idle),
+        lambda: _measured(host, waited, has_idle=has_idle),
     )
 
 
 def _measured(
-    host: Host, waited: Mapping[ProgramKey, Mapping[int, int]], *, is_current: bool
+    host: Host, waited: Mapping[ProgramKey, Mapping[int, int]], *, has_idle: bool
 ) -> MeasuredLaunches:
     run, devices = run_of(host), [each.id for each in host.devices]
     of_program: dict[tuple[str, str | None], ProgramLaunches] = {}
@@ -74,7 +75,7 @@ def _measured(
         of_program,
         of_name,
         _covered(spans) / total if total else 1.0,
-        idle_share(host.window.launches) if len(spans) < MOST_LAUNCHES and is_current else None,
+        idle_share(host.window.launches) if len(spans) < MOST_LAUNCHES and has_idle else None,
         _timed_ms(host),
     )
 
@@ -88,11 +89,8 @@ def _covered(spans: list[tuple[int, int]]) -> int:
 
 
 def has_current_windows(host: Host) -> bool:
-    """Return whether a window has shown launches since the rhythm of the steps last changed.
-
-    Until then the parts of a host rest on launches of the earlier steps.
-    """
-    return _timed_ms(host) >= changed_ms(host.pulse)
+    """Return whether a window has shown launches of the present steps: else its parts rest on others."""
+    return is_current(host, _timed_ms(host), TIMES_IN_WINDOW)
 
 
 def _timed_ms(host: Host) -> int:

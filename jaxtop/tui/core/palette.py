@@ -20,7 +20,7 @@ from jaxtop.tui.core.look import ROLES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from jaxtop.model.thresholds import Level
+    from jaxtop.model.figure_type import Level
 
 # The sign before a figure past its threshold, so that it can be recognised without colour.
 SIGN = "!"

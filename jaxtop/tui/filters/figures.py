@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop.model import Figure, Scope, Unit
+from jaxtop.model.devices import slowed
 from jaxtop.model.figures import figures_of
-from jaxtop.model.thresholds import slowed
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, number, quantity, words
 

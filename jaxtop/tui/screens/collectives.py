@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 TALL, PANE, TALL_PANE = 30, 11, 14
 ABOVE, LEAST_PANE = 6, 6
 # For a collective whose times are of an earlier rhythm of the step; the pane has their age.
-BEFORE = "before a change"
+OUTDATED = "outdated"
 
 
 def _late_colour(view: CollectiveView, palette: Palette) -> str | None:
@@ -56,7 +56,7 @@ def _late_colour(view: CollectiveView, palette: Palette) -> str | None:
 
 def _straggler(view: CollectiveView) -> str:
     if not view.is_current:
-        return BEFORE
+        return OUTDATED
     if view.straggler is None and view.samples and view.is_judged and not view.is_enough:
         return f"too few: {view.samples}"
     return straggler_in_words(view)

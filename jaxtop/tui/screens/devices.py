@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import units
 from jaxtop.model import DEVICE_FIGURES, FIGURES, Figure, MeshView
-from jaxtop.model.thresholds import Level, errors, slowed
+from jaxtop.model.devices import errors, slowed
+from jaxtop.model.figure_type import Level
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
 from jaxtop.tui.columns.figures import Reported, by_rank, measured, past
 from jaxtop.tui.columns.hosts import state_column

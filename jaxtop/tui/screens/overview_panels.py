@@ -19,8 +19,8 @@ from jaxtop.model import (
     recent,
     step_of_run,
 )
+from jaxtop.model.figure_type import Level
 from jaxtop.model.hosts import named
-from jaxtop.model.thresholds import Level
 from jaxtop.model.wall_time.parts import shares_of
 from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.tui.columns.events import COMPILE, ONGOING, ongoing_events

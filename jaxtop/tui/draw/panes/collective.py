@@ -143,7 +143,7 @@ def straggler_in_words(view: CollectiveView) -> str:
 def _verdict(subject: CollectiveSubject, ink: Ink) -> Text:
     if subject.view.is_current:
         return _late(subject.view, ink)
-    return Text(f"of {units.age(subject.ago)} ago, before a change (c: window now)", ink.muted)
+    return Text(f"of {units.age(subject.ago)} ago, outdated (c: window now)", ink.muted)
 
 
 def _late(view: CollectiveView, ink: Ink) -> Text:

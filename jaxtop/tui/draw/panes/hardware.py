@@ -9,7 +9,8 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.base.units import joules, operations
 from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, BusyThread, Figure, Pulse, Unit
-from jaxtop.model.thresholds import Level, errors, slowed
+from jaxtop.model.devices import errors, slowed
+from jaxtop.model.figure_type import Level
 from jaxtop.tui.core.palette import SIGN
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.panes.facts import pairs

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jaxtop.base import units
+from jaxtop.model.figure_type import Level
 from jaxtop.model.findings.postmortem_words import facts
 from jaxtop.model.stalls.crashes import ending
 from jaxtop.model.steps.views import StepView, step_of, steps_of
-from jaxtop.model.thresholds import Level
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.panes.facts import GAP, fitted, joined, pairs, side_by_side
 from jaxtop.tui.draw.panes.hardware import host_lines, of_level, step_lines, thread_lines
