@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.export.check import Checkup
 from jaxtop.export.json import to_document
-from jaxtop.model import RULES_BY_NAME, Cluster, keyframe, runs
+from jaxtop.model import RULES_BY_NAME, Cluster, Severity, keyframe, runs
 from jaxtop.model.findings.rule import RunFacts
 from jaxtop.model.host import NO_WINDOW
 from jaxtop.model.wall_time.lateness import lateness
@@ -17,6 +17,7 @@ from jaxtop.model.wall_time.parts import NAMES, Busy, OwnParts, Parts, mean_of, 
 from jaxtop.model.wall_time.step_parts import parts, run_parts
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.screens.overview import verdict as overview_verdict
+from jaxtop.tui.screens.overview_panels import _about_parts
 from tests import staged_collectives
 from tests.builders import NOW, agent_id, frame, hello, pulse
 from tests.made_windows import Made
@@ -323,6 +324,26 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         own = OwnParts(Parts(0.03, 0.11, 0.86, 0.0, 0.0, NOW), Busy(0.1, 0.3, 2.4, 0.0))
         found = with_lateness(own, 0.0, 0.0, 0.56)
         assert found[: len(NAMES)] == pytest.approx((0.1, 0.3, 0.56, 0.0, 0.04))
+
+
+@pytest.mark.parametrize(
+    ("delayed_ms", "severity"),
+    [(0, Severity.CRITICAL), (2_400, Severity.WARNING), (7_800, Severity.WARNING), (11_400, Severity.INFO)],
+)
+def test_work_in_python_on_all_hosts_is_one_gap_in_the_panel_and_in_the_finding(delayed_ms, severity):
+    """Both processes tokenise for 300 of 500 ms; the main threads wait for a core for some of it."""
+    cluster = two_hosts(took=(200, 200), script=(24, 24), at=NOW, delayed_ms=delayed_ms)
+    (found,), shown = of_rule("input_bound", cluster), run_parts(cluster, NOW)
+    assert (shown.processes, shown.late) == (2, ())
+    assert shown.parts.host_gap == pytest.approx(0.6) == pytest.approx(found.cost.share_of_step)
+    share = delayed_ms / 20_000 / 0.6
+    assert shown.parts.delayed / shown.parts.host_gap == pytest.approx(share)
+    assert found.text.startswith("all hosts launch nothing for 300 of 500 ms a step (60%")
+    panel = _about_parts(Moment(cluster, NOW), shown)
+    said = f"{share:.0%} of the gap waits for a core" if share else "of wall time"
+    assert panel == said
+    assert (f", of which {share:.0%} waits for a core)" in found.text) == bool(share)
+    assert found.severity is severity
 
 
 @pytest.mark.parametrize(
