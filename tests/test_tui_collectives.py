@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from jaxtop.model import Cluster
 from jaxtop.tui.core.metrics import METRICS
+from jaxtop.tui.core.moment import Moment
+from jaxtop.tui.screens.collectives import untimed
 from jaxtop.tui.screens.mesh import MeshScreenView
 from tests import builders
 from tests import staged_collectives as staged
-from tests.builders import agent_id
+from tests.builders import NOW, agent_id
 from tests.made_windows import Made
 from tests.stage import Stage, line, play, shown_after
 
@@ -94,6 +97,12 @@ class TestWhyThereIsNothing:
 
     def test_before_the_first_window(self):
         assert "waiting for the first window: press c to take one now" in seen(*staged.never_timed())
+
+    def test_a_collective_that_no_window_has_does_not_wait_for_the_first_one(self):
+        cluster = Cluster()
+        for each in staged.late():
+            cluster.feed(each)
+        assert untimed(Moment(cluster, NOW + 20)) == "not in the 5 windows so far: press c for another"
 
     def test_with_windows_switched_off(self):
         off = "off: the script's own profile is running"

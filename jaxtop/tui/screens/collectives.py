@@ -130,7 +130,13 @@ def untimed(moment: Moment) -> str:
     if reasons:
         hint = "; press c for a window, C for a full profile" if reasons[0].startswith("on request") else ""
         return f"no times: {reasons[0]}{hint}"
-    return f"no times: {note}" if note else "waiting for the first window: press c to take one now"
+    if note:
+        return f"no times: {note}"
+    windows = windows_seen(moment.cluster).windows
+    if windows:
+        count = "one window" if windows == 1 else f"{windows:,} windows"
+        return f"not in the {count} so far: press c for another"
+    return "waiting for the first window: press c to take one now"
 
 
 def summary(moment: Moment, width: int, palette: Palette) -> Text:
