@@ -213,11 +213,13 @@ def decode(kind: str, raw: bytes) -> Any:
 
 def is_slice(message: Message) -> bool:
     """Return whether it is from a keyframe, not from an agent."""
-    return isinstance(message, Past | PastArrays | PastEvents)
+    return type(message) in _SLICES
 
 
 def reduce(state: ClusterState, agent: str, message: Message, at: float) -> list[LoggedEvent]:
     """Put a slice of a keyframe in place of what the preceding messages left."""
+    if not is_slice(message):  # most messages are from agents
+        return []
     match message:
         case Past():
             _put_past(state, state.hosts.get(agent) or Host(agent), message, at)
@@ -281,8 +283,9 @@ def _check_events(past: PastEvents) -> None:
         raise wire.Unreadable("a finding under another's name")
 
 
+_SLICES = frozenset({Past, PastArrays, PastEvents})
 _DECODERS: dict[str, msgspec.msgpack.Decoder[Any]] = {
-    str(each.__struct_config__.tag): msgspec.msgpack.Decoder(each) for each in (Past, PastArrays, PastEvents)
+    str(each.__struct_config__.tag): msgspec.msgpack.Decoder(each) for each in _SLICES
 }
 _CHECKS: dict[str, Callable[[Any], None]] = {
     "past": _check_past,
