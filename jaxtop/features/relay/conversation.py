@@ -57,6 +57,8 @@ class Conversation:
         match message:
             case stream.Refused():
                 raise NoRelay(f"{shown(message.why)} (through {self.name})")
+            case stream.Opened() if message.version != wire.VERSION:
+                raise NoRelay(f"{self.name} {stream.other_version(message.version)}")
             case stream.Opened() if not self.is_open:
                 self.is_open = True
                 debuglog.info("relay", f"open through {self.name}", shown(message.jaxtop))

@@ -41,7 +41,7 @@ class _Dialled:
         self.open_by = now + OPEN_WITHIN_S
         # The targets of the relay behind which no agent was met yet.
         self.unmet: set[str] = set()
-        self._send(stream.Open())
+        self._send(stream.Open(version=wire.VERSION))
 
     def _send(self, message: stream.Message) -> None:
         self.dialogue.send(stream.encode(message))

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jaxtop import __version__
+from jaxtop import __version__, wire
 from jaxtop.base.clock import steady
 from jaxtop.features.relay import stream
 from jaxtop.features.relay.outlet import Outlet
@@ -63,7 +63,7 @@ class FarHalf:
     def _follow(self) -> None:
         self._flush()
         source = self._open_source(self._opened())
-        self._waiting += stream.pack(stream.Opened(__version__))
+        self._waiting += stream.pack(stream.Opened(__version__, wire.VERSION))
         self._heard_at = time.monotonic()
         outlet = Outlet(source)
         feed = outlet.add(self._send)

@@ -71,7 +71,7 @@ class ListeningRelay:
             case wire.Request():
                 self._introduce(asked.sender, message)
             case stream.Open() if viewer is None:
-                self._open(asked, now)
+                self._open(asked, message.version, now)
             case stream.Alive() if viewer is not None:
                 viewer.feed.arrived(message.arrived, now)
             case stream.Ask() if viewer is not None and viewer.feed.asked < MOST_ASKED:
@@ -82,11 +82,14 @@ class ListeningRelay:
         why = "this is a relay, which this jaxtop does not know: install the version of the relay"
         self._try_send(sender, wire.encode(wire.Reply(request.what, why, now_ms(), self._own_id)))
 
-    def _open(self, asked: Asked, now: float) -> None:
-        if len(self._viewers) >= MOST_VIEWERS:
+    def _open(self, asked: Asked, version: int, now: float) -> None:
+        if version != wire.VERSION:
+            why = f"the viewer {stream.other_version(version)}"
+            self._try_send(asked.sender, stream.encode(stream.Refused(why)))
+        elif len(self._viewers) >= MOST_VIEWERS:
             why = f"the relay has {MOST_VIEWERS} viewers, and takes no more"
             self._try_send(asked.sender, stream.encode(stream.Refused(why)))
-        elif self._try_send(asked.sender, stream.encode(stream.Opened(__version__))):
+        elif self._try_send(asked.sender, stream.encode(stream.Opened(__version__, wire.VERSION))):
             sender = asked.sender
             feed = self.outlet.add(lambda raw: self._hub.send(sender, raw))
             self._viewers[sender] = _Viewer(feed, now)

@@ -6,7 +6,6 @@ import shlex
 import time
 from typing import TYPE_CHECKING
 
-from jaxtop import wire
 from jaxtop.base import debuglog
 from jaxtop.base.clock import steady
 from jaxtop.base.names import shorten
@@ -18,6 +17,8 @@ from jaxtop.sources.source import Unreached
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Sequence
+
+    from jaxtop import wire
 
 # The user may have to type a password.
 OPEN_WITHIN_S = 120.0
@@ -147,10 +148,8 @@ class RelaySource:
                 for message in process.reader.feed(data):
                     self._conversation.process(message, now)
             except stream.OtherVersion as error:
-                raise NoRelay(
-                    f"the jaxtop behind {self._name} speaks version {shown(str(error))}, this one "
-                    f"{wire.VERSION}: install the same jaxtop on both sides"
-                ) from None
+                words = stream.other_version(shown(str(error)))
+                raise NoRelay(f"the jaxtop behind {self._name} {words}") from None
             except stream.Garbled as error:
                 raise NoRelay(f"{self._name} does not lead to `jaxtop relay`: {shown(str(error))}") from None
         if self._conversation.is_open and not was_open:

@@ -42,11 +42,20 @@ class OtherVersion(Garbled):
     """The other half speaks another version of the messages."""
 
 
+def other_version(theirs: object) -> str:
+    """Return what to do where the other half speaks another version."""
+    return f"speaks version {theirs}, this one {wire.VERSION}: install the same jaxtop on both sides"
+
+
 class Open(Struct, frozen=True, tag="open"):
-    """From the near half, once: what to follow. The far half's command line may name something else."""
+    """From the near half, once: what to follow. The far half's command line may name something else.
+
+    The version is that of the messages; where there is a first line, that says it.
+    """
 
     targets: tuple[str, ...] = ()
     owner: str | None = None
+    version: int = 0
 
 
 class Ask(Struct, frozen=True, tag="ask"):
@@ -67,9 +76,10 @@ class Alive(Struct, frozen=True, tag="alive"):
 
 
 class Opened(Struct, frozen=True, tag="opened"):
-    """From the far half, once: frames will follow."""
+    """From the far half, once: frames will follow, of messages of this version."""
 
     jaxtop: str
+    version: int = 0
 
 
 class Refused(Struct, frozen=True, tag="refused"):

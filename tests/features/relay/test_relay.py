@@ -51,8 +51,8 @@ def test_messages_pass_in_pieces_of_any_size_and_behind_what_a_login_shell_print
         b"x" * (stream.MOST_BEFORE + 1),
         stream.FIRST_LINE + struct.pack(">I", stream.MOST_BYTES + 1),
         stream.FIRST_LINE + struct.pack(">I", 3) + b"\xc1\xc1\xc1\n",
-        stream.FIRST_LINE + stream.pack(stream.Opened("1"))[:4] + b"\x80" * 100,
-        stream.FIRST_LINE + stream.pack(stream.Opened("1"))[:-1] + b"x",
+        stream.FIRST_LINE + stream.pack(stream.Opened("1", wire.VERSION))[:4] + b"\x80" * 100,
+        stream.FIRST_LINE + stream.pack(stream.Opened("1", wire.VERSION))[:-1] + b"x",
         stream.FIRST_LINE + stream.pack(stream.Frames(((AGENT, "k" * 65, 1, b""),))),
         stream.FIRST_LINE + stream.pack(stream.Frames(((AGENT, "event", 1, bytes(wire.MAX_PAYLOAD + 1)),))),
         stream.FIRST_LINE + stream.pack(stream.Status(notes=("x",) * 101)),
@@ -188,9 +188,9 @@ LINK = wire.encode(wire.Link("up", "host:1"))
     [
         [stream.Frames(((AGENT, "link", 0, LINK),))],
         [stream.Status()],
-        [stream.Opened("1"), stream.Opened("1")],
-        [stream.Opened("1"), stream.Frames(((AGENT, "past", 0, b""),))],
-        [stream.Opened("1"), Open()],
+        [stream.Opened("1", wire.VERSION), stream.Opened("1", wire.VERSION)],
+        [stream.Opened("1", wire.VERSION), stream.Frames(((AGENT, "past", 0, b""),))],
+        [stream.Opened("1", wire.VERSION), Open()],
     ],
 )
 def test_a_far_half_out_of_order_is_refused(tmp_path, messages):
@@ -200,7 +200,7 @@ def test_a_far_half_out_of_order_is_refused(tmp_path, messages):
 
 
 def test_a_far_half_that_never_stops_sending_does_not_hold_up_the_viewer(tmp_path):
-    (tmp_path / "head").write_bytes(stream.FIRST_LINE + stream.pack(stream.Opened("1")))
+    (tmp_path / "head").write_bytes(stream.FIRST_LINE + stream.pack(stream.Opened("1", wire.VERSION)))
     (tmp_path / "data").write_bytes(stream.pack(stream.Status()) * 10_000)
     source = RelaySource(("sh", "-c", f"cat {tmp_path}/head; while cat {tmp_path}/data; do :; done"), Open())
     try:

@@ -13,6 +13,7 @@ import zmq
 from jaxtop import cli, wire
 from jaxtop.base import keys
 from jaxtop.features.relay import listening, stream
+from jaxtop.features.relay.conversation import Conversation, NoRelay
 from jaxtop.features.relay.dialled import Relays
 from jaxtop.model.hosts import hosts
 from jaxtop.sources import discovery, peers
@@ -170,6 +171,26 @@ def test_viewers_are_bounded_and_one_too_many_is_told_so(stack, agents, monkeypa
     second.until_states(live(agents[0]))
 
 
+def test_a_relay_refuses_a_viewer_of_another_version(stack, agents):
+    relay = stack(Relay(PAIR, agents[0].requests))
+    viewer = stack(Viewer(PAIR, relay.at))
+    viewer.until_states(live(agents[0]))
+    context = zmq.Context()
+    dialogue = Dialogue(context, PAIR, PAIR.public, relay.at)
+    dialogue.send(stream.encode(stream.Open(version=wire.VERSION - 1)))
+    (answer,) = eventually(lambda: [stream.decode(each) for each in dialogue.take(9)])
+    dialogue.close()
+    context.destroy(linger=0)
+    assert isinstance(answer, stream.Refused)
+    assert f"speaks version {wire.VERSION - 1}" in answer.why and "install the same jaxtop" in answer.why
+
+
+def test_a_viewer_leaves_a_relay_of_another_version():
+    conversation = Conversation("the relay at node:7410", [].append, 0.0)
+    with pytest.raises(NoRelay, match=r"node:7410 speaks version 99, .* install the same jaxtop"):
+        conversation.process(stream.Opened("9.9", 99), 0.0)
+
+
 def test_senseless_messages_do_no_harm(stack, agents):
     relay = stack(Relay(PAIR, agents[0].requests))
     context = zmq.Context()
@@ -182,7 +203,7 @@ def test_senseless_messages_do_no_harm(stack, agents):
     ):
         dialogue = Dialogue(context, PAIR, PAIR.public, relay.at)
         dialogue.send(raw)
-        dialogue.send(stream.encode(stream.Open()))
+        dialogue.send(stream.encode(stream.Open(version=wire.VERSION)))
         dialogue.send(raw)
         eventually(lambda sent=dialogue: sent.take(10), every=0.05)
         dialogue.close()
