@@ -93,7 +93,7 @@ def summary(time: ProgramTime, moment: Moment, width: int, palette: Palette) -> 
     return first_fitting(variants, width, palette.muted)
 
 
-class OperationsView(TableView):
+class OperationsView(TableView[Table[OperationRow]]):
     """One line per operation, and below it where the time of its program goes."""
 
     DEFAULT_CSS = """
@@ -102,8 +102,6 @@ class OperationsView(TableView):
     OperationsView.low #operation { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.capture", "Window now")]
-
-    table: Table[OperationRow]
 
     def __init__(self) -> None:
         super().__init__(

@@ -84,7 +84,7 @@ class Explanation(VerticalScroll):
         self.post_message(self.Closed())
 
 
-class PlanView(TableView):
+class PlanView(TableView[Table[PlanRow]]):
     """One line per candidate, and below it what changes and which moves are worth making.
 
     Plans are made on a thread, because they take seconds for thousands of arrays.
@@ -110,8 +110,6 @@ class PlanView(TableView):
         plan: Plan | None
         why_not: str
         seconds: float
-
-    table: Table[PlanRow]
 
     def __init__(self) -> None:
         super().__init__(Table(columns(0), lambda row: row.key, noun="candidate", pinned=1))

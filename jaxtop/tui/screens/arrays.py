@@ -125,7 +125,7 @@ class TreeTable(FoldingTable[Node]):
         return node.opens_by_default and (node.depth == 0 or len(node.children) <= MOST_UNFOLDED)
 
 
-class ArraysView(TableView):
+class ArraysView(TableView[TreeTable]):
     """The tree of arrays, with the details of the array under the cursor beside or below it."""
 
     DEFAULT_CSS = """
@@ -138,8 +138,6 @@ class ArraysView(TableView):
     ArraysView.-below.-tall #array { height: 14; }
     ArraysView.-low #array { display: none; }
     """
-
-    table: TreeTable
 
     def __init__(self) -> None:
         super().__init__(TreeTable(self._columns, understand, noun="array", sort="bytes", tone=self._tone))

@@ -172,7 +172,7 @@ def _lately(moment: Moment) -> list[str]:
     return [*left_out, f"windows: {seen.windows:,}, last {age} ago", *moment.not_on("collectives")[:1]]
 
 
-class CollectivesView(TableView):
+class CollectivesView(TableView[Table[CollectiveView]]):
     """One line per collective, with the details of the one under the cursor below."""
 
     DEFAULT_CSS = """
@@ -185,8 +185,6 @@ class CollectivesView(TableView):
         Binding("c", "app.capture", "Window now"),
         Binding("asterisk", "fold_all", "Fold all again", show=False, key_display="*"),
     ]
-
-    table: Table[CollectiveView]
 
     def __init__(self) -> None:
         super().__init__(

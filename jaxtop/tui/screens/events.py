@@ -29,15 +29,13 @@ def _none(moment: Moment) -> str:
     return f"no events since {text.time_of_day(moment.since)}, when this view began"
 
 
-class EventsView(TableView):
+class EventsView(TableView[Table[EventRow]]):
     """One line per event. New events appear at the top; a cursor further down stays on its event."""
 
     DEFAULT_CSS = """
     EventsView #whole { display: none; height: 3; padding: 0 2; background: $surface; }
     EventsView.cut #whole { display: block; }
     """
-
-    table: Table[EventRow]
 
     def __init__(self) -> None:
         super().__init__(

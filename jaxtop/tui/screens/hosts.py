@@ -39,7 +39,7 @@ def empty(moment: Moment) -> str:
     return f"no processes yet: no answer from {', '.join(moment.cluster.unmet)}"
 
 
-class HostsView(TableView):
+class HostsView(TableView[Table[HostRow]]):
     """One line per host, with the details of the one under the cursor below."""
 
     FOLLOWED = FOLLOWED
@@ -47,8 +47,6 @@ class HostsView(TableView):
     HostsView #host-pane { height: 9; padding: 0 2; background: $surface; border-top: solid $panel; }
     HostsView.low #host-pane { display: none; }
     """
-
-    table: Table[HostRow]
 
     def __init__(self) -> None:
         super().__init__(

@@ -115,7 +115,7 @@ def _too_early(moment: Moment) -> str:
     return "still measuring" if is_new else ""
 
 
-class OverviewView(TableView):
+class OverviewView(TableView[Table[Finding]]):
     """A verdict, the findings, and panels with the most important figures."""
 
     DEFAULT_CSS = """
@@ -132,8 +132,6 @@ class OverviewView(TableView):
         Binding("x", "mute", "Mute this finding", show=False),
         Binding("escape", "close_explanation", "Back", show=False),
     ]
-
-    table: Table[Finding]
 
     def __init__(self) -> None:
         super().__init__(Table(columns(), lambda each: each.key, noun="finding", pinned=1))

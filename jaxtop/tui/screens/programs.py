@@ -193,7 +193,7 @@ def about(row: ProgramRow, palette: Palette, width: int = 100) -> Text:
     return Text("\n").join(lines)
 
 
-class ProgramsView(TableView):
+class ProgramsView(TableView[Table[ProgramRow]]):
     """One line per program, with the details of the one under the cursor below."""
 
     DEFAULT_CSS = """
@@ -205,8 +205,6 @@ class ProgramsView(TableView):
         Binding("z", "operations", "Operations"),
         Binding("B", "buffers", "Buffers"),
     ]
-
-    table: Table[ProgramRow]
 
     def __init__(self) -> None:
         super().__init__(Table(COLUMNS, lambda row: row.view.key, noun="program", pinned=1, sort="needs"))

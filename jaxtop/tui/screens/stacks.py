@@ -98,15 +98,13 @@ class StackTable(FoldingTable[StackNode]):
         return sum(len(node.hosts) for node in self._shown if node.depth == 0), hosts
 
 
-class StacksView(TableView):
+class StacksView(TableView[StackTable]):
     """The cause of a stall, if there is one, with the groups of stacks below."""
 
     DEFAULT_CSS = """
     StacksView #diagnosis { height: auto; max-height: 5; padding: 0 2; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "app.stacks", "Sample now")]
-
-    table: StackTable
 
     def __init__(self) -> None:
         super().__init__(

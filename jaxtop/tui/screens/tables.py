@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from jaxtop.tui.columns.devices import AnyRow, tone
 from jaxtop.tui.columns.figures import HISTORY_KEY
@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from jaxtop.tui.widgets.folding import FoldingTable
 
 
-class TableView(View):
+AnyTable = TypeVar("AnyTable", bound=Table[Any])
+
+
+class TableView(View, Generic[AnyTable]):
     """A screen with a table."""
 
     # The figures that the history column can show, by the key of the column that the table is sorted by.
     FOLLOWED: ClassVar[Mapping[str | None, Figure]] = MappingProxyType({})
 
-    def __init__(self, table: Table[Any]) -> None:
+    def __init__(self, table: AnyTable) -> None:
         super().__init__()
-        self.table = table
+        self.table: AnyTable = table
         # The column that the table was sorted by last. The history column shows its figure.
         self._followed: str | None = None
 
@@ -66,10 +69,8 @@ class TableView(View):
             self.show(self.moment)
 
 
-class DeviceTableView(TableView, Generic[AnyRow]):
+class DeviceTableView(TableView[Table[AnyRow]], Generic[AnyRow]):
     """A screen with a table of devices. Enter opens the mesh."""
-
-    table: Table[AnyRow]
 
     def __init__(
         self,
