@@ -6,6 +6,7 @@ import random
 from itertools import groupby
 
 import pytest
+from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.export.json import to_document
@@ -150,6 +151,18 @@ def test_a_verdict_that_no_window_renews_ends_by_itself(is_silent):
         assert not lateness(cluster, now)["r1"].costs or is_named
         assert wait is None or bool(wait.late) <= is_named
     assert not [each for each in findings(cluster) if each.rule == "straggler"]
+
+
+def test_where_windows_are_rare_a_verdict_lasts_until_the_next_one():
+    frames = run((8, 90))
+    rare = [
+        frame(each.agent, replace(wire.decode("window", each.raw), every_ms=1_024_000), each.at)
+        for each in frames
+        if each.kind == "window"
+    ]
+    cluster, last = cluster_of([each for each in frames if each.kind != "window"] + rare), frames[-1].at
+    named = [any(each.straggler for each in collectives(cluster, last + passed)) for passed in (1_500, 2_100)]
+    assert named == [True, False]
 
 
 def test_how_late_a_straggler_is_follows_the_change():

@@ -231,7 +231,7 @@ def test_a_disk_that_does_not_answer_keeps_nobody_waiting(tmp_path, frames, monk
         while not written.is_over:
             written.write(frames)
             assert written.size > 0
-        assert written.failure == "the disk is too slow: 1 MB were waiting to be written"
+        assert written.failure == "the disk is too slow: 1.0 MiB were waiting to be written"
         written.write(frames)
         assert not written.finish()
         assert not written._queue

@@ -26,19 +26,20 @@ BLOCKED_AT_LEAST = 5.0
 class Lasts(NamedTuple):
     """For how long an entry describes the present unless it is renewed.
 
-    What is `of_rhythm` does not outlast a change of the rhythm of the steps either, but may be from
-    `earlier_ms` before it.
+    What is `of_windows` lasts at least twice the time between these. What is `of_rhythm` does not outlast a
+    change of the rhythm of the steps either, but may be from `earlier_ms` before it.
     """
 
     ms: int
+    of_windows: bool = False
     of_rhythm: bool = False
     earlier_ms: int = 0
 
 
 ACTIVITY, NCCL_TIMES = Lasts(15_000), Lasts(60_000)
-# Windows of the profiler are taken at least this often: what an older one shows may be over.
-WINDOW = Lasts(300_000)
-TIMES_IN_WINDOW = Lasts(300_000, of_rhythm=True)
+# What an older window of the profiler shows may be over.
+WINDOW = Lasts(300_000, of_windows=True)
+TIMES_IN_WINDOW = WINDOW._replace(of_rhythm=True)
 # What is of the present steps, however long ago; samples of the main thread may begin a little before.
 OF_STEPS = Lasts(1 << 62, of_rhythm=True)
 SAMPLES_OF_STEPS = OF_STEPS._replace(earlier_ms=500)
@@ -121,7 +122,8 @@ def is_current(host: Host, at_ms: int, lasts: Lasts, now: float | None = None) -
     The present is the time of the last pulse; with `now`, the time since then counts, too.
     """
     since = 0.0 if now is None or host.pulse_at is None else max(0.0, now - host.pulse_at) * 1000
-    if host.pulse.at_ms + since - at_ms > lasts.ms:
+    longest = max(lasts.ms, 2 * host.window.every_ms) if lasts.of_windows else lasts.ms
+    if host.pulse.at_ms + since - at_ms > longest:
         return False
     return not lasts.of_rhythm or at_ms >= changed_ms(host.pulse) - lasts.earlier_ms
 

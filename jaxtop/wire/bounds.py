@@ -35,6 +35,7 @@ Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 Measure = Annotated[float, Meta(ge=-float(1 << 62), le=float(1 << 62))]
 Process = Annotated[int, Meta(ge=0, le=MAX_PROCESSES)]
 IntervalMs = Annotated[int, Meta(ge=1, le=86_400_000)]
+SpanMs = Annotated[int, Meta(ge=0, le=86_400_000)]
 AgentId = Annotated[str, Meta(max_length=256)]
 
 NANOSECONDS = 1_000_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import SpanMs, TimeMs  # noqa: TC001 - msgspec reads the annotations
 
 # A window with a larger share of unassigned device time is empty.
 MOST_UNASSIGNED_PERMILLE = 100
@@ -51,6 +51,7 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
 
     Where launches are numbered by counting, `common_us` is the start by the clock of process 0, in
     microseconds since the epoch, and the clocks differ by at most `clock_error_us`; None if unknown.
+    `every_ms` is the time until the next window, at most, unless its cost changes; 0 if unknown.
     """
 
     at_ms: TimeMs
@@ -66,6 +67,7 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
     unassigned_permille: int = 0
     common_us: int | None = None
     clock_error_us: int = 0
+    every_ms: SpanMs = 0
 
     @property
     def is_short(self) -> bool:

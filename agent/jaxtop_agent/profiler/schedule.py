@@ -166,8 +166,15 @@ class Schedule:
     @property
     def level(self) -> int:
         """The exponent of the power of two that determines this host's slots."""
-        if self._is_beginning:
-            return 0
+        return 0 if self._is_beginning else self._later_level
+
+    @property
+    def every_s(self) -> float:
+        """The time between windows after the first ones."""
+        return SLOT_S * 2.0**self._later_level
+
+    @property
+    def _later_level(self) -> int:
         level = USUAL
         while level < RAREST and SLOT_S * 2**level < self._period:
             level += 1

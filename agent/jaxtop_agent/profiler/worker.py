@@ -206,7 +206,8 @@ class Windows:
         cpu = time.thread_time()
         launch, most = self._expected.launch or 0, self._schedule.most_events(requested=slot is None)
         note = "" if launch <= most else f"a launch makes about {launch:,} events, a window takes {most:,}"
-        blank = Window(taken.at_ms, round(taken.seconds * 1e6), slot, note=note)
+        every_ms = round(self._schedule.every_s * 1000)
+        blank = Window(taken.at_ms, round(taken.seconds * 1e6), slot, note=note, every_ms=every_ms)
         if (read := self._sent(topology, taken, blank)) is not None:
             window, events = read
             whole = _of_step(window)
