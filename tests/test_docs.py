@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import re
 from pathlib import Path
@@ -84,6 +85,20 @@ def test_every_environment_variable_is_documented():
 def test_every_file_that_a_developer_page_names_exists(name):
     named = re.findall(r"`((?:jaxtop|agent|tests|docs)/[\w/.]+)`", (ROOT / name).read_text())
     assert named and [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_file_type_and_function_on_the_page_of_journeys_exists():
+    page = (ROOT / "docs/development/journeys.md").read_text()
+    packages = ROOT / "jaxtop", ROOT / "agent"
+    paths = re.findall(r"`([\w/]+\.py)`", page)
+    assert paths and [path for path in paths if not any((each / path).exists() for each in packages)] == []
+
+    code = "\n".join(file.read_text() for each in packages for file in each.rglob("*.py"))
+    defined = set(re.findall(r"\b(?:class|def) (\w+)", code)) | set(dir(builtins))
+    types = re.findall(r"^\| (?:[\w ]+ \| )?\d+ \| `(\w+)` \|", page, re.MULTILINE)
+    classes = re.findall(r"`(_?[A-Z][a-z]\w*)(?:\.\w+)*`", page)
+    functions = re.findall(r"`(?:[\w.]+\.)?(\w+)\(\)`", page)
+    assert len(types) > 20 and {*types, *classes, *functions} - defined == set()
 
 
 def test_the_readme_is_one_page():
