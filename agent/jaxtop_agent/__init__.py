@@ -24,10 +24,12 @@ What is where:
   which exception ended the script, and which it caught
 - hardware/: drivers of NVIDIA, AMD and TPU devices, on a thread of their own
 - machine/: control groups, pressure, disks, threads, from small kernel files
-- probe/, demo/, compiling/, boot/: processes of `jaxtop probe`, `jaxtop demo` and `jaxtop plan
-  --compile`; what `jaxtop run` puts before the script
-- placing.py: for `best_devices`: what each process knows of its devices, one choice for all processes,
-  the order of a mesh
+- handle.py, loading.py: what `start` returns; imports the rest on a thread of its own
+- blackbox.py: the agent's messages in files, which outlast the process
+- probe/, planning/, demo/: processes of `jaxtop probe`, `jaxtop plan --compile` and `jaxtop demo`;
+  `probe/planning.py` and `probe/placing.py` choose devices for `best_devices`
+- boot/: what `jaxtop run` puts before the script
+- selfcheck.py: which parts work with this JAX, for `jaxtop doctor`
 """
 
 from __future__ import annotations
