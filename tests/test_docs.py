@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,27 @@ def test_every_file_type_and_function_on_the_page_of_journeys_exists():
     classes = re.findall(r"`(_?[A-Z][a-z]\w*)(?:\.\w+)*`", page)
     functions = re.findall(r"`(?:[\w.]+\.)?(\w+)\(\)`", page)
     assert len(types) > 20 and {*types, *classes, *functions} - defined == set()
+
+
+MODULES = [file for each in ("jaxtop", "agent") for file in (ROOT / each).rglob("*.py")]
+FILES = {file.name for file in MODULES}
+WITHOUT_MAP = {ROOT / "jaxtop/model/collectives"}  # not written yet
+PACKAGES = sorted(
+    folder
+    for folder, count in Counter(file.parent for file in MODULES).items()
+    if count >= 8 and folder not in WITHOUT_MAP
+)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: str(package.relative_to(ROOT)))
+def test_a_package_of_eight_files_says_what_is_in_which(package):
+    file = package / "__init__.py"
+    named = set(re.findall(r"\w+\.py\b", ast.get_docstring(ast.parse(file.read_text())) or ""))
+    files = {each.name for each in package.glob("*.py")} - {"__init__.py", "__main__.py"}
+    lacking = [f"- {name}: …" for name in sorted(files - named)]
+    assert not lacking, f"add to the docstring of {file.relative_to(ROOT)}, where it is to be read: {lacking}"
+    gone = named - FILES
+    assert not gone, f"take out of the docstring of {file.relative_to(ROOT)}: {gone}"
 
 
 def test_the_readme_is_one_page():

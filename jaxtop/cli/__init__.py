@@ -1,4 +1,31 @@
-"""The program `jaxtop`: import only the command asked for, run it, and report its errors in one line."""
+"""The program `jaxtop`: import only the command asked for, run it, and report its errors in one line.
+
+What is where, in the order in which to read it:
+
+- targets.py: the arguments that select a cluster, and its source
+- ways.py: shorthands of targets, as commands
+- errors.py: errors that the user can fix
+- settings.py: the settings of the user
+- run.py: `jaxtop run`
+- ls.py: `jaxtop ls`
+- attach.py: `jaxtop attach`
+- snapshot.py: `jaxtop snapshot`; gathers and measures for other commands too
+- check.py: `jaxtop check`
+- record.py: `jaxtop record`
+- replay.py: `jaxtop replay`
+- demo.py: `jaxtop demo`
+- config.py: `jaxtop config`
+- completion.py: `jaxtop completion`
+- doctor.py: `jaxtop doctor`
+- terminal.py: checks the terminal, and runs the app on it
+- look.py: the look of the app, from the settings
+- tty_driver.py: Textual's driver, for terminals that go away
+- hangup.py: ends a command whose terminal is gone
+- live/: the app on a live run: the thread of the source, the rewind buffer, recording
+- serving/: pages over HTTP
+- machine/: processes, drivers and costs of agents on this machine
+- text/: words, formats, files and the manual
+"""
 
 from __future__ import annotations
 

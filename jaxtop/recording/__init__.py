@@ -9,8 +9,10 @@ finished file repeats all of this in an attachment at its end, and opening the f
 Around this package:
 
 - sources/recorder.py: gives folded frames to a recording, and a keyframe from time to time
-- recording/thread.py, writer.py, container.py, compact.py: writes MCAP files on its own thread; rewrites
-  a finished one in large chunks
+- recording/layout.py: what writer and reader share
+- recording/thread.py, writer.py, container.py, file.py: writes MCAP files on its own thread, each complete at
+  any time
+- recording/compact.py: rewrites a finished one in large chunks
 - recording/schemas.py: JSON Schemas of the messages, generated from their types; each file has those of
   its kinds
 - recording/index.py, chunks.py, reader.py: reads files that are finished, growing or damaged

@@ -1,4 +1,20 @@
-"""Readers of traces: from a profile to the launches of each device and their operations."""
+"""Readers of traces: from a profile to the launches of each device and their operations.
+
+What is where, in the order in which to read it:
+
+- parts.py: the types and functions that all readers share
+- xspace.py: a reader of the profiler's own format
+- cpu.py: traces of CPUs
+- gpu.py: traces of GPUs
+- tpu.py: traces of TPUs
+- executes.py: to which launch an event on a thread of the host belongs
+- launches.py: which runs, one on each device, are the same launch
+- sequences.py: launches of a trace that names none
+- members.py: the members of collectives
+- files.py: captured profiles in files
+- protos.py: the programs that a profile has
+- contents.py: what one trace contains: launches, and waits of devices
+"""
 
 from __future__ import annotations
 

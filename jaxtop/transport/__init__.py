@@ -3,6 +3,17 @@
 Agents open a `Server`, viewers a `Subscriber` and short-lived `Question`s; a `ReachabilityCheck` finds out
 why an address does not answer. Relays open a `hub.Hub`, their viewers a `Dialogue`. Every socket uses CURVE;
 no socket is made without a key, or without its authenticator.
+
+What is where, in the order in which to read it:
+
+- listener.py: the listening sockets of an agent
+- accepting.py: lets ZeroMQ accept one connection at a time
+- authenticator.py: the answers to ZeroMQ's authentication protocol
+- server.py: the agent's side: telemetry, and answers to requests
+- telemetry.py: the telemetry socket and its viewers
+- client.py: the viewer's side: subscription and questions
+- hub.py: the listening socket of a relay
+- probe.py: why an address does not answer
 """
 
 from jaxtop.transport.client import Dialogue, Question, Subscriber

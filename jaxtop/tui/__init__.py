@@ -8,6 +8,10 @@ What is where; a folder imports only from those below it:
   that ask processes; the switch to another run; theme, keys and columns of the user; which screen is open
 - header.py, facts.py: the first and the second line
 - playback.py, ingest.py: which time is shown; the folding of frames by slices
+- history.py, requests.py: what the app asks of a session, of its recorder and of processes
+- stack_tally.py: samples of the main threads, and how often each line was seen
+- notifier.py: the bell and desktop notifications
+- colours256.py: colours for terminals with 256 colours
 - screens/: one file per screen: it turns a moment into rows or a scene, and holds the selection;
   `SCREENS` lists them with keys and titles
 - dialogs/: help and palette, going to a time, the list of live runs

@@ -3,6 +3,26 @@
 A message travels as three parts: its kind, a header, its payload. New fields go to the end of a struct and
 have a default; older readers skip unknown fields, and missing fields take their default. Figures are integers
 in their natural small unit, which the field's name contains; None means unknown, never 0.
+
+What is where, in the order in which to read it:
+
+- codec.py: encodes and decodes messages; `Message` lists all kinds
+- bounds.py: what a message may contain; the error of bytes that break it
+- checks.py: checks that types cannot express
+- ids.py: device ids and places, packed as runs
+- hosts.py: who a process is, and how it ended
+- pulse.py: what one interval of a process and its machine was like
+- links.py: addresses, states of connections, requests and answers
+- arrays.py: live arrays: the census and its changes
+- census.py: a census after a change of it
+- programs.py: compiled programs and their collectives
+- windows.py: a window of the profiler
+- operations.py: the operations of a program in a window
+- activity.py: what the main thread did, and garbage collections
+- stacks.py: the threads of a process, and where they are
+- libraries.py: what NCCL and the runtime of TPUs report
+- captures.py: a full profile, in parts
+- probing.py: the messages and the result of `jaxtop probe`
 """
 
 from jaxtop.wire.activity import COMPILE, LAUNCH, SCRIPT, WAIT, ActiveLine, Activity

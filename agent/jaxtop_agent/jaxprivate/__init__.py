@@ -3,6 +3,18 @@
 JAX is read through `sys.modules`: nothing here imports it, initialises a backend or runs an operation, but
 for `lowered.py`, which only processes of jaxtop's own use.
 A name that this version lacks raises `Missing`, which turns off only the features that need it.
+
+What is where, in the order in which to read it:
+
+- lookup.py: look-ups of JAX's modules and attributes; `Missing`
+- backends.py: clients of the backends, their devices and memory, the coordination service
+- arrays.py: live arrays, the types that hold arrays, and shardings
+- launches.py: what JAX calls at each launch
+- programs.py: loaded programs, and what the compiler reports about them
+- compiles.py: what JAX reports about compilations
+- errors.py: the exceptions of JAX's runtime
+- profiler.py: JAX's profiler
+- lowered.py: programs as JAX gives them to the compiler
 """
 
 from __future__ import annotations

@@ -1,1 +1,16 @@
-"""The agent, its publisher, sampler and registrar: the threads that connect all other parts."""
+"""The agent, its publisher, sampler and registrar: the threads that connect all other parts.
+
+What is where, in the order in which to read it:
+
+- agent.py: creates the board, the threads and the hooks, and connects them
+- identity.py: the identity of an agent
+- flags.py: the flags that all processes of a run must share
+- addresses.py: chooses the address to serve on
+- sampler.py: the thread that calls the collectors
+- messages.py: builds the messages from the board
+- shown.py: what the messages have about the hardware
+- publisher.py: the thread with the sockets and the pulse
+- answers.py: the answers to requests of viewers
+- registrar.py: exchanges addresses through JAX's coordination service
+- logthread.py: the thread that writes the debug log
+"""

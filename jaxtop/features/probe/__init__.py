@@ -1,4 +1,18 @@
-"""The probe: what idle devices and links can do, slow ones by name, and the best devices for a mesh."""
+"""The probe: what idle devices and links can do, slow ones by name, and the best devices for a mesh.
+
+What is where, in the order in which to read it:
+
+- command.py: `jaxtop probe`
+- processes.py: the processes of a probe on this machine
+- verdict.py: the result, from what the processes measured
+- peers.py: finds slow members among equal devices
+- figures.py: the figures that a probe measures
+- table.py: the result as text
+- place.py: `jaxtop place`
+- placement.py: ranks devices, and chooses those of a mesh
+- choosing.py: `best_devices()`, for scripts
+- messages.py: what processes say to choose the same devices
+"""
 
 from jaxtop.base.feature import Command, Feature
 

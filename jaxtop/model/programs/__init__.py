@@ -1,1 +1,13 @@
-"""The compiled programs of all hosts: their launches, compilations and operations."""
+"""The compiled programs of all hosts: their launches, compilations and operations.
+
+What is where, in the order in which to read it:
+
+- reported.py: what a process reports about its programs
+- loaded.py: programs with the processes that loaded them
+- views.py: the programs of the cluster, each once, with their figures
+- launched.py: launches that windows showed
+- rates.py: how often a process launches its programs
+- compiles.py: the compilations, with their causes
+- operations.py: where the time of a program goes
+- roofline.py: what the devices can do in a second
+"""

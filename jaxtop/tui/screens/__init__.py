@@ -1,4 +1,27 @@
-"""The screens, in the order of their keys: those of the core have a file here, others come from features."""
+"""The screens, in the order of their keys: those of the core have a file here, others come from features.
+
+What is where, in the order in which to read it:
+
+- base.py: one screen, which draws a moment and holds the selection
+- tables.py: the base classes of the screens with a table
+- overview.py: is the run healthy, what costs most, who causes it
+- overview_panels.py: what its panels show of a moment
+- mesh.py: one cell per device
+- arranger.py: the arrangement of devices on it
+- mesh_switches.py: the switches above it
+- hosts.py: the processes
+- devices.py: the devices
+- arrays.py: the tree of arrays
+- memory.py: the memory of each device by use
+- collectives.py: cost, waits and straggler of each collective
+- collective_chart.py: the strips below them
+- programs.py: the compiled programs
+- events.py: all events, newest first
+- stacks.py: the stacks of all processes
+- plot.py: a figure over time
+- difference.py: the difference between the marked time and the one that is shown
+- places.py: hosts, devices, arrays and programs in the palette
+"""
 
 from __future__ import annotations
 

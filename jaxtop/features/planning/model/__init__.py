@@ -14,6 +14,7 @@ What is where:
   of a step (`timing.py`)
 - planner.py, moves.py, gathers.py: all of it for each candidate; changes worth making, and arrays that
   are gathered again and again
+- words.py: parts of a plan in words
 - compilations.py, ../messages.py: what a compilation for each candidate is asked, and what its answer
   means; the messages
 """
