@@ -13,8 +13,7 @@ from jaxtop.base import keys
 from jaxtop.cli.live.broadcast import request_to
 from jaxtop.model import hosts
 from jaxtop.model.collectives import collectives
-from jaxtop.model.collectives.timing import arrivals_of
-from jaxtop.model.collectives.verdict import lateness
+from jaxtop.model.collectives.verdict import arrivals_of, lateness
 from tests.support import PYTHON, ROOT, SOAK, Viewer, environment, eventually, free_port, processes, snapshot
 
 pytestmark = pytest.mark.jax

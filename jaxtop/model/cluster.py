@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import wire
 from jaxtop.model import exited, fold, keyframe
-from jaxtop.model.collectives import stragglers
+from jaxtop.model.collectives import reducer as collectives
 from jaxtop.model.collectives.joining import WINDOWS_KEPT
 from jaxtop.model.findings import reducer as findings
 from jaxtop.model.stalls import reports
@@ -52,7 +52,7 @@ REDUCERS = (
             "layout_changes", "dropped",
         ),
     ),
-    Reducer(stragglers.reduce, _writes("windows")),
+    Reducer(collectives.reduce, _writes("windows")),
     Reducer(reports.reduce, _writes("stalls", "stall_checks"), concludes=True),
     Reducer(
         exited.reduce,

@@ -40,7 +40,7 @@ class Unwanted(Exception):
     """Something else is more urgent than the trace that is being read."""
 
 
-class Windows:
+class WindowThread:
     """The worker. It runs until the board stops it, and without viewers takes only requested windows."""
 
     def __init__(

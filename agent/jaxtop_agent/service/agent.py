@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.core.settings import Settings
-    from jaxtop_agent.profiler.worker import Windows
+    from jaxtop_agent.profiler.worker import WindowThread
     from jaxtop_agent.service.logthread import LogThread
     from jaxtop_agent.service.publisher import Publisher
 
@@ -48,7 +48,7 @@ class Agent:
         self._board: Board | None = None
         self._publisher: Publisher | None = None
         self._hooks: Hooks | None = None
-        self._windows: Windows | None = None
+        self._windows: WindowThread | None = None
         self._black_box: BlackBox | None = None
         self._call_off: Callable[[], None] = lambda: None
         self._deadline: float | None = None
@@ -144,7 +144,7 @@ class Agent:
         from jaxtop_agent.hardware import worker as hardware
         from jaxtop_agent.hardware.libraries.thread import Libraries
         from jaxtop_agent.profiler.offset import ClockOffset
-        from jaxtop_agent.profiler.worker import Windows
+        from jaxtop_agent.profiler.worker import WindowThread
         from jaxtop_agent.programs.compiles.storms import Storms
         from jaxtop_agent.service.answers import Answers
         from jaxtop_agent.service.identity import identify
@@ -177,7 +177,7 @@ class Agent:
         sampled = collectors.sampled(self.watched, hooks.launched, self.progress, self._own_threads)
         sampler = Sampler(board, sampled, hooks.restore, self.progress.gather, Storms(board).look)
         registrar = Registrar(board, ClockOffset())
-        windows = self._windows = Windows(board, hooks, settings.collectives, self.progress)
+        windows = self._windows = WindowThread(board, hooks, settings.collectives, self.progress)
         self._workers = [
             Worker(name, each.run, self._failure(name))
             for name, each in (

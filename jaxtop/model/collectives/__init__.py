@@ -1,4 +1,21 @@
-"""The collectives of the whole cluster: their cost, their mesh axes, and the late participants."""
+"""The collectives of the whole cluster: their cost, their mesh axes, and the late participants.
+
+Words: a *place* is an entry of a program's device assignment. A *unit* is what may be late: a process, or a
+device where the devices of one process meet each other. A *team* is the units that meet in one or more groups
+of a collective. A *round* is one execution of a collective within a launch: a loop has several.
+
+What is where:
+
+- state.py: the state: what windows of the profiler reported. reducer.py joins a window, then judges
+- joining.py, matching.py: the launches of all processes joined, and whether they are the same launch
+- layout.py, groups.py, kinds.py: who takes part in each collective, over which axes
+- timing.py: one collective in one launch; waits.py: its waits over several launches
+- verdict.py: who comes last; words.py: the events when that changes
+- present.py: which timings and verdicts are current; doubts.py: why there may be none
+- views.py, sums.py, folded.py: collectives, their totals, those that share a row
+- timeline.py, launch_rates.py: the last launches in order of time; how often programs are launched
+- inspected.py: what NCCL Inspector reports
+"""
 
 from jaxtop.model.collectives.doubts import Doubts, doubts
 from jaxtop.model.collectives.sums import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from jaxtop.model.collectives.timing import arrivals_of
-from jaxtop.model.collectives.verdict import RECENT_WINDOWS, last_of, lateness
+from jaxtop.model.collectives.verdict import RECENT_WINDOWS, arrivals_of, last_of, lateness
 from jaxtop.model.host import changed_ms
 from jaxtop.model.liveness import OF_STEPS, WINDOW, is_current
 

@@ -8,8 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.model.collectives.present import first_windows
-from jaxtop.model.collectives.timing import arrivals_of
-from jaxtop.model.collectives.verdict import last_of, lateness
+from jaxtop.model.collectives.verdict import arrivals_of, last_of, lateness
 from jaxtop.model.collectives.views import collectives
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views

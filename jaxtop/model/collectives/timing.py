@@ -7,7 +7,7 @@ from itertools import accumulate, chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.collectives.verdict import MISSING, Arrivals
+from jaxtop.model.collectives.verdict import MISSING
 from jaxtop.model.windows import Timing
 
 if TYPE_CHECKING:
@@ -151,12 +151,3 @@ def _arrivals(team: Team, starts: Sequence[int], by_device: array[int]) -> array
         return columns[0]
     half = (len(columns) - 1) // 2
     return array("I", [sorted(each)[half] for each in zip(*columns, strict=True)])
-
-
-def arrivals_of(timings: Sequence[Timing], team: int) -> list[Arrivals]:
-    """Return the waits of a team in each launch that at least two of its units reported."""
-    return [
-        Arrivals(each.window, each.launch_us, each.arrivals[team])
-        for each in timings
-        if len(each.arrivals[team]) - each.arrivals[team].count(MISSING) > 1
-    ]

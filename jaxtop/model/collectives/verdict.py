@@ -7,16 +7,18 @@ statistics count windows, and a late unit must be late in each of the last few.
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, zip_longest
 from math import sqrt
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.tuning import Number
-from jaxtop.model.windows import Verdict
+from jaxtop.model.windows import Late, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from jaxtop.model.windows import ProgramKey, ProgramWindows, Timing
 
 ENOUGH_LAUNCHES = 6
 ENOUGH_WINDOWS = 4
@@ -49,6 +51,52 @@ class Arrivals(NamedTuple):
     window: int
     launch_us: int
     waits: Sequence[int]
+
+
+class VerdictChange(NamedTuple):
+    """The unit that came last in a collective before, and the one that does now; None where none does."""
+
+    key: ProgramKey
+    op: str
+    before: Late | None
+    now: Late | None
+
+
+def arrivals_of(timings: Sequence[Timing], team: int) -> list[Arrivals]:
+    """Return the waits of a team in each launch that at least two of its units reported."""
+    return [
+        Arrivals(each.window, each.launch_us, each.arrivals[team])
+        for each in timings
+        if len(each.arrivals[team]) - each.arrivals[team].count(MISSING) > 1
+    ]
+
+
+def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float) -> list[VerdictChange]:
+    """Decide again who comes last in a collective of a program; return what has changed."""
+    timings = windows.timings[op]
+    before = {each.unit: each for each in windows.late.pop(op, ())}
+    found = []
+    if (grouped := timings[-1].grouped) is not None:
+        lately = [each for each in timings if each.window == timings[-1].window]
+        for number, team in enumerate(grouped.teams):
+            waits = [_widest(each.arrivals[number]) for each in lately]
+            if 2 * sum(each >= at_least_us * STAYS / 2 for each in waits) < len(waits):
+                continue  # most teams are never late, so this check saves most of the work
+            named = next((i for i, unit in enumerate(team.units) if unit in before), None)
+            found_here = verdict(arrivals_of(timings, number), named, at_least_us)
+            if found_here is not None:
+                found.append(Late(number, team.units[found_here.unit], found_here))
+        windows.late[op] = tuple(found)
+    now = {each.unit: each for each in found}
+    gone = [each for unit, each in before.items() if unit not in now]
+    come = [each for unit, each in now.items() if unit not in before]
+    # A verdict that ended and a new one are reported together.
+    return [VerdictChange(key, op, was, each) for was, each in zip_longest(gone, come)]
+
+
+def _widest(waits: Sequence[int]) -> int:
+    most = max(waits)
+    return most if most != MISSING else max((each for each in waits if each != MISSING), default=0)
 
 
 def is_enough(launches: Sequence[Arrivals]) -> bool:

@@ -12,8 +12,7 @@ from jaxtop.model.collectives.kinds import busbw, kind_of
 from jaxtop.model.collectives.launch_rates import launch_rates
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.present import first_windows, old_windows, still_late
-from jaxtop.model.collectives.timing import arrivals_of
-from jaxtop.model.collectives.verdict import is_enough
+from jaxtop.model.collectives.verdict import arrivals_of, is_enough
 from jaxtop.model.collectives.waits import Straggler, Waits, duration_with, longest_wait, straggler_of
 
 if TYPE_CHECKING:
