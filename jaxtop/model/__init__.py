@@ -29,7 +29,7 @@ What is where:
 - wall_time/: how long launches take, where the time of a process and of a step goes, who is late
 - hardware/: published figures of chips, what fast links join, what allocators report
 - collectives/: layout of a program over devices (`layout.py`, `groups.py`), windows of all hosts joined
-  launch by launch (`joining.py`, `timing.py`), who is late (`verdict.py`, `stragglers.py`), what is shown
+  launch by launch (`joining.py`, `timing.py`), who is late (`verdict.py`, `words.py`), what is shown
   (`views.py`, `launch_rates.py`, `waits.py`, `sums.py`)
 - stalls/: who holds up whom; hangs before the first steps (`lulls.py`); stacks; scripts that ended with an
   exception (`crashes.py`)

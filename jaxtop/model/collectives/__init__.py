@@ -6,7 +6,7 @@ of a collective. A *round* is one execution of a collective within a launch: a l
 
 What is where:
 
-- state.py: the state: what windows of the profiler reported. reducer.py joins a window, then judges
+- reducer.py: joins a window with those of other processes, then judges; the state is `model/windows.py`
 - joining.py, matching.py: the launches of all processes joined, and whether they are the same launch
 - layout.py, groups.py, kinds.py: who takes part in each collective, over which axes
 - timing.py: one collective in one launch; waits.py: its waits over several launches
