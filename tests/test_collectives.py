@@ -11,7 +11,7 @@ from jaxtop import wire
 from jaxtop.model.collectives import (
     axis_traffic,
     collectives,
-    lateness_of_hosts,
+    last_arrivals,
     step_shares,
     waits,
 )
@@ -104,7 +104,7 @@ def test_who_waits_is_told_from_durations_alone():
     assert psum.busbw_bytes_per_s == round(4000 * 2 * (1 / 2) / 125e-6)
     assert psum.us_per_second == 2200
     assert waits(cluster, 0) == {("r1", 0): 1000, ("r1", 1): 750, ("r1", 2): 0, ("r1", 3): 0}
-    late, early = lateness_of_hosts(cluster)
+    late, early = last_arrivals(cluster)
     assert (late.agent[-1], late.last, late.instances, late.late_us) == ("1", 1, 1, 750)
     assert (early.last, early.instances, early.late_us) == (0, 1, None)
 

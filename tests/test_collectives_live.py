@@ -13,7 +13,7 @@ from jaxtop.base import keys
 from jaxtop.cli.live.broadcast import request_to
 from jaxtop.model import hosts
 from jaxtop.model.collectives import collectives
-from jaxtop.model.collectives.verdict import arrivals_of, lateness
+from jaxtop.model.collectives.verdict import arrivals_of, wait_for_last
 from tests.support import PYTHON, ROOT, SOAK, Viewer, environment, eventually, free_port, processes, snapshot
 
 pytestmark = pytest.mark.jax
@@ -88,7 +88,7 @@ class Watched(Viewer):
         """A moment of other work makes whoever it hits late in all launches of a window."""
         timings = self.cluster.windows.programs[view.key[:3]].timings[view.op]
         by_window = groupby(arrivals_of(timings, 0), key=lambda each: each.window)
-        return max(median(lateness(each.waits) for each in launches) for _, launches in by_window)
+        return max(median(wait_for_last(each.waits) for each in launches) for _, launches in by_window)
 
 
 @contextmanager

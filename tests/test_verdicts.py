@@ -15,9 +15,9 @@ from jaxtop.model.collectives.verdict import (
     Arrivals,
     is_enough,
     last_of,
-    lateness,
     spread,
     verdict,
+    wait_for_last,
 )
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def steady(waits: tuple[int, ...], windows: int = 5, each: int = 2) -> list[Arri
 
 
 def test_a_wait_is_counted_from_the_one_that_came_last():
-    assert (last_of([50, 0, 70]), lateness([50, 0, 70])) == (1, 60)
+    assert (last_of([50, 0, 70]), wait_for_last([50, 0, 70])) == (1, 60)
     found = verdict(steady((50_000, 0, 70_000)))
     assert found is not None
     assert found == (1, 1.0, 60_000)

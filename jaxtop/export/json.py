@@ -16,7 +16,7 @@ from jaxtop.export import peaks
 from jaxtop.export.check import Checkup, of_rules
 from jaxtop.export.readings import OF_DEVICES, fields, of_device, of_host, of_step, percent, readings, slowed
 from jaxtop.model import EMPTY_HOST, Part, arrays, at_peaks, meshes, programs, runs, scaled, step_of, steps_of
-from jaxtop.model.collectives import axis_traffic, collectives, doubts, lateness_of_hosts, step_shares
+from jaxtop.model.collectives import axis_traffic, collectives, doubts, last_arrivals, step_shares
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.model.wall_time.parts import NAMES as PART_NAMES
 from jaxtop.model.wall_time.step_parts import parts, run_parts
@@ -46,7 +46,7 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
     of_agents = parts(cluster, now)
     more = [fields_of(cluster, now, probe) for fields_of in hooks("program_fields")]
     checkup = Checkup.of(cluster, now)
-    late = {each.agent: fields(each, lateness) for each in lateness_of_hosts(cluster)}
+    late = {each.agent: fields(each, lateness) for each in last_arrivals(cluster)}
     return {
         "schema": SCHEMA,
         "jaxtop": __version__,

@@ -102,7 +102,7 @@ class Verdict(NamedTuple):
     late_us: int
 
 
-class Late(NamedTuple):
+class LateUnit(NamedTuple):
     """A verdict on one team of a collective, with the number of the team."""
 
     team: int
@@ -158,7 +158,7 @@ class ProgramWindows:
     slot: int | None = None  # of the last window
     timings: dict[str, tuple[Timing, ...]] = field(default_factory=dict)
     shares: tuple[LaunchShare, ...] = ()
-    late: dict[str, tuple[Late, ...]] = field(default_factory=dict)
+    late: dict[str, tuple[LateUnit, ...]] = field(default_factory=dict)
 
     def copy(self) -> ProgramWindows:
         return replace(

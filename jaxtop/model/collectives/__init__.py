@@ -20,10 +20,10 @@ What is where:
 from jaxtop.model.collectives.doubts import Doubts, doubts
 from jaxtop.model.collectives.sums import (
     AxisTraffic,
-    LateArrivals,
+    LastArrivals,
     StepShare,
     axis_traffic,
-    lateness_of_hosts,
+    last_arrivals,
     program_waits,
     step_shares,
     waits,
@@ -32,6 +32,6 @@ from jaxtop.model.collectives.views import CollectiveView, collectives
 from jaxtop.model.collectives.waits import Straggler
 
 __all__ = [
-    "AxisTraffic", "CollectiveView", "Doubts", "LateArrivals", "StepShare", "Straggler", "axis_traffic",
-    "collectives", "doubts", "lateness_of_hosts", "program_waits", "step_shares", "waits",
+    "AxisTraffic", "CollectiveView", "Doubts", "LastArrivals", "StepShare", "Straggler", "axis_traffic",
+    "collectives", "doubts", "last_arrivals", "program_waits", "step_shares", "waits",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from jaxtop.model.collectives.verdict import RECENT_WINDOWS, arrivals_of, last_of, lateness
+from jaxtop.model.collectives.verdict import RECENT_WINDOWS, arrivals_of, last_of, wait_for_last
 from jaxtop.model.host import changed_ms
 from jaxtop.model.liveness import OF_STEPS, WINDOW, is_current
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import Late, ProgramKey, ProgramWindows, Timing
+    from jaxtop.model.windows import LateUnit, ProgramKey, ProgramWindows, Timing
 
 # A unit is still late if it came last in this share of the launches since.
 STILL_LATE = 0.5
@@ -62,7 +62,7 @@ def _first(cluster: ClusterState, windows: ProgramWindows) -> int:
     return first
 
 
-def still_late(named: Sequence[Late], present: Sequence[Timing], *, is_all: bool) -> tuple[Late, ...]:
+def still_late(named: Sequence[LateUnit], present: Sequence[Timing], *, is_all: bool) -> tuple[LateUnit, ...]:
     """Return those of the late units that the latest windows of the present rhythm show to be late.
 
     A verdict may rest on windows of before as well: then `is_all` is false, and the present ones say how late
@@ -77,10 +77,10 @@ def still_late(named: Sequence[Late], present: Sequence[Timing], *, is_all: bool
         own = [each.waits for each in launches if units[last_of(each.waits)] == late.unit]
         if not own or len(own) < STILL_LATE * len(launches):
             continue
-        late_us = late.verdict.late_us if is_all else round(median(map(lateness, own)))
+        late_us = late.verdict.late_us if is_all else round(median(map(wait_for_last, own)))
         found.append(late._replace(verdict=late.verdict._replace(late_us=late_us)))
     return tuple(found)
 
 
-def _has_team(timings: Sequence[Timing], late: Late) -> bool:
+def _has_team(timings: Sequence[Timing], late: LateUnit) -> bool:
     return bool(timings) and all(late.team < len(each.arrivals) for each in timings)

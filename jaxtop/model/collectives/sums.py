@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.model.collectives.present import first_windows
-from jaxtop.model.collectives.verdict import arrivals_of, last_of, lateness
+from jaxtop.model.collectives.verdict import arrivals_of, last_of, wait_for_last
 from jaxtop.model.collectives.views import collectives
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views
@@ -53,7 +53,7 @@ class AxisTraffic:
 
 
 @dataclass(frozen=True, slots=True)
-class LateArrivals:
+class LastArrivals:
     """How often a process came last where it met others, and the median time that the others waited then."""
 
     run: str
@@ -149,8 +149,8 @@ def _sizes(
     return sizes, at_least
 
 
-def lateness_of_hosts(cluster: ClusterState) -> list[LateArrivals]:
-    """Return the lateness of each process that met others in a collective, the most often last first."""
+def last_arrivals(cluster: ClusterState) -> list[LastArrivals]:
+    """Return how often each process came last where it met others, the most often last first."""
     last: dict[tuple[str, str], list[int]] = defaultdict(list)
     instances: dict[tuple[str, str], int] = defaultdict(int)
     for (run, *_), windows in cluster.windows.programs.items():
@@ -163,11 +163,11 @@ def lateness_of_hosts(cluster: ClusterState) -> list[LateArrivals]:
                 for unit in team.units:
                     instances[run, unit.agent] += len(launches)
                 for each in launches:
-                    last[run, team.units[last_of(each.waits)].agent].append(lateness(each.waits))
+                    last[run, team.units[last_of(each.waits)].agent].append(wait_for_last(each.waits))
     found = []
     for (run, agent), count in instances.items():
         late = last.get((run, agent), [])
-        found.append(LateArrivals(run, agent, len(late), count, round(median(late)) if late else None))
+        found.append(LastArrivals(run, agent, len(late), count, round(median(late)) if late else None))
     return sorted(found, key=lambda each: (-each.last, each.run, each.agent))
 
 

@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.tuning import Number
-from jaxtop.model.windows import Late, Verdict
+from jaxtop.model.windows import LateUnit, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,8 +58,8 @@ class VerdictChange(NamedTuple):
 
     key: ProgramKey
     op: str
-    before: Late | None
-    now: Late | None
+    before: LateUnit | None
+    now: LateUnit | None
 
 
 def arrivals_of(timings: Sequence[Timing], team: int) -> list[Arrivals]:
@@ -85,7 +85,7 @@ def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float)
             named = next((i for i, unit in enumerate(team.units) if unit in before), None)
             found_here = verdict(arrivals_of(timings, number), named, at_least_us)
             if found_here is not None:
-                found.append(Late(number, team.units[found_here.unit], found_here))
+                found.append(LateUnit(number, team.units[found_here.unit], found_here))
         windows.late[op] = tuple(found)
     now = {each.unit: each for each in found}
     gone = [each for unit, each in before.items() if unit not in now]
@@ -152,7 +152,7 @@ def last_of(waits: Sequence[int]) -> int:
     return waits.index(min(waits))
 
 
-def lateness(waits: Sequence[int]) -> int:
+def wait_for_last(waits: Sequence[int]) -> int:
     """Return how long the others waited for the last one."""
     return round(_others(waits, last_of(waits)))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterator, Sequence
 
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import Grouped, Late, Timing
+    from jaxtop.model.windows import Grouped, LateUnit, Timing
 
 
 # A group that no launch of this many windows timed has no current waits.
@@ -155,7 +155,7 @@ def _lower_median(waits: Sequence[int]) -> int:
 
 
 def straggler_of(
-    cluster: ClusterState, grouped: Grouped | None, named: Sequence[Late], waits: Mapping[int, int]
+    cluster: ClusterState, grouped: Grouped | None, named: Sequence[LateUnit], waits: Mapping[int, int]
 ) -> Straggler | None:
     """Return the unit that is latest of those judged late; of a process, the device that waits least."""
     if not named or grouped is None:

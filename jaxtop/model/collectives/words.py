@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.collectives.verdict import VerdictChange
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import Late
+    from jaxtop.model.windows import LateUnit
 
 # One cause may appear in very many collectives at once.
 MOST_TEXTS = 4
@@ -49,7 +49,7 @@ def _where(change: VerdictChange, state: ClusterState) -> str:
     return f"{change.op} of {change.key[1]}{axes}"
 
 
-def _who(late: Late, state: ClusterState) -> str:
+def _who(late: LateUnit, state: ClusterState) -> str:
     host = state.hosts.get(late.unit.agent)
     who = host.label if host else late.unit.agent
     return who if late.unit.device_id is None else f"device {late.unit.device_id} of {who}"

@@ -88,7 +88,7 @@ def finding_of(
     """Return the finding about these gaps; its figures are those of the worst of them."""
     host, at = worst.host, worst.host.pulse_at
     # A process that is late because of its script is not late for another reason, and the others wait for it.
-    is_cause = facts.late <= {each.host.agent for each in found}
+    is_cause = facts.stragglers <= {each.host.agent for each in found}
     has_waiting = is_cause and len(found) < len(facts.present)
     parts = facts.parts.get(host.agent)
     gap, core = (None, None) if worst.uncovered is None else (worst.whole, worst.core_share)

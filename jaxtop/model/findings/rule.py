@@ -130,13 +130,13 @@ class RunFacts:
         return list(self._lateness.scripts)
 
     @cached_property
-    def late(self) -> set[str]:
+    def stragglers(self) -> set[str]:
         """The agents that come last in a collective."""
         return {each.straggler.agent for each in self.collectives if each.straggler is not None}
 
-    def makes_late(self, agents: Collection[str]) -> bool:
-        """Return whether all late processes are among these, which are not all processes of the run."""
-        return bool(self.late) and self.late.issubset(agents) and len(agents) < len(self.present)
+    def has_all_stragglers(self, agents: Collection[str]) -> bool:
+        """Return whether all stragglers are among these, which are not all processes of the run."""
+        return bool(self.stragglers) and self.stragglers.issubset(agents) and len(agents) < len(self.present)
 
     @cached_property
     def is_on_cpu(self) -> bool:

@@ -65,7 +65,7 @@ def _slowed(facts: RunFacts, reason: str, devices: list[_Device]) -> Finding:
     clocks = "" if now is None or most is None else f", {now:,} of {most:,} MHz"
     degrees = "" if heat is None else f", {heat} °C"
     # Clocks of idle devices fall, too.
-    is_cause = facts.makes_late({each.host.agent for each in devices})
+    is_cause = facts.has_all_stragglers({each.host.agent for each in devices})
     return Finding(
         Severity.INFO if reason in _NOTES and not is_cause else Severity.WARNING,
         0.9,

@@ -62,8 +62,8 @@ def _finding(
     value = max(each for each, _ in found)
     hosts = [each for _, each in found]
     # Hosts of one machine have about the same value: the subject is one that is late, or else the first.
-    host = next((each for each in hosts if each.agent in facts.late), hosts[0])
-    is_cause = facts.makes_late({each.agent for each in hosts})
+    host = next((each for each in hosts if each.agent in facts.stragglers), hosts[0])
+    is_cause = facts.has_all_stragglers({each.agent for each in hosts})
     if is_cause and severity is Severity.INFO:
         severity = Severity.WARNING
     step_ms = facts.step_ms

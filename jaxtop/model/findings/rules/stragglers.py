@@ -203,7 +203,7 @@ def _uneven_work(facts: RunFacts) -> Iterator[Finding]:
         cost=Cost(late_ms, facts.share_of_step(late_ms)),  # all wait for it, as the panel has it
         evidence=_evidence("wait of the other devices of its process", ms, late, view),
         proof=Proof("collectives", row=view.op),
-        explains=("straggler",) if facts.late == {late.agent} else (),
+        explains=("straggler",) if facts.stragglers == {late.agent} else (),
     )
 
 
