@@ -81,7 +81,7 @@ def window(made: Made, index: int, number: int, launches: int = 5, at_ms: int = 
         spent = at = 0
         for op in range(len(OPS)):
             durations, start = _one(made, index, run_id, op, at)
-            timed.append(wire.Timed(i, op, 0, begin + start, durations))
+            timed.append(wire.Round(i, op, 0, begin + start, durations))
             spent += max(durations)
             at = start + max(durations)
         duration = LAUNCH_US + max(ready) - ready[index]
@@ -93,7 +93,7 @@ def window(made: Made, index: int, number: int, launches: int = 5, at_ms: int = 
         programs=((PROGRAM, FINGERPRINT),),
         ops=tuple(op for op, *_ in OPS),
         launches=tuple(found),
-        timed=tuple(timed),
+        rounds=tuple(timed),
     )
 
 

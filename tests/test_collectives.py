@@ -67,8 +67,8 @@ def window(*launches: tuple[int, dict[str, tuple[int | None, ...]]], **more) -> 
         programs=more.pop("programs", (("jit_step", "f"),)),
         ops=ops,
         launches=tuple(wire.Launch(0, run_id, 0, 10_000, 4_000, 1_000) for run_id, _ in launches),
-        timed=tuple(
-            wire.Timed(i, ops.index(op), 0, 0, durations)
+        rounds=tuple(
+            wire.Round(i, ops.index(op), 0, 0, durations)
             for i, (_, timed) in enumerate(launches)
             for op, durations in timed.items()
         ),
@@ -122,8 +122,8 @@ def test_launches_are_told_apart_by_their_numbers_whatever_the_windows_held():
 def test_the_rounds_of_a_loop_are_instances_of_their_own():
     cluster = two_hosts()
     for index, (first, second) in ((0, (500, 100)), (1, (100, 100))):
-        timed = (wire.Timed(0, 0, 0, 0, (first,) * 2), wire.Timed(0, 0, 1, 0, (second,) * 2))
-        tell(cluster, (2, f"r1-{index}", replace(window((7, {"all-reduce.1": (0, 0)})), timed=timed)))
+        timed = (wire.Round(0, 0, 0, 0, (first,) * 2), wire.Round(0, 0, 1, 0, (second,) * 2))
+        tell(cluster, (2, f"r1-{index}", replace(window((7, {"all-reduce.1": (0, 0)})), rounds=timed)))
     psum = view(cluster)
     assert (psum.samples, psum.p50_us, psum.p99_us, psum.transfer_us) == (4, 100, 500, 100)
     assert psum.wait_us == 400  # in the round in which somebody waited

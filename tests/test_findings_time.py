@@ -477,7 +477,7 @@ class TestCommunication:
                     for each in made.launches
                 )  # fmt: skip
                 made = wire.Window(made.at_ms, made.duration_us, made.slot, made.programs, made.ops,
-                                   launches, made.timed)  # fmt: skip
+                                   launches, made.rounds)  # fmt: skip
                 cluster.feed(frame(agent_id(index), made, NOW))
             for at, count in ((NOW + 1, 25), (NOW + 11, 75)):
                 seen = builders.pulse(index, at, 4, count, rhythm=rhythm())
@@ -700,7 +700,7 @@ def timed(listed, took, number, exposed_us):
         launches.append(wire.Launch(0, number * 5 + i, i * 200_000, 180_000, exposed_us, exposed_us))
         for op, each in enumerate(listed):
             turns = range(min(each.times or 1, 3))
-            rows += [wire.Timed(i, op, turn, i * 200_000, took[op]) for turn in turns]
+            rows += [wire.Round(i, op, turn, i * 200_000, took[op]) for turn in turns]
     return wire.Window(
         int((NOW - 10 + number) * 1000), 10**6, number, (("jit_train_step", "f"),),
         tuple(each.op for each in listed), tuple(launches), tuple(rows),

@@ -195,7 +195,7 @@ class TestJoined:
         programs = (("jit_step", None), ("jit_eval", None))
 
         def taken(*launched):
-            rows = tuple(wire.Timed(place, 0, 0, 0, (100, 100)) for place in range(len(launched)))
+            rows = tuple(wire.Round(place, 0, 0, 0, (100, 100)) for place in range(len(launched)))
             listed = tuple(
                 wire.Launch(program, number, 1_000 * place, 500)
                 for place, (program, number) in enumerate(launched)
@@ -221,7 +221,7 @@ class TestJoined:
         for place, each in enumerate((lost, raw, lost)):
             taken = Taken(place, 1.0, 0.0, each, False, BEGAN_NS / 1e9, 1_000.0)
             window, _ = reader.read(topology, taken, wire.Window(place, 1_000_000, slot=place), lambda: None)
-            found.append([row.durations_us for row in window.timed])
+            found.append([row.durations_us for row in window.rounds])
         board.programs.loaded = ()
         unknown, known, lost_again = found
         assert len({each for row in unknown for each in row}) == 1

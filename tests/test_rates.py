@@ -26,7 +26,7 @@ def window(*fingerprints, at_ms=20):
     launches = tuple(
         wire.Launch(names.index(each), 100 * at_ms + i, i * 2000, 1500) for i, each in enumerate(fingerprints)
     )
-    timed = tuple(wire.Timed(i, 0, 0, i * 2000, (1000, 900)) for i in range(len(launches)))
+    timed = tuple(wire.Round(i, 0, 0, i * 2000, (1000, 900)) for i in range(len(launches)))
     listed = tuple(("jit_step", each) for each in names)
     return wire.Window(at_ms, 100_000, 1, listed, ("all-reduce.1",), launches, timed)
 

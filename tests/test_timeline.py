@@ -25,8 +25,8 @@ def known(made, windows=4, skew=(0, 0, 0, 0)):
 def _begun(window, later_us):
     """The same window, begun so much later: everything in it is so much earlier."""
     launches = tuple(replace(each, start_us=each.start_us - later_us) for each in window.launches)
-    timed = tuple(replace(each, start_us=each.start_us - later_us) for each in window.timed)
-    return replace(window, launches=launches, timed=timed)
+    timed = tuple(replace(each, start_us=each.start_us - later_us) for each in window.rounds)
+    return replace(window, launches=launches, rounds=timed)
 
 
 def drawn(cluster, op="all-reduce.3", launches=1, anchors=("all-reduce.3",)):

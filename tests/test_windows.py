@@ -72,25 +72,23 @@ class TestCapturedOnCpus:
         mine, theirs = captured
         assert [each.number for each in mine.launches] == [each.number for each in theirs.launches]
         assert len(mine.launches) == 3 and mine.programs == theirs.programs == (("jit_on_each_device", None),)
-        keys = [
-            [(row.launch, window.ops[row.op], row.occurrence) for row in window.timed] for window in captured
-        ]
+        keys = [[(row.launch, window.ops[row.op], row.round) for row in window.rounds] for window in captured]
         assert sorted(keys[0]) == sorted(keys[1])
 
     def test_a_loop_gives_a_row_for_each_of_its_rounds(self, captured):
         for window in captured:
-            first = [(window.ops[row.op], row.occurrence) for row in window.timed if row.launch == 0]
+            first = [(window.ops[row.op], row.round) for row in window.rounds if row.launch == 0]
             assert first == [
                 (op, n) for op, n in (("psum.15", 0), *(("psum.13", n) for n in range(3)), ("ppermute.3", 0))
             ]
 
     def test_every_local_device_has_its_time(self, captured):
         for window in captured:
-            assert all(len(row.durations_us) == 2 and None not in row.durations_us for row in window.timed)
+            assert all(len(row.durations_us) == 2 and None not in row.durations_us for row in window.rounds)
 
     def test_who_came_late_waited_least(self, captured):
         waited, late = (
-            next(row for row in window.timed if row.launch == 2 and window.ops[row.op] == "psum.15")
+            next(row for row in window.rounds if row.launch == 2 and window.ops[row.op] == "psum.15")
             for window in captured
         )
         assert min(waited.durations_us) > 150_000
@@ -232,7 +230,7 @@ class TestAcceleratorsAsDocumented:
         window = window_of(seen, [10, 11])
         assert [each.start_us for each in window.launches] == [20, 120, 220]
         assert window.programs == (("jit_step", None),) and window.ops == ("all-reduce-start.1",)
-        assert [row.durations_us for row in window.timed] == [(None, 20)] * 3
+        assert [row.durations_us for row in window.rounds] == [(None, 20)] * 3
         assert (window.launches[0].duration_us, window.launches[0].collective_us) == (25, 20)
         assert window.launches[0].exposed_us == 15
 
@@ -285,7 +283,7 @@ class TestAcceleratorsAsDocumented:
         raw = space(plane("/device:TPU:0", lines), plane("/device:TPU:0 SparseCore 0", lines))
         window = window_of(traces.read("tpu", profile(raw), NOTHING_KNOWN, {}), [0])
         assert [(each.number, each.start_us) for each in window.launches] == [(None, 10)]
-        assert {window.ops[row.op]: row.durations_us for row in window.timed} == {
+        assert {window.ops[row.op]: row.durations_us for row in window.rounds} == {
             "all-reduce-start.1": (20,),
             "all-gather.3": (10,),
         }
@@ -296,7 +294,7 @@ class TestAcceleratorsAsDocumented:
         window = window_of(
             traces.read(platform, profile(space(plane("/host:CPU", {}))), NOTHING_KNOWN, {}), [0]
         )
-        assert (window.launches, window.timed, window.note) == ((), (), "no device events")
+        assert (window.launches, window.rounds, window.note) == ((), (), "no device events")
 
 
 def seen_of(launches):
@@ -310,7 +308,7 @@ def seen_of(launches):
 
 
 def chosen(window):
-    return {window.launches[row.launch].number for row in window.timed}
+    return {window.launches[row.launch].number for row in window.rounds}
 
 
 class TestWhatIsSent:
@@ -330,9 +328,9 @@ class TestWhatIsSent:
         sent = set()
         for slot in range(40):
             window = window_of(seen, [0], limit=32, blank=Window(0, 1000, slot=slot))
-            assert len(window.timed) == 32 and window.unsent == 268
+            assert len(window.rounds) == 32 and window.unsent == 268
             assert window == window_of(seen, [0], limit=32, blank=Window(0, 1000, slot=slot))
-            sent |= {window.ops[row.op] for row in window.timed}
+            sent |= {window.ops[row.op] for row in window.rounds}
         assert len(sent) > 290
 
     @pytest.mark.parametrize(("processes", "devices"), [(1, 8), (16, 8), (1024, 4), (1, 4096)])
@@ -347,7 +345,7 @@ class TestWhatIsSent:
                 ]
         limit = rows.room(processes, devices)
         window = window_of(seen, list(range(devices)), limit=limit)
-        assert window.timed and len(window.timed) <= limit
+        assert window.rounds and len(window.rounds) <= limit
         assert len(encode(window)) < MAX_TELEMETRY
 
     def test_a_launch_that_the_window_cut_on_one_device_is_left_out(self):

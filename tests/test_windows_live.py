@@ -104,11 +104,11 @@ def test_two_processes_tell_of_the_same_launches_and_of_every_collective(tmp_pat
     assert runs and one.programs[0][0] == "jit_on_each_device"
     for window in (one, other):
         for place, launch in enumerate(window.launches):
-            rows = [(window.ops[row.op], row.occurrence) for row in window.timed if row.launch == place]
+            rows = [(window.ops[row.op], row.round) for row in window.rounds if row.launch == place]
             kinds = [name.split(".")[0] for name, _ in rows]
             assert sorted(kinds) == ["ppermute", "psum", "psum", "psum", "psum"], launch
-            assert sorted(occurrence for _, occurrence in rows) == [0, 0, 0, 1, 2]
-        assert all(None not in row.durations_us for row in window.timed)
+            assert sorted(number for _, number in rows) == [0, 0, 0, 1, 2]
+        assert all(None not in row.durations_us for row in window.rounds)
     assert abs(one.at_ms - other.at_ms) < 4000 * patience.factor()
 
 
@@ -279,7 +279,7 @@ def test_beside_a_profiler_server_a_window_is_taken_only_on_request(tmp_path):
             answers = []
             viewer.source.request(viewer.host(0).agent, wire.Request("capture"), answers.append)
             ((_, window),) = eventually(lambda: windows_seen(viewer))
-            assert window.slot is None and window.launches and window.timed
+            assert window.slot is None and window.launches and window.rounds
             assert not answers[0].error
         finally:
             viewer.source.close()

@@ -121,7 +121,7 @@ MESSAGES = (
         programs=(("jit_step", "1f"),),
         ops=("psum.25",),
         launches=(wire.Launch(0, -805576807, 200, 41_000, 3000, 1000),),
-        timed=(wire.Timed(0, 0, 2, 900, (1200, None, 40, 39)),),
+        rounds=(wire.Round(0, 0, 2, 900, (1200, None, 40, 39)),),
     ),
     wire.Operations(
         10,

@@ -91,4 +91,4 @@ from jaxtop.wire.pulse import (
     Step,
 )
 from jaxtop.wire.stacks import COMPILED, Place, Stacks, Thread
-from jaxtop.wire.windows import Launch, Timed, Window
+from jaxtop.wire.windows import Launch, Round, Window

@@ -140,7 +140,7 @@ def _check_window(window: Window) -> None:
         raise Unreadable("a launch of a program that is not there")
     if not 0 <= window.unassigned_permille <= 1000 or window.clock_error_us < 0:
         raise Unreadable("a window with a share or an error that cannot be")
-    if not all(0 <= each.launch < launches and 0 <= each.op < ops for each in window.timed):
+    if not all(0 <= each.launch < launches and 0 <= each.op < ops for each in window.rounds):
         raise Unreadable("a collective timed in a launch that is not there")
 
 

@@ -26,16 +26,16 @@ class Launch(Struct, frozen=True, array_like=True):
     exposed_us: int | None = None
 
 
-class Timed(Struct, frozen=True, array_like=True):
+class Round(Struct, frozen=True, array_like=True):
     """One collective of one launch: its duration on each local device, in the order of Hello.devices.
 
-    `launch` and `op` are positions in the window's lists; `occurrence` numbers the rounds of a loop, from 0.
+    `launch` and `op` are positions in the window's lists; `round` numbers the rounds of a loop, from 0.
     `start_us` is that of the device that came first.
     """
 
     launch: int
     op: int
-    occurrence: int
+    round: int
     start_us: int
     durations_us: tuple[int | None, ...]
 
@@ -60,7 +60,7 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
     programs: tuple[tuple[str, str | None], ...] = ()
     ops: tuple[str, ...] = ()
     launches: tuple[Launch, ...] = ()
-    timed: tuple[Timed, ...] = ()
+    rounds: tuple[Round, ...] = ()
     unsent: int = 0
     note: str = ""
     is_capture: bool = False

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.traces.parts import breathing, length, merged, rounds, shared
-from jaxtop.wire import Launch, Timed, Window
+from jaxtop.wire import Launch, Round, Window
 from jaxtop.wire.windows import MOST_UNASSIGNED_PERMILLE
 from jaxtop_agent.core.waiting import Slices, breathe
 from jaxtop_agent.programs.loaded import Loaded, which
@@ -28,7 +28,7 @@ _MASK = (1 << 64) - 1
 
 class _Row(NamedTuple):
     op: str
-    occurrence: int
+    round: int
     start: int
     durations: tuple[int | None, ...]
 
@@ -71,13 +71,13 @@ def message(
     programs: dict[tuple[str, str | None], int] = {}
     ops: dict[str, int] = {}
     launches: list[Launch] = []
-    timed: list[Timed] = []
+    rounds_sent: list[Round] = []
     unsent = sum(len(each.rows) for each in launched)
     for each, rows in _chosen(launched, limit, blank.slot or 0):
         for row in rows:
             place = ops.setdefault(row.op, len(ops))
             durations = tuple(None if ns is None else _us(ns) for ns in row.durations)
-            timed.append(Timed(len(launches), place, row.occurrence, _us(row.start), durations))
+            rounds_sent.append(Round(len(launches), place, row.round, _us(row.start), durations))
         unsent -= len(rows)
         found = which(loaded, each.module, each.compiled, {row.op for row in each.rows})
         program = each.module, None if found is None else found.fingerprint
@@ -98,7 +98,7 @@ def message(
         programs=tuple(programs),
         ops=tuple(ops),
         launches=tuple(launches),
-        timed=tuple(timed),
+        rounds=tuple(rounds_sent),
         unsent=unsent,
         note=blank.note or _note(seen, launched),
         is_capture=blank.is_capture,
@@ -167,11 +167,11 @@ def _rows(of_device: Mapping[int, list[Op]], devices: Sequence[int]) -> list[_Ro
     """Return one row for each round of each collective, with its durations on all devices."""
     rows = []
     found = rounds(op for device in devices for op in of_device.get(device, ())).found
-    for (name, occurrence), ops in found.items():
+    for (name, number), ops in found.items():
         start = min(op.arrived for op in ops.values())
         durations = tuple(None if device not in ops else ops[device].duration for device in devices)
-        rows.append(_Row(name, occurrence, start, durations))
-    return sorted(rows, key=lambda row: (row.start, row.op, row.occurrence))
+        rows.append(_Row(name, number, start, durations))
+    return sorted(rows, key=lambda row: (row.start, row.op, row.round))
 
 
 def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Launched, list[_Row]]]:
@@ -205,9 +205,9 @@ def _some(rows: list[_Row], limit: int, slot: int) -> list[_Row]:
     """Return some of the rows: a hash of the name orders them in a ring, and each slot starts elsewhere."""
 
     def turn(row: _Row) -> int:
-        return (_spread(zlib.crc32(f"{row.op} {row.occurrence}".encode())) + _spread(slot)) & _MASK
+        return (_spread(zlib.crc32(f"{row.op} {row.round}".encode())) + _spread(slot)) & _MASK
 
-    return sorted(sorted(rows, key=turn)[:limit], key=lambda row: (row.start, row.op, row.occurrence))
+    return sorted(sorted(rows, key=turn)[:limit], key=lambda row: (row.start, row.op, row.round))
 
 
 def _known(each: _Launched) -> int:

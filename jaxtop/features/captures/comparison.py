@@ -42,11 +42,11 @@ def compared(durations: Durations, windows: Iterable[Window]) -> list[Compared]:
         names = [name for name, _ in window.programs]
         for launch in window.launches:
             launches.setdefault((names[launch.program], None), []).append(launch.duration_us)
-        for timed in window.timed:
-            launch = window.launches[timed.launch]
-            number = (place, timed.launch) if launch.number is None else launch.number
-            key = names[launch.program], number, window.ops[timed.op], timed.occurrence
-            known = [each for each in timed.durations_us if each is not None]
+        for row in window.rounds:
+            launch = window.launches[row.launch]
+            number = (place, row.launch) if launch.number is None else launch.number
+            key = names[launch.program], number, window.ops[row.op], row.round
+            known = [each for each in row.durations_us if each is not None]
             if known:
                 shortest[key] = min(*known, shortest.get(key, known[0]))
     for (program, _, op, _), lasted in shortest.items():

@@ -151,7 +151,7 @@ def _instances(seen: Seen, groups_of: GroupsOf, host: int) -> dict[tuple[int, in
     found: dict[tuple[int, int], _Place] = {}
     for op in sorted(seen.ops, key=lambda each: each.start):
         key = op.module, op.run, op.device, op.name
-        occurrence = rounds[key]
+        number = rounds[key]
         rounds[key] += 1
         if (op.module, op.name) not in group_of:
             groups = groups_of(op.module, op.name) or ()
@@ -160,7 +160,7 @@ def _instances(seen: Seen, groups_of: GroupsOf, host: int) -> dict[tuple[int, in
             }
         group = group_of[op.module, op.name].get(op.device)
         launch = _launch(seen, op.module, op.run, host)
-        instance = None if group is None else (op.module, launch, op.name, occurrence, group)
+        instance = None if group is None else (op.module, launch, op.name, number, group)
         found[op.device, op.start] = _Place(instance, op)
     return found
 

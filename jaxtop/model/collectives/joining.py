@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.layout import layouts, may_be_met
 from jaxtop.model.collectives.matching import are_one, traced
-from jaxtop.model.collectives.timing import Participants, silent_places, timed, timed_alone
+from jaxtop.model.collectives.timing import Participants, silent_places, timing_of, timing_of_unknown_groups
 from jaxtop.model.host import run_of
 from jaxtop.model.windows import LaunchShare, Pending, ProgramWindows, launch_id
 
@@ -60,8 +60,8 @@ def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joine
     state.windows.changes += 1
     # XLA numbers the launches of CPUs alike on all processes, and overlaps them in any order.
     tests = {} if host.is_on_cpu else traced(window, run_of(host))
-    rows: dict[int, list[wire.Timed]] = {}
-    for each in window.timed:
+    rows: dict[int, list[wire.Round]] = {}
+    for each in window.rounds:
         rows.setdefault(each.launch, []).append(each)
     by_program: dict[int, list[int]] = {}
     for i, launch in enumerate(window.launches):
@@ -83,7 +83,7 @@ def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joine
             if i in tests:
                 pending.traced[host.agent] = tests[i]
             for row in rows.get(i, ()):
-                of_op = pending.rows.setdefault((window.ops[row.op], row.occurrence), {})
+                of_op = pending.rows.setdefault((window.ops[row.op], row.round), {})
                 of_op[host.agent] = row.durations_us
         if may_be_met(state, host, key) or _is_overdue(windows) or _too_many(windows):
             layout = layouts(state).get(key)
@@ -179,8 +179,8 @@ def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, exp
     windows.shares = (*windows.shares, *_share(pending.window, launches))[-MOST_LAUNCHES:]
     launch_us = round(median(each.duration_us for each in launches))
     by_op: dict[str, list[Mapping[str, Durations]]] = {}
-    for op, occurrence in sorted(pending.rows):
-        by_op.setdefault(op, []).append(pending.rows[op, occurrence])
+    for op, number in sorted(pending.rows):
+        by_op.setdefault(op, []).append(pending.rows[op, number])
     silent = silent_places(layout, expected) if layout is not None else set()
     touched = set()
     for op, rounds in by_op.items():
@@ -189,9 +189,9 @@ def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, exp
             continue
         grouped = layout.groups_of(op) if layout is not None else None
         if layout is not None and grouped is not None:
-            timing = timed(Participants(layout, grouped, silent), rounds, pending.window, launch_us)
+            timing = timing_of(Participants(layout, grouped, silent), rounds, pending.window, launch_us)
         else:
-            timing = timed_alone(rounds, pending.window, launch_us)
+            timing = timing_of_unknown_groups(rounds, pending.window, launch_us)
         if timing is not None:
             windows.timings[op] = _with(before, timing)
             touched.add(op)

@@ -30,11 +30,11 @@ def traced(window: wire.Window, run: str) -> dict[int, Traced]:
     Without the common clock, the order of programs alone tests it.
     """
     ends: dict[int, dict[tuple[str, int], int]] = {}
-    for each in window.timed:
+    for each in window.rounds:
         known = [duration for duration in each.durations_us if duration is not None]
         if known and window.common_us is not None:
             end = window.common_us + each.start_us + max(known)
-            ends.setdefault(each.launch, {})[window.ops[each.op], each.occurrence] = end
+            ends.setdefault(each.launch, {})[window.ops[each.op], each.round] = end
     order = tuple(
         ((run, *window.programs[each.program]), each.number)
         for each in sorted(window.launches, key=lambda each: each.start_us)

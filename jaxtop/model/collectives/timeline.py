@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
 
     # A launch, an op in it, and the round of that op.
-    _Instance = tuple[LaunchId, str, int]
+    _RoundId = tuple[LaunchId, str, int]
 
 
 class Span(NamedTuple):
@@ -92,7 +92,7 @@ class _WindowLaunch(NamedTuple):
         return self.its.start_us + self.its.duration_us
 
 
-class _Timed(NamedTuple):
+class _RoundOnHost(NamedTuple):
     """Start and end of a collective on a host, and the duration on each device with its group's number."""
 
     start_us: int
@@ -130,7 +130,7 @@ def timeline(
     chosen = {agent: _launches(agent, window, view) for agent, window in windows.items()}
     common = _common(chosen, launches)
     groups = {device_id: number for number, group in enumerate(view.groups) for device_id in group}
-    times: dict[str, dict[_Instance, _Timed]] = {}
+    times: dict[str, dict[_RoundId, _RoundOnHost]] = {}
     for agent, found in chosen.items():
         kept = {i: each for i, each in found.items() if each.id in common[agent]}
         chosen[agent] = kept
@@ -141,7 +141,7 @@ def timeline(
     if reference is None or not chosen[reference]:
         return Timeline()
     anchor = _anchor(times, reference, anchors)
-    least: dict[tuple[_Instance, int], int] = {}
+    least: dict[tuple[_RoundId, int], int] = {}
     for of_agent in times.values():
         for instance, timed in of_agent.items():
             for number, took in timed.by_group:
@@ -189,27 +189,29 @@ def _common(chosen: Mapping[str, Mapping[int, _WindowLaunch]], most: int) -> dic
 
 def _times(
     window: wire.Window, launches: Mapping[int, _WindowLaunch], op: str, groups: Sequence[int | None]
-) -> dict[_Instance, _Timed]:
+) -> dict[_RoundId, _RoundOnHost]:
     """Return what a host timed; `groups` has the group of each of its devices in this op."""
     found = {}
-    for timed in window.timed:
-        launch = launches.get(timed.launch)
-        known = [each for each in timed.durations_us if each is not None]
+    for each in window.rounds:
+        launch = launches.get(each.launch)
+        known = [took for took in each.durations_us if took is not None]
         if launch is None or not known:
             continue
-        name = window.ops[timed.op]
+        name = window.ops[each.op]
         by_group = [
             (number, took)
-            for number, took in zip(groups, timed.durations_us, strict=False)
+            for number, took in zip(groups, each.durations_us, strict=False)
             if name == op and number is not None and took is not None
         ]
         # All participants end together, so the first device to arrive has the longest duration.
-        end = timed.start_us + max(known)
-        found[launch.id, name, timed.occurrence] = _Timed(timed.start_us, end, tuple(by_group))
+        end = each.start_us + max(known)
+        found[launch.id, name, each.round] = _RoundOnHost(each.start_us, end, tuple(by_group))
     return found
 
 
-def _anchor(times: Mapping[str, Mapping[_Instance, _Timed]], reference: str, anchors: Iterable[str]) -> str:
+def _anchor(
+    times: Mapping[str, Mapping[_RoundId, _RoundOnHost]], reference: str, anchors: Iterable[str]
+) -> str:
     """Return the first of the ops that all other hosts timed in the same launches; "" if there is none."""
     others = [agent for agent in times if agent != reference]
     for op in anchors:
@@ -220,8 +222,8 @@ def _anchor(times: Mapping[str, Mapping[_Instance, _Timed]], reference: str, anc
 
 
 def _shift(
-    own: Mapping[_Instance, _Timed],
-    reference: Mapping[_Instance, _Timed],
+    own: Mapping[_RoundId, _RoundOnHost],
+    reference: Mapping[_RoundId, _RoundOnHost],
     launches: Mapping[int, _WindowLaunch],
     of_reference: Mapping[int, _WindowLaunch],
     anchor: str,
@@ -240,8 +242,8 @@ def _shift(
 def _strip(
     agent: str,
     launches: Iterable[_WindowLaunch],
-    times: Mapping[_Instance, _Timed],
-    least: Mapping[tuple[_Instance, int], int],
+    times: Mapping[_RoundId, _RoundOnHost],
+    least: Mapping[tuple[_RoundId, int], int],
     shift: int,
 ) -> Strip:
     spans: dict[LaunchId, list[Span]] = {}

@@ -28,7 +28,7 @@ class Participants(NamedTuple):
     silent: set[int]
 
 
-def timed(
+def timing_of(
     participants: Participants, rounds: Sequence[Mapping[str, Durations]], window: int, launch_us: int
 ) -> Timing | None:
     """Return the timing of a collective over all rounds in a launch; None if no group is complete."""
@@ -62,7 +62,9 @@ def timed(
     )
 
 
-def timed_alone(rounds: Sequence[Mapping[str, Durations]], window: int, launch_us: int) -> Timing | None:
+def timing_of_unknown_groups(
+    rounds: Sequence[Mapping[str, Durations]], window: int, launch_us: int
+) -> Timing | None:
     """Return a timing with durations but no waits, for a collective whose groups are unknown."""
     longest = []
     for reports in rounds:

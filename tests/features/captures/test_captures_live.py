@@ -143,9 +143,9 @@ def test_the_tables_of_collectives_and_operations_show_what_the_summary_says(pai
     for window in shown.values():
         for each in window.launches:
             took[window.programs[each.program][0], None].append(each.duration_us)
-        for row in window.timed:
+        for row in window.rounds:
             launch = window.launches[row.launch]
-            key = window.programs[launch.program][0], window.ops[row.op], launch.number, row.occurrence
+            key = window.programs[launch.program][0], window.ops[row.op], launch.number, row.round
             shortest[key] = min(*row.durations_us, shortest.get(key, row.durations_us[0]))
     for (name, op, *_), lasted in shortest.items():
         took[name, op].append(lasted)

@@ -311,7 +311,7 @@ class TestTheClocksInWords:
 class TestTheComparison:
     WINDOW = wire.Window(
         1, 1, 0, (("jit_step", "f"),), ("psum.1",),
-        (wire.Launch(0, 1, 0, 4000), wire.Launch(0, 2, 0, 6000)), (wire.Timed(0, 0, 0, 0, (90, 110)),),
+        (wire.Launch(0, 1, 0, 4000), wire.Launch(0, 2, 0, 6000)), (wire.Round(0, 0, 0, 0, (90, 110)),),
     )  # fmt: skip
 
     def test_medians_are_compared_with_short_windows(self):
@@ -327,7 +327,7 @@ class TestTheComparison:
 
     def test_a_collective_takes_as_long_as_on_the_last_to_arrive_of_all_processes(self):
         """The others waited: 90 and 110 µs in one process, 300 in another, whose launch is the same."""
-        other = structs.replace(self.WINDOW, timed=(wire.Timed(0, 0, 0, 0, (300, None)),))
+        other = structs.replace(self.WINDOW, rounds=(wire.Round(0, 0, 0, 0, (300, None)),))
         alone = structs.replace(other, launches=(wire.Launch(0, None, 0, 4000),))
         captured = Durations({}, {("jit_step", "psum.1"): [150_000]})
         (psum,) = compared(captured, [self.WINDOW, other])

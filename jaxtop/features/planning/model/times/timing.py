@@ -27,7 +27,7 @@ OVERLAP = "from the fullest overlap of computing and communication to none; no i
 UNSURE = 0.5
 
 
-class Timed(NamedTuple):
+class PredictedTime(NamedTuple):
     """What is predicted for a candidate's time; `step` is None where the run gives no step to start from."""
 
     step: Interval | None
@@ -62,20 +62,22 @@ class _SummedTraffic:
         self.ms = self.bytes = self.times = 0.0
 
 
-def time_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compiled | None = None) -> Timed:
+def time_of(
+    today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compiled | None = None
+) -> PredictedTime:
     """Return the predicted time of a step on a mesh, and what it rests on."""
     if not today.has_inventory and len(today.device_ids) > 1 and (compiled is None or compiled.why_not):
-        return Timed(None, {}, None, (), (NO_INVENTORY,))
+        return PredictedTime(None, {}, None, (), (NO_INVENTORY,))
     moved, assumptions = _moved(today, axes, placed, compiled)
     found = _communication(today, axes, moved)
     texts = [*assumptions, *found.assumptions]
     step = today.step
     if found.missing:
-        return Timed(None, found.by_axes, None, found.bases, (*texts, found.missing))
+        return PredictedTime(None, found.by_axes, None, found.bases, (*texts, found.missing))
     if step is None or step.compute_ms is None:
         why = next((each for each in today.unknown if "step" in each), "the step: it was not measured")
         text = f"no step time: {why.removeprefix('the step: ')}"
-        return Timed(None, found.by_axes, None, found.bases, (*texts, text))
+        return PredictedTime(None, found.by_axes, None, found.bases, (*texts, text))
     if today.shared_cores is not None:
         texts.append(BY_TURNS)
     work = work_ratio(today, axes, placed, compiled)
@@ -94,7 +96,7 @@ def time_of(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compil
     bases.append(Basis("step", f"{interval.low:.3g} to {interval.high:.3g} ms", OVERLAP))
     energy, unit, source = _energy(today, axes, interval)
     bases.append(Basis("energy", f"{energy:.3g} {unit}", source))
-    return Timed(interval, found.by_axes, energy, tuple(bases), tuple(dict.fromkeys(texts)))
+    return PredictedTime(interval, found.by_axes, energy, tuple(bases), tuple(dict.fromkeys(texts)))
 
 
 def error_of_today(today: Today) -> dict[str, float]:
