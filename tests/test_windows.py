@@ -528,6 +528,14 @@ class TestSchedule:
         slots = {cheap.next_slot(now + i * SLOT_S) for i in range(400)}
         assert {dear.next_slot(now + i * SLOT_S) for i in range(100)} <= slots
 
+    def test_a_window_says_when_the_next_one_is_due_also_while_the_first_ones_are_taken(self):
+        schedule = Schedule()
+        schedule.learn(result(cpu=0.05))
+        assert schedule.level == 0 and schedule.every_s > SLOT_S
+        dear = begun()
+        dear.learn(result(cpu=0.5))
+        assert dear.next_slot(1000.0) * SLOT_S - 1000.0 <= dear.every_s > schedule.every_s
+
     def test_a_requested_window_begins_when_the_request_says_or_else_on_a_beat(self):
         """Wherever between two beats the requests reach the hosts."""
         schedule, wanted = Schedule(), 1_000_001.07
