@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jaxtop.model import RULES
 from jaxtop.tui.dialogs.help import NOT_LISTED
 from jaxtop.tui.screens import SCREENS
 from tests import builders, pages
@@ -133,3 +134,11 @@ def test_the_glossary_is_short_and_in_order():
     ]
     assert 40 < len(glossary) <= 60 and glossary == sorted(glossary, key=str.lower)
     assert len(of_features) > 15 and len({*glossary, *of_features}) == len(glossary) + len(of_features)
+
+
+def test_pages_have_the_number_of_rules_that_there_are():
+    """Examples of what commands print name it."""
+    of = {
+        int(number) for page in WRITTEN for number in re.findall(r"of (\d+) rules checked", page.read_text())
+    }
+    assert of == {len(RULES)}

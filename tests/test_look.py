@@ -12,9 +12,9 @@ from jaxtop.base import keys
 from jaxtop.cli import settings
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.look import look_of
-from jaxtop.tui.core.look import ROLES, SCREENS, THEMES
+from jaxtop.tui.core.look import ROLES, THEMES, WITH_COLUMNS
 from jaxtop.tui.core.palette import PALETTES, Palette
-from jaxtop.tui.screens import SCREENS as ALL_SCREENS
+from jaxtop.tui.screens import WITH_COLUMNS as ALL_SCREENS
 from jaxtop.tui.screens.tables import TableView
 from tests import builders
 from tests.stage import Stage, play
@@ -40,7 +40,7 @@ def test_names_are_those_of_themes_roles_and_screens():
     assert PALETTES.keys() - own == {f"jaxtop-{name}" for name in THEMES}
     assert set(ROLES) == {name for name, kind in Palette.__annotations__.items() if kind == "str"}
     with_tables = {each.name for each in ALL_SCREENS if issubclass(each.view, TableView)}
-    assert set(SCREENS) <= with_tables
+    assert set(WITH_COLUMNS) <= with_tables
 
 
 def test_the_file_sets_theme_colours_keys_and_columns(config):  # noqa: F811 - a fixture

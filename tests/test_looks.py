@@ -111,4 +111,4 @@ def test_it_looks_as_it_did(scene):
     if os.environ.get("JAXTOP_LOOKS") == "new":
         for picture, text in seen.items():
             picture.write_text(text)
-    assert seen == {picture: picture.read_text() for picture in seen}
+    assert seen == {picture: picture.read_text() for picture in seen}, "JAXTOP_LOOKS=new draws them anew"

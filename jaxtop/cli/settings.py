@@ -148,7 +148,7 @@ def _of_look() -> Iterator[Setting]:
     yield Setting("view.theme", look.THEMES[0], "the app: its colours", _choice(look.THEMES))
     for role in look.ROLES:
         yield Setting(f"colours.{role}", "theme's", f"the app: colour of the role {role}", _colour)
-    for screen in look.SCREENS:
+    for screen in look.WITH_COLUMNS:
         yield Setting(f"columns.{screen}", "all", f"the app: columns of {screen}, in this order", _columns)
     yield Setting("keys", "none", "the app: keys of your own, and those they stand for", _keys)
 

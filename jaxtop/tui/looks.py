@@ -10,7 +10,7 @@ from textual.app import SystemCommand
 from textual.binding import BindingsMap
 from textual.keys import format_key, key_to_character
 
-from jaxtop.tui.core.look import SCREENS
+from jaxtop.tui.core.look import WITH_COLUMNS
 from jaxtop.tui.core.palette import DARK, PALETTES, add_own
 from jaxtop.tui.dialogs.columns import ColumnPicker
 from jaxtop.tui.screens.tables import TableView
@@ -64,7 +64,7 @@ class Looks:
 
     def commands(self, name: str, view: View) -> Iterator[SystemCommand]:
         """Yield what the palette offers: to choose columns of the open screen, and to save the look."""
-        if isinstance(view, TableView) and name in SCREENS:
+        if isinstance(view, TableView) and name in WITH_COLUMNS:
             choose = partial(self._choose_columns, name, view.table)
             yield SystemCommand("Columns of this screen", "choose which are shown", choose)
         if self._look.save is not None:

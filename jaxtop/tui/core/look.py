@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 THEMES = ("dark", "light", "high-contrast", "colour-blind")
 ROLES = ("accent", "foreground", "background", "panel", "good", "warning", "bad", "muted")
-# The screens whose columns can be chosen.
-SCREENS = ("hosts", "devices", "arrays", "memory", "collectives", "programs", "operations", "events")
+# The screens with columns that can be chosen.
+WITH_COLUMNS = ("hosts", "devices", "arrays", "memory", "collectives", "programs", "operations", "events")
 
 
 @dataclass(frozen=True)
