@@ -15,9 +15,14 @@ from jaxtop.model.collectives import (
     step_shares,
     waits,
 )
-from jaxtop.model.collectives.joining import MOST_CLOSED, MOST_LAUNCHES, WINDOWS_TO_WAIT
+from jaxtop.model.collectives.joining import COUNTED_WINDOWS, MOST_CLOSED, MOST_LAUNCHES, WINDOWS_TO_WAIT
 from jaxtop.model.collectives.kinds import busbw, kind_of
+from jaxtop.model.collectives.matching import ONE_WAY_IN_GROUPS
+from jaxtop.model.collectives.verdict import ENOUGH_WINDOWS
 from jaxtop.model.derived import Derived
+from jaxtop.recording.writer import KEYFRAME_WINDOWS
+from jaxtop.store.last_frames import WINDOWS
+from jaxtop.traces.parts import ONE_WAY
 from tests.made_runs import beginning, run_of, told
 from tests.made_windows import OPS, Made
 from tests.stories import census, cluster_of, hello, pulse, tell
@@ -364,3 +369,9 @@ def test_replaced_hosts_and_programs_take_their_places():
     tell(cluster, (4, "r1-0", window((8, {"all-reduce.1": (300, 300)}))))
     tell(cluster, (4, "r1-1b", window((8, {"all-reduce.1": (100, 100)}))))
     assert (view(cluster).samples, view(cluster).wait_us) == (2, 200)
+
+
+def test_windows_are_kept_for_as_long_as_others_need_them():
+    """Late viewers get enough for a verdict, and do not overrun launches; keyframes have all that count."""
+    assert ENOUGH_WINDOWS <= WINDOWS <= WINDOWS_TO_WAIT <= COUNTED_WINDOWS <= KEYFRAME_WINDOWS
+    assert ONE_WAY_IN_GROUPS < ONE_WAY

@@ -42,7 +42,7 @@ from jaxtop.model.arrays.growth import Grower, growers
 from jaxtop.model.arrays.memory import PARTS, MemoryView, Part, memory, memory_total
 from jaxtop.model.arrays.meshes import MeshView, meshes
 from jaxtop.model.cluster import Cluster
-from jaxtop.model.devices import DeviceView, devices, launch_rate, memory_history, scaled
+from jaxtop.model.devices import DeviceView, devices, fullest, launch_rate, memory_history, scaled
 from jaxtop.model.figure_type import Figure, Scope, Unit
 from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, STEP_FIGURES, STEP_TIME
 from jaxtop.model.finding import Finding, Severity
@@ -66,7 +66,7 @@ __all__ = [
     "BusyThread", "Cluster", "DeviceView", "Figure", "Finding", "Grower", "Host",
     "HostView", "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "Peak", "ProgramView", "Pulse",
     "Run", "Scope", "Severity", "Span", "State", "Tuning", "Unit", "arrays", "at_peaks", "devices",
-    "diagnose", "distinct", "findings", "growers", "host_views", "hosts", "launch_rate",
+    "diagnose", "distinct", "findings", "fullest", "growers", "host_views", "hosts", "launch_rate",
     "memory", "memory_history", "memory_total", "meshes", "pace_of", "programs", "recent", "reported",
     "run_of", "runs", "scaled", "series", "slices", "stack_groups", "state_of", "step_of",
     "step_of_run", "steps_of",

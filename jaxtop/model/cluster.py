@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtop import wire
 from jaxtop.model import exited, fold, keyframe
 from jaxtop.model.collectives import reducer as collectives
-from jaxtop.model.collectives.joining import WINDOWS_KEPT
+from jaxtop.model.collectives.joining import COUNTED_WINDOWS
 from jaxtop.model.findings import reducer as findings
 from jaxtop.model.stalls import reports
 from jaxtop.model.state import ClusterState
@@ -90,7 +90,7 @@ class Cluster(ClusterState):
 
     def _remember(self, window: wire.Frame) -> None:
         """Keep the last windows of each agent as they came: a recording that begins now needs them."""
-        past = self.past_windows.setdefault(window.agent, deque(maxlen=WINDOWS_KEPT))
+        past = self.past_windows.setdefault(window.agent, deque(maxlen=COUNTED_WINDOWS))
         past.append(window)
         while len(past) > 1 and sum(len(each.raw) for each in past) * len(self.hosts) > MOST_WINDOW_BYTES:
             past.popleft()

@@ -16,6 +16,8 @@ from jaxtop.model.host import NO_PULSE, figure, run_of
 from jaxtop.model.hosts import host_views
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jaxtop.model.figure_type import Figure
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import HostView
@@ -100,6 +102,12 @@ def devices(cluster: ClusterState, now: float) -> list[DeviceView]:
             "devices", view.host.agent, cluster.hosts, (view,), partial(_device_views, cluster, view)
         )
     return found
+
+
+def fullest(views: Iterable[DeviceView]) -> DeviceView | None:
+    """Return the device with the largest share of its limit in use, or the most bytes without limits."""
+    held = [each for each in views if each.used_bytes is not None]
+    return max(held, key=lambda each: (each.used_share or 0.0, each.used_bytes or 0), default=None)
 
 
 def launch_rate(cluster: ClusterState, host: Host) -> float | None:

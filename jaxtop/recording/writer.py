@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SEQUENCES = 1 << 32
 # A keyframe points to this many of the last profiler windows of each agent: more than figures are made of, so
 # that a jump yields the same figures as playback.
-WINDOWS_KEPT = 12
+KEYFRAME_WINDOWS = 12
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Writer:
     def write(self, frame: wire.Frame) -> None:
         if frame.kind == "window":
             self._windows[frame.agent] = [*self._windows.get(frame.agent, ()), to_ns(frame.at)][
-                -WINDOWS_KEPT:
+                -KEYFRAME_WINDOWS:
             ]
         at = to_ns(frame.at)
         self._put(Channel(frame.agent, frame.kind), at, frame.sequence, frame.raw)
@@ -81,7 +81,7 @@ class Writer:
                 "at": str(at),
                 "windows": json.dumps(windows),
                 "happened": json.dumps(keyframe.happened),
-                "early": json.dumps(max(map(len, self._windows.values()), default=0) < WINDOWS_KEPT),
+                "early": json.dumps(max(map(len, self._windows.values()), default=0) < KEYFRAME_WINDOWS),
             },
         )
         size = 0

@@ -31,7 +31,7 @@ MOST_BYTES = 8_000_000
 # if the last window held a program whose operations were never read.
 OPERATIONS_EVERY_S, NEW_OPERATIONS_EVERY_S = 60.0, 8.0
 # The last windows, from which the steps are learnt.
-WINDOWS_KEPT = 4
+STEP_WINDOWS = 4
 
 
 class TraceReader:
@@ -95,7 +95,7 @@ class TraceReader:
                 blank = structs.replace(blank, common_us=common, clock_error_us=round(error * 1e6))
         loaded = self._numbers.learn(loaded, ((each.module, each.number) for each in seen.spans))
         window = rows.message(seen, devices, loaded, limit, blank, numbers=known)
-        board.windows.latest = (*board.windows.latest, window)[-WINDOWS_KEPT:]
+        board.windows.latest = (*board.windows.latest, window)[-STEP_WINDOWS:]
         board.send(window)
         programs = {name for name, _ in window.programs}
         if has_names and window.launches:

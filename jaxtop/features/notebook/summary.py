@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base.names import legible
 from jaxtop.base.units import in_bytes
 from jaxtop.export.check import Checkup
-from jaxtop.model import RULES_BY_NAME, Severity, State, devices, host_views, pace_of, step_of_run, steps_of
+from jaxtop.model import (
+    RULES_BY_NAME,
+    Severity,
+    State,
+    devices,
+    fullest,
+    host_views,
+    pace_of,
+    step_of_run,
+    steps_of,
+)
 from jaxtop.model.findings.words import costs
 
 if TYPE_CHECKING:
@@ -75,11 +85,9 @@ def _facts(cluster: Cluster, now: float) -> Iterator[str]:
         yield f"{step.p50_s * 1e3:.3g} ms a step" if step.p50_s < 1 else f"{step.p50_s:.3g} s a step"
     if paces := [pace for host in hosts if (pace := pace_of(host)) is not None]:
         yield f"{min(paces):.3g} steps/s"
-    held = [each for each in shown if each.used_bytes is not None]
-    if held:
-        fullest = max(held, key=lambda each: (each.used_share or 0.0, each.used_bytes or 0))
-        limit = f" of {in_bytes(fullest.limit_bytes)}" if fullest.limit_bytes else ""
-        yield f"at most {in_bytes(fullest.used_bytes or 0)}{limit} on a device"
+    if (holder := fullest(shown)) is not None:
+        limit = f" of {in_bytes(holder.limit_bytes)}" if holder.limit_bytes else ""
+        yield f"at most {in_bytes(holder.used_bytes or 0)}{limit} on a device"
 
 
 def _words(finding: Finding) -> list[str]:

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from jaxtop.model.windows import Durations, LaunchId, ProgramKey, Timing
 
 # The number of complete launches that are kept of each collective. Collectives with many devices keep fewer
-# launches, and their waits by device in fewer still. Only the last `WINDOWS_KEPT` windows count, which every
-# recording has at hand at each of its moments; one window may fill only its part.
-MOST_LAUNCHES, FEWEST_LAUNCHES, LAUNCHES_OF, WINDOWS_KEPT = 64, 24, 1 << 17, 8
+# launches, and their waits by device in fewer still. Only the last `COUNTED_WINDOWS` windows count, which
+# every recording has at hand at each of its moments; one window may fill only its part.
+MOST_LAUNCHES, FEWEST_LAUNCHES, LAUNCHES_OF, COUNTED_WINDOWS = 64, 24, 1 << 17, 8
 FEWEST_BY_DEVICE, BY_DEVICE_OF = 4, 1 << 15
 # After this many windows a launch is evaluated as it is, and an agent that reported no window since is no
 # longer expected. A viewer that joins late receives the last windows of each process together, so this is no
-# less than the number of windows that agents keep.
+# less than the number of windows that they keep for it.
 WINDOWS_TO_WAIT = 4
 # The number of windows of which the times are kept: with those that still wait for some processes.
-MOST_TAKEN = 2 * WINDOWS_KEPT
+MOST_TAKEN = 2 * COUNTED_WINDOWS
 MOST_PENDING, MOST_PENDING_ROWS = 1024, 200_000
 MOST_PROGRAMS, MOST_OPS, MOST_CLOSED = 256, 2048, 2048
 
@@ -216,7 +216,7 @@ def _share(window: int, launches: Iterable[wire.Launch]) -> list[LaunchShare]:
 def _is_full(before: tuple[Timing, ...], window: int) -> bool:
     """Return whether enough launches of this window are kept, so that earlier windows keep their room."""
     of_window = sum(each.window == window for each in before)
-    return of_window >= max(1, _room(before) // WINDOWS_KEPT) if of_window else False
+    return of_window >= max(1, _room(before) // COUNTED_WINDOWS) if of_window else False
 
 
 def _room(timings: tuple[Timing, ...]) -> int:
@@ -228,7 +228,7 @@ def _with(before: tuple[Timing, ...], now: Timing) -> tuple[Timing, ...]:
     if before and before[-1].grouped is not now.grouped and before[-1].grouped != now.grouped:
         return (now,)  # the participants have changed
     kept = [*before, now]
-    numbers = sorted({each.window for each in kept})[-WINDOWS_KEPT:]
+    numbers = sorted({each.window for each in kept})[-COUNTED_WINDOWS:]
     kept = [each for each in kept if each.window >= numbers[0]]
     del kept[: -_room((now,))]
     by_device = max(FEWEST_BY_DEVICE, BY_DEVICE_OF // max(1, len(now.by_device or ())))

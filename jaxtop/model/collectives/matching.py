@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 # Clocks drift apart between two comparisons, and the trace begins a little after its clock is read.
 APART_US = 5_000
-# In these, a device may have sent its part long before another one receives it.
-ONE_WAY = frozenset({"collective-permute", "collective-broadcast"})
+# In these, a device may have sent its part long before another one receives it. Of the one-way kinds in
+# `traces/parts.py`, only these have groups.
+ONE_WAY_IN_GROUPS = frozenset({"collective-permute", "collective-broadcast"})
 
 
 def traced(window: wire.Window, run: str) -> dict[int, Traced]:
@@ -81,7 +82,7 @@ def _end_together(pending: Pending, layout: Layout | None) -> bool:
 def _meeting(layout: Layout, op: str, agents: Iterable[str]) -> Iterable[list[str]]:
     """Return the processes whose devices are in the same groups of a collective that all leave together."""
     collective, grouped = layout.of_op.get(op), layout.groups_of(op)
-    if collective is None or collective.kind in ONE_WAY or grouped is None:
+    if collective is None or collective.kind in ONE_WAY_IN_GROUPS or grouped is None:
         return ()
     group_of = {place: number for number, group in enumerate(grouped.places) for place in group}
     found: dict[frozenset[int], list[str]] = {}

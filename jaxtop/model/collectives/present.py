@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from jaxtop.model.collectives.verdict import RECENT_WINDOWS, arrivals_of, last_of, wait_for_last
+from jaxtop.model.collectives.verdict import AGREEING_WINDOWS, arrivals_of, last_of, wait_for_last
 from jaxtop.model.host import changed_ms
 from jaxtop.model.liveness import OF_STEPS, WINDOW, is_current
 
@@ -68,7 +68,7 @@ def still_late(named: Sequence[LateUnit], present: Sequence[Timing], *, is_all: 
     A verdict may rest on windows of before as well: then `is_all` is false, and the present ones say how late
     a unit is.
     """
-    numbers = sorted({each.window for each in present})[-RECENT_WINDOWS:]
+    numbers = sorted({each.window for each in present})[-AGREEING_WINDOWS:]
     lately = [each for each in present if each.window in numbers]
     found = []
     for late in named:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ENOUGH_LAUNCHES = 6
 ENOUGH_WINDOWS = 4
 # A verdict covers this many windows, so it follows within three when another unit becomes late.
-RECENT_WINDOWS = 3
+AGREEING_WINDOWS = 3
 SHARE = 0.75
 # For a unit that is already named the marks are lower by this factor, or events would alternate.
 STAYS = 0.7
@@ -115,7 +115,7 @@ def verdict(
         by_window.setdefault(each.window, []).append(each)
     windows = list(by_window.values())
     # At first there are no earlier windows to compare with, so one more window must agree.
-    must = RECENT_WINDOWS if len(windows) > 2 * RECENT_WINDOWS else ENOUGH_WINDOWS
+    must = AGREEING_WINDOWS if len(windows) > 2 * AGREEING_WINDOWS else ENOUGH_WINDOWS
     recent = [each for window in windows[-must:] for each in window]
     last = [last_of(each.waits) for each in recent]
     suspect = max(dict.fromkeys(last), key=last.count)
@@ -190,7 +190,7 @@ def _usual(windows: Sequence[Sequence[Arrivals]], earlier: int) -> float:
     worst, at = 0.0, 0
     for _, turn in groupby(led, key=lambda each: each[0]):
         leads = [lead for _, lead in turn]
-        if at and len(leads) < RECENT_WINDOWS:
+        if at and len(leads) < AGREEING_WINDOWS:
             worst = max(worst, *leads[: max(0, earlier - at)], 0.0)
         at += len(leads)
     return worst

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 # A group that no launch of this many windows timed has no current waits.
-RECENT_WINDOWS = 4
+CURRENT_WINDOWS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _alike(timings: Sequence[Timing]) -> Iterator[dict[int, list[int]]]:
     """
     grouped = timings[-1].grouped
     kept = [each for each in timings if each.by_device is not None]
-    recent = timings[-1].window - RECENT_WINDOWS
+    recent = timings[-1].window - CURRENT_WINDOWS
     start = 0
     for ids in grouped.device_ids if grouped else ():
         rows = [(each.window, (each.by_device or ())[start : start + len(ids)]) for each in kept]

@@ -68,12 +68,6 @@ def place_of(line: ActiveLine) -> str:
     return f"{source_of(line)} {line.place.function}"
 
 
-def acting(facts: RunFacts, found: Sequence[Gap], one: str, many: str) -> str:
-    """Return the hosts as the subject of a sentence, with its verb for one or for many."""
-    who = "the process" if len(facts.present) == 1 else facts.named([each.host for each in found])
-    return f"{who} {one if len(found) == 1 else many}"
-
-
 def finding_of(
     facts: RunFacts,
     found: Sequence[Gap],

@@ -36,7 +36,7 @@ HOSTS_A_SECOND = 256
 # change of the step's rhythm.
 UNCHECKED_STAYS = 120.0
 # A change of the rhythm is dated back by about this much when it is noticed.
-NOTICED_WITHIN = 5.0
+DATED_BACK = 5.0
 # After a connection changed they are checked sooner: a lost process must be seen at once.
 SOONEST_CHECK = 0.5
 # The reason why a rule is not checked that the user muted.
@@ -201,7 +201,7 @@ def _is_of_before(state: ClusterState, each: Ongoing) -> bool:
         since_ms = changed_ms(host.pulse)
         if since_ms and host.pulse_at is not None and run_of(host) == each.finding.run:
             changed_at = host.pulse_at - (host.pulse.at_ms - since_ms) / 1000
-            if changed_at > each.last_at - NOTICED_WITHIN:
+            if changed_at > each.last_at - DATED_BACK:
                 return True
     return False
 

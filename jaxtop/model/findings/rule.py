@@ -177,6 +177,11 @@ class RunFacts:
         """Return the numbers of hosts as text, or that these are all."""
         return f"all {several(hosts)}" if len(hosts) == len(self.present) > 1 else named(hosts)
 
+    def acting(self, gaps: Sequence[Gap], one: str, many: str) -> str:
+        """Return the processes of gaps as the subject of a sentence, with its verb for one or for many."""
+        who = "the process" if len(self.present) == 1 else self.named([each.host for each in gaps])
+        return f"{who} {one if len(gaps) == 1 else many}"
+
     def share_of_step(self, ms: float | None) -> float | None:
         """Return this time as a share of a step, at most a whole one; None if either is unknown."""
         return None if ms is None or not self.step_ms else min(1.0, ms / self.step_ms)

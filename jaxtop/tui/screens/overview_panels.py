@@ -13,6 +13,7 @@ from jaxtop.model import (
     STEP_TIME,
     Finding,
     State,
+    fullest,
     growers,
     memory,
     pace_of,
@@ -59,9 +60,8 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
     first = next((view.host.agent for view in moment.hosts if view.now.pulse.rhythm), None)
     past = recent(moment.cluster, first, STEP_TIME, 0, STEPS) if first else []
     found = run_parts(moment.cluster, moment.now)
-    holders = [each for each in moment.devices if each.used_bytes is not None]
-    fullest = max(holders, key=lambda each: (each.used_share or 0.0, each.used_bytes), default=None)
-    held = memory(moment.cluster, [fullest]) if fullest else []
+    holder = fullest(moment.devices)
+    held = memory(moment.cluster, [holder]) if holder else []
     grows = next(iter(growers(moment.cluster)), None)
     return draw.Overview(
         step_s=step.p50_s if step else None,
@@ -72,7 +72,7 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
         about_parts=_about_parts(moment, found),
         why_no_parts="no profiler window yet: press c for one now",
         memory=held[0] if held else None,
-        memory_label=moment.label_of(fullest) if fullest else "",
+        memory_label=moment.label_of(holder) if holder else "",
         grows=f"{grows.name or grows.created or 'unnamed arrays'} +{units.size(grows.bytes_per_minute)}/min"
         if grows
         else "",

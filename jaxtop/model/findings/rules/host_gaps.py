@@ -8,7 +8,6 @@ from jaxtop.model.finding import Cost, Finding, Severity
 from jaxtop.model.findings.gap_findings import (
     EXPLAINS,
     SOURCE,
-    acting,
     finding_of,
     gap_over,
     measured_gaps,
@@ -61,7 +60,7 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
         worst, line = worst_of(found, SCRIPT)
         share, core = gap_over(facts, found, worst)
         text = (
-            f"{acting(facts, found, 'launches', 'launch')} nothing for {share * worst.step_ms:.0f} of "
+            f"{facts.acting(found, 'launches', 'launch')} nothing for {share * worst.step_ms:.0f} of "
             f"{worst.step_ms:.0f} ms a step "
             f"({share:.0%}{of_core(share, core)}): {place_of(line)}"
         )
@@ -86,7 +85,7 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
         severity = Severity.WARNING if a_step >= many else Severity.INFO
         often = f"{a_step:,.0f} programs a step" if a_step >= many else f"{a_second:,.0f} a second"
         where = "devices idle" if worst.uncovered is not None else "Python launches for"
-        text = f"{acting(facts, found, 'launches', 'launch')} {often}, and {where} {lost:.0%} of the time"
+        text = f"{facts.acting(found, 'launches', 'launch')} {often}, and {where} {lost:.0%} of the time"
         yield finding_of(
             facts,
             found,
@@ -106,7 +105,7 @@ def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
         worst, read = worst_of(found, WAIT)
         share, core = gap_over(facts, found, worst)
         text = (
-            f"{acting(facts, found, 'waits', 'wait')} for a result in each step at {place_of(read)}; "
+            f"{facts.acting(found, 'waits', 'wait')} for a result in each step at {place_of(read)}; "
             "devices idle "
             f"{share * worst.step_ms:.1f} of {worst.step_ms:.0f} ms ({share:.0%}{of_core(share, core)})"
         )

@@ -10,7 +10,6 @@ from jaxtop.model.finding import Finding, Severity
 from jaxtop.model.findings.gap_findings import (
     EXPLAINS,
     SOURCE,
-    acting,
     finding_of,
     measured_gaps,
     place_of,
@@ -54,7 +53,7 @@ def _pauses(facts: RunFacts) -> Iterator[Finding]:
     if found:
         worst, line = worst_of(found, SCRIPT)
         text = (
-            f"{acting(facts, found, 'pauses', 'pause')} {_how_often(worst)}, {worst.share:.0%} of the time: "
+            f"{facts.acting(found, 'pauses', 'pause')} {_how_often(worst)}, {worst.share:.0%} of the time: "
             f"{place_of(line)}"
         )
         yield finding_of(facts, found, worst, line, severity=Severity.WARNING, text=text)
@@ -73,7 +72,7 @@ def _checkpoint_pauses(facts: RunFacts) -> Iterator[Finding]:
     if found:
         worst, line = worst_of(found, SCRIPT)
         share = f"{worst.share:.0%} of the time"
-        text = f"{acting(facts, found, 'saves', 'save')} state for {share}: {place_of(line)}"
+        text = f"{facts.acting(found, 'saves', 'save')} state for {share}: {place_of(line)}"
         is_much = worst.share >= facts.number(LONG_PAUSE_SHARE)
         severity = Severity.WARNING if is_much else Severity.INFO
         yield finding_of(facts, found, worst, line, severity=severity, text=text)
