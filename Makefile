@@ -13,16 +13,16 @@ ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
 # Python compiles what is imported; all the rest would take half a minute of CPU time.
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 # Of the quiet tests these need both cores of a small machine. The others run in pairs.
-ALONE := tests/test_black_box.py tests/features/probe/test_probe_live.py tests/test_collectives_live.py
+ALONE := tests/agent/test_black_box.py tests/features/probe/test_probe_live.py tests/live/test_collectives_live.py
 # What is of no interest is not imported either.
 OF_JAX = $(shell grep -L 'pytestmark = .*mark\.newest' $$(grep -rl --include='test_*.py' 'mark\.jax' tests))
 QUIET = $(shell grep -rl --include='test_*.py' 'mark\.quiet' tests)
 # What tests import where not all of [dev] is installed.
 TOOLS := pytest pytest-rerunfailures pytest-timeout grpcio jsonschema perfetto prometheus-client types-psutil
 # What depends on the version of Python: frames and hooks of the agent, snapshots, recordings, the app.
-ON_EACH_PYTHON := tests/test_bytes.py tests/test_first_steps_live.py tests/test_thread_stacks.py tests/test_activity.py \
-	tests/test_walk.py tests/test_wire.py tests/test_recordings*.py tests/test_recording_schemas.py \
-	tests/test_export_mcap.py tests/test_cli.py tests/test_looks.py
+ON_EACH_PYTHON := tests/wire/test_bytes.py tests/live/test_first_steps_live.py tests/agent/test_thread_stacks.py tests/agent/test_activity.py \
+	tests/agent/test_walk.py tests/wire/test_wire.py tests/recording/test_recordings*.py tests/recording/test_recording_schemas.py \
+	tests/export/test_export_mcap.py tests/cli/test_cli.py tests/tui/test_looks.py
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -44,7 +44,7 @@ check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/test_imports.py
+	$(BIN)/python -m pytest -q tests/project/test_imports.py
 
 check-nicely:
 	nice -n 19 $(MAKE) check
@@ -69,11 +69,11 @@ soak: $(VENV)/.ready test-lowest test-pythons    ## the long repetitions of whic
 
 test-lowest: $(VENV)-lowest/.ready   ## every screen, recordings, the wire and the demo on the lowest versions allowed
 	JAXTOP_LOWEST=1 $(VENV)-lowest/bin/python -m pytest $(SIDE_BY_SIDE) $(JOBS) \
-		tests/test_bounds.py tests/test_looks.py tests/test_tui_sizes.py tests/test_tui_plot.py tests/test_tapes.py \
-		tests/test_recordings*.py tests/test_wire.py tests/test_transport.py tests/test_export.py tests/test_machine.py \
-		tests/test_hardware_*.py tests/test_demo.py \
-		tests/test_black_box.py::test_a_killed_process_is_shown_as_it_was_less_than_two_seconds_before \
-		tests/test_black_box.py::test_a_run_says_that_it_records_and_when_it_cannot
+		tests/project/test_bounds.py tests/tui/test_looks.py tests/tui/test_tui_sizes.py tests/tui/test_tui_plot.py tests/agent/test_tapes.py \
+		tests/recording/test_recordings*.py tests/wire/test_wire.py tests/wire/test_transport.py tests/export/test_export.py tests/agent/test_machine.py \
+		tests/agent/test_hardware_*.py tests/cli/test_demo.py \
+		tests/agent/test_black_box.py::test_a_killed_process_is_shown_as_it_was_less_than_two_seconds_before \
+		tests/agent/test_black_box.py::test_a_run_says_that_it_records_and_when_it_cannot
 
 test-pythons: $(VENV)/.ready         ## agent, snapshot, recordings and screens on each Python that can be had here
 	$(BIN)/python $(INSTALL) uv
@@ -87,7 +87,7 @@ test-python-%:
 
 test-node: $(VENV)/.ready            ## the public TypeScript reader of MCAP on files of ours
 	npm install --silent --no-save --prefix build/node '@mcap/core@^2' 'fzstd@^0.1'
-	NODE_PATH=build/node/node_modules $(BIN)/python -m pytest tests/test_recordings_elsewhere.py
+	NODE_PATH=build/node/node_modules $(BIN)/python -m pytest tests/recording/test_recordings_elsewhere.py
 
 bench: $(VENV)/.ready                ## what jaxtop costs, as figures beside their controls
 	$(BIN)/python -m tests.bench

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.model import Cluster
-from tests.test_wire import HELLO
+from tests.wire.test_wire import HELLO
 
 MESH = wire.Mesh((("data", 2), ("model", 4)), ((0, 4), (2048, 4)))
 

@@ -73,7 +73,9 @@ print(
             ),
             "initialize": sorted(name for name, each in board.compiles.compiled.items() if each.initializes),
             "remembered": {
-                name: len(each.ended) for name, each in board.compiles.compiled.items() if each.ended
+                name: sum(one.times for one in each.ended)
+                for name, each in board.compiles.compiled.items()
+                if each.ended
             },
             "compiled": {name: each.count for name, each in board.compiles.compiled.items()},
             "launched": launches.totals(),

@@ -22,9 +22,9 @@ from jaxtop.model.finding import Ongoing
 from jaxtop.model.findings.alerts import ENDS, STARTS, Alert, AlertBook
 from tests import patience
 from tests.builders import NOW, agent_id, frame
+from tests.cli.test_check import LATE, cluster_of, run
+from tests.cli.test_cli import is_one_line
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, jaxtop_here, processes
-from tests.test_check import LATE, cluster_of, run
-from tests.test_cli import is_one_line
 
 ALERT = Alert(STARTS, NOW + 20, "train", LATE)
 HOSTILE = replace(LATE, text="<!channel> @everyone & <http://x|y>\x1b[31m")

@@ -418,10 +418,10 @@ class TestFiles:
     def test_a_file_that_is_too_large_is_refused_before_it_is_read(self, tmp_path, monkeypatch):
         path = saved(tmp_path, b"\x0a")
         os.truncate(path, 2_000_000_000)
-        assert refused(path) == "is larger than 1,000 MB, which is not read"
+        assert refused(path) == "is larger than 1.0 GiB, which is not read"
         monkeypatch.setattr(files, "MOST_BYTES", 1000)
         packed = saved(tmp_path, gzip.compress(tpu(Made(launches(2, 3)))), "packed.xplane.pb")
-        assert refused(packed) == "is larger than 1,000 MB, which is not read"
+        assert refused(packed) == "is larger than 1.0 GiB, which is not read"
 
     def test_a_trace_with_too_many_events_is_refused(self, tmp_path, monkeypatch):
         monkeypatch.setattr(files, "MOST_EVENTS", 50)

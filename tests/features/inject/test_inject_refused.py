@@ -23,7 +23,7 @@ from jaxtop.features.inject.request import Request
 from jaxtop.store import runfiles
 from tests.features.inject.test_inject import WHY_NOT
 from tests.support import PYTHON, eventually, jaxtop, processes, run
-from tests.test_runfiles import hello
+from tests.wire.test_runfiles import hello
 
 # Python with JAX's libraries in its memory, as far as can be seen from outside.
 AS_JAX = """

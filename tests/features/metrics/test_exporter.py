@@ -30,12 +30,12 @@ from jaxtop.features.metrics.command import pages
 from jaxtop.features.metrics.prometheus import exposition, targets
 from jaxtop.model import Cluster
 from tests import builders, patience
+from tests.export.test_export import HOSTILE, NOW, cluster, everything
 from tests.made_runs import run_of
 from tests.made_windows import Made
 from tests.pages import DOCS
 from tests.stories import tell
 from tests.support import JAXTOP, environment, eventually, processes, training
-from tests.test_export import HOSTILE, NOW, cluster, everything
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 PROMTOOL = shutil.which("promtool")

@@ -20,9 +20,9 @@ from jaxtop.cli.serving import http_server
 from jaxtop.cli.serving.http_server import MOST_CLIENTS, Server
 from jaxtop.cli.serving.listening import MOST_STRANGERS, Protection, address
 from tests import patience
+from tests.export.test_export import cluster
 from tests.features.metrics.test_exporter import get, served
 from tests.support import eventually, jaxtop
-from tests.test_export import cluster
 
 
 def connect(server: Server) -> socket.socket:

@@ -23,9 +23,9 @@ from jaxtop.features.metrics.otlp import push as otlp
 from jaxtop.features.metrics.otlp.collector import Collector
 from jaxtop.model import Cluster
 from tests import builders
+from tests.export.test_export import HOSTILE, NOW, cluster, everything
 from tests.features.metrics.test_exporter import Frames
 from tests.support import eventually
-from tests.test_export import HOSTILE, NOW, cluster, everything
 
 TYPES: dict[str, Any] = {"/v1/metrics": ExportMetricsServiceRequest, "/v1/logs": ExportLogsServiceRequest}
 

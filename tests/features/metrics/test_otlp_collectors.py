@@ -22,9 +22,9 @@ from jaxtop import cli
 from jaxtop.cli.errors import UserError
 from jaxtop.features.metrics.otlp.collector import Collector
 from tests import builders
+from tests.export.test_export import everything
 from tests.features.metrics.test_otlp import Receiver, push, two_processes
 from tests.support import eventually, free_port
-from tests.test_export import everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

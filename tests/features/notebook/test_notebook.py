@@ -21,6 +21,7 @@ from jaxtop.model import Cluster, arrays
 from jaxtop_agent.handle import Handle
 from tests import patience
 from tests.builders import NOW
+from tests.cli.test_check import run as frames_of_run
 from tests.support import (
     PYTHON,
     environment,
@@ -32,7 +33,6 @@ from tests.support import (
     until_a_run_is_found,
     viewer,
 )
-from tests.test_check import run as frames_of_run
 
 
 class TestHandle:

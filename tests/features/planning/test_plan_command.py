@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from tests.builders import NOW, agent_id, frame, training, well
+from tests.cli.test_check import recorded
+from tests.cli.test_cli import is_one_line
 from tests.support import jaxtop_here
-from tests.test_check import recorded
-from tests.test_cli import is_one_line
 
 MIB = 1 << 20
 STEP = wire.Program(

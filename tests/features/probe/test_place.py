@@ -19,8 +19,8 @@ from jaxtop.wire.probing import Measured
 from jaxtop_agent.probe import placing
 from tests import standin
 from tests.builders import NOW, agent_id, frame, hello
+from tests.model.test_probed_shown import of_device, probe
 from tests.support import PYTHON, environment, jax_run, jaxtop_here, run, script
-from tests.test_probed_shown import of_device, probe
 
 GB = 10**9
 

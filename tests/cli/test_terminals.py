@@ -1,0 +1,230 @@
+"""Terminals: what the app needs of one, how it looks with few colours, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import select
+import signal
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+from msgspec.structs import replace
+from rich.color import Color, ColorSystem
+from rich.segment import Segment
+from rich.style import Style
+from textual.app import App
+from textual.color import Color as TextualColor
+from textual.widgets._toast import Toast
+
+from jaxtop.base import keys
+from jaxtop.cli import terminal
+from jaxtop.cli.errors import UserError
+from jaxtop.store import runfiles
+from jaxtop.tui.app import JaxtopApp
+from jaxtop.tui.colours256 import Colours256, nearest
+from jaxtop.tui.core.palette import PALETTES
+from jaxtop.tui.dialogs.picker import LiveRuns, Picker
+from jaxtop.tui.widgets.key_bar import KeyBar
+from tests import builders, patience
+from tests import stage as staging
+from tests.stage import Stage, play
+from tests.support import JAXTOP, environment, jaxtop
+from tests.wire.test_runfiles import hello
+
+BLACK = TextualColor(0, 0, 0)
+
+
+@contextmanager
+def in_a_terminal(*words: object, within=(), **variables: str):
+    """A command in a terminal of its own: the process, and the file that is its screen and keyboard."""
+    ours, theirs = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            [*within, *map(str, [*JAXTOP, *words])],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment(LINES="24", COLUMNS="80", **variables),
+            start_new_session=True,
+        )
+        os.close(theirs)
+        yield process, ours
+        process.kill()
+        process.wait()
+    finally:
+        os.close(ours)
+
+
+def read_until(screen: int, words: str) -> str:
+    """What is written to the terminal up to these words, or to its end."""
+    seen, end = b"", patience.deadline()
+    while words.encode() not in seen and end.left() > 0:
+        if not select.select([screen], [], [], 1.0)[0]:
+            continue
+        try:
+            more = os.read(screen, 65_536)
+        except OSError:  # the other side has closed
+            more = b""
+        if not more:
+            break
+        seen += more
+    return seen.decode(errors="replace")
+
+
+@pytest.fixture
+def two_runs():
+    """Two live runs of this user; this very process is both."""
+    keys.load()
+    for number, name in enumerate(("train", "evaluate")):
+        telemetry, requests = f"127.0.0.1:{number + 1}", f"127.0.0.1:{number + 3}"
+        at = {"telemetry": telemetry, "requests": requests, "started_ms": 1_000 * number}
+        runfiles.write(replace(hello(f"a{number}"), name=name, run=f"r{number}", **at))
+
+
+class TestWhatItNeeds:
+    @pytest.mark.usefixtures("two_runs")
+    @pytest.mark.parametrize("kind", ["dumb", "unknown"])
+    def test_a_terminal_without_a_cursor_gets_one_clear_line(self, kind):
+        with in_a_terminal("attach", "r1", TERM=kind) as (process, screen):
+            said = read_until(screen, "no such words")
+            assert process.wait() == 2
+        (line,) = said.strip().splitlines()
+        assert f"TERM is {kind}" in line and "jaxtop snapshot" in line
+        assert "\x1b" not in said
+
+    def test_without_a_run_it_says_how_to_start_one(self):
+        done = jaxtop()
+        (line,) = done.stderr.splitlines()
+        assert "jaxtop run SCRIPT" in line and "jaxtop demo" in line
+        assert done.returncode == 2
+
+    @pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}], ids=["coloured", "NO_COLOR"])
+    def test_no_color_leaves_no_hue(self, monkeypatch, variables):
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        seen: set[Color] = set()
+
+        async def act(stage: Stage) -> None:
+            strips = stage.app.screen._compositor.render_strips()
+            styles = [segment.style for strip in strips for segment in strip if segment.style]
+            seen.update(each for style in styles for each in (style.color, style.bgcolor) if each)
+
+        play(act, *builders.well(), builders.trouble(1, "closed"))
+        hues = [each for each in seen if each.triplet and len(set(each.triplet)) > 1]
+        assert bool(hues) == (not variables)
+
+
+@pytest.mark.usefixtures("two_runs")
+def test_an_app_ends_with_its_terminal():
+    with in_a_terminal(TERM="xterm-256color") as (process, screen):
+        assert "evaluate" in read_until(screen, "evaluate")
+        with open(os.devnull) as nothing:
+            os.dup2(nothing.fileno(), screen)
+        assert process.wait() == -signal.SIGHUP
+
+
+class TestSeveralRuns:
+    @pytest.mark.usefixtures("two_runs")
+    def test_jaxtop_alone_asks_which_one(self):
+        with in_a_terminal(TERM="xterm-256color") as (process, screen):
+            asked = read_until(screen, "evaluate")
+            assert "2 live runs" in asked and "evaluate" in asked
+            os.write(screen, b"q")
+            read_until(screen, "no such words")
+            assert process.wait() == 0
+
+    @pytest.mark.usefixtures("two_runs")
+    def test_a_command_without_a_screen_says_which_one_it_took(self):
+        done = jaxtop("snapshot", "--wait", "0.5")
+        assert "2 live runs: showing evaluate (r1)" in done.stderr
+        assert "live runs" not in jaxtop("snapshot", "r0", "--wait", "0.5").stderr
+
+    def test_the_chosen_one_is_returned_and_none_if_the_person_leaves(self):
+        async def chosen(*pressed: str) -> str | None:
+            app = Picker(
+                lambda: LiveRuns(("NAME", "ID"), {"r0": ("train", "r0"), "r1": ("[/] evaluate", "r1")})
+            )
+            async with app.run_test(size=(40, 10)) as pilot:
+                await pilot.press(*pressed)
+                await pilot.pause()
+            return app.return_value
+
+        assert asyncio.run(chosen("enter")) == "r0"
+        assert asyncio.run(chosen("j", "enter")) == "r1"
+        assert asyncio.run(chosen("j", "q")) is None
+        assert asyncio.run(chosen("escape")) is None
+
+    def test_the_last_line_names_each_key_once(self):
+        async def last_line() -> str:
+            app = Picker(lambda: LiveRuns(("NAME", "ID"), {"r0": ("train", "r0"), "r1": ("evaluate", "r1")}))
+            async with app.run_test(size=(40, 10)) as pilot:
+                await pilot.pause()
+                return str(app.screen.query_one(KeyBar).render())
+
+        assert asyncio.run(last_line()).split() == ["⏎", "Open", "q", "Leave"]
+
+
+class TestFewColours:
+    @pytest.mark.parametrize("name", PALETTES)
+    def test_with_256_colours_bands_and_lines_stand_out_from_the_background(self, name):
+        theme = PALETTES[name].theme
+        shown = {
+            part: shown_as(getattr(theme, part))
+            for part in ("background", "surface", "panel", "foreground", "primary", "warning", "error")
+        }
+        assert shown["panel"] != shown["background"]
+        assert len({shown["background"], shown["foreground"], shown["primary"], shown["error"]}) == 4
+        if theme.surface != theme.background:
+            assert shown["surface"] not in (shown["background"], shown["panel"])
+
+    def test_what_a_terminal_may_have_changed_is_never_taken(self):
+        assert min(nearest(r, g, b) for r in (0, 255) for g in (0, 128) for b in (0, 255)) >= 16
+
+    def test_the_app_uses_them_where_the_terminal_has_no_more(self):
+        async def act(stage: Stage) -> None:
+            stage.app.console._color_system = ColorSystem.EIGHT_BIT
+            assert any(isinstance(each, Colours256) for each in stage.app.get_line_filters())
+            stage.app.console._color_system = ColorSystem.TRUECOLOR
+            assert not any(isinstance(each, Colours256) for each in stage.app.get_line_filters())
+
+        play(act, *builders.well())
+
+
+def shown_as(colour: str) -> int | None:
+    """The number that reaches the terminal."""
+    (segment,) = Colours256().apply([Segment("x", Style(color=colour))], BLACK)
+    assert segment.style is not None and segment.style.color is not None
+    return segment.style.color.downgrade(ColorSystem.EIGHT_BIT).number
+
+
+class Failing(App[str]):
+    """An app that fails as soon as it is there."""
+
+    def on_mount(self) -> None:
+        raise RuntimeError("something that nobody thought of")
+
+    def run(self, **_: object) -> str | None:
+        return super().run(headless=True)
+
+
+class TestHowItEnds:
+    def test_a_crash_never_ends_with_status_0(self):
+        with pytest.raises(UserError) as failed:
+            terminal.show(Failing())
+        assert failed.value.status == 1
+
+    @pytest.mark.parametrize("text", ["error in [/] here", "[link=x]no", "[red", "\x1b[31mred"])
+    def test_words_of_others_are_shown_as_they_are(self, text):
+        async def run() -> str:
+            app = JaxtopApp(staging.Feed(), staging.Clock())
+            async with app.run_test(notifications=True) as pilot:
+                app.notify(text)
+                while not (toasts := list(app.query(Toast))):
+                    await pilot.pause(0.01)
+                return str(toasts[0].render())
+
+        assert text.replace("\x1b", " ") in asyncio.run(run())

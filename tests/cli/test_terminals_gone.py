@@ -1,0 +1,138 @@
+"""Commands whose terminal goes away: nothing of them stays, whenever it happens."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from msgspec.structs import replace
+
+from jaxtop.base import keys
+from jaxtop.cli import tty_driver
+from jaxtop.store import runfiles
+from tests import recorded
+from tests.hangups import WAYS, Hangup, stayed
+from tests.support import SOAK, environment
+from tests.wire.test_runfiles import hello
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600 if SOAK else 400)]
+
+TAPE = "run.mcap"
+COMMANDS = {
+    "attach": ["attach", "r1"],
+    "picker": [],
+    "replay": ["replay", TAPE],
+    "snapshot": ["snapshot", "r1", "--watch", "3600"],
+    "demo": ["demo", "--hosts", "2", "--devices", "1"],
+}
+# What shows that the app is there, or that the command waits.
+STARTED = {"attach": "NO HOST", "picker": "evaluate", "replay": "REPLAY"}
+MOMENTS = 200 if SOAK else 4
+
+
+@pytest.fixture(autouse=True)
+def two_runs(tmp_path, monkeypatch):
+    """Two live runs of this user, of which this very process is both, and a recording of another one."""
+    monkeypatch.chdir(tmp_path)
+    recorded.a_run(tmp_path / TAPE)
+    keys.load()
+    for number, name in enumerate(("train", "evaluate")):
+        at = {"telemetry": f"127.0.0.1:{number + 1}", "requests": f"127.0.0.1:{number + 3}"}
+        runfiles.write(replace(hello(f"a{number}"), name=name, run=f"r{number}", started_ms=number, **at))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_nothing_stays_whenever_the_terminal_goes(name):
+    moments = random.Random(name)
+    longest = 6.0 if name == "demo" else 3.0
+    hangups = [(WAYS[i % len(WAYS)], moments.uniform(0.001, longest)) for i in range(MOMENTS)]
+    assert stayed(COMMANDS[name], hangups) == []
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda each: each.name)
+@pytest.mark.parametrize("name", STARTED)
+def test_an_app_that_is_shown_ends_by_the_signal(name, way):
+    ended = Hangup(COMMANDS[name], way, until=STARTED[name])
+    try:
+        assert STARTED[name].encode() in ended.seen
+        assert ended.stayed() == []
+        assert ended.process.wait() == -signal.SIGHUP
+    finally:
+        ended.end()
+
+
+@pytest.mark.parametrize(
+    ("first", "meanwhile", "status"),
+    [
+        ("pass", "time.sleep(3600)", -signal.SIGHUP),
+        ("pass", "refuse()", -signal.SIGHUP),
+        ("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])", "refuse()", 128 + signal.SIGHUP),
+    ],
+    ids=["by its own means", "by default action", "at once"],
+)
+def test_a_terminal_is_noticed_that_went_before_it_was_watched(first, meanwhile, status):
+    script = f"""
+        import os, signal, time
+        from jaxtop.cli import hangup, tty_driver
+
+        def refuse():
+            while True:
+                try:
+                    time.sleep(3600)
+                except BaseException:
+                    pass
+
+        {first}
+        ours, theirs = os.openpty()
+        os.close(ours)
+        hangup.watch([theirs])
+        {meanwhile}
+    """
+    assert ended(script) == status
+
+
+def test_files_that_are_no_terminal_end_nothing(tmp_path):
+    script = f"""
+        import os, time
+        from jaxtop.cli import hangup, tty_driver
+        reader, writer = os.pipe()
+        os.close(reader)
+        file = os.open({str(tmp_path / "file")!r}, os.O_CREAT)
+        null = os.open(os.devnull, os.O_RDWR)
+        hangup.watch([writer, file, null, 99])
+        assert hangup._gone({{null}}, 0) == [] and not hangup.is_ending()
+        ours, theirs = os.openpty()
+        os.close(ours)
+        assert hangup._gone({{null, theirs}}, None) == [theirs]
+    """
+    assert ended(script) == 0
+
+
+def test_what_cannot_be_written_is_dropped():
+    ours, theirs = os.openpty()
+    with open(theirs, "w") as screen:
+        os.close(ours)
+        with pytest.raises(OSError, match="Input/output"):
+            print("x", file=screen, flush=True)
+        lenient = tty_driver.Lenient(screen)
+        assert lenient.write("x" * 100_000) == 100_000
+        lenient.flush()
+        assert lenient.fileno() == theirs
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, theirs)  # what is left in the buffer
+        os.close(nothing)
+
+
+def ended(script: str) -> int:
+    """Return the exit status of a script."""
+    words = [sys.executable, "-c", textwrap.dedent(script)]
+    with subprocess.Popen(words, env=environment(), stderr=subprocess.DEVNULL) as process:
+        try:
+            return process.wait()
+        finally:
+            process.kill()

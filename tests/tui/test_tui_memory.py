@@ -1,0 +1,157 @@
+"""The screen of the memory, as a person uses it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from jaxtop import wire
+from jaxtop.model import PARTS, Part
+from jaxtop.tui.core.palette import PALETTES
+from jaxtop.tui.draw.stacked import LETTERS, bar, legend, lengths, stacked
+from tests import builders, staged
+from tests.builders import agent_id, frame
+from tests.stage import Stage, play
+from tests.tui.test_tui_programs import line, seen
+
+GIB = 1 << 30
+SIZES_OF_PARTS = (4, 2, 0, 0, 0, 0, 1, 0, 1, 8)
+
+
+class TestBars:
+    def test_parts_end_where_they_belong(self):
+        assert lengths((1, 1, 2), 4, 8) == [2, 2, 4]
+        assert lengths((1, 1, 1), 3, 10) == [3, 4, 3]
+        assert lengths((1, 1), 4, 8) == [2, 2]
+
+    def test_small_parts_together_are_as_long_as_they_are(self):
+        assert sum(lengths((1,) * 10, 100, 10)) == 1
+
+    def test_nothing_and_too_much_fit(self):
+        assert lengths((0, 0), 0, 10) == [0, 0]
+        assert lengths((5, 9), 4, 10) == [10, 0]
+        assert lengths((5, 9), 4, 0) == [0, 0]
+
+    @pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+    def test_each_part_has_a_letter_and_a_colour_of_its_own(self, palette):
+        assert len(set(LETTERS.values())) == len(LETTERS) == len(PARTS)
+        backs = [back for _, _, back in stacked((1,) * len(PARTS), len(PARTS), len(PARTS), palette)]
+        assert len(set(backs)) == len(PARTS)
+
+    def test_a_bar_reads_without_colours(self):
+        palette = next(iter(PALETTES.values()))
+        assert bar(SIZES_OF_PARTS, 16, 16, palette).plain == "PPPPOOT/········"
+        assert stacked(None, 16, 16, palette)[0][0] == "n/a"
+
+    def test_the_legend_names_only_what_is_there(self):
+        palette = next(iter(PALETTES.values()))
+        (one,) = legend(SIZES_OF_PARTS, 200, palette)
+        assert one.plain.startswith("P parameters 4B  O optimizer 2B  T temporaries (estimate) 1B")
+        assert not any(part in one.plain for part in (Part.GRADIENTS, Part.BATCH, Part.UNNAMED))
+        narrow = legend(SIZES_OF_PARTS, 40, palette)
+        assert len(narrow) > 1 and all(each.cell_len <= 40 for each in narrow)
+
+
+def test_the_cluster_stands_on_top_with_its_fullest_device():
+    shown = seen(*staged.held(), keys=("5",)).splitlines()
+    words = "8 devices hold 111G of 192G (58%), most on device 7: 14.8G; source allocator"
+    assert shown[2].strip() == words
+    assert set(shown[3].strip()) == set("POGBNUT/·")
+    assert "P parameters 16.0G" in shown[4] and "T temporaries (estimate)" in shown[4]
+
+
+def test_each_device_has_its_bar_and_the_figures_of_its_allocator():
+    row = line(" 7  node01", seen(*staged.held(), keys=("5",)))
+    assert {"14.8G", "24.0G", "15.8G", "8.0G", "2.0G", "4.0G", "256M", "512M"} <= set(row.split())
+    assert "PPPPPOOOOO" in row and "···" in row
+
+
+def test_without_allocators_it_says_so_and_claims_nothing():
+    shown = seen(*staged.counted(), keys=("5",))
+    assert "source arrays" in shown
+    assert not any(word in shown for word in ("LIMIT", "UNEXPL", "temporaries", "LARGEST FREE"))
+    # The devices differ only in the fullest one's favour: its bar is the longest.
+    bars = [row.count("P") + row.count("O") for row in shown.splitlines() if "node0" in row]
+    assert len(bars) == 8 and max(bars) == bars[-1]
+
+
+def test_of_arrays_that_were_counted_long_ago_that_is_said():
+    told = staged.counted()
+    assert "counted" not in seen(*told, keys=("5",))
+    long_ago = builders.pulse(0, counted_ms=int((builders.NOW - 42) * 1000))
+    assert "source arrays; arrays counted 42s ago" in seen(
+        *told, frame(agent_id(0), long_ago, sequence=9), keys=("5",)
+    )
+
+
+def test_where_only_others_have_limits_the_share_is_unknown():
+    """As beside a host with allocators of which nobody knows any more what they hold."""
+    limits = wire.DeviceSample(limit_bytes=(24 * GIB,) * builders.DEVICES)
+    unknown = replace(builders.pulse(0), devices=limits)
+    shown = seen(*builders.well(), frame(agent_id(0), unknown, sequence=9), keys=("5",))
+    assert "of 0B (n/a), most on device" in shown
+
+
+def test_what_grows_is_named_with_the_line_that_makes_it():
+    shown = seen(*staged.held(), keys=("5",))
+    assert "+240M/min  unnamed  240M  train.py:88 log_metrics" in shown
+    assert "nothing found" in seen(*staged.counted(), keys=("5",))
+
+
+def test_what_a_launch_adds_is_held_against_what_is_free():
+    shown = seen(*staged.held(), keys=("5",))
+    assert "▲ evaluate +12.0G of 9.2G free" in shown
+    assert "train_step +9.3G of 9.2G free · running" in shown and "▲ train_step" not in shown
+    assert "train_step +9.3G, limit unknown" in seen(*staged.counted(), keys=("5",))
+
+
+def test_it_can_be_sorted_by_a_part():
+    async def act(stage: Stage) -> None:
+        await stage.press("5", "full_stop", "full_stop")
+        rows = [row for row in stage.text.splitlines() if "node0" in row]
+        assert "▼USED" in stage.text and rows[0].split()[0] == "7"
+
+    play(act, *staged.held())
+
+
+def test_enter_leads_to_the_device_in_the_mesh_and_back():
+    async def act(stage: Stage) -> None:
+        await stage.press("5", "G", "enter")
+        assert stage.screen_shown == "screen-mesh" and "device 7" in stage.text
+        await stage.press("5")
+        assert any(row.startswith("▌") and " 7  node01" in row for row in stage.text.splitlines())
+
+    play(act, *staged.held())
+
+
+def test_a_device_that_is_gone_holds_nothing():
+    shown = seen(*staged.held(), builders.trouble(1, "closed"), keys=("5",))
+    assert "4 devices hold" in shown and "n/a" in line(" 7×  node01", shown)
+
+
+def test_where_there_is_little_room_the_devices_have_it():
+    assert "HEADROOM" not in seen(*staged.held(), keys=("5",), size=(60, 16))
+    assert "HEADROOM" in seen(*staged.held(), keys=("5",), size=(80, 24))
+
+
+@pytest.mark.parametrize(
+    ("typed", "ids"),
+    [
+        ("used>=14G & host~node", [4, 5, 6, 7]),
+        ("id<3 & optimizer>1G", [0, 1, 2]),
+        ("temps>0 & !(process=0)", [4, 5, 6, 7]),
+        ("memory>14.6g | peak<14.1G", [0, 7]),
+        ("free>1P", []),
+    ],
+)
+def test_devices_are_filtered_by_what_holds_their_memory(typed, ids):
+    shown = seen(*staged.held(), keys=("5", "slash", *typed, "enter"))
+    rows = (row.lstrip("▌").split() for row in shown.splitlines())
+    assert [int(row[0]) for row in rows if row[1:2] in (["node00"], ["node01"])] == ids
+    assert f"{len(ids)} of 8" in shown
+
+
+@pytest.mark.parametrize("screen", ["D", "5"])
+def test_devices_of_a_stopped_process_have_its_sign(screen):
+    shown = seen(*staged.held(), builders.trouble(1, "silent"), keys=(screen,), size=(60, 24))
+    assert " 0  node00" in shown and " 4z  node01" in shown

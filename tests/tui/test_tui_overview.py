@@ -1,0 +1,364 @@
+"""The overview: the verdict, the findings, their proof and explanation, and the panels at every size."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from rich.text import Text
+
+from jaxtop import wire
+from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, State, Tuning
+from jaxtop.model.findings.rules import garbage
+from jaxtop.tui.columns import hosts
+from jaxtop.tui.core.moment import EMPTY
+from jaxtop.tui.core.palette import DARK
+from jaxtop.tui.draw import overview
+from jaxtop.tui.draw.ink import ink_of
+from jaxtop.tui.draw.panel import beside, cut, panel
+from jaxtop.tui.draw.panes.finding import figure_of
+from jaxtop.tui.draw.sparkline import columns
+from tests import builders, staged_collectives
+from tests.builders import NOW, agent_id, frame
+from tests.model.test_findings_losses import reports
+from tests.reels import Reel
+from tests.stage import Stage, play, shown_after
+from tests.staged_findings import Staged, trains
+from tests.staged_hardware import working
+
+LATE = staged_collectives.late()
+DIED = [*builders.well(), frame(agent_id(1), wire.Link("closed", "x"), NOW, 9)]
+
+
+def test_a_straggler_is_the_first_thing_and_enter_opens_its_proof():
+    async def act(stage: Stage) -> None:
+        assert "1 finding" in stage.text and "Straggler" in stage.text.splitlines()[4]
+        assert stage.app.navigation.selection.agent == agent_id(3)
+        await stage.press("enter")
+        assert stage.screen_shown == "screen-collectives"
+        await stage.press("escape")
+        assert stage.screen_shown == "screen-overview"
+
+    play(act, *LATE)
+
+
+def test_a_finding_explains_itself_and_can_be_muted():
+    async def act(stage: Stage) -> None:
+        await stage.press("i")
+        assert (
+            "Do: " in stage.text
+            and "wait of the others" in stage.text
+            and "Where a step goes" not in stage.text
+        )
+        await stage.press("escape")
+        assert "Do: " not in stage.text and "Where a step goes" in stage.text
+        await stage.press("x")
+        assert "Straggler  " not in stage.text and "Where a step goes" in stage.text
+
+    play(act, *LATE)
+
+
+def test_w_opens_the_proof_of_the_worst_finding_from_every_screen():
+    async def act(stage: Stage) -> None:
+        await stage.press("5", "w")
+        assert stage.screen_shown == "screen-collectives"
+
+    play(act, *LATE)
+
+    async def act_healthy(stage: Stage) -> None:
+        await stage.press("5", "w")
+        assert stage.screen_shown == "screen-memory"
+
+    play(act_healthy, *builders.well())
+
+
+def test_a_run_with_a_lost_host_is_never_called_healthy():
+    shown = shown_after(*DIED, keys=(), size=(120, 40))
+    assert "Healthy" not in shown and "host 1" in shown
+
+
+@pytest.mark.parametrize("frames", [LATE, DIED, working(5)], ids=["late", "died", "gpus"])
+def test_it_fits_every_terminal(frames):
+    async def act(stage: Stage) -> None:
+        for size in [(40, 10), (60, 16), (80, 24), (120, 40), (200, 50), (250, 80)]:
+            await stage.pilot.resize_terminal(*size)
+            await stage.paint()
+            shown = stage.text
+            assert "hosts" in shown.lower() and "step" in shown.lower(), size
+            boxes = sum(shown.count(corner) for corner in "╭╮╰╯")
+            assert boxes % 4 == 0 and (boxes > 0) == (size[0] >= 60), size
+
+    play(act, *frames, size=(40, 10))
+
+
+def test_columns_stand_on_zero_so_that_a_steady_value_is_drawn_flat():
+    assert columns([100, 99, 100, 101], 4, 1) == ["████"]
+    assert columns([10, None, 5], 3, 2) == ["█  ", "█ █"]
+    assert columns([], 3, 1) == ["   "] and columns([0, 0], 2, 1) == ["▁▁"]
+
+
+def test_a_panel_has_exactly_its_size_and_panels_stand_side_by_side():
+    ink = ink_of(DARK, plain=True)
+    left = panel("a title that is far too long for it", [Text("x" * 50)], (20, 4), ink)
+    right = panel("b", [], (10, 3), ink, "note")
+    assert [line.cell_len for line in left] == [20] * 4 and [line.cell_len for line in right] == [10] * 3
+    assert [line.cell_len for line in beside([left, right])] == [30] * 4
+
+
+def test_long_names_keep_their_end():
+    for words, shown in (("gpu-cluster-node-0017", "gpu-…-0017"), ("node", "node")):
+        line = Text(words)
+        cut(line, 11)
+        assert line.plain == shown
+
+
+def test_in_few_lines_the_first_finding_stands_in_the_verdict_with_one_sign():
+    shown = shown_after(*LATE, keys=(), size=(60, 11))
+    assert " ▲ Straggler: host 3" in shown and "▲ ▲" not in shown
+
+
+def lost_loss():
+    """Two processes whose loss is not finite on the second."""
+    run = Staged()
+    run.train(30, reports(2.31))
+    run.train(4, reports(math.nan, on=1))
+    return run
+
+
+def collecting():
+    """Two processes, of which the second collects garbage for a third of the time."""
+    run = Staged()
+    run.train(30)
+    for index, us in ((0, 20_000), (1, 7_000_000)):
+        run.tell(index, wire.Activity(int(run.at * 1000), 20_000, (100, 0, 0, 0), gc_runs=60, gc_us=us))
+    run.train(10)
+    return run
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+@pytest.mark.parametrize(
+    ("run", "rule", "figure"),
+    [(lost_loss, "bad_loss", "not finite"), (collecting, "gc_pauses", "35%")],
+    ids=["loss", "collections"],
+)
+def test_the_screen_with_the_proof_shows_the_figure_of_the_finding(run, rule, figure, size):
+    run = run()
+
+    async def act(stage: Stage) -> None:
+        stage.clock.now = run.at
+        await stage.paint()
+        finding = next(each for each in stage.app.moment.findings if each.rule == rule)
+        stage.view_shown.table.select(finding.key)
+        await stage.press("enter")
+        assert stage.screen_shown == "screen-hosts"
+        row = next(line for line in stage.text.splitlines() if "▌" in line)
+        assert figure in row
+        first = finding.evidence[0]
+        figures = f"▲ {RULES_BY_NAME[rule].title}: {first.name} {figure_of(first)}"
+        assert stage.text.splitlines()[1].startswith(figures)
+        await stage.press("1", "3")
+        assert not stage.text.splitlines()[1].startswith(figures)
+
+    play(act, *run.frames, size=size)
+
+
+def test_the_columns_that_rules_name_exist():
+    rules = Path(garbage.__file__).parent
+    named = {key for path in rules.glob("*.py") for key in re.findall(r'column="(\w+)"', path.read_text())}
+    figures = {each.name for each in FIGURES.values() if each.has_column}
+    of_hosts = {each.key for each in hosts.columns_for(EMPTY)}
+    assert named and named <= figures | of_hosts
+
+
+@pytest.mark.parametrize("size", [(59, 20), (40, 10)])
+def test_where_the_proof_has_no_room_its_explanation_opens(size):
+    async def act(stage: Stage) -> None:
+        await stage.press("enter")
+        assert stage.screen_shown == "screen-overview" and "Do: " in stage.text
+        await stage.press("escape", "5", "w")
+        assert stage.screen_shown == "screen-overview" and "Do: " in stage.text
+
+    play(act, *LATE, size=size)
+
+
+@pytest.mark.parametrize("size", [(60, 11), (40, 10)])
+def test_where_the_table_is_hidden_keys_are_about_the_finding_that_is_shown(size):
+    run = lost_loss()
+    run.tell(1, wire.Link("closed", "x"))
+    run.train(4, lambda index, at, step: trains(index, at, step) if index == 0 else None)
+
+    async def act(stage: Stage) -> None:
+        stage.clock.now = run.at
+        await stage.paint()
+        first, second, *_ = stage.app.moment.findings
+        await stage.press("down")
+        assert stage.view_shown.table.row.key == second.key
+        await stage.pilot.resize_terminal(*size)
+        await stage.paint()
+        title = RULES_BY_NAME[first.rule].title
+        assert f"▲ {title}: " in stage.text.splitlines()[2]
+        for keys in (["i"], ["i", "enter"]):
+            await stage.press(*keys)
+            assert stage.text.splitlines()[3].strip() == title
+        await stage.press("escape", "x")
+        assert stage.view_shown.muted == {first.key}
+        assert RULES_BY_NAME[second.rule].title in stage.text.splitlines()[2]
+
+    play(act, *run.frames, size=(80, 24))
+
+
+def test_a_muted_finding_is_neither_counted_nor_opened_nor_in_the_second_line():
+    run = lost_loss()
+
+    async def act(stage: Stage) -> None:
+        stage.clock.now = run.at
+        await stage.paint()
+        (finding,) = stage.app.moment.findings
+        title = RULES_BY_NAME[finding.rule].title
+        assert title in stage.line("facts") and "1 finding" in stage.text.splitlines()[2]
+        await stage.press("x")
+        assert "1 finding muted" in stage.text.splitlines()[2] and title not in stage.line("facts")
+        await stage.press("w")
+        assert stage.screen_shown == "screen-overview"
+
+    play(act, *run.frames)
+
+
+def dead():
+    """Two processes, of which the second died."""
+    run = Staged()
+    run.train(20)
+    run.tell(1, wire.Link("closed", "x"))
+    run.train(4, lambda index, at, step: trains(index, at, step) if index == 0 else None)
+    return run.frames
+
+
+@pytest.mark.parametrize("frames", [LATE, dead()], ids=["late", "died"])
+def test_a_proven_finding_stands_once_in_the_second_line(frames):
+    async def act(stage: Stage) -> None:
+        stage.clock.now = frames[-1].at
+        await stage.press("w")
+        finding = stage.app.moment.findings[0]
+        facts = stage.line("facts").split("  ·  ")
+        assert facts[0].startswith(f"▲ {RULES_BY_NAME[finding.rule].title}: ")
+        assert not any("is late" in each or "died" in each for each in facts[1:])
+
+    play(act, *frames, size=(250, 50))
+
+
+def test_the_hint_to_rewind_follows_a_change_of_height_alone():
+    async def act(stage: Stage) -> None:
+        for height, is_shown in ((40, False), (12, True), (40, False)):
+            await stage.pilot.resize_terminal(120, height)
+            await stage.paint()
+            assert ("[ Rewind" in stage.line("keys")) == is_shown
+
+    play(act, *LATE, size=(120, 30), history=Reel(*LATE))
+
+
+def test_a_narrow_table_of_findings_has_their_texts():
+    shown = shown_after(*LATE, keys=(), size=(59, 20))
+    assert "▲ Straggler" in shown.splitlines()[4] and "host 3 (node03)" in shown.splitlines()[4]
+
+
+@pytest.mark.parametrize("hosts_shown", [1, 2, 4, 40])
+@pytest.mark.parametrize("parts_shown", [0, 5])
+def test_the_panels_fill_every_height_of_a_narrow_terminal(hosts_shown, parts_shown):
+    shown = overview.Overview(
+        step_s=0.1,
+        per_second=9.5,
+        steps=[0.1, 0.2] * 20,
+        parts=[overview.StepPart(f"part {i}", 0.2) for i in range(parts_shown)],
+        hosts=[overview.HostLine(State.LIVE, f"{i} node", 0.1, [], 0.1, 0.1) for i in range(hosts_shown)],
+        host_count=hosts_shown,
+    )
+    for height in range(12, 50):
+        lines = overview.draw(shown, ink_of(DARK, plain=True), 59, height).plain.splitlines()
+        assert len(lines) == height and all(line.strip() for line in lines)
+        assert "100ms" in lines[0] and "9.5" in lines[0]
+        assert lines[-1][0] == lines[-1].strip()[0] != " "
+        assert "Where a step goes" in "\n".join(lines) and "Memory" in "\n".join(lines)
+
+
+def shown_at(run, size):
+    """The screen at the end of a staged run."""
+    shown = []
+
+    async def act(stage: Stage) -> None:
+        stage.clock.now = run.at
+        await stage.paint()
+        shown.append(stage.text)
+
+    play(act, *run.frames, size=size)
+    return shown[0]
+
+
+def test_a_run_that_compiles_or_is_hardly_measured_is_not_called_healthy():
+    run = Staged()
+    run.train(20)
+    shown = shown_at(run, (120, 40))
+    assert "Healthy" not in shown and re.search(rf"Nothing wrong in \d+ of {len(RULES)} rules checked", shown)
+    running = (wire.Compiling("train_step", int(run.at * 1000)),)
+    run.train(2, lambda index, at, step: builders.pulse(index, at, launches=step, compiling=running))
+    assert "nothing wrong so far, 2 of 2 hosts compile" in shown_at(run, (80, 24))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_the_verdict_fits_and_i_says_which_rules_were_not_checked_and_why(size):
+    async def act(stage: Stage) -> None:
+        assert f"of {len(RULES)} rules checked (i: why)" in stage.text.splitlines()[2]
+        await stage.press("i")
+        assert "Not checked: " in stage.text and "no collectives were measured" in stage.text
+        await stage.press("escape")
+        assert "Not checked: " not in stage.text
+
+    play(act, *builders.well(), size=size)
+
+
+def test_the_explanation_has_the_numbers_that_the_user_changed():
+    tuning = Tuning({("straggler", "critical_share"): 0.9})
+
+    async def act(stage: Stage) -> None:
+        await stage.press("i")
+        shown = " ".join(stage.text.split())
+        assert "critical_share = 0.9 instead of 0.25" in shown
+
+    play(act, *LATE, size=(200, 50), tuning=tuning)
+
+
+@pytest.mark.parametrize("size", [(40, 10), (60, 16)])
+def test_a_small_live_view_says_how_to_rewind(size):
+    async def act(stage: Stage) -> None:
+        assert "[ rewind" in stage.text.lower()
+
+    play(act, *LATE, size=size, history=Reel(*LATE))
+
+
+def test_in_few_lines_a_note_has_the_sign_of_a_note():
+    run = Staged()
+    run.train(30)
+    for index in range(2):  # of which it is unknown what they hold up
+        run.tell(index, wire.Activity(int(run.at * 1000), 20_000, (100, 0, 0, 0), gc_runs=60, gc_us=800_000))
+    run.train(10)
+    assert shown_at(run, (40, 10)).splitlines()[2].startswith(" · Garbage collection")
+
+
+@pytest.mark.parametrize(
+    ("frames", "word"), [(LATE, "Do: "), (builders.well(), "Not checked: ")], ids=["late", "well"]
+)
+def test_the_keys_work_after_the_terminal_became_smaller(frames, word):
+    async def act(stage: Stage) -> None:
+        for size in ((60, 11), (120, 40), (40, 10)):
+            await stage.pilot.resize_terminal(*size)
+            await stage.paint()
+            await stage.press("i")
+            assert word in stage.text
+            await stage.press("i")
+            assert word not in stage.text
+        if frames is LATE:
+            await stage.press("enter")
+            assert word in stage.text
+
+    play(act, *frames, size=(80, 24))
