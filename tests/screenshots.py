@@ -113,7 +113,7 @@ OF_THE_DEMO = (
 A_PARAMETER = ("4", "slash", *"bytes>1K & replication>1", "enter", "G", "up")
 OF_A_DEMO_WITH_16_DEVICES = (
     Picture("arrays", *A_PARAMETER, size=(120, 34), shows="bytes>1K"),
-    Picture("memory", "5", size=(120, 32), shows="device 2055"),
+    Picture("memory", "5", size=(120, 32), shows="2055"),
     Picture("programs", "7", size=(160, 26), shows="train_step"),
 )
 OF_A_STOPPED_HOST = (

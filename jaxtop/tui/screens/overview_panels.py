@@ -132,19 +132,24 @@ def _collectives(moment: Moment) -> Sequence[Sequence[str]]:
 
 
 def _programs(moment: Moment) -> Sequence[Sequence[str]]:
-    """Return the programs that are launched most often, one for each function, with their titles."""
+    """Return the programs that are launched most often, one for each function, with their titles.
+
+    Without allocators that count, no program has a headroom.
+    """
     often = sorted(moment.programs, key=lambda view: (-_rate(view), -(view.needs_bytes or 0)))
     views = _first_of_each(often, lambda view: view.function)
+    has_headroom = any(view.headroom_bytes is not None for view in views)
     rows = [
         (
             shorten(view.function, 16),
             units.number(_rate(view), 1),
             units.size(view.needs_bytes),
-            units.size(view.headroom_bytes),
+            *([units.size(view.headroom_bytes)] if has_headroom else []),
         )
         for view in views
     ]
-    return [("", "launch/s", "needs", "headroom"), *rows] if rows else []
+    titles = ("", "launch/s", "needs", *(["headroom"] if has_headroom else []))
+    return [titles, *rows] if rows else []
 
 
 def _first_of_each(views: Iterable[_View], key: Callable[[_View], Hashable]) -> list[_View]:
