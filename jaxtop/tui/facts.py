@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
@@ -14,6 +13,7 @@ from jaxtop.model.nouns import counted
 from jaxtop.model.stalls.case import LOST
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import holding_most
 from jaxtop.tui.draw.panes.finding import figure_of
 from jaxtop.tui.screens.overview import verdict
 
@@ -203,12 +203,8 @@ def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str
         words.append("mesh " + " × ".join(f"{name} {size}" for name, size in moment.meshes[0].axes))
     holders = [device for device in moment.devices if device.used_bytes is not None]
     if holders:
-        # Among devices with the same displayed size, name the first: otherwise the line would flicker.
-        largest = max(device.used_bytes or 0 for device in holders)
-        most = units.size(largest)
-        # Bisect for the smallest size with the same text, because there may be thousands of devices.
-        least = bisect_left(range(largest), True, key=lambda size: units.size(size) == most)
-        alike = [device for device in holders if (device.used_bytes or 0) >= least]
+        alike = holding_most(holders)
+        most = units.size(max(device.used_bytes or 0 for device in alike))
         more = f" (and {len(alike) - 1:,} more)" if len(alike) > 1 else ""
         limit = "" if any(device.limit_bytes for device in holders) else ", no limit known"
         words.append(f"most memory on {moment.label_of(alike[0])}: {most}{more}{limit}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import model
+from jaxtop.base import units
 from jaxtop.model import (
     ArrayView,
     Cluster,
@@ -29,7 +31,7 @@ from jaxtop.model.programs.roofline import rates_of
 from jaxtop.store.probed import Probe, ProbedDevice, probed_collective, probed_device
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from jaxtop.model.collectives import CollectiveView
 
@@ -242,3 +244,12 @@ class Selection(NamedTuple):
 
 NOTHING = Selection()
 EMPTY = Moment(model.Cluster(), 0.0)
+
+
+def holding_most(devices: Sequence[DeviceView]) -> list[DeviceView]:
+    """Return the devices with most memory in use, all that look alike: the first of them does not flicker."""
+    largest = max(device.used_bytes or 0 for device in devices)
+    most = units.size(largest)
+    # Bisect for the smallest size with the same text, because there may be thousands of devices.
+    least = bisect_left(range(largest), True, key=lambda size: units.size(size) == most)
+    return [device for device in devices if (device.used_bytes or 0) >= least]
