@@ -70,7 +70,7 @@ def _gaps(counts: list[int]) -> tuple[int, ...]:
     return *counts[:1], *(later - earlier for earlier, later in pairwise(counts))
 
 
-# What a host keeps of earlier messages. Since when its arrays are there is told in runs: a time for so many.
+# What a host keeps of earlier messages. `arrays_since` is in runs: a time, and how many arrays have it.
 _TYPES = get_type_hints(Host, include_extras=True)
 Past: Any = msgspec.defstruct(
     "Past",

@@ -10,7 +10,7 @@ What is where:
 - joining.py, matching.py: the launches of all processes joined, and whether they are the same launch
 - layout.py, groups.py, kinds.py: who takes part in each collective, over which axes
 - timing.py: one collective in one launch; waits.py: its waits over several launches
-- verdict.py: who comes last; words.py: the events when that changes
+- verdict.py: which unit comes last; words.py: the texts of the events about it
 - present.py: which timings and verdicts are current; doubts.py: why there may be none
 - views.py, sums.py, folded.py: collectives, their totals, those that share a row
 - timeline.py, launch_rates.py: the last launches in order of time; how often programs are launched

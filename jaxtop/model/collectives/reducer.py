@@ -32,7 +32,7 @@ def reduce(state: ClusterState, agent: str, message: Message, at: float) -> list
 
 
 def _judged(state: ClusterState, joined: Joined) -> Iterator[VerdictChange]:
-    """Decide again who comes last in the collectives of a program; yield what has changed."""
+    """Judge the collectives of a program again; yield the verdicts that have changed."""
     key, layout, windows, ops = joined
     least = LATE_MS_ON_CPU if layout is not None and layout.is_cpu else LATE_MS
     at_least_us = state.tuning.value("straggler", least) * 1000

@@ -72,7 +72,7 @@ def arrivals_of(timings: Sequence[Timing], team: int) -> list[Arrivals]:
 
 
 def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float) -> list[VerdictChange]:
-    """Decide again who comes last in a collective of a program; return what has changed."""
+    """Judge a collective of a program again; return the verdicts that have changed."""
     timings = windows.timings[op]
     before = {each.unit: each for each in windows.late.pop(op, ())}
     found = []

@@ -1,4 +1,4 @@
-"""The sentences of the events about who comes last in a collective."""
+"""The texts of the events about stragglers in collectives."""
 
 from __future__ import annotations
 
