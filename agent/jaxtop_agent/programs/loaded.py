@@ -37,8 +37,8 @@ def which(loaded: Sequence[Loaded], name: str, number: int | None, ops: Abstract
 class Numbers:
     """The numbers of programs that are too large to be asked for theirs, learned from their launches.
 
-    While a function has one program, its launches have that program's number. Another number is of another
-    program: so the variants of a function are told apart.
+    While a function has one program, its launches have the number of that program. Launches with another
+    number are of another variant.
     """
 
     def __init__(self) -> None:
@@ -51,16 +51,18 @@ class Numbers:
         if not loaded:  # they are being read
             return ()
         self._of = {key: self._of[key] for each in loaded if (key := each[:2]) in self._of}
+        numbered = self._numbered(loaded)
         for name, number in dict.fromkeys(launched):
-            if number is None or any(each.number == number for each in self._numbered(loaded)):
+            if number is None or any(each.number == number for each in numbered):
                 continue
-            found = _between(self._numbered(loaded), name, number)
+            found = _between(numbered, name, number)
             if not found:  # it was compiled again, and so has another number
                 self._of = {key: each for key, each in self._of.items() if key[0] != name}
                 found = _between(self._numbered(loaded), name, number)
             if len(found) == 1 and found[0].fingerprint is not None:
                 self._of[name, found[0].fingerprint] = number
-        return self._numbered(loaded)
+            numbered = self._numbered(loaded)
+        return numbered
 
     def _numbered(self, loaded: Sequence[Loaded]) -> tuple[Loaded, ...]:
         return tuple(

@@ -86,8 +86,8 @@ class Compiled:
         """Whether JAX itself is known to define each function of this name."""
         return self.count > 0 and not self.ended
 
-    def lately(self, now_ms: int) -> tuple[int, ...]:
-        """Return when the compilations of the last minute ended; of nameless functions, those of a place."""
+    def lately(self, now_ms: int) -> list[Ended]:
+        """Return the compilations of the last minute; of nameless functions, those of a place."""
         return _lately(self.ended, now_ms, at_one_place=names.is_nameless(self.function))
 
     def is_storm(self, now_ms: int) -> bool:
@@ -100,17 +100,17 @@ class Compiled:
         Before the first step each new shape is compiled once, and that is no storm.
         """
         lately = _lately(self.eager, now_ms, at_one_place=True)
-        return _is_storm([each for each in lately if each > since_ms], now_ms, INITIALIZING_LASTS_MS)
+        return _is_storm([each for each in lately if each.at_ms > since_ms], now_ms, INITIALIZING_LASTS_MS)
 
     def storm_text(self, now_ms: int) -> str:
         from jaxtop import wire  # compilations are noted before it is loaded
 
         lately = self.lately(now_ms) or _lately(self.eager, now_ms, at_one_place=True)
-        seconds = max(1, round((lately[-1] - lately[0]) / 1000))
+        seconds = max(1, round((lately[-1].at_ms - lately[0].at_ms) / 1000))
         why = "its arguments change shape, or jax.jit is called on it each time"
         if self.last is not None and self.last.cause:
             why = wire.Compilation(*self.last).why
-        return f"{self.function} was compiled {len(lately)} times in {seconds} s: {why}"
+        return f"{self.function} was compiled {_count(lately)} times in {seconds} s: {why}"
 
 
 def _with(ended: tuple[Ended, ...], at_ms: int, place: str) -> tuple[Ended, ...]:
@@ -123,19 +123,26 @@ def _with(ended: tuple[Ended, ...], at_ms: int, place: str) -> tuple[Ended, ...]
     return (*ended, Ended(at_ms, place))[-MOST_REMEMBERED:]
 
 
-def _lately(ended: Sequence[Ended], now_ms: int, *, at_one_place: bool) -> tuple[int, ...]:
-    """Return when the compilations of the last minute ended; at the place with most of them, if asked so."""
+def _lately(ended: Sequence[Ended], now_ms: int, *, at_one_place: bool) -> list[Ended]:
+    """Return the compilations of the last minute; at the place with most of them, if asked so."""
     lately = [each for each in ended if now_ms - each.at_ms < STORM_MS]
     if at_one_place:
-        places = Counter(each.place for each in lately for _ in range(each.times) if each.place)
+        places = Counter[str]()
+        for each in lately:
+            places[each.place] += each.times
+        del places[""]
         (place, _), *_ = places.most_common(1) or [("", 0)]
         lately = [each for each in lately if place and each.place == place]
-    return tuple(each.at_ms for each in lately for _ in range(each.times))
+    return lately
 
 
-def _is_storm(lately: Sequence[int], now_ms: int, lasts_ms: int) -> bool:
+def _count(lately: Sequence[Ended]) -> int:
+    return sum(each.times for each in lately)
+
+
+def _is_storm(lately: Sequence[Ended], now_ms: int, lasts_ms: int) -> bool:
     return (
-        len(lately) >= STORM_COMPILES
-        and lately[-1] - lately[0] >= lasts_ms
-        and now_ms - lately[-1] < STORM_OVER_MS
+        _count(lately) >= STORM_COMPILES
+        and lately[-1].at_ms - lately[0].at_ms >= lasts_ms
+        and now_ms - lately[-1].at_ms < STORM_OVER_MS
     )
