@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.units import in_bytes
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.settings import LEAST_REWIND
 from jaxtop.cli.text.words import amount
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.model.tuning import AS_DECLARED
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtop.wire import Frame
 
 VARIABLE = "JAXTOP_REWIND"
-USUAL_SIZE, LEAST_SIZE = 256 << 20, 1 << 20
+USUAL_SIZE = 256 << 20
 # The buffer has at most this many files. The oldest is deleted when a further one is begun.
 FILES = 4
 # The longest time that the user waits for queued frames to be written.
@@ -38,7 +39,7 @@ def size_of(typed: str | None, configured: str | None = None) -> int:
     if not text:
         return USUAL_SIZE
     try:
-        return amount(text, LEAST_SIZE)
+        return amount(text, LEAST_REWIND)
     except ArgumentTypeError as error:
         raise UserError(f"{'--rewind' if typed is not None else VARIABLE}: {error}") from None
 
