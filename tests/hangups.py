@@ -11,15 +11,32 @@ import subprocess
 import termios
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
+from msgspec.structs import replace
 
-from tests import patience
+from jaxtop.base import keys
+from jaxtop.store import runfiles
+from tests import patience, recorded
 from tests.support import JAXTOP, environment
+from tests.wire.test_runfiles import hello
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+TAPE = "run.mcap"
+
+
+def two_runs_and_a_recording() -> None:
+    """Two live runs of this user, of which this very process is both, and a recording of another one."""
+    recorded.a_run(Path(TAPE))
+    keys.load()
+    for number, name in enumerate(("train", "evaluate")):
+        at = {"telemetry": f"127.0.0.1:{number + 1}", "requests": f"127.0.0.1:{number + 3}"}
+        runfiles.write(replace(hello(f"a{number}"), name=name, run=f"r{number}", started_ms=number, **at))
 
 
 class Way(NamedTuple):

@@ -176,7 +176,7 @@ def play(
         asyncio.run(patience.limited(run()))
 
 
-def shown_after(*frames: wire.Frame, keys: Sequence[str], size: tuple[int, int]) -> str:
+def shown_after(*frames: wire.Frame, keys: Sequence[str], size: tuple[int, int], **more: Any) -> str:
     """Return the screen as text after these keys were pressed."""
     shown: list[str] = []
 
@@ -184,7 +184,7 @@ def shown_after(*frames: wire.Frame, keys: Sequence[str], size: tuple[int, int])
         await stage.press(*keys)
         shown.append(stage.text)
 
-    play(act, *frames, size=size)
+    play(act, *frames, size=size, **more)
     return shown[0]
 
 

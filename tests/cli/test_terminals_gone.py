@@ -10,19 +10,13 @@ import sys
 import textwrap
 
 import pytest
-from msgspec.structs import replace
 
-from jaxtop.base import keys
 from jaxtop.cli import tty_driver
-from jaxtop.store import runfiles
-from tests import recorded
-from tests.hangups import WAYS, Hangup, stayed
+from tests.hangups import TAPE, WAYS, Hangup, stayed, two_runs_and_a_recording
 from tests.support import SOAK, environment
-from tests.wire.test_runfiles import hello
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600 if SOAK else 400)]
 
-TAPE = "run.mcap"
 COMMANDS = {
     "attach": ["attach", "r1"],
     "picker": [],
@@ -36,14 +30,9 @@ MOMENTS = 200 if SOAK else 4
 
 
 @pytest.fixture(autouse=True)
-def two_runs(tmp_path, monkeypatch):
-    """Two live runs of this user, of which this very process is both, and a recording of another one."""
+def runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    recorded.a_run(tmp_path / TAPE)
-    keys.load()
-    for number, name in enumerate(("train", "evaluate")):
-        at = {"telemetry": f"127.0.0.1:{number + 1}", "requests": f"127.0.0.1:{number + 3}"}
-        runfiles.write(replace(hello(f"a{number}"), name=name, run=f"r{number}", started_ms=number, **at))
+    two_runs_and_a_recording()
 
 
 @pytest.mark.parametrize("name", COMMANDS)

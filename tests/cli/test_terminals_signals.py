@@ -12,18 +12,13 @@ from contextlib import contextmanager, suppress
 
 import psutil
 import pytest
-from msgspec.structs import replace
 
-from jaxtop.base import keys
-from jaxtop.store import runfiles
-from tests import recorded
 from tests.cli.test_terminals import in_a_terminal, read_until
+from tests.hangups import TAPE, two_runs_and_a_recording
 from tests.support import SOAK
-from tests.wire.test_runfiles import hello
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600 if SOAK else 400)]
 
-TAPE = "run.mcap"
 # What opens and leaves the app's own screen.
 OPENS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"
 APPS = {
@@ -35,14 +30,9 @@ MOMENTS = 100 if SOAK else 3
 
 
 @pytest.fixture(autouse=True)
-def two_runs(tmp_path, monkeypatch):
-    """Two live runs of this user, of which this very process is both, and a recording of another one."""
+def runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    recorded.a_run(tmp_path / TAPE)
-    keys.load()
-    for number, name in enumerate(("train", "evaluate")):
-        at = {"telemetry": f"127.0.0.1:{number + 1}", "requests": f"127.0.0.1:{number + 3}"}
-        runfiles.write(replace(hello(f"a{number}"), name=name, run=f"r{number}", started_ms=number, **at))
+    two_runs_and_a_recording()
 
 
 class Shown:

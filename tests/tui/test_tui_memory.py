@@ -11,8 +11,8 @@ from jaxtop.tui.core.palette import PALETTES
 from jaxtop.tui.draw.stacked import LETTERS, bar, legend, lengths, stacked
 from tests import builders, staged
 from tests.builders import agent_id, frame
-from tests.stage import Stage, play
-from tests.tui.test_tui_programs import line, seen
+from tests.stage import Stage, line, play
+from tests.tui.test_tui_programs import seen
 
 GIB = 1 << 30
 SIZES_OF_PARTS = (4, 2, 0, 0, 0, 0, 1, 0, 1, 8)

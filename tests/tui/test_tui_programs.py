@@ -9,22 +9,11 @@ from jaxtop import wire
 from jaxtop.base import units
 from tests import builders, staged
 from tests.builders import frame
-from tests.stage import Stage, play
+from tests.stage import Stage, line, play, shown_after
 
 
 def seen(*frames, keys=("7",), size=(200, 50)) -> str:
-    shown: list[str] = []
-
-    async def act(stage: Stage) -> None:
-        await stage.press(*keys)
-        shown.append(stage.text)
-
-    play(act, *frames, size=size)
-    return shown[0]
-
-
-def line(word: str, shown: str) -> str:
-    return next(each for each in shown.splitlines() if word in each)
+    return shown_after(*frames, keys=keys, size=size)
 
 
 def test_each_program_has_a_line_with_what_it_needs():

@@ -16,7 +16,7 @@ from tests.features.operations.test_operations_shown import cluster_of
 from tests.features.operations.test_operations_shown import shown as shown_time
 from tests.made_windows import FINGERPRINT, PROGRAM, Made
 from tests.model.test_probed_shown import of_device, probe
-from tests.stage import Stage, play
+from tests.stage import Stage, line, play, shown_after
 
 DOT = Operation("dot_general.12", "matmul", "train.py:57", 600_000, 20, 2 * 10**9, 10**7)
 COPY = Operation("copy.3", "copy", "train.py:58", 100_000, 20, 0, 10**7)
@@ -35,18 +35,7 @@ FRAMES = [
 
 
 def seen(*keys, frames=FRAMES, size=(200, 50), **more) -> str:
-    shown: list[str] = []
-
-    async def act(stage: Stage) -> None:
-        await stage.press("O", *keys)
-        shown.append(stage.text)
-
-    play(act, *frames, size=size, **more)
-    return shown[0]
-
-
-def line(word: str, shown: str) -> str:
-    return next(each for each in shown.splitlines() if word in each)
+    return shown_after(*frames, keys=("O", *keys), size=size, **more)
 
 
 def test_each_operation_has_a_line_with_its_share_and_its_source():
