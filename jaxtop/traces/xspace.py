@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 # XSpace, XPlane, XLine, XEvent, XStat and the metadata of events and stats, by field number.
 PLANE, _ERROR, _WARNING = 1, 2, 3
-PLANE_NAME, LINE, _EVENT_NAME, _STAT_NAME, _PLANE_STAT = 2, 3, 4, 5, 6
+PLANE_NAME, LINE, EVENT_NAME, STAT_NAME, _PLANE_STAT = 2, 3, 4, 5, 6
 _LINE_ID, LINE_NAME, _LINE_START_NS, EVENT, _LINE_SHOWN = 1, 2, 3, 4, 11
-_EVENT_OF, _OFFSET_PS, _DURATION_PS, _STAT = 1, 2, 3, 4
-_STAT_OF, _DOUBLE, _UNSIGNED, _SIGNED, _TEXT, _RAW, _NAME = 1, 2, 3, 4, 5, 6, 7
-_KEY, _VALUE = 1, 2
-_ID, _ITS_NAME, _ITS_SHOWN, _ITS_STAT = 1, 2, 4, 5
+EVENT_OF, _OFFSET_PS, _DURATION_PS, STAT = 1, 2, 3, 4
+STAT_OF, _DOUBLE, _UNSIGNED, SIGNED, _TEXT, _RAW, _NAME = 1, 2, 3, 4, 5, 6, 7
+KEY, VALUE = 1, 2
+ID, _ITS_NAME, _ITS_SHOWN, _ITS_STAT = 1, 2, 4, 5
 _DOUBLE_FORMAT = struct.Struct("<d")
 
 # The plane that says when the trace was taken.
@@ -100,13 +100,13 @@ class Line:
         duration: int | None = None
         stats: list[int] = []
         for field, value, end in places(self._plane.raw, first, last):
-            if field == _EVENT_OF and end is None:
+            if field == EVENT_OF and end is None:
                 number = value
             elif field == _OFFSET_PS and end is None:
                 offset = signed(value)
             elif field == _DURATION_PS and end is None:
                 duration = signed(value)
-            elif field == _STAT and end is not None:
+            elif field == STAT and end is not None:
                 stats += (value, end)
         name = self._plane.event_names.get(number, "")
         return Event(self._plane, name, self._start_ps + offset, duration, stats)
@@ -137,10 +137,10 @@ class Plane:
                 self.name = _text(raw, value, end)
             elif field == LINE:
                 self._lines.append((value, end))
-            elif field == _EVENT_NAME:
+            elif field == EVENT_NAME:
                 number, name = _entry(raw, value, end)
                 self.event_names[number] = name
-            elif field == _STAT_NAME:
+            elif field == STAT_NAME:
                 number, name = _entry(raw, value, end)
                 self._stat_names[number] = name
             elif field == _PLANE_STAT:
@@ -154,9 +154,9 @@ class Plane:
     def described(self) -> Iterator[dict[str, Value]]:
         """Yield the stats of each description of an event: the profiler keeps programs in some."""
         for field, value, end in places(self.raw, *self._extent):
-            if field == _EVENT_NAME and end is not None:
+            if field == EVENT_NAME and end is not None:
                 for its_field, first, last in places(self.raw, value, end):
-                    if its_field == _VALUE and last is not None:
+                    if its_field == VALUE and last is not None:
                         yield dict(
                             self.stat(start, until)
                             for one, start, until in places(self.raw, first, last)
@@ -179,12 +179,12 @@ class Plane:
         number, found = 0, 0
         result: Value = 0
         for field, value, end in places(self.raw, first, last):
-            if field == _STAT_OF:
+            if field == STAT_OF:
                 number = value
                 continue
             found = field
             if end is None:
-                result = signed(value) if field == _SIGNED else value
+                result = signed(value) if field == SIGNED else value
             elif field == _DOUBLE:
                 (result,) = _DOUBLE_FORMAT.unpack_from(self.raw, value)
             else:
@@ -267,9 +267,9 @@ def _entry(raw: bytes, first: int, last: int) -> tuple[int, str]:
     """Return the number and the name of an entry of a table of names."""
     number, name, shown = 0, "", ""
     for field, value, end in places(raw, first, last):
-        if field == _KEY and end is None:
+        if field == KEY and end is None:
             number = value
-        elif field == _VALUE and end is not None:
+        elif field == VALUE and end is not None:
             for its_field, its_value, its_end in places(raw, value, end):
                 if its_end is None:
                     continue

@@ -8,6 +8,7 @@ import signal
 import threading
 import weakref
 from itertools import pairwise
+from textwrap import dedent
 from types import SimpleNamespace
 
 import pytest
@@ -36,7 +37,7 @@ from jaxtop_agent.profiler.schedule import (
 from jaxtop_agent.profiler.session import Sessions
 from jaxtop_agent.programs.loaded import Loaded, Numbers
 from tests import patience
-from tests.support import ROOT
+from tests.support import PYTHON, ROOT, run
 from tests.xspace import Event, plane, space
 
 # One process imports JAX and reads all traces.
@@ -126,6 +127,26 @@ def test_a_trace_in_pieces_has_what_it_has_in_one(version, most, monkeypatch):
                 assert dict(ours.stats) == dict(theirs.stats)
     lines = sum(len([*line.events]) > 0 for its_plane in whole for line in its_plane.lines)
     assert len(sizes) == lines if most == 1 << 20 else max(sizes) < len(raw)
+
+
+@pytest.mark.newest
+def test_a_script_that_turns_warnings_into_errors_is_not_aborted_by_a_window():
+    """Since Python 3.12 the types of JAX's reader warn when they are made, and an error aborts there."""
+    text = """
+        import warnings
+        import jax
+        from jaxtop_agent import jaxprivate
+        filters = [*warnings.filters]
+        profiler = jaxprivate.Profiler()
+        assert warnings.filters == filters
+        session = profiler.start()
+        jax.jit(lambda x: x @ x)(jax.numpy.ones((50, 50))).block_until_ready()
+        profile = profiler.parse(profiler.stop(session))
+        print(sum(len(dict(event.stats)) > 0 for plane in profile.planes
+                  for line in plane.lines for event in line.events) > 0)
+    """
+    done = run(PYTHON, "-W", "error", "-c", dedent(text))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
 
 
 def test_the_name_of_a_thread_is_not_parsed_by_jax():

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from contextlib import suppress
 from typing import Any
 
+from jaxtop.base.protobuf import bytes_field, number_field
+from jaxtop.traces import xspace
 from jaxtop_agent.jaxprivate.backends import default_client
 from jaxtop_agent.jaxprivate.lookup import find, imported, named
 
@@ -23,6 +27,7 @@ class Profiler:
         self._session = named(self.state, "session", "profile_session")  # None while there is none
         find(find(self._lib, "ProfilerSession"), "stop")
         self._parse = find(find(imported("jax.profiler"), "ProfileData"), "from_serialized_xspace")
+        self._iterators = _iterators(self._parse)
         version = find(imported("jaxlib"), "__version__").split(".")
         self._version = (int(version[0]), int(version[1]))
 
@@ -78,3 +83,32 @@ class Profiler:
     def parse(self, raw: bytes) -> Any:
         """Return the content of a trace; this holds the GIL."""
         return self._parse(raw)
+
+
+def _iterators(parse: Any) -> list[Any]:
+    """Return one iterator of each type of JAX's reader, over a trace of one event.
+
+    JAX makes such a type anew whenever no iterator of it is left. Since Python 3.12 that gives a deprecation
+    warning, and aborts the process of a script that turns warnings into errors. So the types are made here,
+    while this one warning is off, and the caller keeps the iterators, and with them the types.
+    """
+    stat = number_field(xspace.STAT_OF, 1) + number_field(xspace.SIGNED, 1)
+    event = number_field(xspace.EVENT_OF, 1) + bytes_field(xspace.STAT, stat)
+    plane = bytes_field(xspace.LINE, bytes_field(xspace.EVENT, event))
+    for names in (xspace.EVENT_NAME, xspace.STAT_NAME):
+        entry = number_field(xspace.KEY, 1) + bytes_field(xspace.VALUE, number_field(xspace.ID, 1))
+        plane += bytes_field(names, entry)
+    before = warnings.filters[:1]
+    warnings.filterwarnings("ignore", "builtin type .* has no __module__", DeprecationWarning)
+    added = [each for each in warnings.filters[:1] if each not in before]
+    try:
+        profile = parse(bytes_field(xspace.PLANE, plane))
+        planes = iter(profile.planes)
+        lines = iter(next(planes).lines)
+        events = iter(next(lines).events)
+        return [planes, lines, events, iter(next(events).stats), iter(next(iter(profile.planes)).stats)]
+    finally:
+        # Only this filter: a copy of the list would lose what another thread changes meanwhile.
+        for each in added:
+            with suppress(ValueError):
+                warnings.filters.remove(each)
