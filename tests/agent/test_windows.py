@@ -36,8 +36,8 @@ from jaxtop_agent.profiler.schedule import (
 )
 from jaxtop_agent.profiler.session import Sessions
 from jaxtop_agent.programs.loaded import Loaded, Numbers
-from tests import patience
-from tests.support import PYTHON, ROOT, run
+from tests import patience, support
+from tests.support import PYTHON, ROOT
 from tests.xspace import Event, plane, space
 
 # One process imports JAX and reads all traces.
@@ -145,7 +145,7 @@ def test_a_script_that_turns_warnings_into_errors_is_not_aborted_by_a_window():
         print(sum(len(dict(event.stats)) > 0 for plane in profile.planes
                   for line in plane.lines for event in line.events) > 0)
     """
-    done = run(PYTHON, "-W", "error", "-c", dedent(text))
+    done = support.run(PYTHON, "-W", "error", "-c", dedent(text))
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
 
 
