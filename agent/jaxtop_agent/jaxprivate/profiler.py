@@ -98,9 +98,10 @@ def _iterators(parse: Any) -> list[Any]:
     for names in (xspace.EVENT_NAME, xspace.STAT_NAME):
         entry = number_field(xspace.KEY, 1) + bytes_field(xspace.VALUE, number_field(xspace.ID, 1))
         plane += bytes_field(names, entry)
-    before = warnings.filters[:1]
+    filters: Any = warnings.filters  # a list
+    before = filters[:1]
     warnings.filterwarnings("ignore", "builtin type .* has no __module__", DeprecationWarning)
-    added = [each for each in warnings.filters[:1] if each not in before]
+    added = [each for each in filters[:1] if each not in before]
     try:
         profile = parse(bytes_field(xspace.PLANE, plane))
         planes = iter(profile.planes)
@@ -111,4 +112,4 @@ def _iterators(parse: Any) -> list[Any]:
         # Only this filter: a copy of the list would lose what another thread changes meanwhile.
         for each in added:
             with suppress(ValueError):
-                warnings.filters.remove(each)
+                filters.remove(each)
