@@ -75,7 +75,8 @@ def start(
             killed; `jaxtop replay` opens it. While the agent records, it collects figures as if a viewer were
             connected.
         collectives: whether short windows of JAX's profiler measure how long collectives take: "auto" (the
-            default: "sampled" on CPUs and TPUs, "on request" on GPUs), "sampled", "on request", "off".
+            default: "sampled" on CPUs and TPUs, "on request" on AMD GPUs, "off" on NVIDIA GPUs where the end
+            of a profile can end the run), "sampled", "on request", "off".
     """
     global _agent  # noqa: PLW0603 - there is one agent per process
     if _agent is not None:

@@ -11,7 +11,7 @@ from jaxtop.wire import Device, DeviceSample
 from jaxtop_agent.core.board import Board, Readings, Topology
 from jaxtop_agent.core.threads import Worker
 from jaxtop_agent.hardware.reader import columns
-from jaxtop_agent.hardware.worker import Hardware, maker
+from jaxtop_agent.hardware.worker import Hardware
 from jaxtop_agent.service import shown
 from jaxtop_agent.service.identity import identify
 from tests import patience, standin
@@ -130,7 +130,7 @@ class TestReading:
         ],
     )
     def test_whose_devices_they_are(self, platform, kind, expected):
-        assert maker(topology(platform, kind)) == expected
+        assert topology(platform, kind).vendor == expected
 
 
 class TestAge:

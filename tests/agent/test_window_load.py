@@ -130,7 +130,7 @@ def test_a_window_ends_once_enough_was_launched():
         state=SimpleNamespace(lock=threading.Lock()), in_use=lambda: None, start=list, stop=list
     )
     bell = Bell()
-    Sessions(profiler, bell).take(3600.0, is_over)
+    Sessions(profiler, bell, lambda: None).take(3600.0, is_over)
     bell.close()
     assert looks == [5000, 10_000, 15_000, 20_000, 25_000]
 

@@ -13,10 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from jaxtop import traces
+from jaxtop import traces, wire
 from jaxtop.traces.parts import Op, Seen, Span
 from jaxtop.wire import MAX_TELEMETRY, Window, encode
 from jaxtop_agent.core import budget
+from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.core.threads import Bell
 from jaxtop_agent.profiler import rows, trace
 from jaxtop_agent.profiler.load import seconds_between
@@ -33,10 +34,12 @@ from jaxtop_agent.profiler.schedule import (
     TIME_SHARE,
     Result,
     Schedule,
+    why_dangerous,
 )
-from jaxtop_agent.profiler.session import Sessions
+from jaxtop_agent.profiler.session import Refused, Sessions
+from jaxtop_agent.profiler.worker import WindowThread
 from jaxtop_agent.programs.loaded import Loaded, Numbers
-from tests import patience, support
+from tests import builders, patience, support
 from tests.support import PYTHON, ROOT
 from tests.xspace import Event, plane, space
 
@@ -500,7 +503,7 @@ class TestTheLock:
 
         state, bell = SimpleNamespace(lock=Lock()), Bell()
         profiler = SimpleNamespace(state=state, in_use=lambda: None, start=list, stop=lambda _: at("stop"))
-        sessions = Sessions(profiler, bell)
+        sessions = Sessions(profiler, bell, lambda: None)
         thread = threading.Thread(target=sessions.take, args=(0, lambda: True))
         thread.start()
         assert reached.wait(patience.left())
@@ -515,6 +518,52 @@ class TestTheLock:
         bell.close()
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert type(state.lock) is Lock and not state.lock.real.locked()
+
+
+class TestWhereTheEndOfAProfileCanEndTheRun:
+    GRAPHS, SUBSCRIBERS = "--xla_gpu_enable_command_buffer", "--xla_gpu_enable_cupti_multi_subscriber"
+
+    @pytest.mark.parametrize(
+        ("policy", "vendor", "flags", "is_dangerous"),
+        [
+            ("auto", "nvidia", "", True),
+            ("auto", "nvidia", "--xla_dump_to=/tmp", True),
+            ("auto", "nvidia", f"{GRAPHS}=FUSION,CUBLAS", True),
+            ("auto", "nvidia", f"{GRAPHS}= {GRAPHS}=FUSION", True),  # XLA takes the last one
+            ("auto", "nvidia", f"{SUBSCRIBERS}=false", True),
+            ("auto", "nvidia", f"--xla_dump_to=/tmp {GRAPHS}=", False),
+            ("auto", "nvidia", f"{SUBSCRIBERS}=true", False),
+            ("auto", "nvidia", SUBSCRIBERS, False),
+            ("on request", "nvidia", "", False),
+            ("sampled", "nvidia", "", False),
+            ("auto", "amd", "", False),
+            ("auto", "tpu", "", False),
+            ("auto", None, "", False),
+        ],
+    )
+    def test_that_is_on_nvidia_gpus_with_cuda_graphs(self, policy, vendor, flags, is_dangerous):
+        assert (why_dangerous(policy, vendor, flags) is not None) == is_dangerous
+
+    def test_no_profile_is_started_there(self):
+        started = []
+        profiler = SimpleNamespace(start=lambda: started.append(1), start_full=lambda: started.append(2))
+        sessions = Sessions(profiler, Bell(), lambda: "it would end the run")
+        with pytest.raises(Refused, match="it would end the run"):
+            sessions.take(1.0, lambda: False)
+        with pytest.raises(Refused, match="it would end the run"):
+            sessions.capture(1.0, lambda: False, lambda: None)
+        assert started == []
+
+    def test_requests_are_refused_with_the_reason(self, monkeypatch):
+        monkeypatch.delenv("XLA_FLAGS", raising=False)
+        device = wire.Device(0, "NVIDIA H100 80GB HBM3", "gpu")
+        board = Board(builders.hello(0))
+        board.sampler.topology = Topology(0, 1, "gpu", (device,), None)
+        thread = WindowThread(board, SimpleNamespace(launches=None), "auto")
+        thread._profiler = SimpleNamespace(is_noisy=False, has_server=lambda: False)
+        assert not thread._is_sampled(board.sampler.topology)
+        assert board.sources["collectives"].startswith("off: the end of a profile can end a run")
+        assert not board.windows.can_capture
 
 
 def result(seconds=0.1, cpu=0.02, events=500, launches=2, step=0.02):

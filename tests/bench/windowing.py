@@ -103,7 +103,7 @@ def _window(launch: Callable[[], None]) -> dict[str, float]:
     bell = Bell()
     cpu = time.thread_time()
     profiler = jaxprivate.Profiler()
-    taken = Sessions(profiler, bell).take(0.0, is_over)
+    taken = Sessions(profiler, bell, lambda: None).take(0.0, is_over)
     stopping = time.thread_time() - cpu
     bell.close()
     cpu = time.thread_time()

@@ -57,6 +57,16 @@ class Topology:
     devices: tuple[wire.Device, ...]
     coordinator: str | None
 
+    @property
+    def vendor(self) -> str | None:
+        """The vendor of the accelerators: JAX calls both NVIDIA's and AMD's "gpu"."""
+        platform = self.platform.lower()
+        if platform == "gpu":
+            kinds = {device.kind.lower() for device in self.devices}
+            is_amd = any(kind.startswith(("amd", "gfx", "radeon", "instinct")) for kind in kinds)
+            return "amd" if is_amd else "nvidia"
+        return {"cuda": "nvidia", "rocm": "amd", "tpu": "tpu"}.get(platform)
+
 
 class Outbox:
     """Messages for the publisher; if it does not fetch them in time, the oldest are dropped and counted."""

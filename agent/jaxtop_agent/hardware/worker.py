@@ -59,7 +59,7 @@ class Hardware:
             self._close()
             board.hardware.uuids = ()
             self._topology, self._strikes, self._throttle = topology, 0, budget.Throttle(budget.HARDWARE)
-        if topology is not None and maker(topology) is None:
+        if topology is not None and topology.vendor is None:
             self._set_state(NO_HARDWARE)
         elif topology is not None and board.is_watched:
             return self._read(topology)
@@ -119,18 +119,8 @@ class Hardware:
             self._board.bells.publisher.ring()
 
 
-def maker(topology: Topology) -> str | None:
-    """Return the vendor of the devices: JAX calls both NVIDIA's and AMD's "gpu"."""
-    platform = topology.platform.lower()
-    if platform == "gpu":
-        kinds = {device.kind.lower() for device in topology.devices}
-        is_amd = any(kind.startswith(("amd", "gfx", "radeon", "instinct")) for kind in kinds)
-        return "amd" if is_amd else "nvidia"
-    return {"cuda": "nvidia", "rocm": "amd", "tpu": "tpu"}.get(platform)
-
-
 def _open(topology: Topology, report: Report) -> DriverReader:
-    match maker(topology):
+    match topology.vendor:
         case "nvidia":
             from jaxtop_agent.hardware.nvidia import Nvidia  # a library of 8,000 lines that CPUs do not need
 

@@ -13,7 +13,7 @@ from jaxtop_agent.core.capture import NOTHING, Asked, CaptureProgress
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.machine import basics
 from jaxtop_agent.machine.cgroups import memory_left
-from jaxtop_agent.profiler.session import InUse
+from jaxtop_agent.profiler.session import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ class Capturing:
         self._become(asked, WAITING)
         try:
             return self._take(asked, sessions)
-        except InUse as error:
+        except Refused as error:
             self._become(asked, FAILED, str(error))
             return None
         except BaseException as error:

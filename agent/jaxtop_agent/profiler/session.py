@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 0.005
 
 
-class InUse(Exception):
+class Refused(Exception):
+    """No profile is taken now; the text says why."""
+
+
+class InUse(Refused):
     """The profiler is in use by others; a later try may succeed."""
 
 
@@ -46,13 +50,15 @@ class Sessions:
     A window ends early if the script wants its lock, which rings the bell, or if `is_over` returns true.
     """
 
-    def __init__(self, profiler: Profiler, bell: Bell) -> None:
+    def __init__(self, profiler: Profiler, bell: Bell, danger: Callable[[], str | None]) -> None:
+        """Create it; `danger` returns why no profile may be taken."""
         self._profiler = profiler
+        self._danger = danger
         self._bell = bell
         self._held: HeldLock | None = None
 
     def take(self, seconds: float, is_over: Callable[[], bool]) -> Taken:
-        """Keep a window open for this time or until `is_over`; raise `InUse` if the profiler is in use."""
+        """Keep a window open for this time or until `is_over`; raise `Refused` if none may be taken."""
         return self._hold(seconds, is_over, self._profiler.start, lambda: None)
 
     def capture(self, seconds: float, is_over: Callable[[], bool], stopping: Callable[[], None]) -> Taken:
@@ -66,6 +72,8 @@ class Sessions:
         start: Callable[[], Any],
         stopping: Callable[[], None],
     ) -> Taken:
+        if (why := self._danger()) is not None:
+            raise Refused(why)
         held = self._held = HeldLock(self._profiler.state, self._bell.ring)
         try:
             with held as lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import statistics
 import time
 from itertools import pairwise
@@ -23,9 +24,10 @@ from jaxtop_agent.profiler.schedule import (
     SLOT_S,
     Result,
     Schedule,
+    why_dangerous,
     why_not_sampled,
 )
-from jaxtop_agent.profiler.session import InUse, Sessions, Taken
+from jaxtop_agent.profiler.session import Refused, Sessions, Taken
 
 if TYPE_CHECKING:
     from jaxtop.wire import Launch
@@ -84,7 +86,7 @@ class WindowThread:
             return
         try:
             profiler = self._profiler = jaxprivate.Profiler()
-            self._sessions = Sessions(profiler, board.bells.windows)
+            self._sessions = Sessions(profiler, board.bells.windows, self._danger)
             self._reader = TraceReader(board, profiler, self._hooks.numbered)
             if not profiler.frees_the_gil:
                 self._schedule = Schedule(LIMITS_UNDER_GIL)
@@ -98,6 +100,12 @@ class WindowThread:
         except BaseException:  # no retry: an error in here may harm the script's process
             board.windows.can_capture = False
             raise
+
+    def _danger(self) -> str | None:
+        topology = self._board.sampler.topology
+        if topology is None:
+            return "the devices are not known yet"
+        return why_dangerous(self._policy, topology.vendor, os.environ.get("XLA_FLAGS", ""))
 
     def _steps(self) -> StepsMade | None:
         return self._load.steps(0 if self._progress is None else self._progress.calls)
@@ -160,6 +168,10 @@ class WindowThread:
 
     def _is_sampled(self, topology: Topology) -> bool:
         assert self._profiler is not None
+        if (danger := self._danger()) is not None:
+            self._board.windows.can_capture = False
+            self._board.sources[SOURCE] = f"off: {danger}"
+            return False
         why_not = why_not_sampled(self._policy, topology.platform, self._profiler)
         why_closed = self._load.why_closed
         most, launch = self._schedule.most_events(), self._expected.launch
@@ -194,7 +206,7 @@ class WindowThread:
         most, recorded = self._schedule.most_events(requested=is_asked), self._load.recorder()
         try:
             taken = sessions.take(seconds, lambda: board.stopping or recorded() > most)
-        except InUse as error:
+        except Refused as error:
             board.sources[SOURCE] = f"waiting: {error}"
             board.send(Window(now_ms(), 0, slot, note=str(error)))
             wait(board.bells.windows, SLOT_S / 2)  # so that the reason is visible for a moment

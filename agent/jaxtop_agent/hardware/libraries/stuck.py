@@ -39,16 +39,16 @@ class Stuck:
         self._asked = 0
         self._same: tuple[object, int] = (None, 0)  # what the last answers agree on, and since when
 
-    def turn(self, maker: str | None) -> float:
+    def turn(self, vendor: str | None) -> float:
         """Ask if it is time; return the seconds to the next turn."""
         board, topology = self._board, self._board.sampler.topology
         if topology is None or not board.publisher.is_stuck or not board.is_watched:
             self._due, self._asked, self._same = 0.0, 0, (None, 0)
             return IDLE_S
-        if maker != "tpu" and (maker != "nvidia" or topology.process_index != 0):
+        if vendor != "tpu" and (vendor != "nvidia" or topology.process_index != 0):
             return IDLE_S
         if time.monotonic() >= self._due:
-            self._ask(topology, CORES if maker == "tpu" else NCCL)
+            self._ask(topology, CORES if vendor == "tpu" else NCCL)
             self._asked += 1
             self._due = time.monotonic() + (SOON if self._asked == 1 else LATER)
         return max(0.0, self._due - time.monotonic())

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from jaxtop_agent.core.waiting import IDLE_S, wait
-from jaxtop_agent.hardware.worker import maker
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
@@ -40,7 +39,7 @@ class Libraries:
 
             self._stuck = Stuck(board)
         topology = board.sampler.topology
-        return self._stuck.turn(maker(topology) if topology is not None else None)
+        return self._stuck.turn(None if topology is None else topology.vendor)
 
     def _follow_inspector(self) -> float:
         """Read what NCCL Inspector has timed, where it is loaded; return the seconds to the next reading."""
