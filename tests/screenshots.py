@@ -121,10 +121,10 @@ OF_A_STOPPED_HOST = (
     Picture("stopped-host-table", "3", size=TABLE, shows="stopped"),
     Picture("events", "8", size=TABLE),
 )
-# Of a recording: at its end a host has died; the first moment that is marked is its middle.
+# Of a recording: at its end a host has died; the first moment that is marked is just before.
 OF_A_RECORDING = (
-    Picture("replay", "2", "tab", shows="REPLAY"),
-    Picture("replay-80x24", "2", "tab", size=(80, 24), shows="REPLAY"),
+    Picture("replay", shows="REPLAY"),
+    Picture("replay-80x24", size=(80, 24), shows="REPLAY"),
     Picture("difference", "v", "end", "v", size=(120, 24)),
 )
 OF_1024_HOSTS = (Picture("mesh-8192-devices", "2", size=(200, 50), shows="1024/1024 hosts"),)
@@ -278,11 +278,11 @@ def record(path: Path, source: Callable[[], LiveSource], *acts: Callable[[], Any
 
 
 def take_replay(folder: Path, path: Path) -> None:
-    """The app on a recording, paused in its middle."""
+    """The app on a recording, paused just before the host dies."""
     for picture in OF_A_RECORDING:
         session = Session([path])
         assert session.span is not None
-        start = Start(sum(session.span) / 2, is_playing=False)
+        start = Start(session.span[1] - SETTLE - 1, is_playing=False)
         asyncio.run(_take_replay(folder, picture, JaxtopApp(None, steady, history=session, replay=start)))
         session.close()
         print(f"{picture.name}.svg", flush=True)
