@@ -1,4 +1,4 @@
-"""Collectives are read from the compiler's text: of three versions of JAX, of GPUs and TPUs, cut or garbled.
+"""Collectives are read from the compiler's text: of four versions of JAX, of GPUs and TPUs, cut or garbled.
 
 The texts of GPUs and TPUs are written after XLA's own: docs/async_ops.md and docs/shapes.md (tiled layouts),
 the texts in hlo_parser_test.cc (asynchronous operations, with and without their short spelling) and of its
@@ -16,7 +16,7 @@ from jaxtop_agent.programs import fitting, hlo, lines
 from tests import patience
 from tests.hlo_texts import DATA, DATA_GROUPS, EVERYBODY, MODEL_GROUPS, members, module, only, text, told
 
-VERSIONS = ("0.4.35", "0.8.0", "0.10.2")
+VERSIONS = ("0.4.35", "0.8.0", "0.10.2", "0.12.0.1")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

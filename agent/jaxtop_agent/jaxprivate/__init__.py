@@ -54,6 +54,7 @@ from jaxtop_agent.jaxprivate.lookup import Missing, versions
 from jaxtop_agent.jaxprivate.lowered import compiled, element_type, lowered, mlir, portable, shardy
 from jaxtop_agent.jaxprivate.profiler import Profiler
 from jaxtop_agent.jaxprivate.programs import (
+    argument_cuts,
     buffer_assignment,
     code_bytes,
     compiled_memory,

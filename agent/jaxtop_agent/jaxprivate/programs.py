@@ -139,9 +139,16 @@ def cuts(executable: Any) -> list[int]:
 
     The list is empty if the compiler had nothing to partition, as in a program of one device.
     """
-    sides = ("get_parameter_shardings", "get_output_shardings")
-    shardings = [sharding for side in sides for sharding in find(executable, side)() or ()]
-    return [prod(sharding.tile_assignment_dimensions) for sharding in shardings]
+    return [prod(each) for side in (argument_cuts, _result_cuts) for each in side(executable)]
+
+
+def argument_cuts(executable: Any) -> list[list[int]]:
+    """Return the number of pieces of each dimension of each input; with more, of copies of each piece."""
+    return [each.tile_assignment_dimensions for each in find(executable, "get_parameter_shardings")() or ()]
+
+
+def _result_cuts(executable: Any) -> list[list[int]]:
+    return [each.tile_assignment_dimensions for each in find(executable, "get_output_shardings")() or ()]
 
 
 def own_functions() -> frozenset[str]:

@@ -20,7 +20,7 @@ from jaxtop_agent.programs.resharding import Added, Partitioner
 from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtop_agent.programs.lines import Instruction
 
@@ -57,12 +57,14 @@ class Reading(NamedTuple):
     calls_back: bool = False
 
 
-def read(module_text: str, pause: Callable[[], None] = lambda: None) -> Reading:
-    """Return all collectives of a module; `pause` is called often."""
+def read(
+    module_text: str, pause: Callable[[], None] = lambda: None, cuts: Sequence[Sequence[int]] = ()
+) -> Reading:
+    """Return all collectives of a module; `pause` is called often. `cuts` is that of `Partitioner`."""
     first_line = module_text[: max(0, module_text.find("\n"))]
     counts = {name: int(count) for name, count in _COUNTS.findall(first_line)}
     places = Places(counts.get("replica_count", 1), counts.get("num_partitions", 1))
-    module, entries = Module(), set()
+    module, entries = Module(cuts), set()
     for words in ((*text.COLLECTIVES, *text.CALLERS, *text.CALLBACKS), text.FUSIONS):
         for line in text.having(words, module_text, pause):
             module.add(line.computation, line.text)
@@ -93,13 +95,13 @@ def parsed(module_text: str, pause: Callable[[], None]) -> Iterator[tuple[str, b
 class Module:
     """A reading in progress: it takes the relevant instructions of a module, in any order."""
 
-    def __init__(self) -> None:
+    def __init__(self, cuts: Sequence[Sequence[int]] = ()) -> None:
         self._found: list[Found] = []
         self._calls = Calls()
         self._before: dict[str, str] = {}  # from a later part of an operation to the part before it
         self._unread = 0
         self._calls_back = False
-        self._partitioner = Partitioner()
+        self._partitioner = Partitioner(cuts)
         self._fused = Fused()
 
     def add_computation(self, computation: str, listed: list[Instruction]) -> None:
@@ -164,6 +166,7 @@ class Module:
             shown[each.by.name] = shown[op] = op
             place, sides = table.place(each), each.sides()
             added = self._partitioner.added(each, frames, table.size(place), pause) or NOT_ADDED
+            named = added.consumer or each.by
             collectives.append(
                 wire.Collective(
                     op=op,
@@ -173,9 +176,9 @@ class Module:
                     groups=place,
                     times=self._calls.times(each.computation, entries),
                     is_async=is_async,
-                    source=each.by.source,
-                    line=frames.line(each.by) or added.line,
-                    name_stack=shorten(legible(each.by.name_stack), LONGEST_STACK),
+                    source=named.source,
+                    line=frames.line(named) or added.line,
+                    name_stack=shorten(legible(named.name_stack), LONGEST_STACK),
                     added=added.how,
                     operand=added.operand,
                     has=added.has,

@@ -19,7 +19,7 @@ from jaxtop_agent.programs.operations import Operations, Work
 from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from jaxtop.traces.members import Places
     from jaxtop_agent.core.board import Board
@@ -126,13 +126,15 @@ class _Source(NamedTuple):
     local_ids: tuple[int, ...] = ()
     total: int | None = None  # the number of devices, if it is known
     most_cut: int = 1  # the most pieces into which an array is cut
+    cuts: Sequence[Sequence[int]] = ()  # of each argument, the pieces of each dimension
     device_count: int = 1
 
     @classmethod
     def of(cls, executable: Any, program: wire.Program, *, alone: bool) -> _Source:
         try:
             local_ids = tuple(device.id for device in jaxprivate.local_devices(executable))
-            source = cls(program, jaxprivate.module(executable), "", local_ids)
+            cuts = jaxprivate.argument_cuts(executable)
+            source = cls(program, jaxprivate.module(executable), "", local_ids, cuts=cuts)
             if alone:
                 return source._replace(total=len(local_ids))
             cut, count = jaxprivate.cuts(executable), jaxprivate.device_count(executable)
@@ -198,14 +200,14 @@ def _reading(source: _Source, room: int) -> Generator[None, None, tuple[Reading,
     """Read single instructions where JAX offers them, so that no text of many megabytes is made."""
     computations = jaxprivate.parts(source.module)
     pace = Breather()
-    module, operations = Module(), Operations()
+    module, operations = Module(source.cuts), Operations()
     try:
         for computation in computations:
             for _ in _add(module, operations, computation):
                 pace()
                 yield
     except jaxprivate.Missing:
-        return _reading_of_text(source.module, len(computations), room, pace)
+        return _reading_of_text(source, len(computations), room, pace)
     yield
     work = operations.work(None, pace)
     yield
@@ -229,16 +231,16 @@ def _add(module: Module, operations: Operations, computation: Any) -> Iterator[N
 
 
 def _reading_of_text(
-    compiled: Any, computations: int, room: int, pace: Breather
+    source: _Source, computations: int, room: int, pace: Breather
 ) -> tuple[Reading, PerLaunch]:
     if computations > MOST_BRIEF:
         raise _TooLarge
-    printed = jaxprivate.module_text(compiled, brief=computations > MOST_WHOLE)
+    printed = jaxprivate.module_text(source.module, brief=computations > MOST_WHOLE)
     breathe()
     operations, entry = summed(printed, pace)
     work = operations.work(entry, pace)
     executed = operations.executed(Frames(printed), room, pace, entry)
-    return hlo.read(printed, pace), PerLaunch(work, executed=executed)
+    return hlo.read(printed, pace, source.cuts), PerLaunch(work, executed=executed)
 
 
 def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:

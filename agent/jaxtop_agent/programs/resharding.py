@@ -1,7 +1,9 @@
 """Which collectives the partitioner added, and the operand whose sharding its consumer does not want.
 
-A collective has the name of the operation that it is for. If that is no collective of JAX, such as `psum`,
-but `dot_general` or `sort`, the partitioner added it.
+From JAX 0.11 on, the compiler marks the collectives that the partitioner added, and gives most of them the
+name of their operand: the operation that they are for is found among those that use the result. Before, a
+collective has the name of that operation. If it is no collective of JAX, such as `psum`, but `dot_general`
+or `sort`, the partitioner added it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from jaxtop_agent.programs.calls import made_by
 from jaxtop_agent.programs.found import KINDS, PERMUTE, REDUCE, SCATTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from jaxtop_agent.programs.found import Found
     from jaxtop_agent.programs.lines import Instruction
@@ -43,8 +45,7 @@ _STEPS = ("all-to-all", "all-gather", PERMUTE)
 _CALLS = frozenset({"while", "call", "async-start"})
 # What a computation that only moves data may contain besides.
 _IDLE = frozenset({"parameter", "constant", "tuple", "partition-id", "clamp", "broadcast"})
-_SHARDING = re.compile(r"\bsharding=\{((?:[^{}]|\{[^{}]*\})*)\}")
-_TILES = re.compile(r"devices=\[([\d,]+)\]")
+_IS_MARKED = 'is_spmd_generated="true"'
 _DIMENSIONS = re.compile(r"\bdimensions=\{(\d+)\}")
 _INDEX = re.compile(r"\bindex=(\d+)")
 FARTHEST = 64
@@ -57,7 +58,8 @@ LONGEST = 60
 class Added(NamedTuple):
     """Why the partitioner added a collective: the operand, how it is sharded, what its consumer wants.
 
-    `line` is that of the operand, where the compiler does not name the operation.
+    `line` is that of the operand, where the compiler does not name the operation. `consumer` is the operation
+    that it is for, where the compiler names another.
     """
 
     how: str
@@ -65,19 +67,24 @@ class Added(NamedTuple):
     has: str = ""
     wants: str = ""
     line: str = ""
+    consumer: Instruction | None = None
 
 
 class Partitioner:
-    """Takes the computations of a module, in any order; then it explains their collectives."""
+    """Takes the computations of a module, in any order; then it explains their collectives.
 
-    def __init__(self) -> None:
+    `cuts` has the number of pieces of each dimension of each argument of the program, as far as it is known.
+    """
+
+    def __init__(self, cuts: Sequence[Sequence[int]] = ()) -> None:
+        self._cuts = cuts
         # Of computations with collectives or loops: their instructions by name, as far as there is room.
         self._inside: dict[str, dict[str, Instruction]] = {}
         self._room = MOST_INSIDE
         self._cut: set[str] = set()
         # Of the others: which only move data, which parameters are only sliced, and what computes last.
         self._moving: set[str] = set()
-        self._sliced: dict[str, frozenset[int]] = {}
+        self._sliced: dict[str, dict[int, Instruction]] = {}
         self._computing: dict[str, Instruction] = {}
         self._users: dict[str, Users] = {}
         self._callers: dict[str, tuple[str, Instruction]] = {}
@@ -107,12 +114,15 @@ class Partitioner:
     ) -> Added | None:
         """Return why the partitioner added a collective; None if the script wrote it, or it may have."""
         name, is_sum = found.by.source, found.kind in {REDUCE, SCATTER}
-        if found.kind in _ONLY_WRITTEN or _OF_JAX.fullmatch(name) or (is_sum and not name):
+        is_marked = _IS_MARKED in found.by.quoted
+        if found.kind in _ONLY_WRITTEN:
+            return None
+        if not is_marked and (_OF_JAX.fullmatch(name) or (is_sum and not name)):
             return None
         origin = self._origin(found)
         operand, has, line = "", "", ""
         if origin is not None and origin.opcode == "parameter":
-            operand, has = shorten(legible(origin.name_stack), LONGEST), _sharded(origin)
+            operand, has = shorten(legible(origin.name_stack), LONGEST), self._sharded(origin)
         elif origin is not None:
             line = frames.line(origin)
             result = f"the result of {origin.source or origin.opcode}"
@@ -122,7 +132,12 @@ class Partitioner:
         is_for_parts = found.kind == "all-gather" and self._is_only_sliced(found, pause)
         how = REMATERIALIZATION if is_for_parts else RESHARDING
         return Added(
-            how, operand, has or _cut_by(found, group_size), _wanted(found, how), "" if name else line
+            how,
+            operand,
+            has or _cut_by(found, group_size),
+            _wanted(found, how),
+            "" if name else line,
+            self._consumer(found, pause) if is_marked else None,
         )
 
     def forget(self) -> None:
@@ -135,19 +150,40 @@ class Partitioner:
 
     def _is_only_sliced(self, found: Found, pause: Callable[[], None]) -> bool:
         """Return whether each device gathers the whole and then uses its own part of it only."""
-        computation = found.computation
+        uses = self._users_in(found.computation, pause).get(found.by.name, [])
+        return bool(uses) and all(self._slice(each, place) is not None for each, place in uses)
+
+    def _consumer(self, found: Found, pause: Callable[[], None]) -> Instruction | None:
+        """Return the first operation that computes with the result of a collective, or takes a part of it.
+
+        None if the result leaves the computation as well: it may have the form that the script wants there.
+        """
+        users, name = self._users_in(found.computation, pause), found.by.name
+        for _ in range(FARTHEST):
+            uses = users.get(name, [])
+            if not uses or any(each.opcode == "tuple" for each, _ in uses):
+                break
+            user, place = uses[0]
+            by = self._slice(user, place) or user
+            if by is not user or not self._moves(user):
+                return by if by.states_line else None
+            name = user.name
+        return None
+
+    def _users_in(self, computation: str, pause: Callable[[], None]) -> Users:
+        """Return the users of each value of a computation, if all of its instructions are stored."""
         if computation in self._cut:
-            return False  # another use of it may be in the rest
+            return {}
         if computation not in self._users and computation in self._inside:
             self._users[computation] = _users(self._inside[computation].values(), pause)
-        uses = self._users.get(computation, {}).get(found.by.name, [])
-        return bool(uses) and all(self._slices(each, place) for each, place in uses)
+        return self._users.get(computation, {})
 
-    def _slices(self, user: Instruction, place: int) -> bool:
+    def _slice(self, user: Instruction, place: int) -> Instruction | None:
+        """Return what takes a part of this operand, if nothing else is done with it."""
         if user.opcode == "dynamic-slice":
-            return place == 0
+            return user if place == 0 else None
         called = made_by(user) if user.opcode == "fusion" else []
-        return bool(called) and place in self._sliced.get(called[0][0], ())
+        return self._sliced.get(called[0][0], {}).get(place) if called else None
 
     def _origin(self, found: Found) -> Instruction | None:
         """Return the argument of the program, or the operation, whose value a collective moves."""
@@ -184,6 +220,15 @@ class Partitioner:
         called = made_by(by) if by.opcode == "fusion" else []
         return bool(called) and called[0][0] in self._moving
 
+    def _sharded(self, parameter: Instruction) -> str:
+        """Return how an argument of the program lies over the devices."""
+        place, shape = parameter.operands, shapes.read(parameter.shape)
+        if not place.isdigit() or int(place) >= len(self._cuts) or not isinstance(shape, shapes.Array):
+            return ""
+        counts = self._cuts[int(place)][: len(shape.dimensions)]
+        cut = [f"dimension {i} in {count}" for i, count in enumerate(counts) if count > 1]
+        return f"cut along {' and '.join(cut)}" if cut else "whole on each device"
+
     def _passed(
         self, computation: str, caller: Instruction, parameter: Instruction, index: int | None
     ) -> Instruction | None:
@@ -210,39 +255,26 @@ def _users(listed: Iterable[Instruction], pause: Callable[[], None] = lambda: No
     return users
 
 
-def _only_sliced(listed: list[Instruction]) -> frozenset[int]:
-    """Return the parameters of which a computation uses nothing but a slice at a computed place."""
+def _only_sliced(listed: list[Instruction]) -> dict[int, Instruction]:
+    """Return the slice at a computed place of each parameter of which a computation uses nothing else."""
     users = _users(listed)
 
-    def is_sliced(name: str, depth: int) -> bool:
-        uses = users.get(name, [])
-        return bool(uses) and all(
-            (each.opcode == "dynamic-slice" and place == 0)
-            or (each.opcode in _MOVES and depth < FARTHEST and is_sliced(each.name, depth + 1))
-            for each, place in uses
-        )
+    def sliced(name: str, depth: int) -> Instruction | None:
+        found = None
+        for each, place in users.get(name, []):
+            if each.opcode == "dynamic-slice" and place == 0:
+                found = each
+            elif each.opcode in _MOVES and depth < FARTHEST:
+                found = sliced(each.name, depth + 1)
+            else:
+                return None
+            if found is None:
+                return None
+        return found
 
-    return frozenset(
-        int(each.operands)
-        for each in listed
-        if each.opcode == "parameter" and each.operands.isdigit() and is_sliced(each.name, 0)
-    )
-
-
-def _sharded(parameter: Instruction) -> str:
-    """Return how an argument lies over the devices, as the program states it."""
-    match = _SHARDING.search(parameter.quoted)
-    if match is None:
-        return ""
-    if "devices=" not in match[1]:
-        return "whole on each device" if match[1].startswith("replicated") else ""
-    tiles = _TILES.search(match[1])
-    shape = shapes.read(parameter.shape)
-    if tiles is None or not isinstance(shape, shapes.Array):
-        return ""
-    counts = [int(each) for each in tiles[1].split(",")][: len(shape.dimensions)]
-    cut = [f"dimension {i} in {count}" for i, count in enumerate(counts) if count > 1]
-    return f"cut along {' and '.join(cut)}" if cut else "whole on each device"
+    parameters = [each for each in listed if each.opcode == "parameter" and each.operands.isdigit()]
+    found = {int(each.operands): sliced(each.name, 0) for each in parameters}
+    return {place: slice_ for place, slice_ in found.items() if slice_ is not None}
 
 
 def _cut_by(found: Found, group_size: int | None) -> str:

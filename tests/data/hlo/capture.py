@@ -52,6 +52,13 @@ def sharded(weights, batch):
     return jnp.tanh(product).sum(), lax.with_sharding_constraint(product, NamedSharding(mesh, P("model")))
 
 
+def moved(weights, layers, batch):
+    def layer(x, w):
+        return jnp.tanh(x @ w), None
+
+    return lax.scan(layer, batch @ weights, layers)[0]
+
+
 def parallel(x):
     swapped = lax.ppermute(x, "batch", [(0, 1), (1, 0)])
     return x / lax.psum(x, "batch"), lax.all_gather(x, "batch"), swapped
@@ -69,5 +76,11 @@ def cut(shape, spec):
 whole = P("data", "model")
 keep("mapped", jax.jit(shard_map(mapped, mesh=mesh, in_specs=whole, out_specs=whole)), cut((64, 64), whole))
 keep("sharded", jax.jit(sharded), cut((32, 16), P("model", None)), cut((8, 32), P("data", "model")))
+rows = P("data", None)
+keep(
+    "moved",
+    jax.jit(moved, out_shardings=NamedSharding(mesh, rows)),
+    *(cut((64, 64), rows), cut((3, 64, 64), P(None, *rows)), cut((64, 64), rows)),
+)
 keep("pmap", jax.pmap(parallel, axis_name="batch"), jax.ShapeDtypeStruct((8, 16), np.float32))
 keep("callback", jax.jit(calling_back), jax.ShapeDtypeStruct((4,), np.float32))
