@@ -146,5 +146,6 @@ def outcome(
         (folder / "go").touch()
         stdout, stderr = process.communicate()
     results = {path.name: path.read_bytes() for path in folder.glob("result*")}
-    stderr = stderr.replace(str(path), path.name)  # in warnings and tracebacks
+    # In warnings and tracebacks; Python 3.12 and newer name the pid in a warning of each fork.
+    stderr = stderr.replace(str(path), path.name).replace(f"pid={process.pid}", "pid=…")
     return Outcome(process.returncode, stdout, stderr, results, process.pid)
