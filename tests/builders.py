@@ -59,7 +59,7 @@ def pulse(index: int, at: float = NOW, devices: int = DEVICES, launches: int = 1
         host=wire.HostSample(500, 400 << 20, 12, 250, 4 << 30, 16 << 30, 150, 1000, 1000),
         launches={"train_step": launches},
         step=wire.Step(launches, launches, {"loss": 2.5}),
-        cost=wire.Cost(2000, 0, 1),
+        cost=wire.AgentCost(2000, 0, 1),
         **more,
     )
 

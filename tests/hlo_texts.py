@@ -52,7 +52,7 @@ def members(packed: wire.ReplicaGroups) -> Groups:
     return tuple(ids[end - size : end] for end, size in zip(ends, sizes, strict=True))
 
 
-def told(reading: hlo.Reading) -> list[tuple]:
+def told(reading: hlo.HloReading) -> list[tuple]:
     """What is asserted of each: kind, source, bytes, groups, times."""
     places = [
         None if each.groups is None else members(reading.groups[each.groups]) for each in reading.collectives
@@ -61,7 +61,7 @@ def told(reading: hlo.Reading) -> list[tuple]:
     return sorted(((c.kind, c.source, c.bytes, place, c.times) for c, place in found), key=str)
 
 
-def only(*entry: str, **more: str) -> tuple[wire.Collective, hlo.Reading]:
+def only(*entry: str, **more: str) -> tuple[wire.Collective, hlo.HloReading]:
     reading = hlo.read(module(*entry, **more))
     (collective,) = reading.collectives
     assert reading.unread == 0

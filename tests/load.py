@@ -173,7 +173,7 @@ class Agents:
             ),
             launches={"train_step": self.steps},
             step=wire.Step(self.steps, self.steps, {"loss": 2.5}),
-            cost=wire.Cost(1000, 0, 1),
+            cost=wire.AgentCost(1000, 0, 1),
         )
 
 

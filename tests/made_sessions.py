@@ -196,7 +196,7 @@ class _Host:
             host,
             {} if stall is not None else {"train_step": self._launches},
             step=wire.Step(self._steps, self._steps, {"loss": 2.0 + noise() * 0.01}),
-            cost=wire.Cost(2500 + int(400 * noise()), 0, 1),
+            cost=wire.AgentCost(2500 + int(400 * noise()), 0, 1),
             stall=stall,
         )
 

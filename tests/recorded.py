@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from jaxtop.model import Cluster, arrays, devices, keyframe, programs
-from jaxtop.recording import Keyframe, Limits, Recording, RecordingWriter, Writer
+from jaxtop.recording import Keyframe, Recording, RecordingLimits, RecordingWriter, Writer
 from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.sources.session import Session
 from tests import made_sessions, patience
 
 ABOUT = {"tape": "t1", "recorder": "test"}
-NO_LIMITS = Limits()
+NO_LIMITS = RecordingLimits()
 
 
 def written(path, frames, keyframe_every=0, *, is_indexed=False):

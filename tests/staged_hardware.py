@@ -103,7 +103,7 @@ def pulse(index: int, ago: int = 0) -> wire.Pulse:
         host=host,
         launches={"train_step": 5000 - 2 * ago},
         step=wire.Step(5000 - 2 * ago, 5000 - 2 * ago, {"loss": 2.5, "tokens": 1_048_576.0}),
-        cost=wire.Cost(2600, 0, 1),
+        cost=wire.AgentCost(2600, 0, 1),
         rhythm=rhythm,
     )
 

@@ -9,7 +9,7 @@ from jaxtop import wire
 from jaxtop.base import private, processes
 from jaxtop.base.clock import steady
 from jaxtop.base.names import as_file_name, reason
-from jaxtop.recording import Keyframe, Limits, RecordingWriter
+from jaxtop.recording import Keyframe, RecordingLimits, RecordingWriter
 
 if TYPE_CHECKING:
     import os
@@ -50,7 +50,7 @@ class BlackBox:
         self._writer = RecordingWriter(
             self._folder / name,
             about,
-            Limits(LARGEST, SECONDS, minutes or None, MOST_WAITING),
+            RecordingLimits(LARGEST, SECONDS, minutes or None, MOST_WAITING),
             flush_every=FLUSH_EVERY,
             compacts=False,
         )

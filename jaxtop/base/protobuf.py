@@ -19,7 +19,7 @@ class Malformed(Exception):
     """The bytes are not a valid message."""
 
 
-class Message(NamedTuple):
+class ProtobufMessage(NamedTuple):
     """The fields of one message in their order: field number, and an integer or bytes."""
 
     fields: tuple[tuple[int, int | bytes], ...]
@@ -50,19 +50,19 @@ class Message(NamedTuple):
         """Return bytes; empty if the field is missing."""
         return next((value for value in reversed(self._values(field)) if isinstance(value, bytes)), b"")
 
-    def messages(self, field: int) -> list[Message]:
+    def messages(self, field: int) -> list[ProtobufMessage]:
         return [read(value) for value in self._values(field) if isinstance(value, bytes)]
 
-    def message(self, field: int) -> Message | None:
+    def message(self, field: int) -> ProtobufMessage | None:
         return next(iter(self.messages(field)[-1:]), None)
 
     def _values(self, field: int) -> list[int | bytes]:
         return [value for number, value in self.fields if number == field]
 
 
-def read(raw: bytes) -> Message:
+def read(raw: bytes) -> ProtobufMessage:
     """Parse one level of a message; fixed-size numbers stay bytes."""
-    return Message(
+    return ProtobufMessage(
         tuple(
             (field, first if last is None else raw[first:last])
             for field, first, last in places(raw, 0, len(raw))

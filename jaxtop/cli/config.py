@@ -55,7 +55,7 @@ def _print_ignored() -> None:
         note(each)
 
 
-def _rows(loaded: settings.Settings) -> Iterator[tuple[str, str, str, str]]:
+def _rows(loaded: settings.UserSettings) -> Iterator[tuple[str, str, str, str]]:
     for key, setting in settings.SETTINGS.items():
         if setting.variable and (given := os.environ.get(setting.variable)):
             value, origin = given, setting.variable

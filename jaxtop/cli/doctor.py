@@ -36,7 +36,7 @@ BUDGET_PERCENT = 0.5
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """The result of one check."""
 
     check: str
@@ -104,89 +104,89 @@ def main(arguments: argparse.Namespace) -> int:
     return int(any(finding.verdict == BAD for finding in findings))
 
 
-def _versions() -> Iterator[Finding]:
-    yield Finding("python", OK, f"{platform.python_version()} at {sys.executable}")
-    yield Finding("jaxtop", OK, __version__)
+def _versions() -> Iterator[CheckResult]:
+    yield CheckResult("python", OK, f"{platform.python_version()} at {sys.executable}")
+    yield CheckResult("jaxtop", OK, __version__)
     for name in ("pyzmq", "msgspec", "msgpack", "psutil", "textual", "mcap"):
         try:
-            yield Finding(name, OK, metadata.version(name))
+            yield CheckResult(name, OK, metadata.version(name))
         except metadata.PackageNotFoundError:
-            yield Finding(name, BAD, f"is not installed; pip install {name}")
+            yield CheckResult(name, BAD, f"is not installed; pip install {name}")
 
 
-def _encryption() -> Iterator[Finding]:
+def _encryption() -> Iterator[CheckResult]:
     import zmq
 
     if zmq.has("curve"):
-        yield Finding("encryption", OK, f"ZeroMQ {zmq.zmq_version()} with CURVE")
+        yield CheckResult("encryption", OK, f"ZeroMQ {zmq.zmq_version()} with CURVE")
     else:
-        yield Finding(
+        yield CheckResult(
             "encryption",
             BAD,
             "this ZeroMQ was built without CURVE, so agents cannot serve viewers; pip install pyzmq",
         )
 
 
-def _key() -> Iterator[Finding]:
+def _key() -> Iterator[CheckResult]:
     try:
         public = keys.load().public.decode()
     except keys.NoKey as error:
-        yield Finding("key", BAD, str(error))
+        yield CheckResult("key", BAD, str(error))
         return
-    yield Finding("key", OK, f"public key {public}")
+    yield CheckResult("key", OK, f"public key {public}")
     guests = keys.authorized()
     if guests:
-        yield Finding("colleagues", NOTE, f"{len(guests)} keys in authorized_keys may see your runs")
+        yield CheckResult("colleagues", NOTE, f"{len(guests)} keys in authorized_keys may see your runs")
 
 
-def _run_files() -> Iterator[Finding]:
+def _run_files() -> Iterator[CheckResult]:
     folder, whys = runfiles.usable()
-    yield from (Finding("run files", NOTE, why) for why in whys)
+    yield from (CheckResult("run files", NOTE, why) for why in whys)
     if folder is None:
         help_ = "set XDG_STATE_HOME to a folder that you own" if whys else "there is no home folder; set HOME"
-        yield Finding("run files", BAD, f"`jaxtop ls` finds nothing: {help_}")
+        yield CheckResult("run files", BAD, f"`jaxtop ls` finds nothing: {help_}")
         return
     living = [each for each in runfiles.find() if not each.is_stale]
-    yield Finding("run files", OK, f"{folder}, {len(living)} live here")
+    yield CheckResult("run files", OK, f"{folder}, {len(living)} live here")
     for each in living:
         for source, state in each.hello.sources.items():
             if state.startswith("off"):
-                yield Finding(f"pid {each.hello.pid}", NOTE, f"{source} is {state}")
+                yield CheckResult(f"pid {each.hello.pid}", NOTE, f"{source} is {state}")
             elif state.startswith("ignored: "):
-                yield Finding(f"pid {each.hello.pid}", NOTE, state.removeprefix("ignored: "))
+                yield CheckResult(f"pid {each.hello.pid}", NOTE, state.removeprefix("ignored: "))
 
 
-def _settings() -> Iterator[Finding]:
+def _settings() -> Iterator[CheckResult]:
     """Check the variables that set the agent, as an agent that is started here would read them."""
     from jaxtop_agent.core import settings  # the part of the agent that needs no JAX
 
-    yield from (Finding("settings", NOTE, each) for each in settings.read().ignored)
+    yield from (CheckResult("settings", NOTE, each) for each in settings.read().ignored)
 
 
-def _costs(reports: list[costs.CostReport]) -> Iterator[Finding]:
+def _costs(reports: list[costs.CostReport]) -> Iterator[CheckResult]:
     for each in reports:
         is_fine = each.percent is not None and each.percent <= BUDGET_PERCENT
-        yield Finding(f"pid {each.hello.pid}", OK if is_fine else NOTE, each.words())
+        yield CheckResult(f"pid {each.hello.pid}", OK if is_fine else NOTE, each.words())
 
 
-def _port() -> Iterator[Finding]:
+def _port() -> Iterator[CheckResult]:
     with socket.socket() as trial:
         try:
             trial.bind(("127.0.0.1", FIRST_PORT))
         except OSError:
-            yield Finding("port", NOTE, f"{FIRST_PORT} is taken; agents take the next free ones")
+            yield CheckResult("port", NOTE, f"{FIRST_PORT} is taken; agents take the next free ones")
         else:
-            yield Finding("port", OK, f"{FIRST_PORT} is free")
+            yield CheckResult("port", OK, f"{FIRST_PORT} is free")
 
 
-def _features() -> Iterator[Finding]:
+def _features() -> Iterator[CheckResult]:
     for checks in hooks("doctor_checks"):
         yield from checks()
 
 
-def _jax() -> Iterator[Finding]:
+def _jax() -> Iterator[CheckResult]:
     if find_spec("jax") is None:
-        yield Finding(
+        yield CheckResult(
             "jax", NOTE, "is not installed here; needed only where programs run: pip install 'jaxtop[jax]'"
         )
         return
@@ -201,11 +201,11 @@ def _jax() -> Iterator[Finding]:
         found: dict[str, Any] = json.loads(done.stdout)
     except (subprocess.SubprocessError, json.JSONDecodeError) as error:
         words = getattr(error, "stderr", None) or str(error)
-        yield Finding("jax", BAD, f"cannot be imported: {words.strip().splitlines()[-1][:200]}")
+        yield CheckResult("jax", BAD, f"cannot be imported: {words.strip().splitlines()[-1][:200]}")
         return
-    yield Finding("jax", *_judge(found["jax"]))
+    yield CheckResult("jax", *_judge(found["jax"]))
     for name, state in found["features"].items():
-        yield Finding(f"jax: {name}", OK if state == "on" else NOTE, state)
+        yield CheckResult(f"jax: {name}", OK if state == "on" else NOTE, state)
 
 
 def _judge(version: str) -> tuple[str, str]:
@@ -218,48 +218,48 @@ def _judge(version: str) -> tuple[str, str]:
     )
 
 
-def _hardware() -> Iterator[Finding]:
+def _hardware() -> Iterator[CheckResult]:
     makers = ("nvidia", "amd", "tpu")
     for maker, found in drivers.asked("jaxtop_agent.hardware.check", {each: (each,) for each in makers}):
         if isinstance(found, drivers.NoAnswer):
-            yield Finding(maker, BAD, str(found))
+            yield CheckResult(maker, BAD, str(found))
         else:
             for verdict, text in found:
-                yield Finding(maker, verdict, legible(text))
+                yield CheckResult(maker, verdict, legible(text))
 
 
-def _stand_ins() -> Iterator[Finding]:
+def _stand_ins() -> Iterator[CheckResult]:
     for each in STAND_INS:
-        yield Finding("untested", NOTE, each.words.replace("`", ""))
+        yield CheckResult("untested", NOTE, each.words.replace("`", ""))
 
 
-def _demo() -> Iterator[Finding]:
+def _demo() -> Iterator[CheckResult]:
     if find_spec("optax") is None:
-        yield Finding("demo", NOTE, "needs optax: pip install 'jaxtop[demo]'")
+        yield CheckResult("demo", NOTE, "needs optax: pip install 'jaxtop[demo]'")
     else:
-        yield Finding("demo", OK, "jaxtop demo")
+        yield CheckResult("demo", OK, "jaxtop demo")
 
 
-def _room() -> Iterator[Finding]:
+def _room() -> Iterator[CheckResult]:
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     words = f"{folder} has {in_bytes(free)} free"
     if free < 2 * LEAST_FREE:
-        yield Finding("rewind buffer", NOTE, f"{words}: too little for the rewind buffer; set TMPDIR")
+        yield CheckResult("rewind buffer", NOTE, f"{words}: too little for the rewind buffer; set TMPDIR")
     else:
-        yield Finding("rewind buffer", OK, words)
+        yield CheckResult("rewind buffer", OK, words)
 
 
-def _home() -> Iterator[Finding]:
+def _home() -> Iterator[CheckResult]:
     try:
         folder = keys.config_dir()
     except keys.NoKey:
         return  # already reported
     if folder.exists() and folder.stat().st_mode & 0o022:
-        yield Finding("config", BAD, f"others can write to {folder}; run: chmod go-w {folder}")
+        yield CheckResult("config", BAD, f"others can write to {folder}; run: chmod go-w {folder}")
 
 
-CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+CHECKS: tuple[Callable[[], Iterator[CheckResult]], ...] = (
     _versions, _encryption, _key, _home, _settings, _run_files, _room, _port, _features, _jax, _hardware,
     _stand_ins, _demo,
 )  # fmt: skip

@@ -13,12 +13,12 @@ from jaxtop.tui.core.look import THEMES, Look
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.cli.settings import Settings
+    from jaxtop.cli.settings import UserSettings
 
 _ABOUT = "# Written by the app (palette: Save theme and columns). config.toml precedes it.\n"
 
 
-def look_of(loaded: Settings) -> Look:
+def look_of(loaded: UserSettings) -> Look:
     """Return the look that the settings describe."""
     tables: dict[str, dict[str, object]] = {"colours": {}, "columns": {}}
     for key, value in loaded.values.items():
@@ -37,7 +37,7 @@ def look_of(loaded: Settings) -> Look:
     )
 
 
-def _save(loaded: Settings, theme: str, columns: Mapping[str, tuple[str, ...]]) -> str:
+def _save(loaded: UserSettings, theme: str, columns: Mapping[str, tuple[str, ...]]) -> str:
     chosen: dict[str, object] = {f"columns.{name}": list(each) for name, each in columns.items()}
     if theme in THEMES:  # the theme with the user's own colours is in the file already
         chosen["view.theme"] = theme

@@ -20,7 +20,7 @@ from jaxtop.cli.text.words import amount, duration
 from jaxtop.model import Cluster, host_views, hosts, runs
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.nouns import counted
-from jaxtop.recording import Limits, RecordingWriter
+from jaxtop.recording import RecordingLimits, RecordingWriter
 from jaxtop.sources import SessionRecorder
 
 if TYPE_CHECKING:
@@ -63,16 +63,16 @@ def main(arguments: argparse.Namespace) -> int:
     end_with_sigterm()
     terminal.collect_rarely()
     try:
-        limits = Limits(arguments.max_size, None, arguments.max_files)
-        return Recording(source, arguments.output, limits, tuning).run(arguments.duration)
+        limits = RecordingLimits(arguments.max_size, None, arguments.max_files)
+        return LiveRecording(source, arguments.output, limits, tuning).run(arguments.duration)
     finally:
         source.close()
 
 
-class Recording:
+class LiveRecording:
     """The recording of a live source, with its progress line."""
 
-    def __init__(self, source: Source, output: Path | None, limits: Limits, tuning: Tuning) -> None:
+    def __init__(self, source: Source, output: Path | None, limits: RecordingLimits, tuning: Tuning) -> None:
         self._source, self._output, self._limits = source, output, limits
         self._cluster = Cluster(tuning=tuning)
         self._recorder: SessionRecorder | None = None
@@ -152,7 +152,7 @@ def default_name(cluster: Cluster) -> str:
     return f"{as_file_name(named)}-{time.strftime('%Y%m%d-%H%M%S')}.mcap"
 
 
-def begin(path: Path, limits: Limits = Limits()) -> RecordingWriter:  # noqa: B008 - the default is immutable
+def begin(path: Path, limits: RecordingLimits = RecordingLimits()) -> RecordingWriter:  # noqa: B008 - the default is immutable
     """Start a recording to this file; raise `UserError` if that is impossible."""
     must_be_new(path)
     writer = RecordingWriter(path, {"tape": f"viewer-{time.time_ns():x}", **processes.about_this()}, limits)

@@ -172,7 +172,7 @@ SHORT = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class UserSettings:
     """The settings of a file; a missing file sets nothing."""
 
     path: Path | None = None
@@ -195,15 +195,15 @@ class Settings:
         return Tuning(numbers, self.values.get("findings.mute", frozenset()))
 
 
-def load() -> Settings:
+def load() -> UserSettings:
     """Read the files; raise `UserError` if one cannot be read, is broken, or sets something unknown."""
     try:
         folder = keys.config_dir()
     except keys.NoKey:  # there is no home folder, so there is no file
-        return Settings()
+        return UserSettings()
     path, saved = folder / FILE, _read(folder / SAVED, is_saved=True)
     values = _read(path)
-    return Settings(path, saved | values, frozenset(saved.keys() - values.keys()))
+    return UserSettings(path, saved | values, frozenset(saved.keys() - values.keys()))
 
 
 def _read(path: Path, *, is_saved: bool = False) -> dict[str, Any]:

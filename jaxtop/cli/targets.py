@@ -87,7 +87,7 @@ def open_source(
     return found
 
 
-class NotFound(UserError):
+class TargetNotFound(UserError):
     """No live run has the name; `has_ended` if one had it that has ended."""
 
     def __init__(self, text: str, *, has_ended: bool) -> None:
@@ -112,7 +112,7 @@ def open_awaited(
         is_last = time.monotonic() >= end
         try:
             return open_source(arguments, note, with_ended=with_ended and is_last)
-        except NotFound as error:
+        except TargetNotFound as error:
             if is_last:
                 hint = "" if wait else "; a run that is just starting: --wait S waits for it"
                 raise UserError(f"{error}{hint}", error.status) from None
@@ -161,7 +161,7 @@ def open_here(
             seeds, keys.load(), owner.encode() if owner else None, own_id=own_id, address_map=address_map
         )
     except discovery.NotFound as error:
-        raise NotFound(str(error), has_ended=isinstance(error, discovery.Ended)) from None
+        raise TargetNotFound(str(error), has_ended=isinstance(error, discovery.RunEnded)) from None
     except (discovery.NoTarget, keys.NoKey) as error:
         raise UserError(str(error)) from None
 

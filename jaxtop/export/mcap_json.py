@@ -15,7 +15,7 @@ import msgspec
 
 from jaxtop import __version__
 from jaxtop.base.names import as_file_name
-from jaxtop.export.untyped import Kind
+from jaxtop.export.untyped import MessageKind
 from jaxtop.recording import schemas
 from jaxtop.recording.container import McapFile
 from jaxtop.wire.bounds import NANOSECONDS, to_ns
@@ -148,7 +148,7 @@ class _Export:
         for recording in session.recordings:
             for name, content in recording.schemas().items():
                 self._stored.setdefault(name.removeprefix(schemas.PREFIX), []).append(content)
-        self._kinds: dict[str, Kind] = {}
+        self._kinds: dict[str, MessageKind] = {}
         self._names: dict[str, str] = {"": "viewer"}
         self._devices: dict[str, list[Any]] = {}
         self._pulsed: dict[str, float] = {}
@@ -186,7 +186,7 @@ class _Export:
     def take(self, frame: wire.Frame) -> None:
         kind = self._kinds.get(frame.kind)
         if kind is None:
-            kind = self._kinds[frame.kind] = Kind(frame.kind, self._stored.get(frame.kind, ()))
+            kind = self._kinds[frame.kind] = MessageKind(frame.kind, self._stored.get(frame.kind, ()))
         try:
             message = kind.read(frame.raw)
         except ValueError:
@@ -223,7 +223,7 @@ class _Export:
         pulse["launches"] = self._launches.pop(frame.agent)
         return True
 
-    def _take_pulse(self, frame: wire.Frame, kind: Kind, pulse: dict[str, Any]) -> None:
+    def _take_pulse(self, frame: wire.Frame, kind: MessageKind, pulse: dict[str, Any]) -> None:
         step = pulse.get("step")
         metrics = step.pop("metrics", None) if isinstance(step, dict) else None
         for name, value in metrics.items() if isinstance(metrics, dict) else ():
@@ -240,7 +240,7 @@ class _Export:
                 self._put(frame, kind, (part,), part, figures)
         self._put(frame, kind, (), frame.kind, pulse)
 
-    def _put_devices(self, frame: wire.Frame, kind: Kind, columns: dict[str, Any]) -> None:
+    def _put_devices(self, frame: wire.Frame, kind: MessageKind, columns: dict[str, Any]) -> None:
         listed = {name: column for name, column in columns.items() if isinstance(column, list)}
         ids = self._devices.get(frame.agent, [])
 
@@ -257,7 +257,9 @@ class _Export:
                 number = as_file_name(str(ids[place] if place < len(ids) else f"local-{place}"))
                 self._topics.put(frame.at, f"/{self._of(frame.agent)}/device/{number}", schema, figures)
 
-    def _put(self, frame: wire.Frame, kind: Kind, path: tuple[str, ...], name: str, value: Any) -> None:
+    def _put(
+        self, frame: wire.Frame, kind: MessageKind, path: tuple[str, ...], name: str, value: Any
+    ) -> None:
         def schema() -> tuple[str, JsonSchema]:
             return schemas.PREFIX + name, kind.object_schema(path, value)
 

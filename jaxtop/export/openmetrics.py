@@ -12,7 +12,7 @@ from jaxtop.export.samples import snapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from jaxtop.export.samples import Labels, Sample
+    from jaxtop.export.samples import Labels, MetricSample
     from jaxtop.model import Cluster
 
 END = "# EOF\n"
@@ -26,7 +26,7 @@ def to_openmetrics(cluster: Cluster, now: float) -> str:
     return "".join(by_metric(snapshot(cluster, now), heading)) + END
 
 
-def by_metric(samples: Iterable[Sample], heading: Callable[[str], str]) -> Iterator[str]:
+def by_metric(samples: Iterable[MetricSample], heading: Callable[[str], str]) -> Iterator[str]:
     """Yield the text of each metric in turn. Both formats want its samples side by side.
 
     The lines wait as texts of many lines: as texts of their own they would take twice the memory.

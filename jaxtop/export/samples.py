@@ -33,7 +33,7 @@ Labels = Mapping[str, object]
 RUN, HOST, DEVICE, PROGRAM = DETAILS = ("run", "host", "device", "program")
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """The value of a metric: `where` it was read, with its run, host and device; and its other labels."""
 
     metric: str
@@ -50,7 +50,7 @@ _SIZES = ("argument", "output", "alias", "temp", "code")
 _Part = tuple[str, Labels, float | None]
 
 
-def snapshot(cluster: Cluster, now: float, detail: str = PROGRAM) -> Iterator[Sample]:
+def snapshot(cluster: Cluster, now: float, detail: str = PROGRAM) -> Iterator[MetricSample]:
     """Yield the samples of one moment; of an exited process only its state."""
     levels = DETAILS[: DETAILS.index(detail) + 1]
     if HOST in levels:
@@ -70,13 +70,13 @@ def labels_of(run: str, host: Host) -> Labels:
     return where if host.process_index is not None else {**where, "pid": host.pid}
 
 
-def _of_process(each: HostReading, levels: Sequence[str]) -> Iterator[Sample]:
+def _of_process(each: HostReading, levels: Sequence[str]) -> Iterator[MetricSample]:
     host, state = each.view.host, each.view.state
     where = labels_of(each.run, host)
     for one in State:
-        yield Sample("host_state", where, {"jaxtop_host_state": one}, int(state is one))
+        yield MetricSample("host_state", where, {"jaxtop_host_state": one}, int(state is one))
     if host.hello is not None:
-        yield Sample("host", where, {name: getattr(host.hello, name) for name in _VERSIONS}, 1)
+        yield MetricSample("host", where, {name: getattr(host.hello, name) for name in _VERSIONS}, 1)
     if state.has_exited:
         return
     yield from _samples(where, _of_host(each))
@@ -87,23 +87,23 @@ def _of_process(each: HostReading, levels: Sequence[str]) -> Iterator[Sample]:
             yield from _of_device_in(each, where, view)
 
 
-def _of_device_in(each: HostReading, host: Labels, view: MemoryView) -> Iterator[Sample]:
+def _of_device_in(each: HostReading, host: Labels, view: MemoryView) -> Iterator[MetricSample]:
     device, hello = view.device, each.view.host.hello
     where = {**host, "device": device.id, "kind": device.kind}
     uuid = None if hello is None else hello.devices[device.position].uuid
-    yield Sample("device", where, {"uuid": uuid, "platform": device.platform}, 1)
+    yield MetricSample("device", where, {"uuid": uuid, "platform": device.platform}, 1)
     yield from _samples(where, _of_device(view))
     waited = scaled(each.waits_us.get(device.id), 10**6)
     yield from _samples(where, [("device_wait_seconds", _NO_LABELS, waited)])
 
 
-def at_moment(cluster: Cluster, now: float) -> Iterator[Sample]:
+def at_moment(cluster: Cluster, now: float) -> Iterator[MetricSample]:
     """Yield the samples of one moment of many: of live hosts only, and with the arrays by role."""
     live = set()
     for each in readings(cluster, now):
         is_live = each.view.state is State.LIVE
         where: Labels = {"run": each.run, "process_index": each.view.host.process_index}
-        yield Sample("host_live", where, _NO_LABELS, int(is_live))
+        yield MetricSample("host_live", where, _NO_LABELS, int(is_live))
         if is_live:
             live.add(each.run)
             yield from _samples(where, _of_host(each))
@@ -119,10 +119,10 @@ def at_moment(cluster: Cluster, now: float) -> Iterator[Sample]:
     yield from _of_findings(cluster)
 
 
-def _samples(where: Labels, parts: Iterable[_Part]) -> Iterator[Sample]:
+def _samples(where: Labels, parts: Iterable[_Part]) -> Iterator[MetricSample]:
     for metric, labels, value in parts:
         if value is not None:
-            yield Sample(metric, where, labels, value)
+            yield MetricSample(metric, where, labels, value)
 
 
 def _of_host(each: HostReading) -> Iterator[_Part]:
@@ -159,7 +159,7 @@ def _of_device(view: MemoryView) -> Iterator[_Part]:
     yield from (("device_slowed", {"reason": why}, holds) for why, holds in slowed(view.device).items())
 
 
-def _of_arrays(cluster: Cluster, live: set[str]) -> Iterator[Sample]:
+def _of_arrays(cluster: Cluster, live: set[str]) -> Iterator[MetricSample]:
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     for view in arrays(cluster):
         if view.run in live:
@@ -167,29 +167,29 @@ def _of_arrays(cluster: Cluster, live: set[str]) -> Iterator[Sample]:
             count, size = counts.get(key, (0, 0))
             counts[key] = count + view.count, size + view.bytes_global
     for (run, role), (count, size) in counts.items():
-        yield Sample("arrays", {"run": run}, {"role": role}, count)
-        yield Sample("arrays_bytes", {"run": run}, {"role": role}, size)
+        yield MetricSample("arrays", {"run": run}, {"role": role}, count)
+        yield MetricSample("arrays_bytes", {"run": run}, {"role": role}, size)
 
 
-def _of_findings(cluster: Cluster) -> Iterator[Sample]:
+def _of_findings(cluster: Cluster) -> Iterator[MetricSample]:
     counts: dict[tuple[str, str, str], list[float]] = {}
     for each in findings(cluster):
         counts.setdefault((each.run, each.rule, each.severity.value), []).append(each.since)
     for (run, rule, severity), since in counts.items():
         labels = {"rule": rule, "severity": severity}
-        yield Sample("findings", {"run": run}, labels, len(since))
-        yield Sample("findings_since_seconds", {"run": run}, labels, min(since))
+        yield MetricSample("findings", {"run": run}, labels, len(since))
+        yield MetricSample("findings_since_seconds", {"run": run}, labels, min(since))
 
 
-def _of_runs(cluster: Cluster, now: float) -> Iterator[Sample]:
+def _of_runs(cluster: Cluster, now: float) -> Iterator[MetricSample]:
     for each in runs(cluster, now):
         described = {"name": each.name, "process_count": each.process_count}
-        yield Sample("run", {"run": each.id}, described, 1)
+        yield MetricSample("run", {"run": each.id}, described, 1)
         count = sum(run == each.id for run, _ in cluster.findings.unchecked)
-        yield Sample("rules_unchecked", {"run": each.id}, _NO_LABELS, count)
+        yield MetricSample("rules_unchecked", {"run": each.id}, _NO_LABELS, count)
 
 
-def _of_programs(cluster: Cluster, now: float) -> Iterator[Sample]:
+def _of_programs(cluster: Cluster, now: float) -> Iterator[MetricSample]:
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
     counted: dict[tuple[str, str], int] = {}
     for view in programs(cluster, now):  # variants of a name share its count

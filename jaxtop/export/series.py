@@ -26,7 +26,7 @@ from jaxtop.export.samples import at_moment
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from jaxtop.export.samples import Sample
+    from jaxtop.export.samples import MetricSample
     from jaxtop.model import Cluster
 
     Moments = Iterable[tuple[float, Cluster]]
@@ -104,7 +104,7 @@ SERIES: dict[str, Callable[[Moments], Iterator[str]]] = {
 }
 
 
-def _row(time: str, sample: Sample) -> list[Any]:
+def _row(time: str, sample: MetricSample) -> list[Any]:
     """Return the cells of a sample, in the order of `COLUMNS`."""
     metric, where, _, value = sample
     name = " ".join(str(each) for _, each in _names(sample))
@@ -112,13 +112,13 @@ def _row(time: str, sample: Sample) -> list[Any]:
     return [time, *place, metric, name, value, METRICS[metric].unit]
 
 
-def _names(sample: Sample) -> list[tuple[str, object]]:
+def _names(sample: MetricSample) -> list[tuple[str, object]]:
     """Return the labels that distinguish a row from others of its metric."""
     names = METRICS[sample.metric].names
     labels = ((name, sample.labels[name]) for name in names)
     return [(name, "unknown" if value is None else value) for name, value in labels]
 
 
-def _labels(sample: Sample) -> str:
+def _labels(sample: MetricSample) -> str:
     quantile = sample.labels.get("quantile")
     return openmetrics.labels_text([*sample.where.items(), *_names(sample), ("quantile", quantile)])

@@ -25,7 +25,7 @@ _SCALARS = frozenset({"boolean", "integer", "number", "string"})
 MOST_REFERENCES, MOST_FIELDS = 8, 10_000
 
 
-class Kind:
+class MessageKind:
     """How the messages of one kind are read: their fields, and what a schema of them in JSON says."""
 
     def __init__(self, kind: str, stored: Iterable[bytes]) -> None:

@@ -12,7 +12,7 @@ from jaxtop.model import nouns
 from jaxtop.model.host import EMPTY_HOST, Host, run_of
 from jaxtop.model.liveness import has_exited
 from jaxtop.model.stalls.crashes import ended_at
-from jaxtop.model.state import Place
+from jaxtop.model.state import ProcessOfRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -74,7 +74,7 @@ def _drop(state: ClusterState, gone: list[Host]) -> None:
 
 
 def _count(dropped: Dropped, host: Host) -> None:
-    place = Place(run_of(host), host.process_index)
+    place = ProcessOfRun(run_of(host), host.process_index)
     dropped.count += 1
     dropped.agents[host.agent] = place
     if len(dropped.agents) > MOST_NAMED:
@@ -90,10 +90,10 @@ def _drop_history(state: ClusterState, agent: str) -> None:
 
 def replaced(hosts: Mapping[str, Host], at: float) -> Iterator[Host]:
     """Yield the processes that exited by this time and were started again."""
-    by_place: dict[Place, list[Host]] = {}
+    by_place: dict[ProcessOfRun, list[Host]] = {}
     for host in hosts.values():
         if host.process_index is not None and host.hello is not None:
-            by_place.setdefault(Place(run_of(host), host.process_index), []).append(host)
+            by_place.setdefault(ProcessOfRun(run_of(host), host.process_index), []).append(host)
     for found in by_place.values():
         if len(found) > 1:
             newest = max(found, key=_started_ms)

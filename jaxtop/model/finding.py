@@ -55,7 +55,7 @@ class Subject(NamedTuple):
         return cls(host.agent, host.process_index, **more)
 
 
-class Cost(NamedTuple):
+class FindingCost(NamedTuple):
     """What a finding costs, in units that can be compared; None where unknown or not meant."""
 
     ms_per_step: Measure | None = None
@@ -97,7 +97,7 @@ class Finding:
     text: str
     subject: Subject = field(default_factory=Subject)
     about: str = ""
-    cost: Cost = field(default_factory=Cost)
+    cost: FindingCost = field(default_factory=FindingCost)
     evidence: tuple[Evidence, ...] = ()
     proof: Proof = field(default_factory=lambda: Proof("hosts"))
     # Replace the advice of the rule, and the rules that it explains.

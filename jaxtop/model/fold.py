@@ -13,13 +13,13 @@ from jaxtop.model import nouns
 from jaxtop.model.arrays.at_peak import risen, with_census
 from jaxtop.model.arrays.changes import shared, since_of, since_of_changed
 from jaxtop.model.earlier import BestPace, LaunchCounts, StepCounts
-from jaxtop.model.host import Host, Unmet, changed_ms
+from jaxtop.model.host import Host, UnmetAddress, changed_ms
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.programs.launched import launched_with
 from jaxtop.model.programs.reported import about_programs
 from jaxtop.model.series import stored
 from jaxtop.model.stalls.crashes import ending
-from jaxtop.model.state import HISTORY, PAST_ARRAYS, LoggedEvent, Sample
+from jaxtop.model.state import HISTORY, PAST_ARRAYS, LoggedEvent, PulseSample
 from jaxtop.model.steps.losses import followed
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _link(state: ClusterState, agent: str, link: wire.Link, at: float) -> list[L
     if link.state == "merged":
         state.unmet.pop(link.endpoint, None)
     elif not agent:
-        state.unmet[link.endpoint] = Unmet(link.endpoint, link, at)
+        state.unmet[link.endpoint] = UnmetAddress(link.endpoint, link, at)
     else:
         before = state.hosts.get(agent) or Host(agent)
         state.hosts[agent] = host = before.but(link=link, link_at=at)
@@ -180,7 +180,7 @@ def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Hos
     used_bytes = pulse.devices.used_bytes
     if samples and samples[-1].used_bytes == used_bytes:
         used_bytes = samples[-1].used_bytes  # equal samples share one tuple
-    samples.append(Sample(at, used_bytes, counted))
+    samples.append(PulseSample(at, used_bytes, counted))
     past = state.figures.setdefault(host.agent, deque(maxlen=HISTORY))
     figures = stored(pulse, has_devices=state.is_drawn)
     past.append((at, past[-1][1] if past and past[-1][1] == figures else figures))

@@ -205,7 +205,7 @@ _WHY_UNMET = {
 
 
 @dataclass(frozen=True)
-class Unmet:
+class UnmetAddress:
     """An address that a person gave, behind which no agent has been met yet."""
 
     endpoint: str

@@ -19,7 +19,7 @@ from jaxtop import wire
 from jaxtop.model.arrays.changes import shared
 from jaxtop.model.finding import Findings
 from jaxtop.model.host import EMPTY_HOST, KEPT, Host
-from jaxtop.model.state import HISTORY, MOST_EVENTS, PAST_ARRAYS, Dropped, LoggedEvent, RunStall, Sample
+from jaxtop.model.state import HISTORY, MOST_EVENTS, PAST_ARRAYS, Dropped, LoggedEvent, PulseSample, RunStall
 from jaxtop.wire.bounds import LATEST_S, MAX_GROUPS, NANOSECONDS, Count, TimeMs, to_ns
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ MESSAGES = (
 )  # fmt: skip
 
 
-class History(Struct, frozen=True, array_like=True):
+class PastSamples(Struct, frozen=True, array_like=True):
     """The samples of a host, in columns: most values repeat from one pulse to the next.
 
     Times (in nanoseconds) and launches have the first value, then the differences. Bytes in use are listed
@@ -49,7 +49,7 @@ class History(Struct, frozen=True, array_like=True):
     used_bytes: tuple[tuple[int, tuple[int | None, ...] | None], ...] = ()
 
     @classmethod
-    def of(cls, samples: Iterable[Sample]) -> History:
+    def of(cls, samples: Iterable[PulseSample]) -> PastSamples:
         times, launches, used, last = [], [], [], None
         for i, sample in enumerate(samples):
             times.append(to_ns(sample.at))
@@ -59,11 +59,11 @@ class History(Struct, frozen=True, array_like=True):
             last = sample.used_bytes
         return cls(_gaps(times), _gaps(launches), tuple(used))
 
-    def samples(self) -> deque[Sample]:
+    def samples(self) -> deque[PulseSample]:
         used, changed = None, dict(self.used_bytes)
         times = [each / NANOSECONDS for each in accumulate(self.at_ns)]
         used_bytes = [used := changed.get(i, used) for i in range(len(times))]
-        return deque(map(Sample, times, used_bytes, accumulate(self.launches)), maxlen=HISTORY)
+        return deque(map(PulseSample, times, used_bytes, accumulate(self.launches)), maxlen=HISTORY)
 
 
 def _gaps(counts: list[int]) -> tuple[int, ...]:
@@ -75,7 +75,7 @@ _TYPES = get_type_hints(Host, include_extras=True)
 Past: Any = msgspec.defstruct(
     "Past",
     [
-        ("history", History, History()),
+        ("history", PastSamples, PastSamples()),
         ("arrays_since", tuple[tuple[TimeMs, Count], ...], ()),
         *((name, _TYPES[name], getattr(EMPTY_HOST, name)) for name in KEPT),
     ],
@@ -139,7 +139,7 @@ def _of_host(cluster: ClusterState, host: Host, at: float) -> Iterator[wire.Fram
         yield frame_of(heard_at, agent, past)
     if host.heard_at is not None:  # the frame has that time
         since = tuple((since, len(list(alike))) for since, alike in groupby(host.arrays_since))
-        history = History.of(cluster.history.get(agent, ()))
+        history = PastSamples.of(cluster.history.get(agent, ()))
         yield frame_of(heard_at, agent, Past(history, since, *(getattr(host, name) for name in KEPT)))
 
 

@@ -19,7 +19,7 @@ from jaxtop.wire.bounds import Count, Process, TimeMs, TimeS  # noqa: TC001 - ms
 
 if TYPE_CHECKING:
     from jaxtop import wire
-    from jaxtop.model.host import Host, Unmet
+    from jaxtop.model.host import Host, UnmetAddress
 
 MOST_EVENTS = 1000
 # Samples that are kept of each host: two minutes at the default interval.
@@ -45,7 +45,7 @@ class LoggedEvent(NamedTuple):
         return SEVERITIES.index(self.severity) if self.severity in SEVERITIES else 0
 
 
-class Sample(NamedTuple):
+class PulseSample(NamedTuple):
     """The entry of one pulse in a host's history; `launches` counts from the start of the history."""
 
     at: float
@@ -53,7 +53,7 @@ class Sample(NamedTuple):
     launches: int
 
 
-class Place(NamedTuple):
+class ProcessOfRun(NamedTuple):
     """A process of a run."""
 
     run: str
@@ -64,8 +64,8 @@ class Dropped(Struct, array_like=True):
     """The number of dropped processes, the last of them by agent, and how often each process was started."""
 
     count: Count = 0
-    agents: dict[str, Place] = msgspec.field(default_factory=dict)
-    starts: dict[Place, Count] = msgspec.field(default_factory=dict)
+    agents: dict[str, ProcessOfRun] = msgspec.field(default_factory=dict)
+    starts: dict[ProcessOfRun, Count] = msgspec.field(default_factory=dict)
 
     def copy(self) -> Dropped:
         return Dropped(self.count, self.agents.copy(), self.starts.copy())
@@ -120,10 +120,10 @@ class ClusterState:
     hosts: dict[str, Host] = field(default_factory=dict)
     # The machine of each process by run; processes without a number are there by agent.
     machines: dict[str, dict[int | str, str]] = field(default_factory=dict)
-    unmet: dict[str, Unmet] = field(default_factory=dict)
+    unmet: dict[str, UnmetAddress] = field(default_factory=dict)
     events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     rejected: Counter[str] = field(default_factory=Counter)
-    history: dict[str, deque[Sample]] = field(default_factory=dict)
+    history: dict[str, deque[PulseSample]] = field(default_factory=dict)
     # All figures of the same pulses, encoded. Keyframes leave them out because they would make a keyframe
     # many times as large. After a jump they start empty, so comparisons of two models ignore them.
     figures: dict[str, deque[tuple[float, bytes]]] = field(default_factory=dict, repr=False, compare=False)

@@ -47,7 +47,7 @@ class Team(NamedTuple):
     rows: tuple[tuple[int, tuple[int, ...]], ...]
 
 
-class Axes(NamedTuple):
+class GroupAxes(NamedTuple):
     """The fewest axes that hold each group, and whether the groups are all slices along these axes, whole."""
 
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ class Grouped(NamedTuple):
     device_ids: Groups
     teams: tuple[Team, ...]
     crosses_hosts: bool | None
-    axes: Axes | None
+    axes: GroupAxes | None
     # Whether groups leave what fast links join, such as a slice of TPUs.
     uses_network: bool | None = None
 

@@ -28,10 +28,16 @@ from jaxtop.recording.compact import compact
 from jaxtop.recording.index import NotARecording
 from jaxtop.recording.layout import KeyframeAt
 from jaxtop.recording.reader import Recording
-from jaxtop.recording.thread import Limits, RecordingWriter
+from jaxtop.recording.thread import RecordingLimits, RecordingWriter
 from jaxtop.recording.writer import Keyframe, Writer
 
 __all__ = [
-    "Keyframe", "KeyframeAt", "Limits", "NotARecording", "Recording", "RecordingWriter", "Writer",
+    "Keyframe",
+    "KeyframeAt",
+    "NotARecording",
+    "Recording",
+    "RecordingLimits",
+    "RecordingWriter",
+    "Writer",
     "compact",
 ]  # fmt: skip

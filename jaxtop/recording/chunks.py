@@ -26,7 +26,7 @@ _LONGEST_WORD = 16
 ENOUGH = RECORD.size + _HEAD.size + _LONGEST_WORD + 8
 
 
-class Message(NamedTuple):
+class ChunkMessage(NamedTuple):
     """A message in a chunk."""
 
     channel: int
@@ -128,7 +128,7 @@ def _places(content: bytes) -> Iterator[tuple[int, int, int]]:
         yield code, start, at
 
 
-def records(content: bytes, only: Container[int] | None = None) -> Iterator[Message | bytes]:
+def records(content: bytes, only: Container[int] | None = None) -> Iterator[ChunkMessage | bytes]:
     """Yield the messages of an unpacked chunk, and its channel records as bytes.
 
     `only` restricts the messages to these channels. Raises ValueError or struct.error if the chunk has other
@@ -144,7 +144,7 @@ def records(content: bytes, only: Container[int] | None = None) -> Iterator[Mess
             if only is not None and channel not in only:
                 continue
             raw = bytes(view[start + _MESSAGE.size : end])
-            yield Message(channel, sequence, logged, raw)
+            yield ChunkMessage(channel, sequence, logged, raw)
         elif code == CHANNEL_CODE:
             yield bytes(view[start:end])
         elif code != SCHEMA_CODE:

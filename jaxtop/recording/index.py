@@ -231,7 +231,9 @@ def _see_chunk(content: mmap.mmap, at: int, after: int, index: Index) -> None:
     if before is None or not before.start <= start <= before.end + ODD_NS or end - start > ODD_NS:
         try:
             unpacked = chunks.unpack(content[at + RECORD.size : after])
-            logged = [each.logged for each in chunks.records(unpacked) if isinstance(each, chunks.Message)]
+            logged = [
+                each.logged for each in chunks.records(unpacked) if isinstance(each, chunks.ChunkMessage)
+            ]
             start, end = min(logged), max(logged)
         except (ValueError, struct.error, MemoryError):
             index.corrupt += 1

@@ -205,7 +205,9 @@ class Recording:
                 frame = wire.Frame(at, channel.agent, channel.kind, each.sequence, each.raw)
                 yield each.logged, channel, frame
 
-    def _records(self, chunk: ChunkAt, only: Container[int] | None = None) -> list[chunks.Message | bytes]:
+    def _records(
+        self, chunk: ChunkAt, only: Container[int] | None = None
+    ) -> list[chunks.ChunkMessage | bytes]:
         try:
             return list(chunks.records(chunks.unpack(self._packed(chunk)), only))
         except _DAMAGE:

@@ -38,7 +38,7 @@ SHORTEST = 2.0
 
 
 @dataclass(frozen=True)
-class Limits:
+class RecordingLimits:
     """The size and duration at which the next file is begun, and how many files are kept."""
 
     size: int | None = None
@@ -57,7 +57,7 @@ class RecordingWriter:
         self,
         path: Path,
         about: Mapping[str, str],
-        limits: Limits = Limits(),
+        limits: RecordingLimits = RecordingLimits(),
         *,
         flush_every: float = 1.5,
         compacts: bool = True,

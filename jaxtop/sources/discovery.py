@@ -33,7 +33,7 @@ class NotFound(NoTarget):
     """No live run has this name; one that is starting may get it."""
 
 
-class Ended(NotFound):
+class RunEnded(NotFound):
     """The run of this name has ended; another one may get it."""
 
 
@@ -168,7 +168,7 @@ def _seeds_of(
     except NoTarget:
         ended = _ended(target, endings())
         if ended and not with_ended:
-            raise Ended(_has_ended(target, ended)) from None
+            raise RunEnded(_has_ended(target, ended)) from None
         if not ended:
             raise
         return ended

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SAME_WITHIN = 2.0
 
 
-class Overview:
+class SessionOverview:
     """The summary of a session, which follows a growing one."""
 
     def __init__(self, found: list[WriterStream]) -> None:

@@ -29,7 +29,7 @@ MOST_DROPPED = 10_000
 
 
 @dataclass
-class Peer:
+class FollowedAgent:
     """An agent that is followed."""
 
     agent: str
@@ -58,22 +58,22 @@ class Peers:
     ) -> None:
         self._telemetry, self._descriptors, self._emit = telemetry, descriptors, emit
         self._map = address_map
-        self._peers: dict[str, Peer] = {}
-        self._at_endpoint: dict[str, Peer] = {}
+        self._peers: dict[str, FollowedAgent] = {}
+        self._at_endpoint: dict[str, FollowedAgent] = {}
         # Peers whose connections have work to do, and the times at which the others are tried again.
-        self._restless: dict[str, Peer] = {}
+        self._restless: dict[str, FollowedAgent] = {}
         self._asleep: list[tuple[float, str]] = []
         self._dropped: dict[str, None] = {}
         self._tidy_due = 0.0
         self._now = 0.0
         # The number of links reported, and the peers dropped since the caller last cleared the list.
         self.changes = 0
-        self.let_go: list[Peer] = []
+        self.let_go: list[FollowedAgent] = []
 
-    def __iter__(self) -> Iterator[Peer]:
+    def __iter__(self) -> Iterator[FollowedAgent]:
         return iter(self._peers.values())
 
-    def get(self, agent: str) -> Peer | None:
+    def get(self, agent: str) -> FollowedAgent | None:
         return self._peers.get(agent)
 
     @property
@@ -86,11 +86,11 @@ class Peers:
 
     # Following
 
-    def meet(self, who: wire.Hello | wire.Peer) -> Peer | None:
+    def meet(self, who: wire.Hello | wire.Peer) -> FollowedAgent | None:
         """Return the agent of this hello or listing and follow it; None if it is known to be gone."""
         return self._peers.get(who.agent) or self.follow(who, *self._way_to(who))
 
-    def follow(self, who: wire.Hello | wire.Peer, telemetry: str, requests: str) -> Peer | None:
+    def follow(self, who: wire.Hello | wire.Peer, telemetry: str, requests: str) -> FollowedAgent | None:
         """Follow an agent at this address and return it; None if it is known to be gone."""
         speaks = isinstance(who, wire.Hello)
         if who.agent in self._dropped and not speaks:
@@ -106,7 +106,7 @@ class Peers:
         self._dropped.pop(who.agent, None)
         judge = partial(self._judge, address)
         connection = Connection(telemetry, self._descriptors, lambda: bool(address.is_gone()), judge)
-        peer = self._peers[who.agent] = Peer(who.agent, requests, address, connection)
+        peer = self._peers[who.agent] = FollowedAgent(who.agent, requests, address, connection)
         self._restless[who.agent] = self._at_endpoint[telemetry] = peer
         if before is not None:  # a new agent at the address of another uses the same connection
             peer.is_dialled = before.is_dialled
@@ -136,7 +136,7 @@ class Peers:
         has_neighbour = state == "closed" and any(address.is_beside(each.address) for each in self)
         return judged(address, state, is_hung_up=is_hung_up, has_neighbour=has_neighbour)
 
-    def _let_go(self, peer: Peer) -> None:
+    def _let_go(self, peer: FollowedAgent) -> None:
         peer.telemetry.close()
         self._peers.pop(peer.agent, None)
         self._restless.pop(peer.agent, None)
@@ -196,7 +196,7 @@ class Peers:
         for peer in self:
             peer.telemetry.close()
 
-    def _advance(self, peer: Peer, now: float) -> None:
+    def _advance(self, peer: FollowedAgent, now: float) -> None:
         connection = peer.telemetry
         self._report(peer, connection.advance(now))
         self._dial(peer)
@@ -209,7 +209,7 @@ class Peers:
             del self._restless[peer.agent]
             heappush(self._asleep, (until, peer.agent))
 
-    def _dial(self, peer: Peer) -> None:
+    def _dial(self, peer: FollowedAgent) -> None:
         """Connect or disconnect the peer. ZeroMQ would retry for ever at an address that does not answer."""
         wants = peer.telemetry.wants_dial
         if wants == peer.is_dialled:
@@ -230,7 +230,7 @@ class Peers:
             if i < many or now - since > ENDED_SECONDS:
                 self._let_go(self._peers[agent])
 
-    def _report(self, peer: Peer, state: str | None) -> None:
+    def _report(self, peer: FollowedAgent, state: str | None) -> None:
         if state is None:
             return
         self.changes += 1

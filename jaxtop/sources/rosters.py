@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.sources.peers import Peer, Peers
+    from jaxtop.sources.peers import FollowedAgent, Peers
 
 # The interval grows with the time for which processes have been missing.
 ASK_AGAIN_AFTER, RAREST, SHARE_OF_LACK = 2.0, 30.0, 0.1
@@ -32,7 +32,7 @@ class Rosters:
         self._complete: int | None = None
         self._runs: dict[str, _Run] = {}
 
-    def met(self, peer: Peer, run: str | None, process_count: int | None) -> None:
+    def met(self, peer: FollowedAgent, run: str | None, process_count: int | None) -> None:
         """Note the run of an agent."""
         peer.run = run or peer.run
         if peer.run is not None:
@@ -40,7 +40,7 @@ class Rosters:
             entry.process_count = process_count or entry.process_count
             self._complete = None
 
-    def let_go(self, peer: Peer) -> None:
+    def let_go(self, peer: FollowedAgent) -> None:
         """Forget the run of an agent that is no longer followed, if it was the last one."""
         if peer.run is not None and all(each.run != peer.run for each in self._peers):
             self._runs.pop(peer.run, None)
@@ -49,7 +49,7 @@ class Rosters:
         """Ask an agent of each run with missing processes, if that is due."""
         if self._complete == self._peers.changes:
             return
-        up: dict[str, list[Peer]] = {}
+        up: dict[str, list[FollowedAgent]] = {}
         for peer in self._peers:
             if peer.run is not None and peer.telemetry.state == "up":
                 up.setdefault(peer.run, []).append(peer)

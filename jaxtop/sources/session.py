@@ -12,7 +12,7 @@ from jaxtop.model import Cluster, State, state_of
 from jaxtop.model.keyframe import PastEvents
 from jaxtop.model.tuning import AS_DECLARED
 from jaxtop.recording import NotARecording, Recording
-from jaxtop.sources.overview import Overview
+from jaxtop.sources.overview import SessionOverview
 from jaxtop.sources.starts import Starts, begun, frames_between
 from jaxtop.sources.streams import clock_notes, tracks
 from jaxtop.wire.bounds import NANOSECONDS, to_ns, to_seconds
@@ -107,8 +107,8 @@ class Session:
         return (*self._skipped, *notes, *clock_notes(self._tracks))
 
     @cached_property
-    def _overview(self) -> Overview:
-        return Overview(self._tracks)
+    def _overview(self) -> SessionOverview:
+        return SessionOverview(self._tracks)
 
     @property
     def overview(self) -> SessionSummary:

@@ -21,14 +21,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.traces import cpu, gpu, tpu
-from jaxtop.traces.parts import MOST_READ, Op, Runs, Seen, Span, TooLarge, Wanted, no_pause
+from jaxtop.traces.parts import (
+    MOST_READ,
+    LaunchSpan,
+    Op,
+    OperationRuns,
+    Seen,
+    TooLarge,
+    WantedCollectives,
+    no_pause,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Op", "Runs", "Seen", "Span", "Wanted", "read"]
+__all__ = ["LaunchSpan", "Op", "OperationRuns", "Seen", "WantedCollectives", "read"]
 
-_READERS: dict[str, Callable[[Any, Wanted, dict[int, int], Seen], None]] = {
+_READERS: dict[str, Callable[[Any, WantedCollectives, dict[int, int], Seen], None]] = {
     "cpu": cpu.read,
     "gpu": gpu.read,
     "cuda": gpu.read,
@@ -40,7 +49,7 @@ _READERS: dict[str, Callable[[Any, Wanted, dict[int, int], Seen], None]] = {
 def read(
     platform: str,
     profile: Any,
-    wanted: Wanted,
+    wanted: WantedCollectives,
     ordinals: dict[int, int],
     *,
     has_names: bool = False,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from jaxtop.traces import Op, Seen
-    from jaxtop.traces.protos import Programs
-    from jaxtop.traces.xspace import Plane, Trace, Value
+    from jaxtop.traces.protos import ProfilePrograms
+    from jaxtop.traces.xspace import Trace, Value, XPlane
 
 # Why the wait in a collective is unknown.
 NO_GROUPS = "the trace does not say which devices meet"
@@ -40,14 +40,14 @@ _RUNS = ":XLA GPU module"
 _VENDORS: dict[object, str] = {"AMD": "rocm", "Nvidia": "cuda"}
 
 
-class Device(NamedTuple):
+class TracedDevice(NamedTuple):
     """What the plane of a device says of it; None where it says nothing."""
 
     number: int
     kind: str | None
 
 
-class Launch(NamedTuple):
+class TracedLaunch(NamedTuple):
     """A launch on some devices of its program.
 
     `waits` has for each device of the program how long it waited for the others, in nanoseconds, in the
@@ -67,7 +67,7 @@ class Launch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ProgramLaunches:
+class TracedProgram:
     """The launches of a program in order, and all devices on which the trace shows it.
 
     `host_runs` is how often the host ran it on a device, where the trace says so. It `is_shared` if devices
@@ -76,7 +76,7 @@ class ProgramLaunches:
 
     name: str
     devices: tuple[int, ...]
-    launches: tuple[Launch, ...]
+    launches: tuple[TracedLaunch, ...]
     host_runs: int | None = None
     is_shared: bool = False
 
@@ -86,8 +86,8 @@ class Contents:
     """What was read of a trace."""
 
     platform: str
-    devices: tuple[Device, ...]
-    programs: tuple[ProgramLaunches, ...]
+    devices: tuple[TracedDevice, ...]
+    programs: tuple[TracedProgram, ...]
     seen: Seen
     # What the profiler itself warned of: events that it dropped, above all.
     warnings: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ class Contents:
         return found
 
 
-def contents(trace: Trace, compiled: Programs, most: int = MOST_READ) -> Contents:
+def contents(trace: Trace, compiled: ProfilePrograms, most: int = MOST_READ) -> Contents:
     """Return the contents of a trace with at most so many events; the readers raise what odd bytes raise."""
     platform, devices = platform_of(trace.planes)
     seen = traces.read(platform, trace, compiled.wanted, {}, has_names=True, most=most)
@@ -134,7 +134,7 @@ def contents(trace: Trace, compiled: Programs, most: int = MOST_READ) -> Content
 class _Host:
     """What the host says of programs: how often it ran each on a GPU, and which other processes run too."""
 
-    def __init__(self, planes: Iterable[Plane]) -> None:
+    def __init__(self, planes: Iterable[XPlane]) -> None:
         self.runs: Counter[str] = Counter()
         self.shared: set[str] = set()
         for line in (line for plane in planes if plane.name == HOST for line in plane.lines):
@@ -154,7 +154,7 @@ class _Host:
             self.shared.add(name)
 
 
-def platform_of(planes: Iterable[Plane]) -> tuple[str, tuple[Device, ...]]:
+def platform_of(planes: Iterable[XPlane]) -> tuple[str, tuple[TracedDevice, ...]]:
     """Return the platform of a trace, and its devices; on the CPU they have no planes."""
     found: dict[str, dict[int, str | None]] = {}
     for plane in planes:
@@ -170,10 +170,10 @@ def platform_of(planes: Iterable[Plane]) -> tuple[str, tuple[Device, ...]]:
     if not found:
         return "cpu", ()
     platform, its = max(found.items(), key=lambda each: len(each[1]))
-    return platform, tuple(Device(number, its[number]) for number in sorted(its))
+    return platform, tuple(TracedDevice(number, its[number]) for number in sorted(its))
 
 
-def _gpu(plane: Plane) -> str | None:
+def _gpu(plane: XPlane) -> str | None:
     """Return what is known of a GPU: newer planes of NVIDIA have the name of its model."""
     stats = plane.stats
     name = stats.get("gpu_device_name")
@@ -188,7 +188,7 @@ def _gpu(plane: Plane) -> str | None:
     return ", ".join(words) or None
 
 
-def _ids(platform: str, planes: Iterable[Plane]) -> Callable[[int], int | None]:
+def _ids(platform: str, planes: Iterable[XPlane]) -> Callable[[int], int | None]:
     """Return what gives the id of a device from its number in the trace, where the trace says it."""
     if platform == "cpu":
         return lambda number: number
@@ -203,8 +203,8 @@ def _ids(platform: str, planes: Iterable[Plane]) -> Callable[[int], int | None]:
 
 
 def programs(
-    seen: Seen, compiled: Programs, id_of: Callable[[int], int | None]
-) -> tuple[ProgramLaunches, ...]:
+    seen: Seen, compiled: ProfilePrograms, id_of: Callable[[int], int | None]
+) -> tuple[TracedProgram, ...]:
     """Return the programs of a trace by name."""
     of_module: defaultdict[str, dict[int, dict[int, int]]] = defaultdict(dict)
     for span in seen.spans:
@@ -220,12 +220,12 @@ def programs(
         devices = tuple(sorted({device for of_device in runs.values() for device in of_device}))
         waits = _Waits(module, devices, compiled, id_of)
         launches = [
-            Launch(min(of_device.values()), tuple(sorted(of_device)), is_cut=True)
+            TracedLaunch(min(of_device.values()), tuple(sorted(of_device)), is_cut=True)
             if (module, run) in seen.cut
             else waits.launch(of_device, ops.get((module, run), ()))
             for run, of_device in runs.items()
         ]
-        found.append(ProgramLaunches(module, devices, tuple(sorted(launches, key=lambda each: each.start))))
+        found.append(TracedProgram(module, devices, tuple(sorted(launches, key=lambda each: each.start))))
     return tuple(found)
 
 
@@ -243,7 +243,11 @@ class _Waits:
     """The waits in the launches of a program."""
 
     def __init__(
-        self, module: str, devices: tuple[int, ...], compiled: Programs, id_of: Callable[[int], int | None]
+        self,
+        module: str,
+        devices: tuple[int, ...],
+        compiled: ProfilePrograms,
+        id_of: Callable[[int], int | None],
     ) -> None:
         self._module = module
         self._devices = devices
@@ -253,7 +257,7 @@ class _Waits:
         self._numbers = _numbers(devices, its, id_of)
         self._why_not = NO_GROUPS if its is None or len(its) == len(devices) else OUTSIDE
 
-    def launch(self, starts: Mapping[int, int], ops: Iterable[Op]) -> Launch:
+    def launch(self, starts: Mapping[int, int], ops: Iterable[Op]) -> TracedLaunch:
         """Return a whole launch, with the waits in the collective in which a device waited longest."""
         found, uneven = rounds(ops)
         unknown = Counter({UNEVEN: uneven} if uneven else {})
@@ -269,7 +273,7 @@ class _Waits:
             if waits and (best is None or max(waits.values()) > best[0]):
                 where = name if between is None else f"{name}, round {number + 1}"
                 best = max(waits.values()), where, waits
-        return Launch(
+        return TracedLaunch(
             min(starts.values()),
             tuple(sorted(starts)),
             is_cut=False,

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from jaxtop.traces.parts import (
     CONTAINER,
+    LaunchSpan,
     On,
     Op,
     Seen,
-    Span,
-    Wanted,
+    WantedCollectives,
     breathing,
     extent,
     reading,
@@ -62,7 +62,7 @@ class _Operation(NamedTuple):
     goes_on: tuple[int, int] | None = None
 
 
-def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:  # noqa: ARG001 - shared signature
+def read(profile: Any, wanted: WantedCollectives, ordinals: dict[int, int], seen: Seen) -> None:  # noqa: ARG001 - shared signature
     """Read a CPU profile; a device's number in it is already the device's id."""
     seen.is_shared = True
     reader = _Reader(wanted, seen)
@@ -74,7 +74,7 @@ def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> 
 
 
 class _Reader:
-    def __init__(self, wanted: Wanted, seen: Seen) -> None:
+    def __init__(self, wanted: WantedCollectives, seen: Seen) -> None:
         self._wanted = wanted
         self._seen = seen
         self._kinds: dict[str, str] = {}
@@ -224,6 +224,6 @@ class _Reader:
             finished = self._finished.get((on.run, on.device))
             began = self._begun[on.run] >= on_devices[on.run] or start >= earliest.get(on.device, start + 1)
             if finished is not None and began:
-                self._seen.spans.append(Span(*on, start, finished, number))
+                self._seen.spans.append(LaunchSpan(*on, start, finished, number))
             else:
                 self._seen.cut.add((on.module, on.run))

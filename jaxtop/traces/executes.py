@@ -53,7 +53,7 @@ class HostEvent:
         self.devices: set[int] = set()
 
 
-class Call:
+class DriverCall:
     """A call of the driver that put work on a device, by its correlation id."""
 
     __slots__ = ("around", "at", "program")
@@ -82,7 +82,7 @@ class Executes:
         self._programs: dict[HostEvent, set[str]] = {}
         self._named: list[HostEvent] = []
         self._enqueued: list[HostEvent] = []
-        self.calls: dict[int, Call] = {}
+        self.calls: dict[int, DriverCall] = {}
 
     def line(self, line: Any) -> None:
         """Read the events of one thread."""
@@ -110,7 +110,9 @@ class Executes:
         correlation = said.get("correlation_id")
         if correlation is not None:
             program = said.get("hlo_module")
-            self.calls[int(correlation)] = Call(start, around, None if program is None else str(program))
+            self.calls[int(correlation)] = DriverCall(
+                start, around, None if program is None else str(program)
+            )
             return
         own = HostEvent(start, end, is_execute=EXECUTE.fullmatch(event.name) is not None)
         own.around = around

@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from jaxtop.traces.executes import HOST, Executes, HostEvent
-from jaxtop.traces.launches import Program, Run, assign
-from jaxtop.traces.parts import NO_CALL, On, Op, Seen, Span, Wanted, extent, reading, stats
+from jaxtop.traces.launches import ProgramRun, ProgramVariant, assign
+from jaxtop.traces.parts import NO_CALL, LaunchSpan, On, Op, Seen, WantedCollectives, extent, reading, stats
 from jaxtop.traces.sequences import Kernel, split
 
 PLANE = re.compile(r"/device:GPU:(\d+)")
@@ -27,10 +27,10 @@ OF_LIBRARY = re.compile(r".*(nccl|rccl|nvshmem).*", re.IGNORECASE)
 STREAM = "Stream"
 
 
-def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:
+def read(profile: Any, wanted: WantedCollectives, ordinals: dict[int, int], seen: Seen) -> None:
     """Read the kernels first, because some calls have their names; then the host."""
     seen.shows_runs = False  # an operation may start several kernels
-    kernels: dict[tuple[Program, int], list[Kernel]] = {}
+    kernels: dict[tuple[ProgramVariant, int], list[Kernel]] = {}
     names: set[str] = set()
     hosts = []
     for plane in profile.planes:
@@ -45,7 +45,7 @@ def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> 
         for line in plane.lines:
             executes.line(line)
     executes.finish()
-    runs: dict[Run, list[Kernel]] = {}
+    runs: dict[ProgramRun, list[Kernel]] = {}
     for (program, device), its in kernels.items():
         runs.update(_runs(program, device, its, executes, seen))
     collectives = {run: _collectives(run, its, wanted) for run, its in runs.items()}
@@ -57,8 +57,8 @@ def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> 
         _show(run, number, runs[run], collectives[run], seen)
 
 
-def _kernels(plane: Any, names: set[str], seen: Seen) -> dict[Program, list[Kernel]]:
-    found: defaultdict[Program, list[Kernel]] = defaultdict(list)
+def _kernels(plane: Any, names: set[str], seen: Seen) -> dict[ProgramVariant, list[Kernel]]:
+    found: defaultdict[ProgramVariant, list[Kernel]] = defaultdict(list)
     for line in plane.lines:
         if not line.name.startswith(STREAM):
             continue
@@ -69,7 +69,7 @@ def _kernels(plane: Any, names: set[str], seen: Seen) -> dict[Program, list[Kern
                 continue
             names.add(event.name)
             correlation = said.get("correlation_id")
-            program = Program(str(module), str(said.get("program_id", "")))
+            program = ProgramVariant(str(module), str(said.get("program_id", "")))
             found[program].append(
                 Kernel(
                     str(said.get("hlo_op", "")),
@@ -82,8 +82,8 @@ def _kernels(plane: Any, names: set[str], seen: Seen) -> dict[Program, list[Kern
 
 
 def _runs(
-    program: Program, device: int, kernels: list[Kernel], executes: Executes, seen: Seen
-) -> dict[Run, list[Kernel]]:
+    program: ProgramVariant, device: int, kernels: list[Kernel], executes: Executes, seen: Seen
+) -> dict[ProgramRun, list[Kernel]]:
     """Return the runs of a program on a device, each with its kernels."""
     of_root: defaultdict[HostEvent, list[Kernel]] = defaultdict(list)
     others: list[Kernel] = []
@@ -109,7 +109,7 @@ def _runs(
     return found
 
 
-def _note_incomplete(runs: list[Run], unknown: list[Kernel]) -> None:
+def _note_incomplete(runs: list[ProgramRun], unknown: list[Kernel]) -> None:
     """Mark the runs to which kernels without a launch may belong: those that began before and after each."""
     runs.sort(key=lambda run: run.start)
     for kernel in unknown:
@@ -122,15 +122,17 @@ def _time(kernels: list[Kernel]) -> int:
     return sum(kernel.end - kernel.start for kernel in kernels)
 
 
-def _run(program: Program, device: int, kernels: list[Kernel], root: HostEvent | None) -> Run:
+def _run(program: ProgramVariant, device: int, kernels: list[Kernel], root: HostEvent | None) -> ProgramRun:
     number = int(program.variant) if program.variant.isdecimal() else None
     end = max(kernel.end for kernel in kernels)
-    its = Run(program, device, kernels[0].start, end, number, root)
+    its = ProgramRun(program, device, kernels[0].start, end, number, root)
     its.busy_ns, its.operations = _time(kernels), len(kernels)
     return its
 
 
-def _collectives(run: Run, kernels: list[Kernel], wanted: Wanted) -> dict[str, list[Kernel]]:
+def _collectives(
+    run: ProgramRun, kernels: list[Kernel], wanted: WantedCollectives
+) -> dict[str, list[Kernel]]:
     """Return the kernels of each collective: those of the library, or where an operation has none, all."""
     found: defaultdict[str, list[Kernel]] = defaultdict(list)
     for kernel in kernels:
@@ -140,20 +142,20 @@ def _collectives(run: Run, kernels: list[Kernel], wanted: Wanted) -> dict[str, l
     return {op: [each for each in its if each.is_of_library] or its for op, its in found.items()}
 
 
-def _note_ends(run: Run, collectives: dict[str, list[Kernel]], wanted: Wanted) -> None:
+def _note_ends(run: ProgramRun, collectives: dict[str, list[Kernel]], wanted: WantedCollectives) -> None:
     for op, its in collectives.items():
         if wanted.meets(run.program.module, op):
             for number, kernel in enumerate(its):
                 run.ends[op, number] = kernel.end, kernel.end - kernel.start
 
 
-def _note_short(runs: dict[Run, list[Kernel]], executes: Executes) -> None:
+def _note_short(runs: dict[ProgramRun, list[Kernel]], executes: Executes) -> None:
     """Mark the runs that the trace may have cut off.
 
     A run is whole if an earlier one had as many kernels, or if each call of its launch has its kernel.
     """
-    sizes: defaultdict[Program, Counter[int]] = defaultdict(Counter)
-    last: dict[int, Run] = {}
+    sizes: defaultdict[ProgramVariant, Counter[int]] = defaultdict(Counter)
+    last: dict[int, ProgramRun] = {}
     for run, its in runs.items():
         sizes[run.program][len(its)] += 1
         if run.device not in last or run.end > last[run.device].end:
@@ -167,10 +169,10 @@ def _note_short(runs: dict[Run, list[Kernel]], executes: Executes) -> None:
 
 
 def _show(
-    run: Run, number: int, kernels: list[Kernel], collectives: dict[str, list[Kernel]], seen: Seen
+    run: ProgramRun, number: int, kernels: list[Kernel], collectives: dict[str, list[Kernel]], seen: Seen
 ) -> None:
     on = On(run.program.module, number, run.device)
-    seen.spans.append(Span(*on, run.start, run.end, run.number))
+    seen.spans.append(LaunchSpan(*on, run.start, run.end, run.number))
     op_of = {kernel: op for op, its in collectives.items() for kernel in its}
     for kernel in kernels:
         if kernel in op_of:

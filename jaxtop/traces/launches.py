@@ -29,7 +29,7 @@ CLOCKS_NS = 1_000_000
 MOST_SHIFT = 64
 
 
-class Program(NamedTuple):
+class ProgramVariant(NamedTuple):
     """A program of a trace: its module, and what tells it from others of this name."""
 
     module: str
@@ -37,13 +37,13 @@ class Program(NamedTuple):
 
 
 @dataclass(eq=False)
-class Run:
+class ProgramRun:
     """A program on one device, once. `busy_ns` is the time of its `operations`.
 
     `ends` has the end and the duration of its collectives, by name and round.
     """
 
-    program: Program
+    program: ProgramVariant
     device: int
     start: int
     end: int
@@ -55,18 +55,22 @@ class Run:
     is_cut: bool = False
 
 
-def assign(runs: Sequence[Run], shown: Iterable[tuple[Program, int]], seen: Seen) -> dict[Run, int]:
+def assign(
+    runs: Sequence[ProgramRun], shown: Iterable[tuple[ProgramVariant, int]], seen: Seen
+) -> dict[ProgramRun, int]:
     """Return the launch of each run, as a number within its module; note the runs that have none.
 
     `shown` has the devices on which the trace shows each program, also without a run.
     """
-    of_program: defaultdict[Program, defaultdict[int, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    of_program: defaultdict[ProgramVariant, defaultdict[int, list[ProgramRun]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for run in sorted(runs, key=lambda each: each.start):
         of_program[run.program][run.device].append(run)
-    of_module: defaultdict[str, list[list[Run]]] = defaultdict(list)
+    of_module: defaultdict[str, list[list[ProgramRun]]] = defaultdict(list)
     for program, of_device in of_program.items():
         of_module[program.module] += _launches(of_device, seen)
-    found: dict[Run, int] = {}
+    found: dict[ProgramRun, int] = {}
     for module, launches in of_module.items():
         launches.sort(key=lambda ones: min(run.start for run in ones))
         for number, ones in enumerate(launches):
@@ -81,11 +85,11 @@ def assign(runs: Sequence[Run], shown: Iterable[tuple[Program, int]], seen: Seen
     return found
 
 
-def _launches(of_device: Mapping[int, Sequence[Run]], seen: Seen) -> list[list[Run]]:
+def _launches(of_device: Mapping[int, Sequence[ProgramRun]], seen: Seen) -> list[list[ProgramRun]]:
     """Return the launches of a program, each with its runs."""
     runs = [run for ones in of_device.values() for run in ones]
     ranks = _ranked(of_device) if any(run.root is not None for run in runs) else _in_order(of_device)
-    ranked: defaultdict[int, list[Run]] = defaultdict(list)
+    ranked: defaultdict[int, list[ProgramRun]] = defaultdict(list)
     for run in runs:
         if run in ranks:
             ranked[ranks[run]].append(run)
@@ -100,19 +104,21 @@ def _launches(of_device: Mapping[int, Sequence[Run]], seen: Seen) -> list[list[R
     return found
 
 
-def _note_cut(found: Mapping[Run, int], shown: Iterable[tuple[Program, int]], seen: Seen) -> None:
+def _note_cut(
+    found: Mapping[ProgramRun, int], shown: Iterable[tuple[ProgramVariant, int]], seen: Seen
+) -> None:
     """Note the launches that the trace does not have on all devices of their program, or not wholly.
 
     A launch with fewer operations on one device than on the others is not whole, unless it never has more.
     The host may have put it on a device of which the trace lacks it.
     """
-    devices: defaultdict[Program, set[int]] = defaultdict(set)
+    devices: defaultdict[ProgramVariant, set[int]] = defaultdict(set)
     for program, device in shown:
         devices[program].add(device)
-    launches: defaultdict[tuple[Program, int], list[Run]] = defaultdict(list)
+    launches: defaultdict[tuple[ProgramVariant, int], list[ProgramRun]] = defaultdict(list)
     for run, number in found.items():
         launches[run.program, number].append(run)
-    sizes: defaultdict[tuple[Program, int], Counter[int]] = defaultdict(Counter)
+    sizes: defaultdict[tuple[ProgramVariant, int], Counter[int]] = defaultdict(Counter)
     for (program, _), ones in launches.items():
         for run in ones:
             sizes[program, run.device][run.operations] += 1
@@ -128,11 +134,11 @@ def _note_cut(found: Mapping[Run, int], shown: Iterable[tuple[Program, int]], se
             seen.cut.add((program.module, number))
 
 
-def _ranked(of_device: Mapping[int, Sequence[Run]]) -> dict[Run, int]:
+def _ranked(of_device: Mapping[int, Sequence[ProgramRun]]) -> dict[ProgramRun, int]:
     """Return the place of each run among the host's launches of this program, negative before the first."""
     roots = {run.root for ones in of_device.values() for run in ones if run.root is not None}
     place = {root: i for i, root in enumerate(sorted(roots, key=lambda each: each.start))}
-    found: dict[Run, int] = {}
+    found: dict[ProgramRun, int] = {}
     for ones in of_device.values():
         known = [(i, place[run.root]) for i, run in enumerate(ones) if run.root is not None]
         found.update({ones[i]: rank for i, rank in known})
@@ -148,7 +154,7 @@ def _ranked(of_device: Mapping[int, Sequence[Run]]) -> dict[Run, int]:
     return found
 
 
-def _in_order(of_device: Mapping[int, Sequence[Run]]) -> dict[Run, int]:
+def _in_order(of_device: Mapping[int, Sequence[ProgramRun]]) -> dict[ProgramRun, int]:
     """Return the place of each run on its device, shifted where the device's first run was not the first."""
     counts = {len(ones) for ones in of_device.values()}
     plain = {run: i for ones in of_device.values() for i, run in enumerate(ones)}
@@ -162,7 +168,7 @@ def _in_order(of_device: Mapping[int, Sequence[Run]]) -> dict[Run, int]:
     return found if len({run.device for run in found}) > 1 else {}
 
 
-def _shift(ones: Sequence[Run], others: Sequence[Run]) -> int | None:
+def _shift(ones: Sequence[ProgramRun], others: Sequence[ProgramRun]) -> int | None:
     """Return the only number of launches by which these are shifted so that collectives end together."""
     fits = []
     for shift in range(-min(len(others) - 1, MOST_SHIFT), min(len(ones) - 1, MOST_SHIFT) + 1):
@@ -172,7 +178,7 @@ def _shift(ones: Sequence[Run], others: Sequence[Run]) -> int | None:
     return fits[0] if len(fits) == 1 else None
 
 
-def are_together(runs: Sequence[Run]) -> bool:
+def are_together(runs: Sequence[ProgramRun]) -> bool:
     """Return whether these runs of several devices are one launch, as far as collectives show it.
 
     Runs of one `Execute` are, and runs without collectives may be. Of others, all must be connected by
@@ -191,7 +197,7 @@ def are_together(runs: Sequence[Run]) -> bool:
     return not left
 
 
-def _are_met(one: Run, other: Run) -> bool:
+def _are_met(one: ProgramRun, other: ProgramRun) -> bool:
     """Return whether these runs left a collective together."""
     common = one.ends.keys() & other.ends.keys()
     return any(_is_same(one.ends[key], other.ends[key]) for key in common)

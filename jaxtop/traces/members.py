@@ -21,7 +21,7 @@ _SAY_WHOSE_IDS = frozenset({"all-reduce", "all-gather", "reduce-scatter"})
 REPLICA, PARTITION, BOTH, FLAT = "replica", "partition", "replica and partition", "flattened"
 
 
-class Places(NamedTuple):
+class DeviceAssignment(NamedTuple):
     """The device assignment: the number of replicas, and of partitions in each; partitions are adjacent."""
 
     replicas: int
@@ -32,7 +32,7 @@ class Places(NamedTuple):
         return self.replicas * self.partitions
 
 
-class Part(NamedTuple):
+class AxisPart(NamedTuple):
     """A part of an axis of a mesh: its number, how many parts are before it, and its size."""
 
     axis: int
@@ -70,7 +70,7 @@ def rows(ids: Sequence[int], size: int) -> Groups:
     return tuple(tuple(ids[i : i + size]) for i in range(0, len(ids), size))
 
 
-def along(axes: Sequence[int], ids: Sequence[int], parts: Sequence[Part]) -> Groups:
+def along(axes: Sequence[int], ids: Sequence[int], parts: Sequence[AxisPart]) -> Groups:
     """Return the groups along parts of the axes of a mesh; it raises `ValueError` for what is no mesh."""
     if len(ids) != prod(axes):
         raise ValueError("a mesh with more or fewer devices")
@@ -121,7 +121,7 @@ def linked(pairs: Groups) -> Groups | None:
     return tuple(map(tuple, together.values()))
 
 
-def flattened(listed: Groups, mode: str, places: Places) -> Groups | None:
+def flattened(listed: Groups, mode: str, places: DeviceAssignment) -> Groups | None:
     """Return the groups as places in the assignment; None if they do not fit it."""
     replicas, partitions = places
     limit = {REPLICA: replicas, PARTITION: partitions, BOTH: replicas, FLAT: places.total}[mode]

@@ -46,7 +46,7 @@ class On(NamedTuple):
     device: int
 
 
-class Span(NamedTuple):
+class LaunchSpan(NamedTuple):
     """A launch on one device, with its start and end in nanoseconds since the start of the window.
 
     `number` is the compiler's module number, if the trace has it.
@@ -103,7 +103,7 @@ class TooLarge(Exception):
     """The trace has more events than may be read."""
 
 
-class Runs:
+class OperationRuns:
     """The runs of an operation in a launch on a device: their number, and their total time."""
 
     __slots__ = ("count", "ns")
@@ -122,14 +122,14 @@ class Seen:
 
     has_names: bool = False
 
-    spans: list[Span] = field(default_factory=list)
+    spans: list[LaunchSpan] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
     busy: dict[On, list[tuple[int, int]]] = field(default_factory=dict)
     # The transfers in flight meanwhile, if the trace has them apart from the operations that wait for them.
     flights: dict[On, list[tuple[int, int]]] = field(default_factory=dict)
     # The waits before collectives, if the trace has them apart from the collectives.
     barriers: dict[On, list[tuple[int, int]]] = field(default_factory=dict)
-    named: dict[On, dict[str, Runs]] = field(default_factory=dict)
+    named: dict[On, dict[str, OperationRuns]] = field(default_factory=dict)
     shows_runs: bool = True  # each run of an operation is one event
     cut: set[tuple[str, int]] = field(default_factory=set)  # (module, run) that the window cuts off
     # Whether all processes number a launch alike. Otherwise a run counts the launches in this trace.
@@ -156,7 +156,7 @@ class Seen:
             named = self.named.setdefault(on, {})
             runs = named.get(name)
             if runs is None:
-                runs = named[name] = Runs()
+                runs = named[name] = OperationRuns()
             runs.count += 1
             runs.ns += end - start if lasted is None else lasted
 
@@ -173,7 +173,7 @@ class Seen:
         return left / (self.assigned_ns + left)
 
 
-class Wanted:
+class WantedCollectives:
     """The operations that are collectives, by the inventories, else by their names.
 
     For each program, `names` maps each collective, and each operation that ends one, to the collective's name

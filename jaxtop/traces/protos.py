@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.base.protobuf import Malformed, Message, read
+from jaxtop.base.protobuf import Malformed, ProtobufMessage, read
 from jaxtop.traces.members import (
     PERMUTE,
+    AxisPart,
+    DeviceAssignment,
     Groups,
-    Part,
-    Places,
     along,
     flattened,
     linked,
@@ -24,7 +24,7 @@ from jaxtop.traces.members import (
     rows,
     transposed,
 )
-from jaxtop.traces.parts import ONE_WAY, Wanted
+from jaxtop.traces.parts import ONE_WAY, WantedCollectives
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -63,7 +63,7 @@ _CHAINED = b"async_collective_fusion_config"
 _BARRIER = b'"barrier_config"'
 
 
-class Collective(NamedTuple):
+class TracedCollective(NamedTuple):
     """A collective of a program: its kind, and its groups of device ids, None where they are unknown."""
 
     kind: str
@@ -72,7 +72,7 @@ class Collective(NamedTuple):
 
 
 @dataclass
-class Programs:
+class ProfilePrograms:
     """The programs of a profile by name, as a trace has only that.
 
     Where several have one name and differ in something, that is unknown. `names` has the collectives by the
@@ -80,21 +80,21 @@ class Programs:
     """
 
     names: dict[str, dict[str, str]] = field(default_factory=dict)
-    collectives: dict[tuple[str, str], Collective] = field(default_factory=dict)
+    collectives: dict[tuple[str, str], TracedCollective] = field(default_factory=dict)
     devices: dict[str, frozenset[int] | None] = field(default_factory=dict)
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WantedCollectives:
         """Which operations are collectives: by the programs, and of others by their names."""
         its = self.collectives.items()
         one_way = frozenset(key for key, each in its if each.kind in ONE_WAY)
         barriers = frozenset(key for key, each in its if each.has_barrier)
-        return Wanted(self.names, frozenset(self.names), one_way, barriers)
+        return WantedCollectives(self.names, frozenset(self.names), one_way, barriers)
 
 
-def programs(trace: Trace) -> Programs:
+def programs(trace: Trace) -> ProfilePrograms:
     """Return the programs that a trace has, as far as they can be read."""
-    found = Programs()
+    found = ProfilePrograms()
     for proto in _protos(trace):
         with suppress(Malformed):  # the names of its operations still say much
             module = read(proto).message(_MODULE)
@@ -103,7 +103,7 @@ def programs(trace: Trace) -> Programs:
     return found
 
 
-def _add(found: Programs, module: Message) -> None:
+def _add(found: ProfilePrograms, module: ProtobufMessage) -> None:
     name = module.text(_MODULE_NAME) or ""
     assigned = _assigned(module)
     names, collectives = _Module(module, assigned).collectives()
@@ -112,7 +112,7 @@ def _add(found: Programs, module: Message) -> None:
         before = found.collectives.get((name, op), each)
         groups = each.groups if each.groups == before.groups else None
         has_barrier = each.has_barrier or before.has_barrier
-        found.collectives[name, op] = Collective(each.kind, groups, has_barrier)
+        found.collectives[name, op] = TracedCollective(each.kind, groups, has_barrier)
     devices = None if assigned is None else frozenset(assigned.devices)
     found.devices[name] = devices if found.devices.get(name, devices) == devices else None
 
@@ -129,15 +129,15 @@ def _protos(trace: Trace) -> Iterator[bytes]:
 class _Assigned(NamedTuple):
     """The device assignment: how many places it has, and the device at each."""
 
-    places: Places
+    places: DeviceAssignment
     devices: tuple[int, ...]
 
 
-def _assigned(module: Message) -> _Assigned | None:
+def _assigned(module: ProtobufMessage) -> _Assigned | None:
     assignment = module.message(_ASSIGNMENT)
     if assignment is None:
         return None
-    places = Places(assignment.number(_REPLICAS) or 0, assignment.number(_PARTITIONS) or 0)
+    places = DeviceAssignment(assignment.number(_REPLICAS) or 0, assignment.number(_PARTITIONS) or 0)
     of_partitions = [each.numbers(_DEVICE) for each in assignment.messages(_OF_PARTITION)]
     if len(of_partitions) != places.partitions or any(len(each) != places.replicas for each in of_partitions):
         return None
@@ -148,7 +148,7 @@ def _assigned(module: Message) -> _Assigned | None:
 class _Module:
     """The instructions of a program."""
 
-    def __init__(self, module: Message, assigned: _Assigned | None) -> None:
+    def __init__(self, module: ProtobufMessage, assigned: _Assigned | None) -> None:
         self._assigned = assigned
         computations = {
             computation.number(_COMPUTATION_ID): computation.messages(_COMPUTATION_INSTRUCTION)
@@ -163,10 +163,10 @@ class _Module:
             for number in self._inside
         }
 
-    def collectives(self) -> tuple[dict[str, str], dict[str, Collective]]:
+    def collectives(self) -> tuple[dict[str, str], dict[str, TracedCollective]]:
         """Return the collectives by the operations that start and end them, and what each is."""
         names: dict[str, str] = {}
-        found: dict[str, Collective] = {}
+        found: dict[str, TracedCollective] = {}
         chains = self._chains()
         for each in self._instructions:
             start = self._start(each)
@@ -183,10 +183,10 @@ class _Module:
             names[each.text(_NAME) or ""] = name
             kind = _kind(collective)
             has_barrier = _BARRIER in collective.raw(_CONFIG)
-            found[name] = Collective(kind, self._groups(collective, kind), has_barrier)
+            found[name] = TracedCollective(kind, self._groups(collective, kind), has_barrier)
         return names, found
 
-    def _start(self, instruction: Message) -> Message:
+    def _start(self, instruction: ProtobufMessage) -> ProtobufMessage:
         """Return what an operation ends or goes on with: it is among its operands, by number."""
         for _ in range(MOST_STEPS):
             is_end = _ENDS.fullmatch(instruction.text(_OPCODE) or "")
@@ -196,7 +196,7 @@ class _Module:
             instruction = self._by_number[operands[0]]
         return instruction
 
-    def _collective(self, start: Message) -> Message | None:
+    def _collective(self, start: ProtobufMessage) -> ProtobufMessage | None:
         """Return the collective that an operation is, or has in a computation that it calls."""
         opcode = start.text(_OPCODE) or ""
         if _KINDS.fullmatch(opcode):
@@ -216,10 +216,10 @@ class _Module:
                     found.setdefault(_chain(collective), each.text(_NAME) or "")
         return found
 
-    def _parts_of(self, fusion: Message) -> set[str | None]:
+    def _parts_of(self, fusion: ProtobufMessage) -> set[str | None]:
         return set().union(*(self._parts.get(number, set()) for number in fusion.numbers(_CALLED)))
 
-    def _groups(self, collective: Message, kind: str) -> Groups | None:
+    def _groups(self, collective: ProtobufMessage, kind: str) -> Groups | None:
         """Return the groups of a collective as device ids."""
         if self._assigned is None:
             return None
@@ -237,30 +237,30 @@ class _Module:
         return None
 
 
-def _first(instructions: Iterable[Message]) -> Message | None:
+def _first(instructions: Iterable[ProtobufMessage]) -> ProtobufMessage | None:
     return next((each for each in instructions if _KINDS.fullmatch(each.text(_OPCODE) or "")), None)
 
 
-def _kind(collective: Message) -> str:
+def _kind(collective: ProtobufMessage) -> str:
     match = _KINDS.fullmatch(collective.text(_OPCODE) or "")
     return "" if match is None else match[1]
 
 
-def _chain(collective: Message) -> tuple[object, ...]:
+def _chain(collective: ProtobufMessage) -> tuple[object, ...]:
     return collective.text(_OPCODE), collective.number(_CHANNEL)
 
 
-def _pairs(collective: Message) -> Groups | None:
+def _pairs(collective: ProtobufMessage) -> Groups | None:
     pairs = ((each.number(_SOURCE) or 0, each.number(_SINK) or 0) for each in collective.messages(_PAIR))
     return linked(tuple(pairs)) or None
 
 
-def _listed(collective: Message) -> Groups | None:
+def _listed(collective: ProtobufMessage) -> Groups | None:
     """Return the groups in one of their forms; they raise `ValueError` if they are malformed."""
     mesh = collective.message(_MESH)
     if mesh is not None:
         return _along(mesh)
-    listed = collective.message(_LIST) or Message(())
+    listed = collective.message(_LIST) or ProtobufMessage(())
     iota = collective.message(_IOTA) or listed.message(_OLD_IOTA)
     if iota is not None:
         ids = transposed(iota.numbers(_DIMENSION), iota.numbers(_ORDER))
@@ -270,8 +270,8 @@ def _listed(collective: Message) -> Groups | None:
     return tuple(tuple(each.numbers(_MEMBER)) for each in groups)
 
 
-def _along(listed: Message) -> Groups:
-    mesh = listed.message(_OF_MESH) or Message(())
+def _along(listed: ProtobufMessage) -> Groups:
+    mesh = listed.message(_OF_MESH) or ProtobufMessage(())
     axes = [axis.number(_AXIS_SIZE) or 0 for axis in mesh.messages(_AXIS)]
     transform = mesh.message(_TRANSFORM)
     if transform is not None:
@@ -282,8 +282,8 @@ def _along(listed: Message) -> Groups:
     for each in listed.messages(_ALONG):
         axis, sub = each.number(_AXIS_NUMBER) or 0, each.message(_SUB_AXIS)
         parts.append(
-            Part(axis, 1, axes[axis])
+            AxisPart(axis, 1, axes[axis])
             if sub is None
-            else Part(axis, sub.number(_BEFORE) or 0, sub.number(_SUB_SIZE) or 0)
+            else AxisPart(axis, sub.number(_BEFORE) or 0, sub.number(_SUB_SIZE) or 0)
         )
     return along(axes, ids, parts)

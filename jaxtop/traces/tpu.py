@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxtop.traces.executes import HOST, Executes
-from jaxtop.traces.launches import Program, Run, assign
-from jaxtop.traces.parts import CONTAINER, On, Op, Seen, Span, Wanted, extent, reading, stats
+from jaxtop.traces.launches import ProgramRun, ProgramVariant, assign
+from jaxtop.traces.parts import CONTAINER, LaunchSpan, On, Op, Seen, WantedCollectives, extent, reading, stats
 
 PLANE = re.compile(r"/device:TPU:(\d+)")  # "/device:TPU:0 SparseCore 1" is not a separate core
 LAUNCHES, OPS, IN_FLIGHT, WAITS = "XLA Modules", "XLA Ops", "Async XLA Ops", "XLA TraceMe"
@@ -37,7 +37,7 @@ LASTED = "device_duration_ps"
 class _Work:
     """An operation of a core: its name, the collective that it is, and the run in which it is."""
 
-    run: Run
+    run: ProgramRun
     name: str
     collective: str | None
     start: int
@@ -49,15 +49,15 @@ class _Core:
     """What the plane of a core has."""
 
     def __init__(self, device: int, executes: Executes) -> None:
-        self.runs: list[Run] = []
+        self.runs: list[ProgramRun] = []
         self.work: list[_Work] = []
-        self.flights: list[tuple[Run, int, int]] = []
-        self.barriers: list[tuple[Run, int, int]] = []
+        self.flights: list[tuple[ProgramRun, int, int]] = []
+        self.barriers: list[tuple[ProgramRun, int, int]] = []
         self._device = device
         self._executes = executes
         self._starts: list[int] = []
 
-    def read(self, plane: Any, wanted: Wanted, seen: Seen) -> None:
+    def read(self, plane: Any, wanted: WantedCollectives, seen: Seen) -> None:
         lines = {line.name: line for line in plane.lines}
         if LAUNCHES in lines:
             self._launches(lines[LAUNCHES], seen)
@@ -81,13 +81,13 @@ class _Core:
             said = stats(event)
             context = (int(said["_ct"]), int(said["_c"])) if "_c" in said and "_ct" in said else None
             root = None if context is None else self._executes.of_context(context)
-            program = Program(module[1], module[2] or "")
-            self.runs.append(Run(program, self._device, *extent(event), root=root))
+            program = ProgramVariant(module[1], module[2] or "")
+            self.runs.append(ProgramRun(program, self._device, *extent(event), root=root))
         self.runs.sort(key=lambda run: run.start)
         self._starts = [run.start for run in self.runs]
 
-    def _ops(self, line: Any, wanted: Wanted, seen: Seen) -> None:
-        rounds: Counter[tuple[Run, str]] = Counter()
+    def _ops(self, line: Any, wanted: WantedCollectives, seen: Seen) -> None:
+        rounds: Counter[tuple[ProgramRun, str]] = Counter()
         for event in reading(seen, line.events):
             name = _name(event)
             start, end = extent(event)
@@ -126,12 +126,12 @@ class _Core:
                 found[each] = sum(its)
         return found
 
-    def _around(self, at: int) -> Run | None:
+    def _around(self, at: int) -> ProgramRun | None:
         place = bisect_right(self._starts, at) - 1
         return self.runs[place] if place >= 0 and at <= self.runs[place].end else None
 
 
-def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:
+def read(profile: Any, wanted: WantedCollectives, ordinals: dict[int, int], seen: Seen) -> None:
     """Read the host's launches, then those of each core and the operations inside them."""
     executes = Executes(seen)
     planes = []
@@ -162,14 +162,14 @@ def _waited(waits: dict[_Work, int]) -> set[tuple[str, str]]:
 
 def _show(
     core: _Core,
-    numbers: dict[Run, int],
+    numbers: dict[ProgramRun, int],
     waits: dict[_Work, int],
     expected: frozenset[tuple[str, str]],
     seen: Seen,
 ) -> None:
     """Note what a core did; `expected` has the collectives that all follow a barrier, as some did."""
     on = {run: On(run.program.module, numbers[run], run.device) for run in core.runs if run in numbers}
-    seen.spans += [Span(*on[run], run.start, run.end) for run in core.runs if run in on]
+    seen.spans += [LaunchSpan(*on[run], run.start, run.end) for run in core.runs if run in on]
     for run, start, end in core.flights:
         if run in on:
             seen.flights.setdefault(on[run], []).append((start, end))

@@ -34,13 +34,13 @@ MOST_WARNINGS = 100
 MOST_CACHED, LONGEST_CACHED = 20_000, 32
 
 
-class Event:
+class XEvent:
     """Something that happened on a line. `duration_ps` is None for what has no duration."""
 
     __slots__ = ("_plane", "_stats", "duration_ps", "name", "start_ps")
 
     def __init__(
-        self, plane: Plane, name: str, start_ps: int, duration_ps: int | None, stats: list[int]
+        self, plane: XPlane, name: str, start_ps: int, duration_ps: int | None, stats: list[int]
     ) -> None:
         self._plane = plane
         self._stats = stats
@@ -62,19 +62,19 @@ class Event:
         return [self._plane.stat(first, last) for first, last in zip(ends, ends, strict=True)]
 
 
-class Line:
+class XLine:
     """Events of a thread, a stream or another sequence, in the order of their starts."""
 
-    def __init__(self, plane: Plane, number: int, name: str, start_ps: int, events: list[int]) -> None:
+    def __init__(self, plane: XPlane, number: int, name: str, start_ps: int, events: list[int]) -> None:
         self._plane = plane
         self._places = events
         self._start_ps = start_ps
-        self._events: list[Event] | None = None
+        self._events: list[XEvent] | None = None
         self.number = number
         self.name = name
 
     @property
-    def events(self) -> list[Event]:
+    def events(self) -> list[XEvent]:
         if self._events is None:
             self._events = [*self._read()]
         return self._events
@@ -84,18 +84,18 @@ class Line:
         """The number of its events."""
         return len(self._places) // 2
 
-    def is_copy_of(self, other: Line) -> bool:
+    def is_copy_of(self, other: XLine) -> bool:
         """Return whether another line has the same events at the same times."""
         return all(
             (one.start_ps, one.duration_ps, one.name) == (its.start_ps, its.duration_ps, its.name)
             for one, its in zip(self._read(), other._read(), strict=True)
         )
 
-    def _read(self) -> Iterator[Event]:
+    def _read(self) -> Iterator[XEvent]:
         ends = iter(self._places)
         return (self._event(first, last) for first, last in zip(ends, ends, strict=True))
 
-    def _event(self, first: int, last: int) -> Event:
+    def _event(self, first: int, last: int) -> XEvent:
         number = offset = 0
         duration: int | None = None
         stats: list[int] = []
@@ -109,10 +109,10 @@ class Line:
             elif field == STAT and end is not None:
                 stats += (value, end)
         name = self._plane.event_names.get(number, "")
-        return Event(self._plane, name, self._start_ps + offset, duration, stats)
+        return XEvent(self._plane, name, self._start_ps + offset, duration, stats)
 
 
-class Plane:
+class XPlane:
     """The lines of a device, or of the host."""
 
     def __init__(self, raw: bytes, first: int, last: int, most: int = sys.maxsize) -> None:
@@ -195,7 +195,7 @@ class Plane:
             result = result.decode(errors="replace")
         return self._stat_names.get(number, ""), result
 
-    def _line(self, first: int, last: int) -> Line:
+    def _line(self, first: int, last: int) -> XLine:
         number = start_ns = 0
         name = shown = ""
         events: list[int] = []
@@ -214,7 +214,7 @@ class Plane:
             elif field == _LINE_SHOWN:
                 shown = _text(self.raw, value, end)
         self.events += len(events) // 2
-        return Line(self, number, name or shown, start_ns * 1000, events)
+        return XLine(self, number, name or shown, start_ns * 1000, events)
 
 
 class Trace:
@@ -224,14 +224,14 @@ class Trace:
     """
 
     def __init__(self, raw: bytes, most: int = sys.maxsize) -> None:
-        self.planes: list[Plane] = []
+        self.planes: list[XPlane] = []
         # What the profiler could not do, in its words: events that it dropped, above all.
         self.warnings: list[str] = []
         # When the trace began by the clock of its machine, in nanoseconds since the epoch; 0 if unknown.
         self.started_ns = 0
         for field, value, end in places(raw, 0, len(raw)):
             if field == PLANE and end is not None:
-                plane = Plane(raw, value, end, most)
+                plane = XPlane(raw, value, end, most)
                 self.planes.append(plane)
                 most -= plane.events + 1
                 if most < 0:
@@ -246,9 +246,9 @@ class Trace:
                 self.started_ns = started if isinstance(started, int) else 0
 
 
-def _leave_copies_out(planes: list[Plane]) -> int:
+def _leave_copies_out(planes: list[XPlane]) -> int:
     """Leave out the lines of planes of a name that have the same events as others, and return how many."""
-    known: dict[tuple[str, str, int], list[Line]] = {}
+    known: dict[tuple[str, str, int], list[XLine]] = {}
     copies = 0
     for plane in planes:
         kept = []

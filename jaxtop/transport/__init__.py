@@ -18,10 +18,17 @@ What is where, in the order in which to read it:
 
 from jaxtop.transport.client import Dialogue, Question, Subscriber
 from jaxtop.transport.probe import ReachabilityCheck
-from jaxtop.transport.server import FIRST_PORT, Asked, Server
+from jaxtop.transport.server import FIRST_PORT, ReceivedRequest, Server
 
 __all__ = [
-    "FIRST_PORT", "PORTS_TRIED", "Asked", "Dialogue", "Question", "ReachabilityCheck", "Server", "Subscriber"
+    "FIRST_PORT",
+    "PORTS_TRIED",
+    "Dialogue",
+    "Question",
+    "ReachabilityCheck",
+    "ReceivedRequest",
+    "Server",
+    "Subscriber"
 ]  # fmt: skip
 # Agents take the first free ports from here on, and each knows all other agents of its run. With more than
 # four agents on a host, an agent of another run may have a later port: attach to it with its port.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.base.keys import KeyPair
-    from jaxtop.transport.server import Asked
+    from jaxtop.transport.server import ReceivedRequest
 
 # The relay itself bounds what is on the way to a viewer; this many messages never fill a queue before that.
 QUEUE = 256
@@ -35,7 +35,7 @@ class Hub:
         """Take the first free of these ports of an address, and return it."""
         return self._listener.bind(self._socket, host, first, ports)
 
-    def take(self) -> list[Asked]:
+    def take(self) -> list[ReceivedRequest]:
         """Return what has arrived, without waiting; answer handshakes."""
         self._listener.guard(time.monotonic())
         while self._authenticator.socket.poll(0):

@@ -36,7 +36,7 @@ DESCRIPTORS_TO_BIND = 8
 THREADS = 4
 
 
-class Asked(NamedTuple):
+class ReceivedRequest(NamedTuple):
     """A request as it arrived: the return address, whether the sender is the owner, and the raw bytes."""
 
     sender: bytes
@@ -44,14 +44,14 @@ class Asked(NamedTuple):
     raw: bytes
 
 
-def take_asked(requests: zmq.Socket[bytes], most: int) -> list[Asked]:
+def take_asked(requests: zmq.Socket[bytes], most: int) -> list[ReceivedRequest]:
     """Return the requests that have arrived at a socket behind the authenticator."""
-    taken: list[Asked] = []
+    taken: list[ReceivedRequest] = []
     with suppress(zmq.Again):
         while len(taken) < most:
             parts = requests.recv_multipart(zmq.NOBLOCK, copy=False)
             if len(parts) == 2:
-                taken.append(Asked(parts[0].bytes, is_from_owner(parts[1]), parts[1].bytes))
+                taken.append(ReceivedRequest(parts[0].bytes, is_from_owner(parts[1]), parts[1].bytes))
     return taken
 
 
@@ -93,7 +93,7 @@ class Server:
         telemetry = self._listener.bind(self._telemetry.socket, host, requests + 1)
         return requests, telemetry
 
-    def poll(self, timeout_ms: int) -> tuple[bool, list[Asked]]:
+    def poll(self, timeout_ms: int) -> tuple[bool, list[ReceivedRequest]]:
         """Wait; return whether a viewer came, and the requests. Handshakes are answered meanwhile."""
         now = time.monotonic()
         self._telemetry.check(now)

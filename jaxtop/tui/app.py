@@ -28,7 +28,7 @@ from jaxtop.tui.notifier import Notifier
 from jaxtop.tui.request_keys import RequestKeys
 from jaxtop.tui.runs import RunSwitch
 from jaxtop.tui.screens import SCREENS, load_all
-from jaxtop.tui.screens.places import Places
+from jaxtop.tui.screens.places import Destinations
 from jaxtop.tui.time_keys import LOW, TimeKeys, call_after
 from jaxtop.tui.widgets.detail import Line
 from jaxtop.tui.widgets.time_bar import SeekBar
@@ -62,7 +62,7 @@ class JaxtopApp(App[str]):
     CSS_PATH = "app.tcss"
     TITLE = "jaxtop"
     ENABLE_COMMAND_PALETTE = True
-    COMMANDS = App.COMMANDS | {Places}
+    COMMANDS = App.COMMANDS | {Destinations}
     BINDINGS: ClassVar[list[BindingType]] = [
         *TimeKeys.BINDINGS,
         *RequestKeys.BINDINGS,

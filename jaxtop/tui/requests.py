@@ -22,7 +22,7 @@ _FOR: dict[What, str] = {
 NOT_LIVE = "requests need a live run: this is a recording"
 
 
-class Answers(Protocol):
+class Replies(Protocol):
     """The answers to one request so far, filled by another thread."""
 
     @property
@@ -45,7 +45,7 @@ class Answers(Protocol):
 class Ask(Protocol):
     """Sends a request to these agents. A request of "pace" has an interval."""
 
-    def __call__(self, what: What, agents: Sequence[str], interval_ms: int | None, /) -> Answers: ...
+    def __call__(self, what: What, agents: Sequence[str], interval_ms: int | None, /) -> Replies: ...
 
 
 class RequestOutcome(NamedTuple):
@@ -64,7 +64,7 @@ class OpenRequest:
     """A request to processes, with the answers so far."""
 
     what: What
-    answers: Answers
+    answers: Replies
     interval_ms: int | None = None
     # Whether only a failure is worth a message.
     is_quiet: bool = False

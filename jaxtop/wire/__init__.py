@@ -78,9 +78,9 @@ from jaxtop.wire.programs import (
 )
 from jaxtop.wire.pulse import (
     SLOWED,
+    AgentCost,
     BusyThread,
     Compiling,
-    Cost,
     DeviceSample,
     HostSample,
     Lull,

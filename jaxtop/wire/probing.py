@@ -30,7 +30,7 @@ FAILED = 3
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "collective-permute")
 
 
-class Asked(Struct, frozen=True):
+class ProbeRequest(Struct, frozen=True):
     """The user's request; an empty field means a suitable default."""
 
     seconds: float
@@ -63,7 +63,7 @@ class Meeting(Struct, frozen=True):
     groups: tuple[tuple[int, ...], ...]
 
 
-class Plan(Struct, frozen=True, tag="plan"):
+class ProbePlan(Struct, frozen=True, tag="plan"):
     """What all processes do, in order; process 0 makes it, so that no process waits in vain for another.
 
     `turns` has the turn of each process: processes of one machine take turns, and each measures alone there.
@@ -100,7 +100,7 @@ class Met(Struct, frozen=True, array_like=True):
     first: tuple[float, ...]
 
 
-class Report(Struct, frozen=True, tag="report"):
+class ProbeReport(Struct, frozen=True, tag="report"):
     """All that one process measured: by figure, device and round."""
 
     here: Here
@@ -108,7 +108,7 @@ class Report(Struct, frozen=True, tag="report"):
     met: tuple[Met, ...] = ()
 
 
-Said = Plan | Stage | Report
+Said = ProbePlan | Stage | ProbeReport
 
 
 class Measured(Struct, frozen=True):

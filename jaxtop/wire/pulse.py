@@ -157,7 +157,7 @@ class Compiling(Struct, frozen=True, array_like=True):
     since_ms: TimeMs
 
 
-class Cost(Struct, frozen=True, array_like=True):
+class AgentCost(Struct, frozen=True, array_like=True):
     """What the agent itself uses: CPU in millionths of one core, messages dropped, viewers connected."""
 
     cpu_ppm: int | None = None
@@ -211,7 +211,7 @@ class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
     launches: dict[str, Count] = {}
     compiling: tuple[Compiling, ...] = ()
     step: Step | None = None
-    cost: Cost = Cost()
+    cost: AgentCost = AgentCost()
     stall: Stall | None = None
     rhythm: Rhythm | None = None
     counted_ms: TimeMs | None = None  # the last census

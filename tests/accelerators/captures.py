@@ -14,8 +14,8 @@ from tests.accelerators.theirs import Figures
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from jaxtop.traces.contents import Contents, ProgramLaunches
-    from jaxtop.traces.xspace import Plane, Trace
+    from jaxtop.traces.contents import Contents, TracedProgram
+    from jaxtop.traces.xspace import Trace, XPlane
 
 
 # The programs of a profile that its row names.
@@ -70,7 +70,7 @@ def _some(texts: list[str]) -> str:
     return ", ".join(texts[:MOST_PROGRAMS]) + (f" and {more} more" if more > 0 else "")
 
 
-def _per_launch(program: ProgramLaunches) -> str:
+def _per_launch(program: TracedProgram) -> str:
     sizes = Counter(len(launch.devices) for launch in program.launches)
     return f"{program.name} " + " + ".join(f"{count} × {size}" for size, count in sorted(sizes.items()))
 
@@ -110,7 +110,7 @@ def _raw(trace: Trace) -> tuple[int | None, int | None]:
     return (runs, operations) if is_known else (None, None)
 
 
-def _events(plane: Plane, line: str) -> list[str]:
+def _events(plane: XPlane, line: str) -> list[str]:
     return [event.name for each in plane.lines if each.name == line for event in each.events]
 
 

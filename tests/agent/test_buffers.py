@@ -14,7 +14,14 @@ from jaxtop.base.protobuf import Malformed
 from jaxtop.export.json import to_document
 from jaxtop.model import Cluster, keyframe
 from jaxtop_agent.programs.buffers import assignment, schedule
-from jaxtop_agent.programs.buffers.assignment import ARGUMENT, RESULT, TEMPORARY, Allocation, Held, Placed
+from jaxtop_agent.programs.buffers.assignment import (
+    ARGUMENT,
+    RESULT,
+    TEMPORARY,
+    Allocation,
+    Held,
+    PlacedBuffer,
+)
 from jaxtop_agent.programs.buffers.liveness import Liveness
 from jaxtop_agent.programs.buffers.schedule import Computation, ModuleSchedule, ScheduledInstruction, Shape
 from tests import builders
@@ -70,7 +77,7 @@ def alive(made, *allocations):
 
 
 def placed(number, offset, size=4096):
-    return Placed((number, ()), offset, size)
+    return PlacedBuffer((number, ()), offset, size)
 
 
 def test_a_buffer_is_alive_from_its_definition_to_its_last_reader():

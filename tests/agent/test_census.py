@@ -15,10 +15,10 @@ from jaxtop.model import arrays
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import census, origins
 from jaxtop_agent.arrays import table as tables
-from jaxtop_agent.arrays.census import Group, Kind
+from jaxtop_agent.arrays.census import CensusGroup, CensusKind
 from jaxtop_agent.arrays.paths import root
 from jaxtop_agent.arrays.table import ArrayTable
-from jaxtop_agent.arrays.watched import Watched
+from jaxtop_agent.arrays.watched import WatchedNames
 from jaxtop_agent.collectors import arrays as collector
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.service.identity import identify
@@ -41,10 +41,10 @@ class Shardings:
             self.described.append(wire.Sharding("single", "", None, ((device, 1),), "device"))
 
 
-def group(name: str | None, size: int, sharding: int = 0, created: str | None = None) -> Group:
+def group(name: str | None, size: int, sharding: int = 0, created: str | None = None) -> CensusGroup:
     path = None if name is None else root(name, "train")
-    kind = Kind((size,), "int8", sharding, size, size, {}, is_on_one=True)
-    return Group(kind, path, 0, created, count=1)
+    kind = CensusKind((size,), "int8", sharding, size, size, {}, is_on_one=True)
+    return CensusGroup(kind, path, 0, created, count=1)
 
 
 def told(cluster, message) -> None:
@@ -75,7 +75,7 @@ def test_changes_lead_to_the_same_census_as_the_whole():
     assert not early.rejected and early.hosts[AGENT].arrays.number > 20
 
 
-def take(table: ArrayTable, present: list[Group]):
+def take(table: ArrayTable, present: list[CensusGroup]):
     for each in present:
         each.size = _size(each)
     return table.take(list(present), bool)
@@ -86,7 +86,7 @@ def _said(cluster):
     return held.serial, held.number, held.meshes, held.shardings, held.groups, held.counts
 
 
-def _size(each: Group) -> int:
+def _size(each: CensusGroup) -> int:
     return each.count * each.kind.bytes_per_device
 
 
@@ -140,7 +140,7 @@ def test_of_very_many_arrays_some_are_counted_at_a_time_and_none_twice(monkeypat
     monkeypatch.setattr(collector, "HOLD_S", 0.0)
     monkeypatch.setattr(collector, "LEAST_HOLD_S", 0.0)
     monkeypatch.setattr(jaxprivate, "live_arrays", there.copy)
-    looking = collector.ArrayCensus(Watched())
+    looking = collector.ArrayCensus(WatchedNames())
     looking._census = SimpleNamespace(count=lambda arrays, _: counted.extend(arrays))
     so_far, is_all = 0, False
     for _ in range(10_000):
@@ -163,7 +163,7 @@ def test_a_client_that_the_script_clears_is_freed(monkeypatch):
     """It holds the memory of its devices; without viewers no other census comes that would let it go."""
     monkeypatch.setattr(jaxprivate, "live_arrays", list)
     monkeypatch.setattr(jaxprivate, "array_type", lambda: Made)
-    board, client, looking = Board(identify("run")), Client(), collector.ArrayCensus(Watched())
+    board, client, looking = Board(identify("run")), Client(), collector.ArrayCensus(WatchedNames())
     with ThreadPoolExecutor(1) as agents_thread:  # which walks the frames of others only
         agents_thread.submit(looking.collect, board, client).result()
     assert board.sources["arrays"] == "on"
@@ -177,7 +177,7 @@ def test_a_client_that_the_script_clears_is_freed(monkeypatch):
 def test_a_census_that_breaks_off_holds_no_object_of_jax(monkeypatch):
     """Shardings hold devices, and these their client."""
     monkeypatch.setattr(jaxprivate, "array_type", lambda: Made)
-    looking, array = collector.ArrayCensus(Watched()), Made("t.py:1 init")
+    looking, array = collector.ArrayCensus(WatchedNames()), Made("t.py:1 init")
     looking._begin(Client())
     monkeypatch.setattr(looking._shardings, "_number", lambda _: 0)
     looking._shardings.device_counts.append(1)

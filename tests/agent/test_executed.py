@@ -162,7 +162,7 @@ def test_the_notes_of_all_computations_have_one_bound(monkeypatch):
         outer = f"%out{i} (y: f32[8]) -> f32[8] {{\n  %y{i} = f32[8] parameter(0)\n"
         outer += f"  ROOT %f{i} = f32[8] fusion(%y{i}), kind=kLoop, calls=%in{i}\n"
         texts += [fused + "}\n\n", outer + "}\n\n"][:: 1 if i % 2 else -1]
-    found = operations.Operations()
+    found = operations.OperationSums()
     for name, _, listed in hlo.parsed("".join(texts), lambda: None):
         for _ in found.add(name, listed):
             pass

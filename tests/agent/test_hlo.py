@@ -346,4 +346,4 @@ class TestWhatCannotBeRead:
             lines.read("%a = f32[2] add(%p), metadata={" + piece * 50_000)
 
     def test_nothing_is_nothing(self):
-        assert hlo.read("") == hlo.Reading(devices=1)
+        assert hlo.read("") == hlo.HloReading(devices=1)

@@ -19,7 +19,7 @@ from jaxtop.wire import NcclTime
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.waiting import IDLE_S
 from jaxtop_agent.hardware.libraries import inspector
-from jaxtop_agent.hardware.libraries.inspector import SOURCE, Following, Inspector, path
+from jaxtop_agent.hardware.libraries.inspector import SOURCE, Inspector, NcclTimesSender, path
 from jaxtop_agent.hardware.reader import Off
 from jaxtop_agent.service.identity import identify
 from tests.stories import cluster_of, hello, link, pulse, tell
@@ -170,7 +170,7 @@ class TestTheFile:
         monkeypatch.setattr(inspector, "EVERY", 0.0)
         append(file, line())
         board = Board(identify("test"))
-        following = Following(board)
+        following = NcclTimesSender(board)
         assert following.turn() == IDLE_S and SOURCE not in board.sources
         board.publisher.viewers = 1
         following.turn()

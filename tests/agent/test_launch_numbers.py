@@ -19,7 +19,7 @@ from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.hooks.launches import Numbered
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.profiler.reading import TraceReader
-from jaxtop_agent.profiler.session import Taken
+from jaxtop_agent.profiler.session import TakenWindow
 from jaxtop_agent.programs.loaded import Loaded
 from tests import builders
 from tests.made_traces import FINGERPRINT, PLATFORMS, PROGRAM, Launch, Made, launches
@@ -35,7 +35,7 @@ PSUM = wire.Collective("all-reduce.1", "all-reduce", "f32[1000]", 4000, 0, 1, so
 
 def seen_of(made, platform="tpu"):
     name, make = PLATFORMS[platform]
-    return traces.read(name, Trace(make(made)), traces.Wanted({}), {})
+    return traces.read(name, Trace(make(made)), traces.WantedCollectives({}), {})
 
 
 def noted(made, first=0, late_us=30.0, function="step"):
@@ -98,7 +98,7 @@ def test_where_the_host_notes_a_number_it_is_taken_and_the_hook_is_not_asked():
 
     cores = plane("/device:TPU:0", {"XLA Modules": [module(place) for place in range(4)]})
     raw = space(cores, plane("/host:CPU", {"python": [run(place) for place in range(1, 4)]}))
-    seen = traces.read("tpu", Trace(raw), traces.Wanted({}), {})
+    seen = traces.read("tpu", Trace(raw), traces.WantedCollectives({}), {})
     assert numbers(seen, [], BEGAN_NS) == {("jit_step", place): -7 + place for place in range(4)}
 
 
@@ -140,7 +140,7 @@ def window(made, index, first=0, offset_s=0.0, slot=7):
     topology = Topology(index, 2, "tpu", devices, None)
     reader = TraceReader(board, SimpleNamespace(parse=Trace), lambda: noted(made, first))
     at_ms = 5_000 + 10_000 * slot
-    taken = Taken(at_ms, 1.0, 0.0, PLATFORMS["tpu"][1](made), False, BEGAN_NS / 1e9, 1_000.0 - offset_s)
+    taken = TakenWindow(at_ms, 1.0, 0.0, PLATFORMS["tpu"][1](made), False, BEGAN_NS / 1e9, 1_000.0 - offset_s)
     found, _ = reader.read(topology, taken, wire.Window(at_ms, 1_000_000, slot=slot), lambda: None)
     return found
 
@@ -219,7 +219,7 @@ class TestJoined:
         lost = raw.replace(b"barrier-cores", b"barrier-c0res")
         found = []
         for place, each in enumerate((lost, raw, lost)):
-            taken = Taken(place, 1.0, 0.0, each, False, BEGAN_NS / 1e9, 1_000.0)
+            taken = TakenWindow(place, 1.0, 0.0, each, False, BEGAN_NS / 1e9, 1_000.0)
             window, _ = reader.read(topology, taken, wire.Window(place, 1_000_000, slot=place), lambda: None)
             found.append([row.durations_us for row in window.rounds])
         board.programs.loaded = ()
@@ -252,7 +252,7 @@ def test_the_fingerprint_of_a_module_tells_programs_of_one_name_apart():
     made = Made(launches(2, 3))
     raw = PLATFORMS["tpu"][1](made)
     other = raw.replace(str(FINGERPRINT).encode(), str(FINGERPRINT + 1).encode())
-    seen = traces.read("tpu", Trace(raw + other), traces.Wanted({}), {})
+    seen = traces.read("tpu", Trace(raw + other), traces.WantedCollectives({}), {})
     assert len({span.run for span in seen.spans}) == 6
 
 

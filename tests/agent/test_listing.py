@@ -9,7 +9,7 @@ import pytest
 from jaxtop.model import arrays
 from jaxtop_agent.arrays import listing
 from jaxtop_agent.arrays.walk import Walk
-from jaxtop_agent.core.waiting import SLICE_S, Slices
+from jaxtop_agent.core.waiting import SLICE_S, WorkSlices
 from tests.support import PYTHON, eventually, processes, script, viewer
 
 MANY = 30_000
@@ -120,7 +120,7 @@ def test_long_work_leaves_most_of_the_time_to_the_script(monkeypatch):
     monkeypatch.setattr("time.monotonic", lambda: now)
     monkeypatch.setattr("time.thread_time", lambda: now - rested)
     monkeypatch.setattr("time.sleep", rest)
-    slices, worked = Slices(), 0.0
+    slices, worked = WorkSlices(), 0.0
     for turn in range(1000):
         now, worked = now + 0.0005, worked + 0.0005
         if slices.is_over:

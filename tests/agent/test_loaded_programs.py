@@ -16,7 +16,7 @@ from jaxtop_agent.collectors.programs import LoadedPrograms
 from jaxtop_agent.core.board import CompilesState, PublisherRequests, SamplerPrograms, SamplerState, Topology
 from jaxtop_agent.programs.compiles import storms
 from jaxtop_agent.programs.compiles.compilations import Compiled, steady_ms
-from jaxtop_agent.programs.compiles.recompilations import Recompilations, Subject
+from jaxtop_agent.programs.compiles.recompilations import CompilationSubject, Recompilations
 
 
 class Executable:
@@ -149,7 +149,7 @@ def test_the_compilations_are_sent_with_their_causes_and_lines(loaded):
     looking, board = LoadedPrograms(), Board()
     loaded.append(Executable("jit_step"))
     board.compiles.compiled["jit_step"] = Compiled("step").again(1000, 70)
-    board.compiles.history.note(Subject("step", "train.py:7"), 5, 90, from_cache=False)
+    board.compiles.history.note(CompilationSubject("step", "train.py:7"), 5, 90, from_cache=False)
     sent = look(looking, board)
     assert sent.compilations == (wire.Compilation(5, "step", "train.py:7", 90, from_cache=False),)
     assert sent.lines == (wire.CompiledLine("step", "train.py:7", 1, 90, 1, 0, 1),)

@@ -19,7 +19,7 @@ from jaxtop_agent.collectors.host import HostFigures
 from jaxtop_agent.core.board import SamplerState
 from jaxtop_agent.core.threads import cpu_clock
 from jaxtop_agent.machine import basics, busy, cgroups, disks, files
-from jaxtop_agent.machine.cgroups import Groups, Limits
+from jaxtop_agent.machine.cgroups import CgroupLimits, Groups
 from tests.support import PYTHON, eventually, processes, script
 
 GIB = 1 << 30
@@ -44,11 +44,11 @@ def tree(folder, made, cgroup="0::/\n", mounts=UNIFIED):
     return str(folder)
 
 
-def limits(folder, made, cores=8, memory=64 * GIB, **options) -> Limits:
+def limits(folder, made, cores=8, memory=64 * GIB, **options) -> CgroupLimits:
     return limits_of(Groups(tree(folder, made, **options)), cores, memory)
 
 
-def limits_of(groups, cores=8, memory=64 * GIB) -> Limits:
+def limits_of(groups, cores=8, memory=64 * GIB) -> CgroupLimits:
     groups.look(cores, memory)
     return groups.read()
 

@@ -13,7 +13,7 @@ from jaxtop import wire
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.programs import described, shapes
 from jaxtop_agent.programs.buffers import assignment, peaks
-from jaxtop_agent.programs.buffers.assignment import TEMPORARY, Allocation, Placed
+from jaxtop_agent.programs.buffers.assignment import TEMPORARY, Allocation, PlacedBuffer
 from tests.support import PYTHON, run, script
 
 
@@ -120,7 +120,7 @@ def test_the_fullest_moment_is_that_of_a_simple_search(seed):
             number += 1
             begin = chance.randrange(10)
             spans[number, ()] = begin, begin + chance.randrange(6)
-            buffers.append(Placed((number, ()), chance.randrange(4), chance.randrange(5)))
+            buffers.append(PlacedBuffer((number, ()), chance.randrange(4), chance.randrange(5)))
         temporaries.append(Allocation(TEMPORARY, 100, tuple(buffers)))
     moment, held = assignment._fullest(temporaries, spans, pause)
     assert (moment, sorted(each.bytes for each in held)) == tuple(simply(temporaries, spans))
@@ -142,7 +142,7 @@ class Counted(int):
 
 def test_the_work_for_many_buffers_that_are_alive_grows_with_their_number():
     spans = {(i, ()): (i, 1000) for i in range(500)}
-    buffers = tuple(Placed((i, ()), i * 8, Counted(8)) for i in range(500))
+    buffers = tuple(PlacedBuffer((i, ()), i * 8, Counted(8)) for i in range(500))
     Counted.count = 0
     moment, held = assignment._fullest([Allocation(TEMPORARY, 4000, buffers)], spans, pause)
     assert (moment, len(held)) == (499, 500)

@@ -11,7 +11,7 @@ import random
 import pytest
 
 from jaxtop import wire
-from jaxtop.traces.members import BOTH, FLAT, PARTITION, REPLICA, Places, flattened, linked
+from jaxtop.traces.members import BOTH, FLAT, PARTITION, REPLICA, DeviceAssignment, flattened, linked
 from jaxtop_agent.programs import fitting, groups, hlo, shapes
 from tests.hlo_texts import DATA_GROUPS, MODEL_GROUPS, members, module, only
 
@@ -60,7 +60,7 @@ class TestGroups:
 
     def test_whose_ids_they_are(self):
         """The example of collective_ops_utils.h: three replicas of two partitions."""
-        places = Places(3, 2)
+        places = DeviceAssignment(3, 2)
         assert flattened(((0,), (1, 2)), REPLICA, places) == ((0,), (2, 4), (1,), (3, 5))
         assert flattened(((0, 1),), PARTITION, places) == ((0, 1), (2, 3), (4, 5))
         assert flattened(((0,), (1, 2)), BOTH, places) == ((0, 1), (2, 3, 4, 5))
@@ -129,7 +129,7 @@ class TestBytes:
 
 
 class TestMessages:
-    def reading(self, count: int) -> hlo.Reading:
+    def reading(self, count: int) -> hlo.HloReading:
         every = "all-reduce(%p), channel_id=1, use_global_device_ids=true, replica_groups=[1,8]<=[8]"
         return hlo.read(module(*(f"%a.{i} = f32[{i + 1}]{{0}} {every}" for i in range(count))))
 

@@ -10,7 +10,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop_agent.programs.compiles import recompilations, signatures, statics
-from jaxtop_agent.programs.compiles.recompilations import Recompilations, Subject
+from jaxtop_agent.programs.compiles.recompilations import CompilationSubject, Recompilations
 from jaxtop_agent.programs.compiles.signatures import Identity, Leaf, Signature, difference, nearest
 
 
@@ -159,7 +159,7 @@ def test_values_that_are_not_shown_differ_all_the_same(before, after, text):
 
 
 def note(history: Recompilations, at: int, function: str = "f", new: Signature | None = BASE) -> str:
-    subject = Subject(function, f"a.py:{at % 700}", (function,), new)
+    subject = CompilationSubject(function, f"a.py:{at % 700}", (function,), new)
     return history.note(subject, at, 10, from_cache=at % 2 == 0).cause
 
 
@@ -220,7 +220,7 @@ class TestRecompilations:
     def test_compilations_of_one_moment_keep_their_order(self):
         history = Recompilations()
         for from_cache in (None, True, None):
-            history.note(Subject("f"), 5, 10, from_cache=from_cache)
+            history.note(CompilationSubject("f"), 5, 10, from_cache=from_cache)
         assert [each.from_cache for each in history.latest()] == [None, True, None]
 
     def test_new_functions_do_not_displace_those_compiled_again(self):

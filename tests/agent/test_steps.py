@@ -8,7 +8,7 @@ import pytest
 
 from jaxtop_agent.steps.figures import Facts
 from jaxtop_agent.steps.finder import StepCall, StepFinder
-from jaxtop_agent.steps.pattern import Launch
+from jaxtop_agent.steps.pattern import FunctionLaunch
 
 MS = 1_000_000
 TRAIN, EVALUATE, UPDATE, ADD, LOG = range(5)
@@ -24,12 +24,12 @@ class Script:
         self.facts = Facts(**facts)
         self.steps = StepFinder()
         self.now = 1000 * MS
-        self.launches: list[Launch] = []
+        self.launches: list[FunctionLaunch] = []
         self.calls: list[StepCall] = []
 
     def launch(self, function: int, ms: float = 0) -> None:
         self.now += round(ms * MS)
-        self.launches.append(Launch(self.now, function))
+        self.launches.append(FunctionLaunch(self.now, function))
 
     def wait(self, ms: float) -> None:
         self.now += round(ms * MS)

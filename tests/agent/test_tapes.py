@@ -17,7 +17,7 @@ from msgspec import structs
 
 from jaxtop.cli.record import default_name
 from jaxtop.model import Cluster
-from jaxtop.recording import Limits, Recording, RecordingWriter, thread
+from jaxtop.recording import Recording, RecordingLimits, RecordingWriter, thread
 from jaxtop.sources.recorder import SessionRecorder
 from jaxtop_agent import blackbox
 from jaxtop_agent.blackbox import BlackBox
@@ -222,7 +222,7 @@ def test_a_disk_that_does_not_answer_keeps_nobody_waiting(tmp_path, frames, monk
         answers.wait(patience.left())
         return real(fd, data, at)
 
-    written = RecordingWriter(tmp_path / "a.mcap", ABOUT, Limits(waiting=1 << 20), flush_every=0.05)
+    written = RecordingWriter(tmp_path / "a.mcap", ABOUT, RecordingLimits(waiting=1 << 20), flush_every=0.05)
     written.start()
     written.write(frames)
     written.sync(60)
@@ -261,7 +261,7 @@ def test_files_of_a_size_open_alone_and_are_one_session_together(tmp_path, monke
     monkeypatch.setattr(thread, "SHORTEST", 0.0)
     made = MADE._replace(has_trouble=False, seconds=90)
     frames = made_sessions.frames(made)
-    done = record(tmp_path / "a.mcap", made, limits=Limits(size=30_000), flush_every=0, together=5)
+    done = record(tmp_path / "a.mcap", made, limits=RecordingLimits(size=30_000), flush_every=0, together=5)
     assert len(done.files) > 3 and {*done.files} == {*tmp_path.iterdir()}
     assert [frame for path in done.files for frame in read(path)] == frames
     for path in done.files:
@@ -281,14 +281,14 @@ def test_files_of_a_size_open_alone_and_are_one_session_together(tmp_path, monke
 def test_a_number_that_is_taken_is_passed_over(tmp_path, monkeypatch):
     monkeypatch.setattr(thread, "SHORTEST", 0.0)
     (tmp_path / "a-002.mcap").write_text("mine")
-    done = record(tmp_path / "a.mcap", MADE, limits=Limits(size=21_000), flush_every=0)
+    done = record(tmp_path / "a.mcap", MADE, limits=RecordingLimits(size=21_000), flush_every=0)
     assert [each.name for each in done.files[:2]] == ["a.mcap", "a-003.mcap"] and done.failure is None
     assert (tmp_path / "a-002.mcap").read_text() == "mine"
 
 
 def test_the_oldest_files_go(tmp_path, frames, monkeypatch):
     monkeypatch.setattr(thread, "SHORTEST", 0.0)
-    done = record(tmp_path / "a.mcap", MADE, limits=Limits(size=21_000, files=2), flush_every=0)
+    done = record(tmp_path / "a.mcap", MADE, limits=RecordingLimits(size=21_000, files=2), flush_every=0)
     kept = sorted(tmp_path.iterdir())
     assert [*done.files] == kept and len(kept) == 2 and kept[-1].name > "a-003.mcap"
     assert done.size == sum(path.stat().st_size for path in kept)

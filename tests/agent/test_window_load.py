@@ -12,7 +12,7 @@ from jaxtop_agent.core.board import SamplerPrograms
 from jaxtop_agent.core.threads import Bell
 from jaxtop_agent.profiler import rows, schedule
 from jaxtop_agent.profiler.load import NO_COLLECTIVES, NOT_READ, Load
-from jaxtop_agent.profiler.schedule import DENSEST_PER_S, USUAL_LIMITS, Result, Schedule
+from jaxtop_agent.profiler.schedule import DENSEST_PER_S, USUAL_LIMITS, Schedule, WindowResult
 from jaxtop_agent.profiler.session import Sessions
 from tests.support import PYTHON, Viewer, environment, eventually, processes, script
 
@@ -76,16 +76,16 @@ class TestBeforeItIsOpened:
         planned, lengths = Schedule(), []
         for _ in range(5):
             lengths.append(planned.length(0.1))
-            planned.learn(Result(lengths[-1], 0.001, 10, 0, None))
+            planned.learn(WindowResult(lengths[-1], 0.001, 10, 0, None))
         assert lengths[0] <= USUAL_LIMITS.sampled / DENSEST_PER_S
         assert lengths == sorted(lengths) and lengths[-1] >= 0.2
-        planned.learn(Result(0.2, 0.1, 200_000, 0, None))
+        planned.learn(WindowResult(0.2, 0.1, 200_000, 0, None))
         assert planned.length(0.1) <= USUAL_LIMITS.sampled / 1e6
 
     def test_a_step_that_is_clearly_too_large_is_known_by_one_short_window(self):
         planned = Schedule()
         planned.see(0.1)
-        planned.learn(Result(0.004, 0.05, 12_000, 0, None))
+        planned.learn(WindowResult(0.004, 0.05, 12_000, 0, None))
         assert planned.is_too_dense
         planned.see(0.5)
         assert planned.is_too_dense
@@ -95,7 +95,7 @@ class TestBeforeItIsOpened:
     def test_a_step_that_a_compilation_made_long_is_found_to_be_small_enough(self):
         planned = Schedule()
         planned.see(2.0)
-        planned.learn(Result(0.009, 0.002, 1_200, 0, None))
+        planned.learn(WindowResult(0.009, 0.002, 1_200, 0, None))
         assert planned.is_too_dense
         planned.see(0.05)
         assert not planned.is_too_dense
@@ -104,14 +104,14 @@ class TestBeforeItIsOpened:
         planned = Schedule()
         planned.see(0.05)
         for _ in range(6):
-            planned.learn(Result(0.15, 0.02, 6_000, 2, 0.05))
+            planned.learn(WindowResult(0.15, 0.02, 6_000, 2, 0.05))
         planned.see(0.5)
         assert not planned.is_too_dense
 
     def test_the_first_windows_follow_each_other_only_while_they_are_cheap(self):
         planned = Schedule()
         for _ in range(3):
-            planned.learn(Result(0.02, 0.3, 10_000, 0, None))
+            planned.learn(WindowResult(0.02, 0.3, 10_000, 0, None))
         assert planned.level > 5
 
 
@@ -145,7 +145,7 @@ def test_no_more_is_read_of_a_trace_than_a_bound():
 
     line = SimpleNamespace(name="python", events=events())
     profile = SimpleNamespace(planes=[SimpleNamespace(name="/host:CPU", lines=[line])])
-    seen = traces.read("cpu", profile, traces.Wanted({}), {}, most=1000)
+    seen = traces.read("cpu", profile, traces.WantedCollectives({}), {}, most=1000)
     assert len(read) == 1001 and seen.is_too_large
     window = rows.message(seen, [0], {}, 100, wire.Window(0, 1000, slot=7))
     assert "too many to read" in window.note and not window.launches

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import traces
-from jaxtop.traces.parts import CONTAINER, On, Op, Seen, Span
+from jaxtop.traces.parts import CONTAINER, LaunchSpan, On, Op, Seen
 from jaxtop.wire import MAX_TELEMETRY, Operations, Window, encode
 from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.profiler import operations
 from jaxtop_agent.profiler.reading import TraceReader
-from jaxtop_agent.profiler.session import Taken
+from jaxtop_agent.profiler.session import TakenWindow
 from jaxtop_agent.programs.executed import Executed
 from jaxtop_agent.programs.loaded import Loaded
 from tests import builders
@@ -24,7 +24,7 @@ from tests.xspace import Event, plane, space
 pytestmark = pytest.mark.jax
 
 FOLDER = ROOT / "tests" / "data" / "traces"
-NOTHING_KNOWN = traces.Wanted({})
+NOTHING_KNOWN = traces.WantedCollectives({})
 
 
 def told(seen, loaded=(), executed=None):
@@ -38,7 +38,7 @@ def test_what_a_trace_contains_is_sent_as_a_window_and_operations_and_again_once
     board = Board(builders.hello(0))
     topology = Topology(0, 1, "cpu", board.identity.devices, None)
     reader = TraceReader(board, SimpleNamespace(parse=jax.profiler.ProfileData.from_serialized_xspace))
-    taken = Taken(5, 1.0, 0.0, captured)
+    taken = TakenWindow(5, 1.0, 0.0, captured)
     window, events = reader.read(topology, taken, Window(5, 1_000_000, is_capture=True), lambda: None)
     reader.send_operations()
     assert window.is_capture and len(window.launches) == 3 and events > 100 and not taken.trace
@@ -194,7 +194,7 @@ def made(operations_each, programs=1):
         for i in range(operations_each):
             seen.work(On(f"jit_{program}", program, 0), at, at + (i + 1) * 1000, f"op.{i}")
             at += (i + 1) * 1000
-        seen.spans.append(Span(f"jit_{program}", program, 0, program * 10**9, at + 500_000))
+        seen.spans.append(LaunchSpan(f"jit_{program}", program, 0, program * 10**9, at + 500_000))
     return seen
 
 
@@ -215,13 +215,13 @@ class TestWhatIsSent:
         assert all(sent_us(each) == 60 * 61 // 2 + 500 for each in found)
 
     def test_a_message_stays_small_whatever_names_the_trace_has(self):
-        seen = Seen(has_names=True, spans=[Span("jit_f", 1, 0, 0, 10**9)])
+        seen = Seen(has_names=True, spans=[LaunchSpan("jit_f", 1, 0, 0, 10**9)])
         for i in range(1_000):
             seen.work(On("jit_f", 1, 0), i, i + 1000, f"{i}" * 3000)
         assert len(encode(told(seen)[0])) < MAX_TELEMETRY // 16
 
     def test_the_program_is_the_one_that_was_launched(self):
-        seen = Seen(has_names=True, spans=[Span("jit_f", 1, 0, 0, 10_000, number=4)])
+        seen = Seen(has_names=True, spans=[LaunchSpan("jit_f", 1, 0, 0, 10_000, number=4)])
         seen.ops.append(Op("jit_f", 1, 0, "all-reduce.1", 0, 5_000))
         loaded = [Loaded("jit_f", "old", 3, frozenset()), Loaded("jit_f", "new", 4, None)]
         (found,) = told(seen, loaded)

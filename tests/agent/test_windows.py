@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import traces, wire
-from jaxtop.traces.parts import Op, Seen, Span
+from jaxtop.traces.parts import LaunchSpan, Op, Seen
 from jaxtop.wire import MAX_TELEMETRY, Window, encode
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import Board, Topology
@@ -32,8 +32,8 @@ from jaxtop_agent.profiler.schedule import (
     RENEWED_CPU_S,
     SLOT_S,
     TIME_SHARE,
-    Result,
     Schedule,
+    WindowResult,
     why_dangerous,
 )
 from jaxtop_agent.profiler.session import Refused, Sessions
@@ -48,7 +48,7 @@ pytestmark = [pytest.mark.jax, pytest.mark.together("traces")]
 
 FOLDER = ROOT / "tests" / "data" / "traces"
 BLANK = Window(0, 1000, slot=7)
-NOTHING_KNOWN = traces.Wanted({})
+NOTHING_KNOWN = traces.WantedCollectives({})
 
 
 def profile(raw):
@@ -118,7 +118,7 @@ def test_a_trace_in_pieces_has_what_it_has_in_one(version, most, monkeypatch):
         sizes.append(len(piece))
         return jax.profiler.ProfileData.from_serialized_xspace(piece)
 
-    whole, pieces = ([*each.planes] for each in (profile(raw), trace.Trace(raw, parse, 1.0)))
+    whole, pieces = ([*each.planes] for each in (profile(raw), trace.ProfileTrace(raw, parse, 1.0)))
     assert [each.name for each in pieces] == [each.name for each in whole]
     for plane_in_pieces, its_plane in zip(pieces, whole, strict=True):
         for in_pieces, line in zip(plane_in_pieces.lines, its_plane.lines, strict=True):
@@ -164,7 +164,7 @@ def test_the_name_of_a_thread_is_not_parsed_by_jax():
         assert name[:-1] not in piece
         return jax.profiler.ProfileData.from_serialized_xspace(piece)
 
-    cut = trace.Trace(raw.replace(name, name[:-1] + b"\xc3"), parse, 1.0)
+    cut = trace.ProfileTrace(raw.replace(name, name[:-1] + b"\xc3"), parse, 1.0)
     assert any("tf_XLAPjRtCpuClien\ufffd" in line.name for each in cut.planes for line in each.lines)
     assert traces.read("cpu", cut, NOTHING_KNOWN, {}).spans == whole.spans
 
@@ -174,7 +174,7 @@ def test_a_trace_is_freed_where_the_script_has_switched_off_the_garbage_collecto
     import jax
 
     raw = (FOLDER / "cpu-jax-0.10.2-process-0.pb").read_bytes()
-    read = trace.Trace(raw, jax.profiler.ProfileData.from_serialized_xspace, 1.0)
+    read = trace.ProfileTrace(raw, jax.profiler.ProfileData.from_serialized_xspace, 1.0)
     freed = weakref.ref(read)
     gc.disable()
     try:
@@ -190,16 +190,16 @@ def test_of_a_large_trace_the_beginning_is_read_as_if_it_had_been_stopped_earlie
 
     raw = (FOLDER / "cpu-jax-0.10.2-process-0.pb").read_bytes()
     parse = jax.profiler.ProfileData.from_serialized_xspace
-    whole = traces.read("cpu", trace.Trace(raw, parse, 1.0), NOTHING_KNOWN, {}, has_names=True)
+    whole = traces.read("cpu", trace.ProfileTrace(raw, parse, 1.0), NOTHING_KNOWN, {}, has_names=True)
     ends = sorted({span.run: span.end for span in whole.spans}.values())
-    cut = trace.Trace(raw, parse, 1.0)
+    cut = trace.ProfileTrace(raw, parse, 1.0)
     cut.until_ns = (ends[-2] + ends[-1]) / 2
     seen = traces.read("cpu", cut, NOTHING_KNOWN, {}, has_names=True)
     last = max(whole.spans, key=lambda span: span.end)
     assert {span.run for span in seen.spans} == {span.run for span in whole.spans} - {last.run}
     assert set(seen.spans) <= set(whole.spans)
     size = sum(line.size for each in cut.planes for line in each.lines)
-    assert trace.Trace(raw, parse, 2.0, size / 4).until_ns == pytest.approx(0.5e9)
+    assert trace.ProfileTrace(raw, parse, 2.0, size / 4).until_ns == pytest.approx(0.5e9)
 
 
 def test_a_launch_whose_number_is_negative_is_whole_although_its_beginning_has_it_unsigned():
@@ -217,7 +217,7 @@ def test_a_launch_whose_number_is_negative_is_whole_although_its_beginning_has_i
     line = SimpleNamespace(name="python", events=events)
     its_profile = SimpleNamespace(planes=[SimpleNamespace(name="/host:CPU", lines=[line])])
     seen = traces.read("cpu", its_profile, NOTHING_KNOWN, {})
-    assert seen.spans == [Span("jit_step", -5, 0, 20, 60)] and not seen.cut
+    assert seen.spans == [LaunchSpan("jit_step", -5, 0, 20, 60)] and not seen.cut
 
 
 # As versions of JAX put it: what the captured traces of CPUs have is the same for all of PJRT's clients.
@@ -326,7 +326,7 @@ def seen_of(launches):
     seen = Seen(is_shared=True)
     for place, (module, run, count) in enumerate(launches):
         start = place * 1_000_000
-        seen.spans.append(Span(module, run, 0, start, start + 900_000))
+        seen.spans.append(LaunchSpan(module, run, 0, start, start + 900_000))
         seen.ops += [Op(module, run, 0, f"all-reduce.{i}", start + i, start + i + 1000) for i in range(count)]
     return seen
 
@@ -362,7 +362,7 @@ class TestWhatIsSent:
         seen = Seen()
         for run in range(300):
             for device in range(devices if run < 3 else 1):
-                seen.spans.append(Span("jit_f", run, device, run * 10**9, run * 10**9 + 10**8))
+                seen.spans.append(LaunchSpan("jit_f", run, device, run * 10**9, run * 10**9 + 10**8))
                 seen.ops += [
                     Op("jit_f", run, device, f"all-reduce.{i}", run * 10**9 + i, run * 10**9 + 10**8)
                     for i in range(10)
@@ -386,19 +386,23 @@ class TestWhichProgram:
     def test_the_inventory_says_what_is_a_collective(self):
         raw = (FOLDER / "cpu-jax-0.10.2-process-0.pb").read_bytes()
         known = [program("jit_on_each_device", "abc", "psum.15", "psum.13")]
-        wanted = traces.Wanted({"jit_on_each_device": {"psum.15": "psum.15", "psum.13": "psum.13"}})
+        wanted = traces.WantedCollectives(
+            {"jit_on_each_device": {"psum.15": "psum.15", "psum.13": "psum.13"}}
+        )
         window = window_of(traces.read("cpu", profile(raw), wanted, {}), [0, 1], known)
         assert window.ops == ("psum.15", "psum.13")
         assert window.programs == (("jit_on_each_device", "abc"),)
 
     def test_what_ends_a_collective_counts_under_its_name(self):
-        wanted = traces.Wanted({"jit_f": {"async-start.1": "async-start.1", "async-done.9": "async-start.1"}})
+        wanted = traces.WantedCollectives(
+            {"jit_f": {"async-start.1": "async-start.1", "async-done.9": "async-start.1"}}
+        )
         assert wanted.op("jit_f", "async-done.9") == "async-start.1"
         assert wanted.op("jit_f", "all-reduce.1") is None
         assert wanted.op("jit_unread", "all-reduce-done.1") == "all-reduce-start.1"
 
     def test_what_an_incomplete_inventory_lacks_is_known_by_its_name(self):
-        wanted = traces.Wanted({"jit_f": {"a2a": "a2a"}}, frozenset({"jit_f"}))
+        wanted = traces.WantedCollectives({"jit_f": {"a2a": "a2a"}}, frozenset({"jit_f"}))
         assert wanted.op("jit_f", "a2a") == "a2a"
         assert wanted.op("jit_f", "all-reduce.1") == "all-reduce.1"
 
@@ -424,7 +428,7 @@ class TestWhichProgram:
             (side_by_side, 12, None),
             (cleared, 12, "a"),
         ):
-            seen = Seen(spans=[Span("jit_f", 1, 0, 0, 900, number)])
+            seen = Seen(spans=[LaunchSpan("jit_f", 1, 0, 0, 900, number)])
             assert window_of(seen, [0], loaded).programs == (("jit_f", found),)
 
     def test_variants_without_numbers_are_told_apart_once_one_was_launched_alone(self):
@@ -434,7 +438,7 @@ class TestWhichProgram:
 
         def shown(loaded, number):
             loaded = numbers.learn(loaded, [("jit_f", number)])
-            seen = Seen(spans=[Span("jit_f", 1, 0, 0, 900, number)])
+            seen = Seen(spans=[LaunchSpan("jit_f", 1, 0, 0, 900, number)])
             (found,) = window_of(seen, [0], loaded).programs
             return found[1]
 
@@ -567,7 +571,7 @@ class TestWhereTheEndOfAProfileCanEndTheRun:
 
 
 def result(seconds=0.1, cpu=0.02, events=500, launches=2, step=0.02):
-    return Result(seconds, cpu, events, launches, step)
+    return WindowResult(seconds, cpu, events, launches, step)
 
 
 def begun():

@@ -229,7 +229,7 @@ class Commands:
 
         from jaxtop import wire
         from jaxtop_agent import jaxprivate
-        from jaxtop_agent.arrays.watched import Watched
+        from jaxtop_agent.arrays.watched import WatchedNames
         from jaxtop_agent.collectors.arrays import ArrayCensus
         from jaxtop_agent.core.board import SamplerState
 
@@ -240,7 +240,7 @@ class Commands:
             stopping=False,
             send=told.append,
         )
-        collector = ArrayCensus(Watched())
+        collector = ArrayCensus(WatchedNames())
 
         def count() -> tuple[float, int]:
             told.clear()

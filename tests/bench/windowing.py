@@ -87,7 +87,7 @@ def _window(launch: Callable[[], None]) -> dict[str, float]:
     from jaxtop_agent import jaxprivate
     from jaxtop_agent.core.threads import Bell
     from jaxtop_agent.profiler.session import Sessions
-    from jaxtop_agent.profiler.trace import Trace
+    from jaxtop_agent.profiler.trace import ProfileTrace
 
     def is_over() -> bool:
         """Make the launch if it was not made yet, then return true."""
@@ -107,8 +107,10 @@ def _window(launch: Callable[[], None]) -> dict[str, float]:
     stopping = time.thread_time() - cpu
     bell.close()
     cpu = time.thread_time()
-    trace = Trace(taken.trace, profiler.parse, taken.seconds)
-    seen = traces.read("cpu", trace, traces.Wanted({}), {device.id: device.id for device in jax.devices()})
+    trace = ProfileTrace(taken.trace, profiler.parse, taken.seconds)
+    seen = traces.read(
+        "cpu", trace, traces.WantedCollectives({}), {device.id: device.id for device in jax.devices()}
+    )
     return {
         "without": without,
         "within": taken.seconds,

@@ -18,7 +18,7 @@ from jaxtop.export import check, to_document, to_openmetrics
 from jaxtop.export.check import Checkup
 from jaxtop.export.series import SERIES
 from jaxtop.model import RULES, Cluster
-from jaxtop.model.finding import Cost, Finding, Severity, Subject
+from jaxtop.model.finding import Finding, FindingCost, Severity, Subject
 from jaxtop.model.findings.reducer import MUTED
 from jaxtop.sources import SessionRecorder
 from tests.builders import NOW, agent_id, frame, pulse, well
@@ -69,7 +69,7 @@ LATE = Finding(
     1.0,
     "host 1 is late: the others wait 84 ms for all_reduce_*",
     Subject(agent_id(1), 1),
-    cost=Cost(84.0, 0.5, 3 << 30, 12.4),
+    cost=FindingCost(84.0, 0.5, 3 << 30, 12.4),
     rule="straggler",
     run="r1",
     since=NOW + 10,
@@ -327,7 +327,7 @@ def test_a_run_that_just_starts_is_waited_for(words, monkeypatch):
     def open_source(*_, **__):
         looks.append(None)
         if len(looks) < 3:
-            raise targets.NotFound("'early' is no live run", has_ended=False)
+            raise targets.TargetNotFound("'early' is no live run", has_ended=False)
         raise UserError("opened")
 
     monkeypatch.setattr(targets, "open_source", open_source)

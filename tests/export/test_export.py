@@ -130,7 +130,7 @@ def cluster(name: str = "node0", function: str = "step", metric: str = "loss") -
                 host=wire.HostSample(1503, 3 << 30),
                 launches={function: 123},
                 step=wire.Step(7, 13, {metric: 2.5}),
-                cost=wire.Cost(4000, 3, 2),
+                cost=wire.AgentCost(4000, 3, 2),
             ),
         ),
         (19, "r1-0", wire.Event(0, "warning", "source", name)),

@@ -15,7 +15,7 @@ from mcap.reader import make_reader
 
 from jaxtop import wire
 from jaxtop.export import mcap_json
-from jaxtop.export.untyped import Kind
+from jaxtop.export.untyped import MessageKind
 from jaxtop.model import Cluster
 from jaxtop.recording import Writer, container, schemas
 from tests import made_sessions
@@ -262,7 +262,7 @@ def test_only_part_of_a_session_is_written_on_request(recording, tmp_path):
 
 
 def test_launches_between_two_written_pulses_are_not_lost():
-    kind = Kind("pulse", ())
+    kind = MessageKind("pulse", ())
     pulse = wire.Pulse(at_ms=1, launches={"step": 3})
     assert kind.read(wire.encode(pulse))["launches"] == {"step": 3}
     export = object.__new__(mcap_json._Export)

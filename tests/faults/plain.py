@@ -84,7 +84,7 @@ def train(duration, steps, seed, planted, after, *, hidden=HIDDEN, compute=lambd
         return state
 
     agreement = demo.Agreement(duration, planted, after)
-    report = demo.Report(silent=jax.process_index() != 0)
+    report = demo.LossReport(silent=jax.process_index() != 0)
     report.held_out = 0
     report.begin(params, mesh)
     planting = Planting(planted, (jax.process_index(), jax.process_count(), mesh), rebuild, report.show)

@@ -9,7 +9,7 @@ from jaxtop.model.arrays.meshes import MeshView
 from jaxtop.model.collectives import layout
 from jaxtop.model.collectives.groups import assignment, axes_of, best_mesh, expand
 from jaxtop.model.host import Host
-from jaxtop.model.windows import Axes
+from jaxtop.model.windows import GroupAxes
 
 
 def groups(*members: tuple[int, ...]) -> wire.ReplicaGroups:
@@ -69,13 +69,13 @@ def test_groups_that_do_not_come_out_even_are_unreadable(odd):
     ],
 )
 def test_groups_are_named_by_the_fewest_axes_that_hold_them(mesh, members, names, is_whole):
-    assert axes_of(mesh, members) == Axes(names, is_whole)
+    assert axes_of(mesh, members) == GroupAxes(names, is_whole)
 
 
 def test_axes_follow_the_mesh_and_not_the_ids():
     turned = MeshView("r1", (("x", 4), ("y", 2)), (0, 4, 1, 5, 2, 6, 3, 7))
-    assert axes_of(turned, DATA) == Axes(("y",), True)
-    assert axes_of(turned, MODEL) == Axes(("x",), True)
+    assert axes_of(turned, DATA) == GroupAxes(("y",), True)
+    assert axes_of(turned, MODEL) == GroupAxes(("x",), True)
 
 
 def test_groups_of_other_devices_have_no_axes_here():

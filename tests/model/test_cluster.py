@@ -335,7 +335,7 @@ def odd_numbers() -> list[wire.Message]:
             for n in odd
         ),
         *(pulse(step=wire.Step(n, n, {"": x})) for n in odd for x in (float("nan"), float("inf"), -1e308)),
-        pulse(host=wire.HostSample(*[-1] * 9), cost=wire.Cost(-1, -1, -1)),
+        pulse(host=wire.HostSample(*[-1] * 9), cost=wire.AgentCost(-1, -1, -1)),
         wire.Event(0, "", "", ""),
         wire.Compile(0, "", -1),
         wire.Roster("", (replace(peer(0), agent=""),), run="", name="", process_count=0),

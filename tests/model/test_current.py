@@ -94,7 +94,7 @@ def everything(*, with_hello: bool = True) -> Cluster:
             launches={"step": 4_100 + 41 * i},
             compiling=(wire.Compiling("forward", int(AT) * 1000 - 7_919),),
             step=wire.Step(65_537, 13, {"loss": 2.5}),
-            cost=wire.Cost(7_717, 3, 2),
+            cost=wire.AgentCost(7_717, 3, 2),
             rhythm=RHYTHM,
         )
         tell(cluster, (AT + i - 10, "r1-0", said))
@@ -207,7 +207,7 @@ def in_hosts(cluster: Cluster, now: float) -> Shown:
 
 def in_devices(cluster: Cluster, now: float) -> Shown:
     moment = Moment(cluster, now)
-    scene = device_columns.FigureScene(moment, device_columns.Axes([]))
+    scene = device_columns.FigureScene(moment, device_columns.MeshAxes([]))
     columns = device_columns.columns_for(scene, names(cluster))
     return {
         k: v
@@ -220,7 +220,7 @@ def in_filters(cluster: Cluster, now: float) -> Shown:
     moment = Moment(cluster, now)
     (view,) = (each for each in moment.hosts if each.host.agent == "r1-0")
     row = HostRow(view, moment)
-    scene = device_columns.FigureScene(moment, device_columns.Axes([]))
+    scene = device_columns.FigureScene(moment, device_columns.MeshAxes([]))
     shown = leaves({f"host {name}": field.read(row) for name, field in OF_HOSTS.items()})
     for name in ("index", "at_step"):
         shown.pop(f".host {name}", None)  # they stay on purpose, as in JSON

@@ -7,7 +7,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop.model import RULES, Cluster, findings, keyframe
-from jaxtop.model.finding import Cost, Finding, Findings, Severity
+from jaxtop.model.finding import Finding, FindingCost, Findings, Severity
 from jaxtop.model.findings import reducer
 from jaxtop.model.findings.reducer import CHECK_EVERY
 from jaxtop.model.findings.rule import Rule, Unmeasured
@@ -22,7 +22,7 @@ def rule(check, name: str = "test", **more) -> Rule:
 
 def found(share: float | None = None, **more) -> Finding:
     severity = more.pop("severity", Severity.WARNING)
-    return Finding(severity, 1.0, "it is so", cost=Cost(share_of_step=share), **more)
+    return Finding(severity, 1.0, "it is so", cost=FindingCost(share_of_step=share), **more)
 
 
 @pytest.fixture

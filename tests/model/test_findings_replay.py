@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.model import Cluster, findings
-from jaxtop.model.finding import Cost
+from jaxtop.model.finding import FindingCost
 from jaxtop.recording import Recording
 from jaxtop.sources.recorder import SessionRecorder
 from tests import builders, made_sessions
@@ -112,7 +112,7 @@ def test_a_replay_shows_at_each_moment_what_was_shown_live(tmp_path, monkeypatch
 
 
 def _without_figures(found):
-    return [replace_fields(each, text="", cost=Cost(), evidence=()) for each in found]
+    return [replace_fields(each, text="", cost=FindingCost(), evidence=()) for each in found]
 
 
 def test_that_session_has_much_to_find():

@@ -14,7 +14,7 @@ from jaxtop.model import Cluster, keyframe
 from jaxtop.model.earlier import AliveArrays, AliveThen, PeakRise, PeakRises
 from jaxtop.model.finding import Finding, Findings, Ongoing, Severity
 from jaxtop.model.host import KEPT, Host
-from jaxtop.model.keyframe import History, Past, PastArrays, PastEvents, frame_of
+from jaxtop.model.keyframe import Past, PastArrays, PastEvents, PastSamples, frame_of
 from jaxtop.model.state import Diagnosis, LoggedEvent, RunStall
 from tests import builders
 from tests.builders import NOW, agent_id
@@ -48,7 +48,7 @@ def rises(alive=0):
 
 SLICES = {
     "kept": Past(
-        History((8_500_000_000, 10**9), (3, 1), ((0, (1, None)), (1, None))), ((8_000, 2),), rises=rises()
+        PastSamples((8_500_000_000, 10**9), (3, 1), ((0, (1, None)), (1, None))), ((8_000, 2),), rises=rises()
     ),
     "censuses": PastArrays(builders.census()),
     "events": PastEvents(
@@ -59,8 +59,8 @@ SLICES = {
 }
 REFUSED = {
     "an event that is no date": PastEvents((LoggedEvent(math.nan, "info", "x", "a", ""),)),
-    "a history that is no date": Past(History((BEYOND, BEYOND), (1, 1))),
-    "a history of too many launches": Past(History((1, 1), (BEYOND, BEYOND))),
+    "a history that is no date": Past(PastSamples((BEYOND, BEYOND), (1, 1))),
+    "a history of too many launches": Past(PastSamples((1, 1), (BEYOND, BEYOND))),
     "since when more groups than anybody lists": Past(arrays_since=((1, BEYOND),)),
     "a peak at a census that is not there": Past(rises=rises(alive=1)),
     "a census with a mesh that cannot be": PastArrays(

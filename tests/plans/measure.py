@@ -21,7 +21,7 @@ from jaxtop.cli.live.broadcast import request_to
 from jaxtop.cli.machine import processes
 from jaxtop.features.planning.model.asking import mesh_as_typed
 from jaxtop.model import Cluster
-from jaxtop.recording import Limits
+from jaxtop.recording import RecordingLimits
 from jaxtop.sources import LiveSource, Seed, SessionRecorder
 from jaxtop.store import runfiles
 from tests.plans import machine
@@ -92,7 +92,7 @@ def _die_with_the_bench() -> None:
 def _record(pid: int, path: Path, seconds: float, wanted: int, has_ended: Callable[[], bool]) -> None:
     source = _source(pid, has_ended)
     cluster = Cluster()
-    recorder = SessionRecorder(record.begin(path, Limits()))
+    recorder = SessionRecorder(record.begin(path, RecordingLimits()))
 
     def follow(limit: float, is_enough: Callable[[Host], bool]) -> None:
         end = time.monotonic() + limit

@@ -17,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxtop import wire
-from jaxtop.features.planning.messages import Array, Wanted
+from jaxtop.features.planning.messages import NamedArray, WantedCandidate
 from jaxtop_agent.planning import building
 from jaxtop_agent.programs import fitting, hlo
 
@@ -148,7 +148,7 @@ def collectives(inventory):
 
 
 def compare(name, content, axes, *, truth=None, arrays=(), today=TODAY):
-    made = building.build(content, 0, Wanted(axes, arrays), today, jax.devices())
+    made = building.build(content, 0, WantedCandidate(axes, arrays), today, jax.devices())
     mine = [
         [made.argument_bytes, made.output_bytes, made.temp_bytes, made.alias_bytes],
         collectives(made.inventory) if made.inventory else [],
@@ -160,7 +160,7 @@ def compare(name, content, axes, *, truth=None, arrays=(), today=TODAY):
 def moments_over(specs):
     """The arrays of a state, of which only the moments are divided otherwise than today."""
     return tuple(
-        Array(
+        NamedArray(
             f"train.state.{tree}['{name}']", SHAPES[name], "float32", parts(TENSOR[name]), parts(then[name])
         )
         for tree, then in (("params", TENSOR), ("opt_state[0].mu", specs), ("opt_state[0].nu", specs))

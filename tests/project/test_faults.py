@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop.model import RULES_BY_NAME
-from jaxtop.model.finding import Cost, Finding, Severity, Subject
+from jaxtop.model.finding import Finding, FindingCost, Severity, Subject
 from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME, VARIANTS, network
 from tests.builders import NOW
 from tests.faults import follow, table
@@ -125,7 +125,7 @@ def test_what_was_so_before_the_fault_is_not_about_it_however_late_it_is_reporte
     output, fault = SimpleNamespace(began=began), FAULTS_BY_NAME["slow_network"]
 
     def tell(since, ms):
-        shown[:] = [replace(finding("communication_bound"), since=since, cost=Cost(ms))]
+        shown[:] = [replace(finding("communication_bound"), since=since, cost=FindingCost(ms))]
         follower.look(0)
         return list(findings_about(fault, follower, output))
 

@@ -20,7 +20,7 @@ from mcap.stream_reader import StreamReader
 
 from jaxtop import wire
 from jaxtop.export import mcap_json
-from jaxtop.recording import Limits, Recording, Writer, compact, thread
+from jaxtop.recording import Recording, RecordingLimits, Writer, compact, thread
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.recorded import record, session_of, taped, written
@@ -65,7 +65,7 @@ def recorded(folder):
 
 
 def rotated(folder):
-    return record(folder / "a.mcap", MADE, limits=Limits(size=20_000)).files
+    return record(folder / "a.mcap", MADE, limits=RecordingLimits(size=20_000)).files
 
 
 INDEXED = [black_box, killed, compacted, recorded, rotated]

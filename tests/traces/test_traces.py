@@ -13,7 +13,7 @@ from jaxtop.traces.xspace import Trace
 from tests.made_traces import PERIOD_US, PLATFORMS, PROGRAM, REDUCE, Launch, Made, launches
 from tests.xspace import Event, plane, space
 
-NOTHING_KNOWN = traces.Wanted({})
+NOTHING_KNOWN = traces.WantedCollectives({})
 
 
 def seen_of(platform, made, raw=None):
@@ -239,7 +239,7 @@ class TestTpu:
 
     def test_where_all_cores_lost_it_the_program_says_that_there_is_a_barrier(self):
         raw = PLATFORMS["tpu"][1](Made(launches(3, 4, late=2))).replace(b"barrier-cores", b"barrier-c0res")
-        wanted = traces.Wanted(barriers=frozenset({(PROGRAM, REDUCE)}))
+        wanted = traces.WantedCollectives(barriers=frozenset({(PROGRAM, REDUCE)}))
         assert len(measured(traces.read("tpu", Trace(raw), NOTHING_KNOWN, {}))) == 4  # taken for waits of 0
         seen = traces.read("tpu", Trace(raw), wanted, {})
         assert measured(seen) == [] and len(seen.ops) == 12
@@ -255,7 +255,9 @@ class TestTpu:
             return {"XLA Modules": modules, "XLA Ops": ops}
 
         raw = space(plane("/device:TPU:0", core("a", "b")), plane("/device:TPU:1", core("b", "c")))
-        wanted = traces.Wanted({name: {f"all-reduce.{name}": f"all-reduce.{name}"} for name in "abc"})
+        wanted = traces.WantedCollectives(
+            {name: {f"all-reduce.{name}": f"all-reduce.{name}"} for name in "abc"}
+        )
         seen = traces.read("tpu", Trace(raw), wanted, {})
         assert {(op.module, op.name, op.device) for op in seen.ops} == {
             (name, f"all-reduce.{name}", device) for name, device in (("a", 0), ("c", 1))

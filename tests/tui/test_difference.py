@@ -8,7 +8,7 @@ from textual.widgets import Static
 
 from jaxtop import wire
 from jaxtop.model import Cluster
-from jaxtop.model.session.difference import Change, Kind, Then, difference
+from jaxtop.model.session.difference import ChangeKind, MomentChange, Then, difference
 from jaxtop.tui.playback import Start
 from jaxtop.tui.screens.difference import DifferenceScreen
 from tests import builders, staged
@@ -31,38 +31,38 @@ def after(told: list[wire.Frame], seconds: float = 0) -> Then:
     return Then(NOW + seconds, cluster)
 
 
-def changes(before: Then, later: Then, kind: Kind) -> list[Change]:
+def changes(before: Then, later: Then, kind: ChangeKind) -> list[MomentChange]:
     return [each for each in difference(before, later) if each.kind is kind]
 
 
-def told(found: list[Change]) -> list[tuple[str, str]]:
+def told(found: list[MomentChange]) -> list[tuple[str, str]]:
     return [(each.name, each.how) for each in found]
 
 
 class TestHosts:
     def test_a_state_that_changed_is_told_with_what_it_was(self):
-        found = changes(after(TOLD, 100), after(TOLD, 200), Kind.HOST)
+        found = changes(after(TOLD, 100), after(TOLD, 200), ChangeKind.HOST)
         assert told(found) == [("host 1 (node01)", "live → died")]
         assert found[0].agent == agent_id(1)
 
     def test_a_host_that_came_and_one_that_went(self):
         alone = [each for each in TOLD if each.agent == agent_id(0)]
-        assert told(changes(after(alone, 50), after(TOLD, 60), Kind.HOST)) == [
+        assert told(changes(after(alone, 50), after(TOLD, 60), ChangeKind.HOST)) == [
             ("host 1 (node01)", "new: live")
         ]
-        assert told(changes(after(TOLD, 50), after(alone, 60), Kind.HOST)) == [
+        assert told(changes(after(TOLD, 50), after(alone, 60), ChangeKind.HOST)) == [
             ("host 1 (node01)", "gone: was live")
         ]
 
     def test_a_process_that_was_started_again_is_one_and_not_two(self):
         again = replace(builders.hello(1), agent="b" * 16, started_ms=int((NOW + 160) * 1000))
         new = [frame("b" * 16, again, NOW + 160), frame("b" * 16, builders.pulse(1, NOW + 170), NOW + 170)]
-        found = changes(after(TOLD, 155), after([*TOLD, *new], 170), Kind.HOST)
+        found = changes(after(TOLD, 155), after([*TOLD, *new], 170), ChangeKind.HOST)
         assert told(found) == [("host 1 (node01)", "restarted: died → live")]
 
     def test_time_alone_makes_a_difference(self):
         still = after(builders.well())
-        assert told(changes(still, Then(NOW + 60, still.cluster), Kind.HOST)) == [
+        assert told(changes(still, Then(NOW + 60, still.cluster), ChangeKind.HOST)) == [
             ("host 0 (node00)", "live → blocked"), ("host 1 (node01)", "live → blocked"),
         ]  # fmt: skip
 
@@ -72,25 +72,29 @@ class TestMemory:
         more = [each for each in staged.held() if each.kind != "pulse"]
         more += [frame(agent_id(i), staged.allocated(i, NOW + 9, used=15 * GIB), NOW + 9) for i in range(2)]
         before, later = after(staged.held()), after([*staged.held(), *more], 9)
-        found = changes(before, later, Kind.MEMORY)
+        found = changes(before, later, ChangeKind.MEMORY)
         assert (found[0].name, found[0].grown) == ("temporaries", 16 * GIB)
         weights = [each.weight for each in found]
         assert weights == sorted(weights, reverse=True)
-        devices = changes(before, later, Kind.DEVICE)
+        devices = changes(before, later, ChangeKind.DEVICE)
         assert len(devices) == 8
         assert {each.grown for each in devices} == {2 * GIB}
         assert devices[0].detail == "node00"
 
     def test_what_devices_of_a_process_that_died_held_went_with_it(self):
-        found = {each.name: each for each in changes(after(TOLD, DIES - 1), after(TOLD, DIES), Kind.DEVICE)}
+        found = {
+            each.name: each for each in changes(after(TOLD, DIES - 1), after(TOLD, DIES), ChangeKind.DEVICE)
+        }
         assert (found["device 4"].how, found["device 4"].after) == ("went", None)
-        parts = {each.name: each for each in changes(after(TOLD, DIES - 1), after(TOLD, DIES), Kind.MEMORY)}
+        parts = {
+            each.name: each for each in changes(after(TOLD, DIES - 1), after(TOLD, DIES), ChangeKind.MEMORY)
+        }
         assert parts["parameters"].grown == -parts["parameters"].before // 2
 
     def test_what_was_not_known_before_is_not_taken_for_nothing(self):
         unknown = [frame(agent_id(0), replace(builders.pulse(0), devices=wire.DeviceSample()), NOW)]
         before = after([each for each in builders.well() if each.kind != "pulse"] + unknown)
-        found = changes(before, after(builders.well()), Kind.DEVICE)
+        found = changes(before, after(builders.well()), ChangeKind.DEVICE)
         assert {(each.how, each.before, each.grown) for each in found} == {("unknown before", None, None)}
 
 
@@ -107,14 +111,14 @@ class TestArrays:
         first = census({"params": 1, "old": 2, "log[0]": 1, "cache": 3, "same": 1}, NOW)
         then = census({"params": 1, "new": 1, "log[0]": 1, "log[1]": 1, "cache": 1, "same": 1}, NOW + 5)
         well = [each for each in builders.well() if each.kind != "arrays"]
-        found = changes(after([*well, first]), after([*well, first, then], 5), Kind.ARRAYS)
+        found = changes(after([*well, first]), after([*well, first, then], 5), ChangeKind.ARRAYS)
         assert [(each.name, each.how, each.counts, each.grown) for each in found] == [
             ("cache", "shrank", (3, 1), -64), ("old", "went", (2, 0), -64), ("log[*]", "grew", (1, 2), 32),
             ("new", "appeared", (0, 1), 32),
         ]  # fmt: skip
 
     def test_bytes_are_those_of_all_devices(self):
-        found = changes(after(TOLD, 90), after(TOLD, 110), Kind.ARRAYS)
+        found = changes(after(TOLD, 90), after(TOLD, 110), ChangeKind.ARRAYS)
         assert [(each.name, each.counts, each.grown, each.detail) for each in found] == [
             ("unnamed", (3, 43), 40 * 64 * 64 * 4,
              "float32[64,64], SingleDevice, pinned_host, train.py:88 log_metrics"),
@@ -122,28 +126,34 @@ class TestArrays:
 
     def test_before_the_first_census_nobody_knew(self):
         before = after([each for each in TOLD if each.kind != "arrays"], 50)
-        found = changes(before, after(TOLD, 50), Kind.ARRAYS)
+        found = changes(before, after(TOLD, 50), ChangeKind.ARRAYS)
         assert found
         assert {(each.how, each.before, each.counts) for each in found} == {("unknown before", None, None)}
 
 
 class TestProgramsAndLaunches:
     def test_programs_that_are_new_and_gone(self):
-        assert told(changes(after(TOLD, 90), after(TOLD, 110), Kind.PROGRAM)) == [("jit_evaluate", "new")]
-        assert told(changes(after(TOLD, 110), after(TOLD, 90), Kind.PROGRAM)) == [("jit_evaluate", "gone")]
+        assert told(changes(after(TOLD, 90), after(TOLD, 110), ChangeKind.PROGRAM)) == [
+            ("jit_evaluate", "new")
+        ]
+        assert told(changes(after(TOLD, 110), after(TOLD, 90), ChangeKind.PROGRAM)) == [
+            ("jit_evaluate", "gone")
+        ]
 
     def test_before_programs_were_listed_nobody_knew(self):
         before = after([each for each in TOLD if each.kind != "programs"], 50)
-        assert told(changes(before, after(TOLD, 50), Kind.PROGRAM)) == [("jit_train_step", "unknown before")]
+        assert told(changes(before, after(TOLD, 50), ChangeKind.PROGRAM)) == [
+            ("jit_train_step", "unknown before")
+        ]
 
     def test_launches_are_those_of_one_process_for_they_launch_together(self):
-        (found,) = changes(after(TOLD, 50), after(TOLD, 70), Kind.LAUNCHES)
+        (found,) = changes(after(TOLD, 50), after(TOLD, 70), ChangeKind.LAUNCHES)
         assert (found.name, found.before, found.after, found.grown) == ("train_step", 500, 700, 200)
         assert found.detail == "10.0/s"
 
     def test_what_was_launched_before_anyone_looked_is_not_counted_as_launched_since(self):
         before = after([each for each in TOLD if each.kind != "pulse"], 50)
-        (found,) = changes(before, after(TOLD, 70), Kind.LAUNCHES)
+        (found,) = changes(before, after(TOLD, 70), ChangeKind.LAUNCHES)
         assert (found.before, found.grown, found.how) == (None, None, "unknown before")
 
 
@@ -154,7 +164,7 @@ def test_a_moment_does_not_differ_from_itself():
 
 def test_what_is_told_comes_by_kind():
     kinds = [each.kind for each in difference(after(TOLD, 50), after(TOLD, 200))]
-    assert list(dict.fromkeys(kinds)) == list(Kind)
+    assert list(dict.fromkeys(kinds)) == list(ChangeKind)
 
 
 # The screen

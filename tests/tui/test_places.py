@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jaxtop.tui.screens.places import Places, places
+from jaxtop.tui.screens.places import Destinations, places
 from tests import builders, staged, staged_collectives
 from tests.builders import agent_id
 from tests.stage import Stage, play
@@ -20,7 +20,7 @@ def row_of(stage: Stage) -> Any:
 
 
 async def found(stage: Stage, typed: str) -> list[str]:
-    provider = Places(stage.app.screen)
+    provider = Destinations(stage.app.screen)
     return [str(hit.match_display) async for hit in provider.search(typed)]
 
 

@@ -17,7 +17,7 @@ from jaxtop.tui.draw.mesh.axes import Grid, Pair, physical
 from jaxtop.tui.draw.mesh.axis_bands import by_axes
 from jaxtop.tui.draw.mesh.cells import GridScene, changed_lines, paint
 from jaxtop.tui.draw.mesh.host_blocks import by_host
-from jaxtop.tui.draw.mesh.layouts import Block, Label, Level, Room
+from jaxtop.tui.draw.mesh.layouts import Block, CellDetail, Label, Room
 from jaxtop.tui.draw.panes.device import ids_in_words
 from jaxtop.tui.draw.reading import MISSING, read
 from jaxtop.tui.draw.sparkline import bar, sparkline
@@ -52,14 +52,14 @@ class TestEverythingFits:
     @pytest.mark.parametrize(
         ("hosts", "width", "height", "level"),
         [
-            (2, 160, 44, Level.BOX),
-            (8, 160, 44, Level.BOX),
-            (8, 80, 24, Level.CHIP),
-            (32, 160, 44, Level.CHIP),
-            (64, 160, 44, Level.PAIR),
-            (64, 80, 11, Level.CHAR),
-            (512, 160, 44, Level.CHAR),
-            (1024, 159, 43, Level.HALF),
+            (2, 160, 44, CellDetail.BOX),
+            (8, 160, 44, CellDetail.BOX),
+            (8, 80, 24, CellDetail.CHIP),
+            (32, 160, 44, CellDetail.CHIP),
+            (64, 160, 44, CellDetail.PAIR),
+            (64, 80, 11, CellDetail.CHAR),
+            (512, 160, 44, CellDetail.CHAR),
+            (1024, 159, 43, CellDetail.HALF),
         ],
     )
     def test_cells_shrink_with_the_number_of_devices_until_all_of_them_fit(self, hosts, width, height, level):
@@ -346,10 +346,10 @@ class TestSigns:
     @pytest.mark.parametrize(
         ("level", "width", "height", "expected"),
         [
-            (Level.BOX, 60, 12, "died"),
-            (Level.CHIP, 50, 5, "4×   n/a"),
-            (Level.PAIR, 30, 3, "××"),
-            (Level.CHAR, 12, 2, "××××"),
+            (CellDetail.BOX, 60, 12, "died"),
+            (CellDetail.CHIP, 50, 5, "4×   n/a"),
+            (CellDetail.PAIR, 30, 3, "××"),
+            (CellDetail.CHAR, 12, 2, "××××"),
         ],
     )
     def test_devices_of_a_host_that_is_not_live_show_its_sign(self, level, width, height, expected):

@@ -14,9 +14,9 @@ from jaxtop.model import FIGURES, Unit
 from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.ink import ink_of
-from jaxtop.tui.draw.plot import LETTERS, Frame, PlotLine, extent, plot, summary, ticks
-from jaxtop.tui.draw.plot_page import Page, page
-from jaxtop.tui.draw.plotted import Beside, Peer, few
+from jaxtop.tui.draw.plot import LETTERS, PlotFrame, PlotLine, extent, plot, summary, ticks
+from jaxtop.tui.draw.plot_page import PlotPage, page
+from jaxtop.tui.draw.plotted import Beside, PlotSubject, few
 from jaxtop.tui.playback import Start
 from tests import builders, staged_hardware
 from tests.builders import NOW, agent_id, frame
@@ -54,7 +54,7 @@ class TestLines:
 
     def test_a_name_that_is_too_long_for_the_table_ends_in_an_ellipsis_or_has_one_within(self):
         lines = (PlotLine("0 trainer-0017.research.example", points(1.0, 2.0), is_chosen=True),)
-        shown = Page(FIGURES["power_w"], (0, 1), Beside.HOSTS, lines, 1, None)
+        shown = PlotPage(FIGURES["power_w"], (0, 1), Beside.HOSTS, lines, 1, None)
         assert "…" in page(shown, INK, 80, 20).text.plain.splitlines()[-1]
 
     def test_where_nobody_knew_there_is_nothing(self):
@@ -117,7 +117,7 @@ class TestAxes:
         assert ticks(0, 4 << 30, 4, binary=True) == [each << 30 for each in range(5)]
 
     def test_a_column_is_a_time(self):
-        shown = Frame(NOW, NOW + 100, 0, 1, width=50, height=10)
+        shown = PlotFrame(NOW, NOW + 100, 0, 1, width=50, height=10)
         assert [shown.column(shown.time_at(column)) for column in range(50)] == list(range(50))
 
 
@@ -128,7 +128,7 @@ def test_a_line_in_figures_is_its_last_least_mean_and_most():
 
 
 def test_of_a_thousand_hosts_the_chosen_one_the_most_and_the_least_are_drawn():
-    everybody = [Peer(f"{i}", f"a{i}", None, (0,), float(i) if i % 2 else None) for i in range(1024)]
+    everybody = [PlotSubject(f"{i}", f"a{i}", None, (0,), float(i) if i % 2 else None) for i in range(1024)]
     kept = few(everybody, ("a500", None))
     names = [each.name for each in kept]
     assert len(names) == len(LETTERS)

@@ -65,7 +65,7 @@ def two_hosts(**more) -> Cluster:
         for second in range(1, 5):
             used = ((1 + 2 * index) * GIB, (2 + 2 * index) * GIB)
             step = wire.Step(second * 3, second * 3)
-            said = pulse(second, used, step=step, cost=wire.Cost(cpu_ppm=1800), **more)
+            said = pulse(second, used, step=step, cost=wire.AgentCost(cpu_ppm=1800), **more)
             cluster.apply(agent, said, START + second)
     return cluster
 

@@ -11,7 +11,7 @@ from jaxtop.features.probe.peers import compare
 from jaxtop.features.probe.verdict import ranges, result
 from jaxtop.store import probe as saved
 from jaxtop.store.probed import probed_collective, probed_device
-from jaxtop.wire.probing import Here, Meeting, Met, Plan, Report
+from jaxtop.wire.probing import Here, Meeting, Met, ProbePlan, ProbeReport
 
 ROUNDS = 7
 IDS = ((0, 1, 2, 3), (2048, 2049, 2050, 2051))
@@ -177,11 +177,11 @@ def made(  # noqa: PLR0917 - what differs from a run in which all is well
         Meeting("model", "all-reduce", 1_000_000, IDS),
         Meeting("data", "all-reduce", 1_000_000, tuple(zip(*IDS, strict=True))),
     )
-    plan = Plan(
+    plan = ProbePlan(
         ("matmul",), ROUNDS, 0.01, (0, 1), 256, "float32", 4096, 4096, (("data", 2), ("model", 4)), meetings
     )
     reports = [
-        Report(
+        ProbeReport(
             Here(
                 process=process,
                 hostname=f"host{process}",

@@ -58,7 +58,7 @@ PULSE = wire.Pulse(
     launches={"step": 123},
     compiling=(wire.Compiling("train_step", 5),),
     step=wire.Step(7, 8, {"loss": 2.5}),
-    cost=wire.Cost(cpu_ppm=4000, dropped=1, viewers=2),
+    cost=wire.AgentCost(cpu_ppm=4000, dropped=1, viewers=2),
     stall=wire.Stall("step", 5, 1000),
 )
 ARRAYS = wire.Arrays(
@@ -381,7 +381,14 @@ def test_figures_travel_as_integers():
     """Noise in floats would triple a recording: only what scripts say of themselves is a float."""
     floats = {
         f"{kind.__name__}.{field.name}"
-        for kind in (wire.Pulse, wire.DeviceSample, wire.HostSample, wire.Cost, wire.Arrays, wire.ArrayGroup)
+        for kind in (
+            wire.Pulse,
+            wire.DeviceSample,
+            wire.HostSample,
+            wire.AgentCost,
+            wire.Arrays,
+            wire.ArrayGroup,
+        )
         for field in msgspec.structs.fields(kind)
         if "float" in str(field.type)
     }

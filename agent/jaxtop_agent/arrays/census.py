@@ -23,7 +23,7 @@ NAMELESS_AT_MOST = 0.01
 MOST_HELD = 4000
 
 
-class Kind(msgspec.Struct, gc=False, eq=False):
+class CensusKind(msgspec.Struct, gc=False, eq=False):
     """Arrays that differ only in their values and their names. The bytes are those of one array."""
 
     shape: tuple[int, ...]
@@ -32,15 +32,15 @@ class Kind(msgspec.Struct, gc=False, eq=False):
     bytes_global: int
     bytes_per_device: int
     # The groups of this kind, by place, or by the hash of the traceback that created the arrays.
-    groups: dict[Path | int | None, Group]
+    groups: dict[Path | int | None, CensusGroup]
     # The same kind for arrays whose memory another array already holds.
-    shared: Kind | None = None
+    shared: CensusKind | None = None
     is_on_one: bool = False
     # Some arrays on one device may be pieces of arrays on several devices.
     has_pieces: bool = False
 
 
-class Group(msgspec.Struct, gc=False, eq=False):
+class CensusGroup(msgspec.Struct, gc=False, eq=False):
     """Arrays of a kind with the same name, or created by the same line."""
 
     kind: Any
@@ -60,16 +60,16 @@ class Census:
 
     def __init__(self, shardings: Shardings) -> None:
         self._shardings = shardings
-        self._kinds: dict[tuple[Any, ...], Kind] = {}
+        self._kinds: dict[tuple[Any, ...], CensusKind] = {}
         # Kinds by the ids of the sharding and of the `aval`, which most arrays share with others.
-        self._by_objects: dict[int, dict[int, Kind]] = {}
+        self._by_objects: dict[int, dict[int, CensusKind]] = {}
         self._held: list[Any] = []
         self._origins: dict[int, str | None] = {}
         # Kinds by shape and dtype of the piece that one device holds.
-        self._by_piece: dict[tuple[tuple[int, ...], str], list[Kind]] = {}
+        self._by_piece: dict[tuple[tuple[int, ...], str], list[CensusKind]] = {}
         self._made = 0
         self._number = 0
-        self._present: list[Group] = []
+        self._present: list[CensusGroup] = []
         # Hashes of the tracebacks that created arrays on several devices, in this and the previous census.
         self._makers: set[int] = set()
         self._makers_before: set[int] = set()
@@ -126,19 +126,19 @@ class Census:
             else:
                 group.count += 1
 
-    def _group(self, kind: Kind, path: Path | None, array: Any, made: int) -> Group:
+    def _group(self, kind: CensusKind, path: Path | None, array: Any, made: int) -> CensusGroup:
         """Return the group of an array whose group is new, or whose creating line has changed."""
         key = made if path is None else path
         group = kind.groups.get(key)
         if group is None:
-            group = kind.groups[key] = Group(kind, path)
+            group = kind.groups[key] = CensusGroup(kind, path)
             self._made += 1
         if made not in self._origins:
             self._origins[made] = origins.created(array.traceback)
         group.made, group.created = made, self._origins[made]
         return group
 
-    def _whole_or_piece(self, group: Group, made: int) -> Group:
+    def _whole_or_piece(self, group: CensusGroup, made: int) -> CensusGroup:
         """Return the group to count an array in: one without bytes if it is a piece of another array.
 
         `addressable_shards` creates arrays for the pieces, with the traceback of the whole array. Comparing
@@ -150,7 +150,7 @@ class Census:
             return self._without_bytes(group)
         return group
 
-    def end(self, left_over: dict[int, Path], breathe: Callable[[], object]) -> list[Group]:
+    def end(self, left_over: dict[int, Path], breathe: Callable[[], object]) -> list[CensusGroup]:
         """Return the groups that have arrays now.
 
         A script that runs during the census replaces some arrays, so places that matched no array are given
@@ -158,7 +158,7 @@ class Census:
         so arrays without a name are counted with the named arrays that the same line created.
         """
         census = self._number
-        nameless: dict[Kind, list[Group]] = {}
+        nameless: dict[CensusKind, list[CensusGroup]] = {}
         for group in self._present:
             if group.path is None:
                 nameless.setdefault(group.kind, []).append(group)
@@ -192,7 +192,10 @@ class Census:
         return present
 
     def _give_places(
-        self, left_over: dict[int, Path], nameless: dict[Kind, list[Group]], breathe: Callable[[], object]
+        self,
+        left_over: dict[int, Path],
+        nameless: dict[CensusKind, list[CensusGroup]],
+        breathe: Callable[[], object],
     ) -> None:
         census = self._number
         for array_id, path in left_over.items():
@@ -202,7 +205,7 @@ class Census:
                     (kind for kind in nameless if (kind.shape, kind.dtype) == path.kind), path.kind
                 )
             kind, groups = path.kind, nameless.get(path.kind)
-            if not isinstance(kind, Kind):
+            if not isinstance(kind, CensusKind):
                 continue
             made, created = 0, None
             if groups:
@@ -225,7 +228,7 @@ class Census:
             path.counted = census
             taker = kind.groups.get(path)
             if taker is None:
-                taker = kind.groups[path] = Group(kind, path, made, created)
+                taker = kind.groups[path] = CensusGroup(kind, path, made, created)
             elif created is not None:  # the new array may come from another line
                 taker.made, taker.created = made, created
             if taker.census != census:
@@ -233,7 +236,7 @@ class Census:
                 self._present.append(taker)
             taker.count += 1
 
-    def drop(self, groups: list[Group]) -> None:
+    def drop(self, groups: list[CensusGroup]) -> None:
         """Forget all groups except these."""
         groups_left = set(map(id, groups))
         for kind in self._kinds.values():
@@ -243,14 +246,14 @@ class Census:
                         key: group for key, group in each.groups.items() if id(group) in groups_left
                     }
 
-    def kind_of(self, array: Any) -> Kind | None:
+    def kind_of(self, array: Any) -> CensusKind | None:
         """Return the kind of an array; None if it was deleted before its kind was known."""
         try:
             return self._kind(array)
         except RuntimeError:
             return None
 
-    def _kind(self, array: Any) -> Kind:
+    def _kind(self, array: Any) -> CensusKind:
         aval, sharding = array.aval, array.sharding
         alike = self._by_objects.get(id(sharding))
         kind = None if alike is None else alike.get(id(aval))
@@ -265,13 +268,13 @@ class Census:
                 self._by_objects.setdefault(id(sharding), {})[id(aval)] = kind
         return kind
 
-    def _new_kind(self, array: Any, number: int) -> Kind:
+    def _new_kind(self, array: Any, number: int) -> CensusKind:
         shape, dtype = likeness(array)
         devices = self._shardings.device_counts[number]
         # The physical size over all devices of the array, including those of other processes.
         on_device = array.on_device_size_in_bytes() // max(1, devices)
         self._made += 1
-        kind = Kind(shape, dtype, number, array.nbytes, on_device, {}, is_on_one=devices == 1)
+        kind = CensusKind(shape, dtype, number, array.nbytes, on_device, {}, is_on_one=devices == 1)
         piece = (shape if kind.is_on_one else tuple(array.sharding.shard_shape(shape)), dtype)
         alike = self._by_piece.setdefault(piece, [])
         alike.append(kind)
@@ -282,12 +285,14 @@ class Census:
                 each.has_pieces = True
         return kind
 
-    def _without_bytes(self, group: Group) -> Group:
+    def _without_bytes(self, group: CensusGroup) -> CensusGroup:
         """Return the counterpart of a group for arrays whose memory another array holds."""
         kind = group.kind
         if kind.shared is None:
-            kind.shared = Kind(kind.shape, kind.dtype, kind.sharding, 0, 0, {})
-        twin: Group | None = kind.shared.groups.get(group.path)
+            kind.shared = CensusKind(kind.shape, kind.dtype, kind.sharding, 0, 0, {})
+        twin: CensusGroup | None = kind.shared.groups.get(group.path)
         if twin is None:
-            twin = kind.shared.groups[group.path] = Group(kind.shared, group.path, group.made, group.created)
+            twin = kind.shared.groups[group.path] = CensusGroup(
+                kind.shared, group.path, group.made, group.created
+            )
         return twin

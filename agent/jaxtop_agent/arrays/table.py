@@ -13,7 +13,7 @@ from jaxtop.base.clock import now_ms
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.arrays.census import Group
+    from jaxtop_agent.arrays.census import CensusGroup
     from jaxtop_agent.arrays.shardings import Shardings
 
 # The largest groups are listed individually, the rest as sums, so that a message stays below MAX_TELEMETRY.
@@ -42,7 +42,7 @@ class ArrayTable:
         self._shardings = shardings
         self._serial = self._last_serial = 0
         self._number = 0
-        self._listed: list[Group] = []
+        self._listed: list[CensusGroup] = []
         self._sums: dict[tuple[Any, ...], _Sum] = {}
         self._entries: list[wire.ArrayGroup] = []
         self._counts: list[int] = []
@@ -51,7 +51,7 @@ class ArrayTable:
         self._breathe: Callable[[], object] = bool
 
     def take(
-        self, present: list[Group], breathe: Callable[[], object]
+        self, present: list[CensusGroup], breathe: Callable[[], object]
     ) -> wire.Arrays | wire.ArraysChange | None:
         """Return the message that brings viewers up to date; None if nothing has changed."""
         present.sort(key=attrgetter("size"), reverse=True)
@@ -78,7 +78,7 @@ class ArrayTable:
             counts=tuple(self._counts),
         )
 
-    def _whole(self, present: list[Group]) -> wire.Arrays:
+    def _whole(self, present: list[CensusGroup]) -> wire.Arrays:
         """Begin a new table, with room to grow, and without groups that no longer exist."""
         for group in self._listed:
             group.place = None
@@ -95,7 +95,7 @@ class ArrayTable:
         self._sent = len(self._shardings.meshes), len(self._shardings.described)
         return self.whole()
 
-    def _change(self, present: list[Group], newly: list[Group]) -> wire.ArraysChange | None:
+    def _change(self, present: list[CensusGroup], newly: list[CensusGroup]) -> wire.ArraysChange | None:
         before, entries = self._counts, self._entries.copy()
         self._counts = [0] * len(before)
         for group in newly:
@@ -126,7 +126,7 @@ class ArrayTable:
             shardings=tuple(self._shardings.described[shardings:]),
         )
 
-    def _list(self, group: Group) -> None:
+    def _list(self, group: CensusGroup) -> None:
         self._size += _length(group)
         self._listed.append(group)
         group.place = self._add(_entry(group))
@@ -136,7 +136,7 @@ class ArrayTable:
         self._counts.append(0)
         return len(self._entries) - 1
 
-    def _sum_up(self, present: list[Group]) -> None:
+    def _sum_up(self, present: list[CensusGroup]) -> None:
         """Set the counts of the listed groups, and sum the rest by variable, role and sharding."""
         for each in self._sums.values():
             each.groups = each.count = each.bytes_global = each.bytes_per_device = 0
@@ -162,7 +162,7 @@ class ArrayTable:
                 self._entries[each.place] = entry
             self._counts[each.place] = each.count
 
-    def _add_to_sum(self, group: Group) -> None:
+    def _add_to_sum(self, group: CensusGroup) -> None:
         kind, path = group.kind, group.path
         key: tuple[str | None, str | None, str | None, int]
         if path is None:
@@ -182,7 +182,7 @@ class ArrayTable:
         found.bytes_per_device += group.size
 
 
-def _entry(group: Group) -> wire.ArrayGroup:
+def _entry(group: CensusGroup) -> wire.ArrayGroup:
     kind, path = group.kind, group.path
     name = function = role = None
     if path is not None:
@@ -201,7 +201,7 @@ def _entry(group: Group) -> wire.ArrayGroup:
     )
 
 
-def _length(group: Group) -> int:
+def _length(group: CensusGroup) -> int:
     path = group.path
     return (
         BYTES_EACH + len(group.created or "") + (0 if path is None else len(path.name) + len(path.function))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.arrays.walk import Walk
 
 
-class Watched:
+class WatchedNames:
     """The registered names. Functions are called at each census; of a pytree only the paths are kept.
 
     The registered arrays identify the places where the script holds them. From then on these places have the

@@ -14,18 +14,18 @@ from jaxtop import wire
 from jaxtop.base.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import frames
-from jaxtop_agent.arrays.census import Census, Group
+from jaxtop_agent.arrays.census import Census, CensusGroup
 from jaxtop_agent.arrays.listing import ListingLimit
 from jaxtop_agent.arrays.shardings import Shardings
 from jaxtop_agent.arrays.table import ArrayTable
 from jaxtop_agent.arrays.walk import Walk
 from jaxtop_agent.core import budget
-from jaxtop_agent.core.waiting import Slices
+from jaxtop_agent.core.waiting import WorkSlices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.arrays.watched import Watched
+    from jaxtop_agent.arrays.watched import WatchedNames
     from jaxtop_agent.core.board import Board
 
 LOOKS_AT_ONCE = 100
@@ -47,13 +47,13 @@ class ArrayCensus:
     share = budget.CENSUS
     also_unwatched = False
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: WatchedNames) -> None:
         self._watched = watched
         # The client whose arrays the tables describe. It is not held: it holds the memory of its devices, and
         # the script may clear its backends.
         self._client: Callable[[], Any] | None = None
         self._registered = 0
-        self._slices = Slices()
+        self._slices = WorkSlices()
         self._listing = ListingLimit()
         self._local_ids: tuple[int, ...] = ()
 
@@ -65,7 +65,7 @@ class ArrayCensus:
         if client is not known or self._shardings.is_full or self._census.is_full:
             self.forget(board)
             self._begin(client)
-        self._slices = Slices(lambda: board.stopping)
+        self._slices = WorkSlices(lambda: board.stopping)
         present = self._count()
         if present is None:
             if board.sampler.counted_ms is not None or board.sources.get(self.name) != self._listing.why_not:
@@ -117,17 +117,17 @@ class ArrayCensus:
         )
         self._client = weakref.ref(client)  # last: what fails above is tried again
 
-    def _count(self) -> list[Group] | None:
+    def _count(self) -> list[CensusGroup] | None:
         """Return the arrays by group; None if there are too many. No object of JAX is held afterwards."""
         try:
             return self._named_and_counted()
         finally:
             self._census.forget_objects()
 
-    def _named_and_counted(self) -> list[Group] | None:
+    def _named_and_counted(self) -> list[CensusGroup] | None:
         """Find the script's names for its arrays, then count each once; None if there are too many."""
         census, listing = self._census, self._listing
-        present: list[Group] = []
+        present: list[CensusGroup] = []
         for may_repeat in (True, False):
             census.begin()
             self._slices.rest(briefly=True)
@@ -193,7 +193,7 @@ class ArrayCensus:
                 return counted, False
         return counted, True
 
-    def _held(self, present: list[Group]) -> Counter[int]:
+    def _held(self, present: list[CensusGroup]) -> Counter[int]:
         """Return the bytes on each local device, without arrays offloaded to the host's memory."""
         by_sharding: Counter[int] = Counter()
         for group in present:

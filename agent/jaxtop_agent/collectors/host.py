@@ -10,7 +10,7 @@ from jaxtop.wire import HostSample, Moved
 from jaxtop_agent.core import budget
 from jaxtop_agent.machine import basics, disks, files
 from jaxtop_agent.machine.busy import BusyThreads
-from jaxtop_agent.machine.cgroups import Groups, Limits
+from jaxtop_agent.machine.cgroups import CgroupLimits, Groups
 from jaxtop_agent.machine.moved import Movement
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ class _HostReading(NamedTuple):
     process_s: float
     cpu: basics.Cpu
     network: basics.Network
-    limits: Limits
-    waits: basics.Waits
-    disks: disks.Traffic
+    limits: CgroupLimits
+    waits: basics.PressureWaits
+    disks: disks.DiskTraffic
     own: disks.OwnTraffic
 
 
@@ -137,7 +137,7 @@ class HostFigures:
     def forget(self, board: Board) -> None:
         board.sampler.host, board.sampler.moved = HostSample(), Moved()
 
-    def _read(self, limits: Limits) -> _HostReading:
+    def _read(self, limits: CgroupLimits) -> _HostReading:
         return _HostReading(
             at=time.monotonic(),
             process_s=time.process_time(),

@@ -19,7 +19,7 @@ from jaxtop_agent.steps.figures import Facts, StepFigures
 from jaxtop_agent.steps.finder import StepFinder
 
 if TYPE_CHECKING:
-    from jaxtop_agent.steps.pattern import Launch
+    from jaxtop_agent.steps.pattern import FunctionLaunch
     from jaxtop_agent.steps.progress import Progress
 
 # Of a step with more functions than this, only the first ones and the last one are sent.
@@ -38,7 +38,7 @@ class StepRhythm:
     def __init__(self, launched: Launches | None, progress: Progress) -> None:
         self._launched = launched
         self._progress = progress
-        self._recent: deque[Launch] = deque(maxlen=REMEMBERED)
+        self._recent: deque[FunctionLaunch] = deque(maxlen=REMEMBERED)
         self._steps = StepFinder()
         self._facts = Facts()
         self._learned_from: tuple[object, ...] = ()

@@ -25,7 +25,7 @@ BUSY = "a capture of this process is already being taken; try again when it has 
 OVER = "this capture has ended: its viewer ended it, or was not heard for a minute"
 
 
-class Asked(NamedTuple):
+class RequestedCapture(NamedTuple):
     """A capture that was asked for, and when it is to begin by the common clock."""
 
     ask: CaptureAsk
@@ -52,7 +52,7 @@ class CaptureExchange:
     """One capture at a time. `asked` is written by the publisher's thread, `progress` by the profiler's."""
 
     def __init__(self) -> None:
-        self.asked: Asked | None = None
+        self.asked: RequestedCapture | None = None
         self.progress = NOTHING
         self._heard_at = self._looked_at = -math.inf
         self._stops_by: float | None = None  # set when the exit begins to wait
@@ -78,7 +78,7 @@ class CaptureExchange:
                 return BUSY, None
             if not is_it:
                 at = None if request.at_ms is None else request.at_ms / 1000
-                self.asked, self._heard_at = Asked(ask, at), time.monotonic()
+                self.asked, self._heard_at = RequestedCapture(ask, at), time.monotonic()
         elif not is_it:
             return OVER, None
         elif request.what == "profile_end":
@@ -126,7 +126,7 @@ class CaptureExchange:
         has_waited, self._has_waited = self._has_waited, False
         return has_waited
 
-    def _of(self, asked: Asked) -> CaptureProgress:
+    def _of(self, asked: RequestedCapture) -> CaptureProgress:
         return self.progress if self.progress.id == asked.ask.id else NOTHING
 
 

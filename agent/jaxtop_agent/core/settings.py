@@ -29,7 +29,7 @@ SOURCE, LONGEST_VALUE = "settings", 40
 _KERNELS = frozenset({"ipykernel_launcher", "colab_kernel_launcher"})
 
 
-class Settings(NamedTuple):
+class AgentSettings(NamedTuple):
     """The agent's settings."""
 
     on: bool
@@ -58,10 +58,10 @@ def read(
     interval: float | None = None,
     collectives: str | None = None,
     record: str | os.PathLike[str] | None = None,
-) -> Settings:
+) -> AgentSettings:
     """Return the settings in force; a value that cannot be used counts as missing, and is noted."""
     given = _Given({"interval": interval, "collectives": collectives})
-    settings = Settings(
+    settings = AgentSettings(
         on=given.flag("JAXTOP", otherwise=True),
         name=name or os.environ.get("JAXTOP_NAME") or None,
         bind=bind or os.environ.get("JAXTOP_BIND") or "auto",

@@ -53,7 +53,7 @@ class Breather:
             self._last = time.monotonic()
 
 
-class Slices:
+class WorkSlices:
     """Divides long work in Python into slices, each followed by a rest in proportion to the work."""
 
     def __init__(self, is_urgent: Callable[[], bool] = bool) -> None:

@@ -84,7 +84,7 @@ def train(
         return lm.take_over(state)
 
     agreement = Agreement(duration, planted, after)
-    report = Report(silent=jax.process_index() != 0)
+    report = LossReport(silent=jax.process_index() != 0)
     report.begin(state.params, mesh)
     planting = Planting(planted, (jax.process_index(), jax.process_count(), mesh), rebuild, report.show)
     kept: dict[str, Any] = {}
@@ -168,7 +168,7 @@ class Agreement:
         return 0 if left < seconds / 2 else max(1, round(min(left, REPORT_EVERY) / seconds))
 
 
-class Report:
+class LossReport:
     """The lines that process 0 prints: every two seconds, because to read a loss is to wait for it."""
 
     def __init__(self, *, silent: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.base.protobuf import Message
+    from jaxtop.base.protobuf import ProtobufMessage
 
 
 class Buckets(NamedTuple):
@@ -45,7 +45,7 @@ def add(all_of: Sequence[Buckets]) -> Buckets | None:
     return Buckets(all_of[0].bounds, counts)
 
 
-def buckets(distribution: Message) -> Buckets | None:
+def buckets(distribution: ProtobufMessage) -> Buckets | None:
     """Read a `Distribution` of tpu_metric_service.proto; None for kinds of buckets that it deprecates."""
     options = distribution.message(6)
     counts = distribution.numbers(7)
@@ -57,7 +57,7 @@ def buckets(distribution: Message) -> Buckets | None:
     return Buckets(bounds, (*counts, *(0 for _ in range(len(bounds) + 1 - len(counts)))))
 
 
-def _bounds(options: Message) -> tuple[float, ...]:
+def _bounds(options: ProtobufMessage) -> tuple[float, ...]:
     if (growing := options.message(2)) is not None:
         count, factor, scale = growing.number(1) or 0, growing.double(2) or 0, growing.double(3) or 0
         return tuple(scale * factor**i for i in range(count + 1)) if 0 < count < 1000 else ()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NOT_AVAILABLE = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF})
 
 
-class Scope(Enum):
+class HandleScope(Enum):
     """Which handle provides a figure of an instance.
 
     Power, energy, traffic and errors are known only for the whole GPU. They are unknown for instances: shown
@@ -32,12 +32,12 @@ class Scope(Enum):
     ONLY_WHOLE = "the GPU, unknown of instances"
 
 
-class Figure(NamedTuple):
+class DriverFigure(NamedTuple):
     """The columns that one call fills."""
 
     columns: tuple[str, ...]
     read: _Read
-    scope: Scope = Scope.ONLY_WHOLE
+    scope: HandleScope = HandleScope.ONLY_WHOLE
     is_fixed: bool = False  # read once
 
 
@@ -88,21 +88,28 @@ def _one(function: str, *constants: str) -> _Read:
 
 _ERRORS = "nvmlDeviceGetTotalEccErrors"
 FIGURES = (
-    Figure(("utilization_permille", "memory_activity_permille"), _utilization),
-    Figure(("driver_used_bytes", "driver_total_bytes"), _memory, Scope.OWN),
-    Figure(("power_mw",), _one("nvmlDeviceGetPowerUsage")),
-    Figure(("power_limit_mw",), _one("nvmlDeviceGetEnforcedPowerLimit")),
-    Figure(("energy_mj",), _one("nvmlDeviceGetTotalEnergyConsumption")),
-    Figure(("temperature_c",), _one("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"), Scope.WHOLE),
-    Figure(("temperature_limit_c",), _temperature_limit, Scope.WHOLE, is_fixed=True),
-    Figure(("clock_mhz",), _one("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"), Scope.WHOLE),
-    Figure(
-        ("clock_max_mhz",), _one("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_SM"), Scope.WHOLE, is_fixed=True
+    DriverFigure(("utilization_permille", "memory_activity_permille"), _utilization),
+    DriverFigure(("driver_used_bytes", "driver_total_bytes"), _memory, HandleScope.OWN),
+    DriverFigure(("power_mw",), _one("nvmlDeviceGetPowerUsage")),
+    DriverFigure(("power_limit_mw",), _one("nvmlDeviceGetEnforcedPowerLimit")),
+    DriverFigure(("energy_mj",), _one("nvmlDeviceGetTotalEnergyConsumption")),
+    DriverFigure(
+        ("temperature_c",), _one("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"), HandleScope.WHOLE
     ),
-    Figure(("memory_clock_mhz",), _one("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"), Scope.WHOLE),
-    Figure(("slowed",), _slowed, Scope.WHOLE),
-    Figure(("ecc_corrected",), _one(_ERRORS, "NVML_MEMORY_ERROR_TYPE_CORRECTED", "NVML_VOLATILE_ECC")),
-    Figure(("ecc_uncorrected",), _one(_ERRORS, "NVML_MEMORY_ERROR_TYPE_UNCORRECTED", "NVML_VOLATILE_ECC")),
+    DriverFigure(("temperature_limit_c",), _temperature_limit, HandleScope.WHOLE, is_fixed=True),
+    DriverFigure(("clock_mhz",), _one("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"), HandleScope.WHOLE),
+    DriverFigure(
+        ("clock_max_mhz",),
+        _one("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_SM"),
+        HandleScope.WHOLE,
+        is_fixed=True,
+    ),
+    DriverFigure(("memory_clock_mhz",), _one("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"), HandleScope.WHOLE),
+    DriverFigure(("slowed",), _slowed, HandleScope.WHOLE),
+    DriverFigure(("ecc_corrected",), _one(_ERRORS, "NVML_MEMORY_ERROR_TYPE_CORRECTED", "NVML_VOLATILE_ECC")),
+    DriverFigure(
+        ("ecc_uncorrected",), _one(_ERRORS, "NVML_MEMORY_ERROR_TYPE_UNCORRECTED", "NVML_VOLATILE_ECC")
+    ),
 )
 
 
@@ -145,8 +152,8 @@ class Gpu:
         """Return all figures that are available now; raise Lost if the GPU no longer answers."""
         found: Figures = {}
         for figure in FIGURES:
-            if self.parent is None or figure.scope is not Scope.ONLY_WHOLE:
-                handle = self.handle if figure.scope is Scope.OWN else self.whole
+            if self.parent is None or figure.scope is not HandleScope.ONLY_WHOLE:
+                handle = self.handle if figure.scope is HandleScope.OWN else self.whole
                 self._take(found, figure, handle)
         self._ask(found, OF_INSTANCES, self._activity)
         is_new = self._gpm is not None and OF_INSTANCES[0] not in found  # GPM needs two samples
@@ -160,7 +167,7 @@ class Gpu:
         if not found.keys() & set(columns):
             self._ask(found, columns, lambda: read(self.handle))
 
-    def _take(self, found: Figures, figure: Figure, handle: Any) -> None:
+    def _take(self, found: Figures, figure: DriverFigure, handle: Any) -> None:
         if figure.is_fixed and figure.columns[0] in self._fixed:
             found.update((column, self._fixed[column]) for column in figure.columns)
             return

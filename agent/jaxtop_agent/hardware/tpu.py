@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from types import ModuleType
 
-    from jaxtop.base.protobuf import Message
+    from jaxtop.base.protobuf import ProtobufMessage
     from jaxtop.wire import Device
 
 _Value = TypeVar("_Value")
@@ -104,9 +104,9 @@ class Tpu:
             found = [figures | latencies for figures in found]
         return found
 
-    def _fetch(self) -> dict[str, list[Message]]:
+    def _fetch(self) -> dict[str, list[ProtobufMessage]]:
         """Return the points of each metric, from all ports that answer."""
-        found: dict[str, list[Message]] = {}
+        found: dict[str, list[ProtobufMessage]] = {}
         failures = []
         for port, seconds in shares(self._offered):
             names = sorted(METRICS & self._offered[port])
@@ -125,7 +125,11 @@ class Tpu:
         return found
 
     def _per_device(
-        self, points: Sequence[Message], value_of: Callable[[Message], _Value | None], *, of_chips: bool
+        self,
+        points: Sequence[ProtobufMessage],
+        value_of: Callable[[ProtobufMessage], _Value | None],
+        *,
+        of_chips: bool,
     ) -> list[list[_Value]] | None:
         """Return the values of each device; none if there are none at all, None if they match no devices."""
         by_id, is_ambiguous = _by_id(points, value_of)
@@ -204,7 +208,7 @@ def shares(ports: Collection[int]) -> Iterator[tuple[int, float]]:
 
 
 def _by_id(
-    points: Sequence[Message], value_of: Callable[[Message], _Value | None]
+    points: Sequence[ProtobufMessage], value_of: Callable[[ProtobufMessage], _Value | None]
 ) -> tuple[dict[int, list[_Value]], bool]:
     """Return the values of each device, one for each kind of cores, and whether two points contradict."""
     found: dict[int, list[_Value]] = {}
@@ -223,7 +227,7 @@ def _by_id(
     return found, is_ambiguous
 
 
-def _gauge(point: Message) -> float | None:
+def _gauge(point: ProtobufMessage) -> float | None:
     gauge = point.message(3)
     if gauge is None:
         return None
@@ -231,12 +235,12 @@ def _gauge(point: Message) -> float | None:
     return value if value is not None and 0 <= value < inf else None
 
 
-def _distribution(point: Message) -> Buckets | None:
+def _distribution(point: ProtobufMessage) -> Buckets | None:
     counted = point.message(5)
     return None if counted is None else buckets(counted)
 
 
-def _device(attribute: Message | None) -> tuple[int | None, tuple[str, ...]]:
+def _device(attribute: ProtobufMessage | None) -> tuple[int | None, tuple[str, ...]]:
     """Return the device that an attribute names, and the attributes beside it."""
     value = None if attribute is None else attribute.message(2)
     if value is None:
@@ -254,7 +258,7 @@ def _device(attribute: Message | None) -> tuple[int | None, tuple[str, ...]]:
     return device, tuple(sorted(others))
 
 
-def _whole(value: Message) -> int | None:
+def _whole(value: ProtobufMessage) -> int | None:
     """Return an integer: a number in older runtimes, text in newer ones."""
     text = value.text(1)
     if text is not None:

@@ -14,7 +14,7 @@ from jaxtop.base.names import program_of, unwrapped
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays.origins import calling
 from jaxtop_agent.programs.compiles.compilations import Compiled, steady_ms
-from jaxtop_agent.programs.compiles.recompilations import Recompilations, Subject
+from jaxtop_agent.programs.compiles.recompilations import CompilationSubject, Recompilations
 from jaxtop_agent.programs.compiles.signatures import Signature
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ MOST_THREADS = 64
 MOST_EARLY = 64
 
 
-class Running(NamedTuple):
+class RunningCompilation(NamedTuple):
     """A running compilation: its function and its start."""
 
     function: str
@@ -55,7 +55,7 @@ class Running(NamedTuple):
 class _CompilationFacts(NamedTuple):
     """What was found out about a compilation when it began."""
 
-    subject: Subject
+    subject: CompilationSubject
     of_jax: bool | None = None
     initializes: bool = False
 
@@ -65,9 +65,9 @@ class _Thread:
 
     def __init__(self) -> None:
         self.depth = 0  # functions are traced within functions
-        self.running: Running | None = None
+        self.running: RunningCompilation | None = None
         # The last stage, and its end.
-        self.last: tuple[Running, int] | None = None
+        self.last: tuple[RunningCompilation, int] | None = None
         # Seconds of the stages so far, and of the compilations within the stage.
         self.spent = self.within = 0.0
         self.facts: _CompilationFacts | None = None
@@ -84,7 +84,7 @@ class _Thread:
             if is_next and program_of(function) == program_of(last.function):
                 self.running = last
                 return
-        self.running, self.spent = Running(function, now), 0.0
+        self.running, self.spent = RunningCompilation(function, now), 0.0
 
     def end(self, event: str, duration: float) -> float:
         """Return the seconds of the compilation up to the end of this stage.
@@ -197,7 +197,7 @@ class Compiles:
 
     def _note(self, thread: _Thread, function: str, took: int, whole_ms: int) -> Noted | None:
         """Note a compilation under its program's name, so that functions of one name share an entry."""
-        facts, thread.facts = thread.facts or _CompilationFacts(Subject(function)), None
+        facts, thread.facts = thread.facts or _CompilationFacts(CompilationSubject(function)), None
         cached, thread.from_cache = thread.from_cache, None
         last: Noted | None = None
         with suppress(Exception):  # without its cause it is counted all the same
@@ -222,14 +222,14 @@ def _facts(frame: FrameType, function: str) -> _CompilationFacts:
         source = calling(frame)
         found = jaxprivate.being_compiled(frame)
     if not found.defined:
-        return _CompilationFacts(Subject(function, source))
+        return _CompilationFacts(CompilationSubject(function, source))
     signature = None
     with suppress(Exception):  # as above
         signature = Signature.of(found)
     # JAX derives functions from the script's, and compiles some ahead of time: their arguments' names differ.
     key = function, found.defined, found.is_launch or found.names
     return _CompilationFacts(
-        Subject(function, source, key, signature, found.defined), found.of_jax, found.initializes
+        CompilationSubject(function, source, key, signature, found.defined), found.of_jax, found.initializes
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from jaxtop.base.clock import now_ms
 from jaxtop.base.names import unwrapped
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.steps.pattern import Launch
+from jaxtop_agent.steps.pattern import FunctionLaunch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,7 +208,7 @@ class Launches:
             began = monotonic() - (now_ms() - window.at_ms) / 1000 - AHEAD
             self.is_blind = self.last()[0] < began
 
-    def since(self, at: int) -> list[Launch]:
+    def since(self, at: int) -> list[FunctionLaunch]:
         """Return the remembered launches after a time, in nanoseconds of the monotonic clock.
 
         First calls are left out: until the next launch, the script may compile another function.
@@ -247,9 +247,9 @@ class Launches:
         """Return the number of launches since the start, by function number; first calls included."""
         return {number: count for number, count in enumerate(self._counts.copy()) if count}
 
-    def _launch(self, noted: float) -> Launch:
+    def _launch(self, noted: float) -> FunctionLaunch:
         function, since = divmod(noted, SPAN)
-        return Launch(round((self._began + since) * 1e9), int(function))
+        return FunctionLaunch(round((self._began + since) * 1e9), int(function))
 
 
 T = TypeVar("T")

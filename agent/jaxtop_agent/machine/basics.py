@@ -45,7 +45,7 @@ class Network(NamedTuple):
     sent: int | None = None
 
 
-class Waits(NamedTuple):
+class PressureWaits(NamedTuple):
     """Seconds in which a task waited for CPU, memory or disks (PSI); None where the kernel does not count."""
 
     cpu_s: float | None = None
@@ -53,7 +53,7 @@ class Waits(NamedTuple):
     io_s: float | None = None
 
 
-class Process(NamedTuple):
+class ProcessUsage(NamedTuple):
     """The resident bytes and the number of threads."""
 
     rss: int | None = None
@@ -90,13 +90,13 @@ def network(root: str = "") -> Network:
     return Network(received, sent)
 
 
-def process(root: str = "") -> Process:
+def process(root: str = "") -> ProcessUsage:
     # The name may contain any character, so we split after the last bracket.
     words = (files.text(f"{root}/proc/self/stat") or "").rpartition(")")[2].split()
     if len(words) < 22:
-        return Process()
+        return ProcessUsage()
     pages = files.number(words[21])
-    return Process(None if pages is None else pages * PAGE, files.number(words[17]))
+    return ProcessUsage(None if pages is None else pages * PAGE, files.number(words[17]))
 
 
 def delayed_ns(root: str = "") -> int | None:
@@ -106,13 +106,13 @@ def delayed_ns(root: str = "") -> int | None:
     return files.number(words[1]) if len(words) > 1 and words[0] != "0" else None
 
 
-def waits(places: Sequence[str], root: str = "") -> Waits:
+def waits(places: Sequence[str], root: str = "") -> PressureWaits:
     """Return the waits of the first of these groups with pressure files, else of the machine."""
     for place in places:
-        found = Waits(*(_total(f"{place}/{name}.pressure") for name in ("cpu", "memory", "io")))
-        if found != Waits():
+        found = PressureWaits(*(_total(f"{place}/{name}.pressure") for name in ("cpu", "memory", "io")))
+        if found != PressureWaits():
             return found
-    return Waits(*(_total(f"{root}/proc/pressure/{name}") for name in ("cpu", "memory", "io")))
+    return PressureWaits(*(_total(f"{root}/proc/pressure/{name}") for name in ("cpu", "memory", "io")))
 
 
 def _total(path: str) -> float | None:

@@ -20,7 +20,7 @@ DEEPEST = 32
 MOST_OF_MOUNTS = 256 * 1024
 
 
-class Limits(NamedTuple):
+class CgroupLimits(NamedTuple):
     """Limits below the machine's own; None where there is no limit, or where it is unknown.
 
     `used_s` is the CPU time of all processes in the group that `cores` limits. `held_s` is the time for which
@@ -88,11 +88,11 @@ class Groups:
             least, of_quota if least == quota else of_set, of_quota, *self._memory_limit(memory)
         )
 
-    def read(self) -> Limits:
+    def read(self) -> CgroupLimits:
         bounds = self._bounds
         periods, held_periods, held_s = self._held(bounds.of_quota)
         memory = self._of("memory")
-        return Limits(
+        return CgroupLimits(
             cores=bounds.cores,
             used_s=self._used(bounds.of_cores),
             held_s=held_s,

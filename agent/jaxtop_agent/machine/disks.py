@@ -11,7 +11,7 @@ SECTOR = 512
 MOST_OF_DISKS = 128 * 1024
 
 
-class Traffic(NamedTuple):
+class DiskTraffic(NamedTuple):
     """Bytes since the machine or the process started; None where unknown."""
 
     read: int | None = None
@@ -42,7 +42,7 @@ class Disks:
         self._root = root
         self._is_hardware: dict[str, bool] = {}
 
-    def read(self) -> Traffic:
+    def read(self) -> DiskTraffic:
         content = files.text(f"{self._root}/proc/diskstats", MOST_OF_DISKS)
         read = written = None
         for line in (content or "").splitlines():
@@ -52,7 +52,7 @@ class Disks:
                 if sectors[0] is not None and sectors[1] is not None:
                     read = (read or 0) + sectors[0] * SECTOR
                     written = (written or 0) + sectors[1] * SECTOR
-        return Traffic(read, written)
+        return DiskTraffic(read, written)
 
     def _is_disk(self, name: str) -> bool:
         found = self._is_hardware.get(name)

@@ -12,7 +12,7 @@ from typing import IO
 import msgspec
 
 from jaxtop.base.names import reason
-from jaxtop.features.planning.messages import Began, CompileRequest, Said, Taken
+from jaxtop.features.planning.messages import Began, CompileRequest, Said, TakenText
 from jaxtop.wire.probing import FAILED
 from jaxtop_agent.planning.building import build
 from jaxtop_agent.planning.lowered import CannotCompile, parse, read
@@ -48,7 +48,7 @@ def work(asked: CompileRequest, pipe: IO[bytes]) -> None:
         _send(pipe, build(content, number, wanted, asked.axes, devices))
 
 
-def take(asked: CompileRequest) -> tuple[bytes, Taken]:
+def take(asked: CompileRequest) -> tuple[bytes, TakenText]:
     """Return a text whose arguments have the bytes of the running program's; else the newest.
 
     Of several, it is the one whose shardings name most axes: JAX compiles a program again where its results
@@ -69,14 +69,14 @@ def take(asked: CompileRequest) -> tuple[bytes, Taken]:
         elif first is None:
             first = content, file, program.argument_bytes
     if best is not None:
-        return best[1], Taken(best[2])
+        return best[1], TakenText(best[2])
     if first is None:
         raise CannotCompile(why_not)
     content, file, own = first
     note = (
         f"its arguments take {own:,} bytes of a device, those of the running program {asked.argument_bytes:,}"
     )
-    return content, Taken(file, note)
+    return content, TakenText(file, note)
 
 
 def _send(pipe: IO[bytes], message: Said) -> None:

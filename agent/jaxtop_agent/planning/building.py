@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.features.planning.messages import Ended
+from jaxtop.features.planning.messages import CompilationEnded
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.planning.lowered import CannotCompile, parse, read
 from jaxtop_agent.planning.rewriting import rewrite, unnamed
@@ -16,25 +16,29 @@ from jaxtop_agent.programs import fitting, hlo, inventories
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.features.planning.messages import Axes, Wanted
-    from jaxtop_agent.planning.lowered import Program
+    from jaxtop.features.planning.messages import Axes, WantedCandidate
+    from jaxtop_agent.planning.lowered import LoweredProgram
 
 
-def build(content: bytes, number: int, wanted: Wanted, today: Axes, devices: Sequence[Any]) -> Ended:
+def build(
+    content: bytes, number: int, wanted: WantedCandidate, today: Axes, devices: Sequence[Any]
+) -> CompilationEnded:
     """Compile a program for a candidate; say in the result why that is impossible."""
     try:
         program = read(parse(content))
         notes = rewrite(program, wanted, today)
         return replace(_built(read(program.module), number, notes, devices), unnamed=unnamed(program, wanted))
     except CannotCompile as error:
-        return Ended(number, why_not=str(error))
+        return CompilationEnded(number, why_not=str(error))
     except jaxprivate.Missing as error:
-        return Ended(number, why_not=f"this version of JAX offers no way to compile it: {error}")
+        return CompilationEnded(number, why_not=f"this version of JAX offers no way to compile it: {error}")
     except Exception as error:
-        return Ended(number, why_not=_first_line(error))
+        return CompilationEnded(number, why_not=_first_line(error))
 
 
-def _built(program: Program, number: int, notes: tuple[str, ...], devices: Sequence[Any]) -> Ended:
+def _built(
+    program: LoweredProgram, number: int, notes: tuple[str, ...], devices: Sequence[Any]
+) -> CompilationEnded:
     executable = jaxprivate.compiled(
         program.module,
         devices[: program.devices],
@@ -53,7 +57,7 @@ def _built(program: Program, number: int, notes: tuple[str, ...], devices: Seque
         devices=program.devices,
         unread=reading.unread,
     )
-    return Ended(
+    return CompilationEnded(
         number,
         argument_bytes=memory.argument_size_in_bytes,
         output_bytes=memory.output_size_in_bytes,

@@ -26,7 +26,7 @@ class CannotCompile(Exception):
 
 
 @dataclass(frozen=True)
-class Program:
+class LoweredProgram:
     """A parsed program. `axes` is its mesh; empty where its text names no axes.
 
     `donated` maps a result to the argument whose memory it takes.
@@ -84,7 +84,7 @@ def parse(content: bytes) -> Any:
         raise CannotCompile(f"JAX {version} cannot read it as a lowered program; {_HOW}") from error
 
 
-def read(module: Any) -> Program:
+def read(module: Any) -> LoweredProgram:
     """Return what a module consists of; raise `CannotCompile` if it is no program of one mesh."""
     ir = jaxprivate.mlir()
     attributes = module.operation.attributes
@@ -101,7 +101,7 @@ def read(module: Any) -> Program:
     types = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     inputs = each_of(main, "arg_attrs", len(types.inputs))
     outputs = each_of(main, "res_attrs", len(types.results))
-    return Program(
+    return LoweredProgram(
         module,
         main,
         max((axes_of(op) for op in meshes(module)), key=len, default=()),

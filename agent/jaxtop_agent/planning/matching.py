@@ -10,7 +10,7 @@ from jaxtop.features.planning.messages import trimmed
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
-    from jaxtop.features.planning.messages import Array, Parts
+    from jaxtop.features.planning.messages import NamedArray, Parts
 
 _STEP = re.compile(r"\[('[^']*'|\"[^\"]*\"|[^\]]*)\]|([^.\[\]]+)")
 # Stands for every key where there are too many to name.
@@ -62,7 +62,7 @@ class _Ends:
 
 
 def match(
-    sides: Sequence[Side], arrays: Iterable[Array], least_common: int = 0, unused: Container[str] = ()
+    sides: Sequence[Side], arrays: Iterable[NamedArray], least_common: int = 0, unused: Container[str] = ()
 ) -> Matched:
     """Match by shape, data type and today's sharding; by the ends of their names where these do not decide.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jaxtop.features.planning.messages import Array, trimmed
+from jaxtop.features.planning.messages import NamedArray, trimmed
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.planning.lowered import SHARDING, CannotCompile, attributes, axes_of, each_of, meshes
 from jaxtop_agent.planning.matching import match
@@ -19,8 +19,8 @@ from jaxtop_agent.planning.matching import match
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from jaxtop.features.planning.messages import Axes, Parts, Wanted
-    from jaxtop_agent.planning.lowered import Program
+    from jaxtop.features.planning.messages import Axes, Parts, WantedCandidate
+    from jaxtop_agent.planning.lowered import LoweredProgram
     from jaxtop_agent.planning.matching import Side
 
 _MANUAL = "sdy.manual_computation"
@@ -28,7 +28,7 @@ _COPY = "stablehlo.mesh"
 MOST_NAMED = 3
 
 
-def rewrite(program: Program, wanted: Wanted, today: Axes) -> tuple[str, ...]:
+def rewrite(program: LoweredProgram, wanted: WantedCandidate, today: Axes) -> tuple[str, ...]:
     """Change the module for a candidate; return what differs from what was asked."""
     is_same = _used(program.axes) == _used(wanted.axes)
     if not program.axes:
@@ -53,7 +53,7 @@ def rewrite(program: Program, wanted: Wanted, today: Axes) -> tuple[str, ...]:
         return tuple(_reshard(program, wanted.arrays, dict(wanted.axes)))
 
 
-def unnamed(program: Program, wanted: Wanted) -> tuple[str, ...]:
+def unnamed(program: LoweredProgram, wanted: WantedCandidate) -> tuple[str, ...]:
     """Return the axes of size 1 that the candidate uses, but that no argument of the program names."""
     sizes = dict(wanted.axes)
     named = {axis for each in program.arguments for axes in each.parts or () for axis in axes}
@@ -74,7 +74,7 @@ def _names(axes: Axes) -> set[str]:
     return {name for name, _ in axes}
 
 
-def _resize(program: Program, axes: Axes) -> None:
+def _resize(program: LoweredProgram, axes: Axes) -> None:
     """Write the sizes of the axes into the mesh, and the number of devices into the module."""
     ir, sdy = jaxprivate.mlir(), jaxprivate.shardy()
     mesh = sdy.MeshAttr.get([sdy.MeshAxisAttr.get(name, size) for name, size in axes])
@@ -97,7 +97,7 @@ def _resize(program: Program, axes: Axes) -> None:
     program.module.operation.attributes["mhlo.num_partitions"] = count
 
 
-def _reshard(program: Program, arrays: Sequence[Array], sizes: dict[str, int]) -> Iterator[str]:
+def _reshard(program: LoweredProgram, arrays: Sequence[NamedArray], sizes: dict[str, int]) -> Iterator[str]:
     """Write the shardings of arguments, and of results that hold the same state; yield what differs."""
     unused = {axis for axis, size in program.axes if size == 1}
     found = match(program.arguments, list(_as_written(arrays, program.module.context)), unused=unused)
@@ -113,10 +113,10 @@ def _reshard(program: Program, arrays: Sequence[Array], sizes: dict[str, int]) -
     _write(program, "res_attrs", program.results, list(_of_results(program, asked)), sizes)
 
 
-def _of_results(program: Program, asked: Sequence[Parts | None]) -> Iterator[Parts | None]:
+def _of_results(program: LoweredProgram, asked: Sequence[Parts | None]) -> Iterator[Parts | None]:
     """Yield the sharding of each result: that of the argument whose memory or whose name it has."""
     arguments = [
-        Array(side.name, side.shape, side.dtype, side.parts, parts)
+        NamedArray(side.name, side.shape, side.dtype, side.parts, parts)
         for side, parts in zip(program.arguments, asked, strict=True)
         if side.parts is not None and parts is not None
     ]
@@ -129,7 +129,7 @@ def _of_results(program: Program, asked: Sequence[Parts | None]) -> Iterator[Par
             yield side.parts if named[number] is None else named[number]
 
 
-def _as_written(arrays: Sequence[Array], context: Any) -> Iterator[Array]:
+def _as_written(arrays: Sequence[NamedArray], context: Any) -> Iterator[NamedArray]:
     """Yield the arrays with the compiler's names of their data types, but for types that it lacks."""
     known: dict[str, str] = {}
     for each in arrays:
@@ -143,7 +143,11 @@ def _as_written(arrays: Sequence[Array], context: Any) -> Iterator[Array]:
 
 
 def _write(
-    program: Program, name: str, sides: Sequence[Side], asked: Sequence[Parts | None], sizes: dict[str, int]
+    program: LoweredProgram,
+    name: str,
+    sides: Sequence[Side],
+    asked: Sequence[Parts | None],
+    sizes: dict[str, int],
 ) -> list[str]:
     """Write the shardings that differ from today's; return the names of what cannot be divided evenly."""
     ir, sdy = jaxprivate.mlir(), jaxprivate.shardy()

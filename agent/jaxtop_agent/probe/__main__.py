@@ -15,12 +15,12 @@ import msgspec
 import psutil
 
 from jaxtop.base import processes
-from jaxtop.wire.probing import BENCHES, FAILED, MEETING, Asked, Here, Plan, Report, Stage
+from jaxtop.wire.probing import BENCHES, FAILED, MEETING, Here, ProbePlan, ProbeReport, ProbeRequest, Stage
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors.topology import describe
 from jaxtop_agent.hardware import mapping
 from jaxtop_agent.probe import benches, meetings, planning
-from jaxtop_agent.probe.store import Reporter, Store, Unmet
+from jaxtop_agent.probe.store import NotArrived, Reporter, Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ def main() -> None:
         probe(arguments, Reporter(pipe))
     except Exception as error:
         first = str(error).strip().partition("\n")[0] or type(error).__name__
-        named = "" if isinstance(error, Unmet | planning.Unfit) else f"{type(error).__name__}: "
+        named = "" if isinstance(error, NotArrived | planning.Unfit) else f"{type(error).__name__}: "
         sys.stderr.write(f"{named}{first}\n")
         sys.stderr.flush()
         os._exit(FAILED)
@@ -51,7 +51,7 @@ def probe(arguments: argparse.Namespace, reporter: Reporter) -> None:
     import jax
 
     began = time.monotonic()
-    asked = msgspec.json.decode(arguments.asked, type=Asked)
+    asked = msgspec.json.decode(arguments.asked, type=ProbeRequest)
     _join(arguments, asked.patience_s, reporter)
     reporter.send(Stage("looking for devices"))
     try:
@@ -61,27 +61,27 @@ def probe(arguments: argparse.Namespace, reporter: Reporter) -> None:
     store = Store(jax.process_index(), jax.process_count(), asked.patience_s)
     here = _here(store.process, own)
     store.put(f"here/{store.process}", here)
-    made: Plan | None = None
+    made: ProbePlan | None = None
     if store.process == 0:
         everyone = [store.get(f"here/{i}", Here, i) for i in range(store.processes)]
         reporter.send(Stage("choosing sizes"))
         made = planning.plan(asked, everyone, devices, own)
-    plan = store.decided_by_first("plan", made, Plan)
+    plan = store.decided_by_first("plan", made, ProbePlan)
     reporter.send(plan)
     rounds = _devices(plan, own, store, reporter)
     left = asked.seconds - (time.monotonic() - began)
     met = meetings.measure(plan, max(asked.seconds / 4, left), store, reporter)
-    store.put(f"report/{store.process}", Report(here, rounds, tuple(met)))
+    store.put(f"report/{store.process}", ProbeReport(here, rounds, tuple(met)))
     reporter.send(Stage("gathering"))
     if store.process == 0:
         for i in range(store.processes):
-            reporter.send(store.get(f"report/{i}", Report, i))
+            reporter.send(store.get(f"report/{i}", ProbeReport, i))
         if store.processes > 1:
             time.sleep(LINGER)
 
 
 def _devices(
-    plan: Plan, own: Sequence[Any], store: Store, reporter: Reporter
+    plan: ProbePlan, own: Sequence[Any], store: Store, reporter: Reporter
 ) -> dict[str, tuple[tuple[float, ...], ...]]:
     """Measure the devices one by one, each once per round, so that a drift affects all of them alike."""
     found: dict[str, list[list[float]]] = {}
@@ -99,7 +99,7 @@ def _devices(
 
 
 def _round(
-    bench: Any, count: int, plan: Plan, store: Store, at: tuple[str, int]
+    bench: Any, count: int, plan: ProbePlan, store: Store, at: tuple[str, int]
 ) -> list[tuple[int, tuple[float, ...]]]:
     """Measure all devices of this process once, when it is its turn."""
     name, number = f"{at[0]}/{at[1]}", at[1]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtop.wire.probing import Plan
+    from jaxtop.wire.probing import ProbePlan
 
 # The part of a slot that is launched before waiting: waits then cost little, and end near the slot's end.
 BATCH = 0.25
@@ -42,10 +42,10 @@ def sustained(launch: Callable[[], Any], slot: float) -> tuple[int, float]:
             batch *= 2
 
 
-class Memory:
+class MemoryBench:
     """y = y/2 + b in place: two arrays read and one written, none of which fits into a cache."""
 
-    def __init__(self, devices: Sequence[Any], plan: Plan) -> None:
+    def __init__(self, devices: Sequence[Any], plan: ProbePlan) -> None:
         import jax
         import numpy as np
 
@@ -68,7 +68,7 @@ class Memory:
 class Matmul:
     """a = a @ b, launch after launch; b is scaled so that the magnitude of a stays the same."""
 
-    def __init__(self, devices: Sequence[Any], plan: Plan) -> None:
+    def __init__(self, devices: Sequence[Any], plan: ProbePlan) -> None:
         self._flops = 2 * plan.matrix_size**3
         self._a, self._b, self._step = matrices(devices, plan.matrix_size, plan.matrix_dtype)
         _at_once(lambda place: self._step(self._a[place], self._b[place]), len(devices))
@@ -88,7 +88,7 @@ class Matmul:
 class Dispatch:
     """An almost empty function: how long the call takes, and how long until its result is ready."""
 
-    def __init__(self, devices: Sequence[Any], _plan: Plan) -> None:
+    def __init__(self, devices: Sequence[Any], _plan: ProbePlan) -> None:
         import jax
         import numpy as np
 
@@ -114,7 +114,7 @@ class Dispatch:
 class Transfer:
     """A NumPy array copied to the device, and a device array copied to NumPy, as programs do it."""
 
-    def __init__(self, devices: Sequence[Any], plan: Plan) -> None:
+    def __init__(self, devices: Sequence[Any], plan: ProbePlan) -> None:
         import jax
         import numpy as np
 
@@ -162,7 +162,7 @@ def _mean_seconds(prepare: Callable[[], Any], work: Callable[[Any], None], slot:
 class Together:
     """The matrix rate of each device while all devices work."""
 
-    def __init__(self, devices: Sequence[Any], plan: Plan) -> None:
+    def __init__(self, devices: Sequence[Any], plan: ProbePlan) -> None:
         self._matmul = Matmul(devices, plan)
         self._count = len(devices)
 
@@ -171,8 +171,8 @@ class Together:
         return _at_once(lambda place: self._matmul.measure(place, slot), self._count)
 
 
-BENCHES: dict[str, type[Memory | Matmul | Dispatch | Transfer]] = {
-    "memory": Memory,
+BENCHES: dict[str, type[MemoryBench | Matmul | Dispatch | Transfer]] = {
+    "memory": MemoryBench,
     "matmul": Matmul,
     "dispatch": Dispatch,
     "transfer": Transfer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.wire.probing import COLLECTIVES, Meeting, Met, Plan, Stage
+from jaxtop.wire.probing import COLLECTIVES, Meeting, Met, ProbePlan, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ LEAST_LAUNCHES, MOST_LAUNCHES = 7, 40
 ITEM = 4  # bytes of a float32
 
 
-def measure(plan: Plan, seconds: float, store: Store, reporter: Reporter) -> list[Met]:
+def measure(plan: ProbePlan, seconds: float, store: Store, reporter: Reporter) -> list[Met]:
     """Measure as many collectives as fit the time; only the clock of process 0 decides."""
     end = time.monotonic() + seconds
     found = []
@@ -26,7 +26,7 @@ def measure(plan: Plan, seconds: float, store: Store, reporter: Reporter) -> lis
         reporter.send(Stage(COLLECTIVES, number, len(plan.meetings)))
         if not store.decided_by_first(f"go/{number}", time.monotonic() < end, bool):
             break
-        collective = Collective(meeting)
+        collective = CompiledCollective(meeting)
         collective.launch(0)
         once = collective.launch(0)[0]
         budget = (end - time.monotonic()) / (len(plan.meetings) - number)
@@ -36,7 +36,7 @@ def measure(plan: Plan, seconds: float, store: Store, reporter: Reporter) -> lis
     return found
 
 
-def _launches(meeting: Meeting, plan: Plan, once: float, seconds: float) -> int:
+def _launches(meeting: Meeting, plan: ProbePlan, once: float, seconds: float) -> int:
     import jax
 
     least = LEAST_LAUNCHES
@@ -45,7 +45,7 @@ def _launches(meeting: Meeting, plan: Plan, once: float, seconds: float) -> int:
     return max(least, min(MOST_LAUNCHES, int(seconds / max(once, 1e-6))))
 
 
-class Collective:
+class CompiledCollective:
     """A compiled collective over groups of devices, with its operand."""
 
     def __init__(self, meeting: Meeting) -> None:

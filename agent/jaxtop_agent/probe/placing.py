@@ -11,12 +11,12 @@ from jaxtop.features.probe.messages import Choice, KnownDevice, Offer
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors.topology import describe
 from jaxtop_agent.hardware import mapping
-from jaxtop_agent.probe.store import Store, Unmet
+from jaxtop_agent.probe.store import NotArrived, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtop.features.probe.messages import Wanted
+    from jaxtop.features.probe.messages import PlacementRequest
     from jaxtop.wire import Device
 
     RatesOf = Callable[[str, Device], dict[str, float]]
@@ -35,7 +35,7 @@ def devices() -> list[Any]:
 
 
 def choose(
-    wanted: Wanted,
+    wanted: PlacementRequest,
     rates_of: RatesOf,
     choose_from: Callable[[Sequence[KnownDevice]], Sequence[KnownDevice]],
     patience: float,
@@ -63,7 +63,7 @@ def choose(
     return [by_id[each] for each in choice.ids]
 
 
-def _words(wanted: Wanted) -> str:
+def _words(wanted: PlacementRequest) -> str:
     return f"n={wanted.n}, prefer={wanted.prefer!r}, shape={wanted.shape}"
 
 
@@ -99,7 +99,7 @@ def _agreed(
         if process == 0:
             choice = _decided(store, processes, decide)
         choice = store.decided_by_first(f"choice/{_asked}", choice, Choice)
-    except Unmet as error:
+    except NotArrived as error:
         return Choice(error=str(error), is_late=True)
     with suppress(Exception):  # the store would grow by a few hundred bytes
         store.remove(own)
@@ -113,7 +113,7 @@ def _decided(store: Store, processes: int, decide: Callable[[Sequence[Offer]], C
         return decide(
             [store.get(f"figures/{_asked}/{process}", Offer, process) for process in range(processes)]
         )
-    except Unmet as error:
+    except NotArrived as error:
         return Choice(error=str(error), is_late=True)
 
 

@@ -6,7 +6,7 @@ import time
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.wire.probing import ALL, BENCHES, COLLECTIVES, KINDS, Asked, Here, Meeting, Plan
+from jaxtop.wire.probing import ALL, BENCHES, COLLECTIVES, KINDS, Here, Meeting, ProbePlan, ProbeRequest
 from jaxtop_agent.probe.benches import TOGETHER_SLOTS, matrices
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ class Unfit(Exception):
     """The request cannot be measured; the text says why."""
 
 
-def plan(asked: Asked, everyone: Sequence[Here], devices: Sequence[Any], own: Sequence[Any]) -> Plan:
+def plan(
+    asked: ProbeRequest, everyone: Sequence[Here], devices: Sequence[Any], own: Sequence[Any]
+) -> ProbePlan:
     """Return the plan for all processes; matrix sizes are tried on the first of its `own` devices."""
     _must_fit(asked.mesh, len(devices))
     is_cpu = devices[0].platform == "cpu"
@@ -54,7 +56,7 @@ def plan(asked: Asked, everyone: Sequence[Here], devices: Sequence[Any], own: Se
     slots = (max(turns) + 1) * most_devices * sum(name != "together" for name in benches)
     slots += TOGETHER_SLOTS * ("together" in benches)
     rounds, slot = _rounds_and_slot(asked.seconds * share, slots)
-    return Plan(
+    return ProbePlan(
         benches=tuple(benches),
         rounds=rounds,
         slot_s=slot,
@@ -132,7 +134,7 @@ def _timed(step: Any, a: Any, b: Any) -> float:
 
 
 def collectives(
-    asked: Asked, everyone: Sequence[Here], devices: Sequence[Any], most: int
+    asked: ProbeRequest, everyone: Sequence[Here], devices: Sequence[Any], most: int
 ) -> tuple[tuple[tuple[str, int], ...], tuple[Meeting, ...]]:
     """Return the axes, and every kind of collective over each axis in a few sizes, the middle sizes first."""
     axes, grid = _mesh(asked.mesh, everyone, devices)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 MISSING = re.compile(r"^(?:\S*task:)?(\d+)$", re.MULTILINE)
 
 
-class Unmet(Exception):
+class NotArrived(Exception):
     """Another process did not arrive in time."""
 
 
@@ -65,9 +65,9 @@ class Store:
             named = str(error).partition("timed out task names:")[2]
             raise self._unmet(", ".join(MISSING.findall(named)), place) from error
 
-    def _unmet(self, missing: str, place: str) -> Unmet:
+    def _unmet(self, missing: str, place: str) -> NotArrived:
         who = f"process {missing}" if missing else "another process"
-        return Unmet(
+        return NotArrived(
             f"{who} did not come within {self._patience:.0f} s ({place.partition('/')[0]}): gone, or stuck"
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base.names import reason
 from jaxtop.wire.captures import FAILED, OPEN, PACKING, PART_BYTES, READY, STOPPING, WAITING
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.capture import NOTHING, Asked, CaptureProgress
+from jaxtop_agent.core.capture import NOTHING, CaptureProgress, RequestedCapture
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.machine import basics
 from jaxtop_agent.machine.cgroups import memory_left
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.profiler.load import Load, StepsMade
     from jaxtop_agent.profiler.schedule import Schedule
-    from jaxtop_agent.profiler.session import Sessions, Taken
+    from jaxtop_agent.profiler.session import Sessions, TakenWindow
 
 # What an operation takes in a finished trace: 37 bytes, and as much for what the runtime does around it.
 # Where operations are counted, a capture ends before its trace is larger than was asked for.
@@ -54,7 +54,7 @@ class Capturing:
         self._steps = steps
         self._text = ""
 
-    def serve(self, sessions: Sessions) -> Taken | None:
+    def serve(self, sessions: Sessions) -> TakenWindow | None:
         """Take the capture that was asked for and return it, or drop the one that was given up."""
         asked = self._exchange.asked
         self._exchange.progress = NOTHING
@@ -70,7 +70,7 @@ class Capturing:
             self._become(asked, FAILED, reason(error))
             raise
 
-    def _take(self, asked: Asked, sessions: Sessions) -> Taken | None:
+    def _take(self, asked: RequestedCapture, sessions: Sessions) -> TakenWindow | None:
         board, ask = self._board, asked.ask
         at = self._schedule.requested_at(asked.at, time.time() + board.registrar.clock_offset)
         while (left := at - time.time() - board.registrar.clock_offset) > 0 and self._is_wanted(asked):
@@ -106,7 +106,7 @@ class Capturing:
         )
         return taken
 
-    def _end_of(self, asked: Asked) -> Callable[[], bool]:
+    def _end_of(self, asked: RequestedCapture) -> Callable[[], bool]:
         """Return a function that says whether to stop the capture now; it notes why, if that is early."""
         ask = asked.ask
         recorded, before, wanted = self._load.recorder(), self._steps(), ask.steps
@@ -131,10 +131,10 @@ class Capturing:
 
         return is_over
 
-    def _is_wanted(self, asked: Asked) -> bool:
+    def _is_wanted(self, asked: RequestedCapture) -> bool:
         return not self._board.stopping and self._exchange.asked is asked
 
-    def _become(self, asked: Asked, phase: str, text: str = "") -> None:
+    def _become(self, asked: RequestedCapture, phase: str, text: str = "") -> None:
         self._exchange.progress = CaptureProgress(asked.ask.id, phase, time.monotonic(), text)
 
 

@@ -6,7 +6,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import shorten
-from jaxtop.traces import Runs
+from jaxtop.traces import OperationRuns
 from jaxtop.traces.parts import length, merged
 from jaxtop.wire import Operation, Operations
 from jaxtop_agent.profiler.rows import whole_launches
@@ -16,7 +16,7 @@ from jaxtop_agent.programs.loaded import Loaded, which
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop.traces import Op, Seen, Span
+    from jaxtop.traces import LaunchSpan, Op, Seen
 
     Key = tuple[str, str | None]
     # What a trace has of the program: its name, the compiler's number, and its collectives.
@@ -36,7 +36,7 @@ class _Times(NamedTuple):
     `shows_runs` is false if an operation may have several events in one run.
     """
 
-    named: dict[str, Runs]
+    named: dict[str, OperationRuns]
     collectives: set[str]
     launches: int
     idle_ns: int
@@ -130,12 +130,12 @@ def _by_launched(seen: Seen) -> dict[Traced, _Times]:
     return found
 
 
-def _on_device(seen: Seen, span: Span, collectives: Sequence[Op]) -> _Times:
+def _on_device(seen: Seen, span: LaunchSpan, collectives: Sequence[Op]) -> _Times:
     """Return the operations of a launch on a device."""
     at = span.on
     found = dict(seen.named.get(at, {}))
     for op in collectives:
-        runs = found.setdefault(op.name, Runs())
+        runs = found.setdefault(op.name, OperationRuns())
         runs.count += 1
         runs.ns += op.end - op.arrived
     busy = [*seen.busy.get(at, ()), *seen.barriers.get(at, ()), *((op.start, op.end) for op in collectives)]
@@ -147,7 +147,7 @@ def _on_device(seen: Seen, span: Span, collectives: Sequence[Op]) -> _Times:
 def _added(one: _Times, other: _Times) -> _Times:
     """Return both together; the runs of the first are changed."""
     for name, runs in other.named.items():
-        total = one.named.setdefault(name, Runs())
+        total = one.named.setdefault(name, OperationRuns())
         total.count += runs.count
         total.ns += runs.ns
     return one._replace(

@@ -12,7 +12,7 @@ from jaxtop import traces
 from jaxtop.traces.parts import ONE_WAY
 from jaxtop_agent.profiler import operations, rows
 from jaxtop_agent.profiler.numbers import numbers
-from jaxtop_agent.profiler.trace import Trace
+from jaxtop_agent.profiler.trace import ProfileTrace
 from jaxtop_agent.programs.loaded import Numbers
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board, Topology
     from jaxtop_agent.hooks.launches import Numbered
     from jaxtop_agent.jaxprivate import Profiler
-    from jaxtop_agent.profiler.session import Taken
+    from jaxtop_agent.profiler.session import TakenWindow
 
 # Of a larger trace, as of a long capture, the beginning is read. These are about 170,000 events of a CPU,
 # which take 0.8 s of CPU to read.
@@ -57,7 +57,7 @@ class TraceReader:
         self._named_at = -math.inf
 
     def read(
-        self, topology: Topology, taken: Taken, blank: Window, pause: Callable[[], object]
+        self, topology: Topology, taken: TakenWindow, blank: Window, pause: Callable[[], object]
     ) -> tuple[Window, int]:
         """Send what a trace contains; return its window message and the number of its events.
 
@@ -70,7 +70,7 @@ class TraceReader:
             place if device.local_id is None else device.local_id: device.id
             for place, device in enumerate(topology.devices)
         }
-        trace = Trace(taken.trace, self._profiler.parse, taken.seconds, MOST_BYTES)
+        trace = ProfileTrace(taken.trace, self._profiler.parse, taken.seconds, MOST_BYTES)
         taken.trace = b""
         every = NEW_OPERATIONS_EVERY_S if self._has_unnamed else OPERATIONS_EVERY_S
         has_names = blank.slot is None or time.monotonic() - self._named_at >= every
@@ -122,7 +122,7 @@ class TraceReader:
         return True
 
 
-def _wanted(board: Board, barriers: frozenset[tuple[str, str]]) -> traces.Wanted:
+def _wanted(board: Board, barriers: frozenset[tuple[str, str]]) -> traces.WantedCollectives:
     """Return the collectives by program name, for all programs of a name: a trace has only the name."""
     names: dict[str, dict[str, str]] = {}
     partial: set[str] = set()
@@ -134,4 +134,4 @@ def _wanted(board: Board, barriers: frozenset[tuple[str, str]]) -> traces.Wanted
         one_way.update((inventory.program, each.op) for each in inventory.collectives if each.kind in ONE_WAY)
         if inventory.rest or inventory.unread or inventory.why_not:
             partial.add(inventory.program)
-    return traces.Wanted(names, frozenset(partial), frozenset(one_way), barriers)
+    return traces.WantedCollectives(names, frozenset(partial), frozenset(one_way), barriers)

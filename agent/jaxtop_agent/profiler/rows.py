@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.traces.parts import breathing, length, merged, rounds, shared
 from jaxtop.wire import Launch, Round, Window
 from jaxtop.wire.windows import MOST_UNASSIGNED_PERMILLE
-from jaxtop_agent.core.waiting import Slices, breathe
+from jaxtop_agent.core.waiting import WorkSlices, breathe
 from jaxtop_agent.programs.loaded import Loaded, which
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from jaxtop.traces import Op, Seen, Span
+    from jaxtop.traces import LaunchSpan, Op, Seen
 
 # A viewer receives rows from every process, and can process ALL_ROWS in total.
 MOST_ROWS, ALL_ROWS, FEWEST_ROWS = 512, 8192, 32
@@ -120,16 +120,16 @@ def _note(seen: Seen, launched: list[_Launched]) -> str:
     return "no device events"
 
 
-def whole_launches(seen: Seen) -> Iterator[tuple[str, int, list[Span], Mapping[int, list[Op]]]]:
+def whole_launches(seen: Seen) -> Iterator[tuple[str, int, list[LaunchSpan], Mapping[int, list[Op]]]]:
     """Yield the launches that are whole on every local device they ran on, in small parts.
 
     Each has its program, its run, its spans, and its collectives by device.
     """
-    spans: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
+    spans: defaultdict[tuple[str, int], list[LaunchSpan]] = defaultdict(list)
     for span in seen.spans:
         spans[span.module, span.run].append(span)
     ops: defaultdict[tuple[str, int], defaultdict[int, list[Op]]] = defaultdict(lambda: defaultdict(list))
-    for op in breathing(seen.ops, Slices().pause):
+    for op in breathing(seen.ops, WorkSlices().pause):
         ops[op.module, op.run][op.device].append(op)
     for (module, run), parts in spans.items():
         if (module, run) not in seen.cut:

@@ -109,7 +109,7 @@ def _reason(policy: str, platform: str, profiler: Profiler) -> str | None:
     return None
 
 
-class Result(NamedTuple):
+class WindowResult(NamedTuple):
     """The figures of one window: its length, its cost, its contents, the time between launches."""
 
     seconds: float
@@ -261,7 +261,7 @@ class Schedule:
         events = self._last_events_per_s * step
         return events > self.most_events() * (CLEARLY if self._is_beginning else 1)
 
-    def learn(self, result: Result) -> None:
+    def learn(self, result: WindowResult) -> None:
         """Learn from a window; the most expensive recent window counts, with a weight that decays."""
         self._windows += 1
         if self._is_renewed and self._is_beginning:

@@ -29,7 +29,7 @@ class InUse(Refused):
 
 
 @dataclass
-class Taken:
+class TakenWindow:
     """The result of a window: its beginning, its duration, its cost in CPU seconds, and its trace.
 
     `is_cut_off`: the script wanted the profiler for itself.
@@ -57,11 +57,13 @@ class Sessions:
         self._bell = bell
         self._held: HeldLock | None = None
 
-    def take(self, seconds: float, is_over: Callable[[], bool]) -> Taken:
+    def take(self, seconds: float, is_over: Callable[[], bool]) -> TakenWindow:
         """Keep a window open for this time or until `is_over`; raise `Refused` if none may be taken."""
         return self._hold(seconds, is_over, self._profiler.start, lambda: None)
 
-    def capture(self, seconds: float, is_over: Callable[[], bool], stopping: Callable[[], None]) -> Taken:
+    def capture(
+        self, seconds: float, is_over: Callable[[], bool], stopping: Callable[[], None]
+    ) -> TakenWindow:
         """Take a full profile in the same way; `stopping` is called before the stop."""
         return self._hold(seconds, is_over, self._profiler.start_full, stopping)
 
@@ -71,7 +73,7 @@ class Sessions:
         is_over: Callable[[], bool],
         start: Callable[[], Any],
         stopping: Callable[[], None],
-    ) -> Taken:
+    ) -> TakenWindow:
         if (why := self._danger()) is not None:
             raise Refused(why)
         held = self._held = HeldLock(self._profiler.state, self._bell.ring)
@@ -90,7 +92,7 @@ class Sessions:
                 stopping()
                 trace = self._profiler.stop(session)
                 is_cut_off = lock.is_wanted and lasted < seconds
-                return Taken(at_ms, lasted, time.thread_time() - cpu, trace, is_cut_off, began, wall)
+                return TakenWindow(at_ms, lasted, time.thread_time() - cpu, trace, is_cut_off, began, wall)
         finally:
             self._held = None
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PIECE_BYTES = 100_000
 
 
-class Trace:
+class ProfileTrace:
     """A trace with the interface of JAX's `ProfileData`, as far as the readers in `jaxtop.traces` need it.
 
     `parse` makes JAX's own from bytes. If the events of so many seconds have more than `most_bytes`, it is as
@@ -50,7 +50,7 @@ class Trace:
 class Plane:
     """The lines of a device, or of the host."""
 
-    def __init__(self, trace: Trace, first: int, last: int) -> None:
+    def __init__(self, trace: ProfileTrace, first: int, last: int) -> None:
         self.name = ""
         self.trace = trace
         self._lines: list[tuple[int, int]] = []

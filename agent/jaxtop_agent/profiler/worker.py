@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base.clock import now_ms
 from jaxtop.wire import Window
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.waiting import IDLE_S, Slices, wait
+from jaxtop_agent.core.waiting import IDLE_S, WorkSlices, wait
 from jaxtop_agent.machine.cgroups import memory_left
 from jaxtop_agent.profiler.capture import Capturing
 from jaxtop_agent.profiler.load import NOT_READ, Expected, Load, StepsMade
@@ -22,12 +22,12 @@ from jaxtop_agent.profiler.schedule import (
     OFF,
     ON_REQUEST,
     SLOT_S,
-    Result,
     Schedule,
+    WindowResult,
     why_dangerous,
     why_not_sampled,
 )
-from jaxtop_agent.profiler.session import Refused, Sessions, Taken
+from jaxtop_agent.profiler.session import Refused, Sessions, TakenWindow
 
 if TYPE_CHECKING:
     from jaxtop.wire import Launch
@@ -214,7 +214,7 @@ class WindowThread:
         if not board.stopping:
             self._read(topology, slot, taken)
 
-    def _read(self, topology: Topology, slot: int | None, taken: Taken) -> None:
+    def _read(self, topology: Topology, slot: int | None, taken: TakenWindow) -> None:
         cpu = time.thread_time()
         launch, most = self._expected.launch or 0, self._schedule.most_events(requested=slot is None)
         note = "" if launch <= most else f"a launch makes about {launch:,} events, a window takes {most:,}"
@@ -224,18 +224,18 @@ class WindowThread:
             window, events = read
             whole = _of_step(window)
             cpu = taken.cpu + time.thread_time() - cpu
-            self._schedule.learn(Result(taken.seconds, cpu, events, len(whole), _step_s(whole)))
+            self._schedule.learn(WindowResult(taken.seconds, cpu, events, len(whole), _step_s(whole)))
 
-    def _show(self, taken: Taken | None) -> None:
+    def _show(self, taken: TakenWindow | None) -> None:
         """Send what a capture contains, as a window."""
         topology = self._board.sampler.topology
         if taken is not None and topology is not None:
             self._sent(topology, taken, Window(taken.at_ms, round(taken.seconds * 1e6), is_capture=True))
 
-    def _sent(self, topology: Topology, taken: Taken, blank: Window) -> tuple[Window, int] | None:
+    def _sent(self, topology: Topology, taken: TakenWindow, blank: Window) -> tuple[Window, int] | None:
         """Read a trace and send what it contains; None if something else became more urgent."""
         assert self._reader is not None
-        board, slices = self._board, Slices()
+        board, slices = self._board, WorkSlices()
 
         def pause() -> None:
             if board.stopping or (board.capture.has_changed and board.capture.asked is not None):

@@ -92,7 +92,7 @@ _UNREADABLE = (LookupError, ValueError, ArithmeticError)
 MOST_POSITIONS = 1 << 20
 
 
-class Cost(NamedTuple):
+class CountedCost(NamedTuple):
     """The cost of an instruction alone; `applied` is how often it applies the computation that it names."""
 
     operations: int = 0
@@ -124,16 +124,16 @@ def results(by: Instruction) -> tuple[Extent, ...]:
 _of_short, _of_long = lru_cache(maxsize=4096)(_extents), lru_cache(maxsize=8)(_extents)
 
 
-def cost(by: Instruction, operands: Sequence[Extent]) -> Cost:
+def cost(by: Instruction, operands: Sequence[Extent]) -> CountedCost:
     """Return the cost of an instruction with these operands, without the computations that it calls."""
     opcode = by.opcode
     if opcode in _FREE or opcode.endswith(_ENDS):
-        return Cost()
+        return CountedCost()
     out = results(by)
     opcode = opcode if opcode in ELEMENTWISE else opcode.removesuffix("-start")
     if opcode == "custom-call":
         return _of_library(by, operands, out)
-    found = Cost(bytes=_bytes(opcode, operands, out))
+    found = CountedCost(bytes=_bytes(opcode, operands, out))
     try:
         if opcode in ELEMENTWISE:
             found = found._replace(operations=sum(each.elements for each in out))
@@ -256,25 +256,25 @@ _COMPUTED: dict[str, Callable[[Instruction, Sequence[Extent], tuple[Extent, ...]
 }
 
 
-def _of_library(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> Cost:
+def _of_library(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> CountedCost:
     """Return the cost of a library call; it is unknown unless the name and attributes determine it."""
     target = _target(by)
     if _NO_WORK.fullmatch(target):
-        return Cost()
+        return CountedCost()
     touched = sum(each.bytes for each in (*operands, *out[:1]))
     try:
         if _PRODUCTS.fullmatch(target):
-            return Cost(_dot(by, operands, out), touched)
+            return CountedCost(_dot(by, operands, out), touched)
         if match := _CONVOLUTIONS.fullmatch(target):
             one, two, result = operands[0].dimensions, operands[1].dimensions, out[0].dimensions
             if match[1] == "BackwardInput":
                 one, result = result, one
             elif match[1] == "BackwardFilter":
                 two, result = result, two
-            return Cost(_convolved(by, one, two, result), touched)
+            return CountedCost(_convolved(by, one, two, result), touched)
     except _UNREADABLE:
         pass
-    return Cost(bytes=touched, is_known=False)
+    return CountedCost(bytes=touched, is_known=False)
 
 
 def _target(by: Instruction) -> str:

@@ -11,7 +11,7 @@ from jaxtop import wire
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop_agent.programs.hlo import Reading
+    from jaxtop_agent.programs.hlo import HloReading
 
 MOST_COLLECTIVES = 2000
 LIMIT = wire.MAX_TELEMETRY * 3 // 4
@@ -19,7 +19,7 @@ LIMIT = wire.MAX_TELEMETRY * 3 // 4
 LONGEST_GROUPS = LIMIT // 4
 
 
-def fitted(blank: wire.Inventory, reading: Reading) -> wire.Inventory:
+def fitted(blank: wire.Inventory, reading: HloReading) -> wire.Inventory:
     """Return the collectives that move the most bytes, as many as fit a message, in program order."""
     sizes = [len(wire.encode(each)) for each in reading.groups]
     by_weight = sorted(
@@ -34,7 +34,9 @@ def fitted(blank: wire.Inventory, reading: Reading) -> wire.Inventory:
         count = min(count, len(by_weight)) * LIMIT // size * 9 // 10
 
 
-def _listing(blank: wire.Inventory, reading: Reading, sizes: list[int], listed: list[int]) -> wire.Inventory:
+def _listing(
+    blank: wire.Inventory, reading: HloReading, sizes: list[int], listed: list[int]
+) -> wire.Inventory:
     places: dict[int | None, int | None] = {None: None}
     used: list[wire.ReplicaGroups] = []
     collectives = []

@@ -21,7 +21,7 @@ _SLICES = re.compile(r"\b(slice_sizes)=")
 Arrays = tuple[shapes.Array, ...]
 
 
-class Found(NamedTuple):
+class FoundCollective(NamedTuple):
     """A collective: its computation, its kind, and whether this instruction only starts it."""
 
     computation: str
@@ -67,13 +67,13 @@ class Found(NamedTuple):
 class GroupTable:
     """The distinct replica groups of a program."""
 
-    def __init__(self, places: members.Places | None) -> None:
+    def __init__(self, places: members.DeviceAssignment | None) -> None:
         self._places = places
         self._indices: dict[tuple[str, str, bool], int | None] = {}
         self._at: dict[wire.ReplicaGroups, int] = {}
         self.packed: list[wire.ReplicaGroups] = []
 
-    def place(self, found: Found) -> int | None:
+    def place(self, found: FoundCollective) -> int | None:
         """Return the index in `packed` of a collective's groups; None if they cannot be read."""
         written, mode = found.written, found.mode
         if written is None or mode is None or self._places is None:
@@ -88,7 +88,7 @@ class GroupTable:
         sizes = () if place is None else self.packed[place].sizes
         return sizes[0] if len(sizes) == 1 else None
 
-    def _add(self, written: str, mode: str, is_permute: bool, places: members.Places) -> int | None:
+    def _add(self, written: str, mode: str, is_permute: bool, places: members.DeviceAssignment) -> int | None:
         listed = groups.read(written)
         if listed is not None and is_permute:
             listed = members.linked(listed) or None
@@ -102,7 +102,7 @@ class GroupTable:
         return at
 
 
-def places(listed: list[Found], total: int | None) -> members.Places | None:
+def places(listed: list[FoundCollective], total: int | None) -> members.DeviceAssignment | None:
     """Infer the device assignment from the ids in the groups and the number of devices.
 
     This is for programs that are read instruction by instruction: the first line of a module's text states
@@ -126,4 +126,4 @@ def places(listed: list[Found], total: int | None) -> members.Places | None:
         replicas = total or 1
     if not total or total < least or total % replicas:
         return None
-    return members.Places(replicas, total // replicas)
+    return members.DeviceAssignment(replicas, total // replicas)

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
-from jaxtop_agent.programs.found import REDUCE, SCATTER, Found
+from jaxtop_agent.programs.found import REDUCE, SCATTER, FoundCollective
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,16 +44,16 @@ class Fused:
         if len(shapes) == 1 and sum(reduced[0] in each.operand_names for each in listed) == 1:
             self._sliced[computation] = shapes[0]
 
-    def is_start(self, found: Found) -> bool:
+    def is_start(self, found: FoundCollective) -> bool:
         """Return whether a collective is the first of its chain."""
         return self._parts.get(found.computation) == START
 
-    def goes_on(self, found: Found) -> bool:
+    def goes_on(self, found: FoundCollective) -> bool:
         """Return whether a collective goes on with one that another fusion started."""
         part = self._parts.get(found.computation)
         return part == DONE or (part is None and _CHAINED in found.by.quoted)
 
-    def as_scattered(self, found: Found, calls: Calls) -> Found:
+    def as_scattered(self, found: FoundCollective, calls: Calls) -> FoundCollective:
         """Return a collective as what it does together with the slice of its result."""
         shape = self._sliced.get(found.computation) if found.kind == REDUCE else None
         if shape is None or {each.by.opcode for each in calls.to(found.computation)} != {"fusion"}:
@@ -61,7 +61,9 @@ class Fused:
         operands = f"{found.by.shape} {found.by.operands}"
         return found._replace(kind=SCATTER, by=found.by._replace(shape=shape, operands=operands))
 
-    def ends(self, listed: list[Found], calls: Calls, pause: Callable[[], None]) -> Iterator[tuple[str, str]]:
+    def ends(
+        self, listed: list[FoundCollective], calls: Calls, pause: Callable[[], None]
+    ) -> Iterator[tuple[str, str]]:
         """Yield the fusions that wait for collectives, each with the name of its collective."""
         starts: dict[tuple[object, ...], deque[str]] = defaultdict(deque)
         for is_end in (False, True):

@@ -11,7 +11,7 @@ import re
 from itertools import chain
 
 from jaxtop import wire
-from jaxtop.traces.members import Groups, Part, along, rows, transposed
+from jaxtop.traces.members import AxisPart, Groups, along, rows, transposed
 
 PATTERN = re.compile(
     r"\breplica_groups=(\{\}|\{[\d,{}\s]*\}|\[[\d,]*\]<=\[[\d,]*\](?:T\([\d,]*\))?"
@@ -66,7 +66,7 @@ def _mesh(text: str) -> Groups | None:
         ids = transposed(tuple(axes.values()))
     number = {axis: place for place, axis in enumerate(axes)}
     parts = [
-        Part(number[part[1]], int(part[2] or 1), int(part[3] or axes[part[1]]))
+        AxisPart(number[part[1]], int(part[2] or 1), int(part[3] or axes[part[1]]))
         for part in _whole(_PART, match[5])
     ]
     return along(tuple(axes.values()), ids, parts)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.base.names import legible, shorten
-from jaxtop.traces.members import Places
+from jaxtop.traces.members import DeviceAssignment
 from jaxtop_agent.programs import found, lines, shapes, text
 from jaxtop_agent.programs.calls import Calls
-from jaxtop_agent.programs.found import KINDS, Found, GroupTable
+from jaxtop_agent.programs.found import KINDS, FoundCollective, GroupTable
 from jaxtop_agent.programs.fused import Fused
 from jaxtop_agent.programs.resharding import Added, Partitioner
 from jaxtop_agent.programs.source_lines import Frames
@@ -42,7 +42,7 @@ NO_FRAMES, NOT_ADDED = Frames(), Added("")
 _COUNTS = re.compile(r"\b(replica_count|num_partitions)=(\d{1,7})\b")
 
 
-class Reading(NamedTuple):
+class HloReading(NamedTuple):
     """The collectives of a program and their members, read from its text.
 
     `ends` maps the operation that waits for a collective to the name of the collective. `devices` is None if
@@ -59,11 +59,11 @@ class Reading(NamedTuple):
 
 def read(
     module_text: str, pause: Callable[[], None] = lambda: None, cuts: Sequence[Sequence[int]] = ()
-) -> Reading:
+) -> HloReading:
     """Return all collectives of a module; `pause` is called often. `cuts` is that of `Partitioner`."""
     first_line = module_text[: max(0, module_text.find("\n"))]
     counts = {name: int(count) for name, count in _COUNTS.findall(first_line)}
-    places = Places(counts.get("replica_count", 1), counts.get("num_partitions", 1))
+    places = DeviceAssignment(counts.get("replica_count", 1), counts.get("num_partitions", 1))
     module, entries = Module(cuts), set()
     for words in ((*text.COLLECTIVES, *text.CALLERS, *text.CALLBACKS), text.FUSIONS):
         for line in text.having(words, module_text, pause):
@@ -96,7 +96,7 @@ class Module:
     """A reading in progress: it takes the relevant instructions of a module, in any order."""
 
     def __init__(self, cuts: Sequence[Sequence[int]] = ()) -> None:
-        self._found: list[Found] = []
+        self._found: list[FoundCollective] = []
         self._calls = Calls()
         self._before: dict[str, str] = {}  # from a later part of an operation to the part before it
         self._unread = 0
@@ -118,7 +118,7 @@ class Module:
             return None
         if match := _KIND.fullmatch(by.opcode):
             if match[2] in {None, "-start"}:
-                self._found.append(Found(computation, match[1], match[2] is not None, by))
+                self._found.append(FoundCollective(computation, match[1], match[2] is not None, by))
             else:
                 self._before[by.name] = by.operand
         elif by.opcode in _GOES_ON:
@@ -138,17 +138,17 @@ class Module:
         """Return the computations that lead to a collective and have no known caller."""
         return self._calls.roots({each.computation for each in self._found}, pause)
 
-    def places(self, total: int | None) -> Places | None:
+    def places(self, total: int | None) -> DeviceAssignment | None:
         """Infer the device assignment from the groups, and from the number of devices if it is known."""
         return found.places(self._found, total)
 
     def finish(
         self,
-        places: Places | None,
+        places: DeviceAssignment | None,
         pause: Callable[[], None],
         entries: set[str] | None = None,
         frames: Frames = NO_FRAMES,
-    ) -> Reading:
+    ) -> HloReading:
         """Return the reading, once. Without `entries`, the computations without a caller are the entries."""
         entries = self.uncalled(pause) if entries is None else entries
         table = GroupTable(places)
@@ -187,7 +187,7 @@ class Module:
             )
             pause()
         self._partitioner.forget()
-        return Reading(
+        return HloReading(
             collectives=tuple(collectives),
             groups=tuple(table.packed),
             unread=self._unread,
@@ -196,7 +196,7 @@ class Module:
             calls_back=self._calls_back,
         )
 
-    def _shown_as(self, each: Found, alone: set[str]) -> tuple[str, bool]:
+    def _shown_as(self, each: FoundCollective, alone: set[str]) -> tuple[str, bool]:
         """Return the name that the profiler shows, and whether the collective is asynchronous.
 
         A collective that is alone in a wrapper is shown under the name of the wrapper.

@@ -13,15 +13,15 @@ from jaxtop.base.names import reason
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import Breather, breathe
 from jaxtop_agent.programs import fitting, hlo, shapes
-from jaxtop_agent.programs.hlo import Module, Reading
+from jaxtop_agent.programs.hlo import HloReading, Module
 from jaxtop_agent.programs.loaded import Loaded
-from jaxtop_agent.programs.operations import Operations, Work
+from jaxtop_agent.programs.operations import OperationSums, Work
 from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
-    from jaxtop.traces.members import Places
+    from jaxtop.traces.members import DeviceAssignment
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.programs.described import Key
     from jaxtop_agent.programs.executed import Executed
@@ -145,12 +145,12 @@ class _Source(NamedTuple):
 
 def _inventory(
     source: _Source, room: int
-) -> Generator[None, None, tuple[wire.Inventory, Reading, PerLaunch]]:
+) -> Generator[None, None, tuple[wire.Inventory, HloReading, PerLaunch]]:
     """Return the collectives as a message, the full reading, and the figures per launch.
 
     There is room for so many operations.
     """
-    reading, per_launch, why_not = Reading(), PerLaunch(), source.why_not
+    reading, per_launch, why_not = HloReading(), PerLaunch(), source.why_not
     try:
         if not why_not:
             reading, per_launch = yield from _reading(source, room)
@@ -196,11 +196,11 @@ class _TooLarge(Exception):
     pass
 
 
-def _reading(source: _Source, room: int) -> Generator[None, None, tuple[Reading, PerLaunch]]:
+def _reading(source: _Source, room: int) -> Generator[None, None, tuple[HloReading, PerLaunch]]:
     """Read single instructions where JAX offers them, so that no text of many megabytes is made."""
     computations = jaxprivate.parts(source.module)
     pace = Breather()
-    module, operations = Module(source.cuts), Operations()
+    module, operations = Module(source.cuts), OperationSums()
     try:
         for computation in computations:
             for _ in _add(module, operations, computation):
@@ -219,7 +219,7 @@ def _reading(source: _Source, room: int) -> Generator[None, None, tuple[Reading,
     return reading, PerLaunch(work, operations.sides(), executed)
 
 
-def _add(module: Module, operations: Operations, computation: Any) -> Iterator[None]:
+def _add(module: Module, operations: OperationSums, computation: Any) -> Iterator[None]:
     name, listed = computation.name, []
     for number, instruction in enumerate(jaxprivate.instructions(computation)):
         if (by := module.add(name, instruction.to_string())) is not None:
@@ -232,7 +232,7 @@ def _add(module: Module, operations: Operations, computation: Any) -> Iterator[N
 
 def _reading_of_text(
     source: _Source, computations: int, room: int, pace: Breather
-) -> tuple[Reading, PerLaunch]:
+) -> tuple[HloReading, PerLaunch]:
     if computations > MOST_BRIEF:
         raise _TooLarge
     printed = jaxprivate.module_text(source.module, brief=computations > MOST_WHOLE)
@@ -249,9 +249,9 @@ def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:
     return operations.work(entry, pace)
 
 
-def summed(printed: str, pace: Callable[[], None]) -> tuple[Operations, str | None]:
+def summed(printed: str, pace: Callable[[], None]) -> tuple[OperationSums, str | None]:
     """Return the operations of a module, from its text, and the name of the computation that is launched."""
-    operations, entry = Operations(), None
+    operations, entry = OperationSums(), None
     for name, is_entry, listed in hlo.parsed(printed, pace):
         for _ in operations.add(name, listed):
             pace()
@@ -259,7 +259,7 @@ def summed(printed: str, pace: Callable[[], None]) -> tuple[Operations, str | No
     return operations, entry
 
 
-def _places(module: Module, source: _Source) -> Places | None:
+def _places(module: Module, source: _Source) -> DeviceAssignment | None:
     """Infer the device assignment from the groups, else from how the program shards its arrays."""
     if source.total is None and (places := module.places(None)) is not None:
         return places

@@ -11,10 +11,10 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.programs.calls import CALLS_ONE, DEEPEST, MOST_TIMES, applied_by, made_by, runs
-from jaxtop_agent.programs.counting import APPLIES, FUSIONS, Cost, Extent, cost, results
+from jaxtop_agent.programs.counting import APPLIES, FUSIONS, CountedCost, Extent, cost, results
 from jaxtop_agent.programs.executed import Executed, InstructionCost, Notes, kind_of, kind_of_fusion
 from jaxtop_agent.programs.loops import Loops
-from jaxtop_agent.programs.summaries import Called, Reads, Summary, note, size, whole
+from jaxtop_agent.programs.summaries import Called, ComputationSummary, Reads, note, size, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,17 +44,17 @@ class Work(NamedTuple):
 _UNKNOWN = Work(at_least=True, executed=None)
 
 
-class Operations:
+class OperationSums:
     """The sum over the computations of a module, which may be added in any order."""
 
     def __init__(self) -> None:
-        self._summaries: dict[str, Summary] = {}
+        self._summaries: dict[str, ComputationSummary] = {}
         self.instructions = 0  # the number of those added so far
         self._notes = Notes()
         self._works: dict[str, Work] = {}
         self._loops = Loops()
         # Calls by loops of unstated rounds: the summary, and the place of the call in it.
-        self._unstated: list[tuple[Summary, int, Instruction]] = []
+        self._unstated: list[tuple[ComputationSummary, int, Instruction]] = []
 
     def add(self, computation: str, listed: list[Instruction]) -> Iterator[None]:
         """Add a computation with all of its instructions; yield often."""
@@ -66,7 +66,7 @@ class Operations:
             return
         self._loops.add(computation, listed)
         shapes = {each.name: each.shape for each in listed}
-        summary = self._summaries[computation] = Summary(computation)
+        summary = self._summaries[computation] = ComputationSummary(computation)
         parameters = {
             each.name: int(each.operands)
             for each in listed
@@ -92,7 +92,7 @@ class Operations:
         return self.instructions > MOST_INSTRUCTIONS
 
     def _take(
-        self, summary: Summary, by: Instruction, shapes: dict[str, str], parameters: dict[str, int]
+        self, summary: ComputationSummary, by: Instruction, shapes: dict[str, str], parameters: dict[str, int]
     ) -> Sequence[str]:
         """Add an instruction; return the names of its operands, but for those of tuples."""
         opcode = by.opcode
@@ -108,7 +108,7 @@ class Operations:
         if opcode in _CALLS:
             self._call(summary, by, operands)
             return names
-        found: Cost = cost(by, operands)
+        found: CountedCost = cost(by, operands)
         summary.operations += found.operations
         summary.bytes += found.bytes
         summary.at_least |= not found.is_known
@@ -121,7 +121,7 @@ class Operations:
             )
         return names
 
-    def _call(self, summary: Summary, by: Instruction, operands: list[Extent]) -> None:
+    def _call(self, summary: ComputationSummary, by: Instruction, operands: list[Extent]) -> None:
         made = made_by(by)
         if not made:
             summary.at_least = True
@@ -140,7 +140,9 @@ class Operations:
                     self._unstated.append((summary, len(summary.calls), by))
                 summary.calls.append(Called((name,), 1 if times is None else times, times is not None))
 
-    def _find_parts(self, summary: Summary, listed: list[Instruction], shapes: dict[str, str]) -> None:
+    def _find_parts(
+        self, summary: ComputationSummary, listed: list[Instruction], shapes: dict[str, str]
+    ) -> None:
         """Note the results of a fusion that update a slice of an existing array."""
         by_name = {each.name: each for each in listed if each.opcode == "dynamic-update-slice"}
         if not by_name:
@@ -284,6 +286,6 @@ class Operations:
 
     def _touched(self, name: str, into: Iterable[Extent]) -> int:
         """Return the bytes that a fusion reads from its operands and writes to its results."""
-        inside = self._summaries.get(name, Summary())
+        inside = self._summaries.get(name, ComputationSummary())
         written = sum(inside.writes.get(place, each.bytes) for place, each in enumerate(into))
         return written + sum(each.whole or each.slices for each in inside.reads.values())

@@ -20,7 +20,7 @@ from jaxtop_agent.programs.found import KINDS, PERMUTE, REDUCE, SCATTER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtop_agent.programs.found import Found
+    from jaxtop_agent.programs.found import FoundCollective
     from jaxtop_agent.programs.lines import Instruction
     from jaxtop_agent.programs.source_lines import Frames
 
@@ -110,7 +110,7 @@ class Partitioner:
             self._sliced[computation] = _only_sliced(listed)
 
     def added(
-        self, found: Found, frames: Frames, group_size: int | None, pause: Callable[[], None]
+        self, found: FoundCollective, frames: Frames, group_size: int | None, pause: Callable[[], None]
     ) -> Added | None:
         """Return why the partitioner added a collective; None if the script wrote it, or it may have."""
         name, is_sum = found.by.source, found.kind in {REDUCE, SCATTER}
@@ -148,12 +148,12 @@ class Partitioner:
             while users:
                 users.popitem()
 
-    def _is_only_sliced(self, found: Found, pause: Callable[[], None]) -> bool:
+    def _is_only_sliced(self, found: FoundCollective, pause: Callable[[], None]) -> bool:
         """Return whether each device gathers the whole and then uses its own part of it only."""
         uses = self._users_in(found.computation, pause).get(found.by.name, [])
         return bool(uses) and all(self._slice(each, place) is not None for each, place in uses)
 
-    def _consumer(self, found: Found, pause: Callable[[], None]) -> Instruction | None:
+    def _consumer(self, found: FoundCollective, pause: Callable[[], None]) -> Instruction | None:
         """Return the first operation that computes with the result of a collective, or takes a part of it.
 
         None if the result leaves the computation as well: it may have the form that the script wants there.
@@ -185,7 +185,7 @@ class Partitioner:
         called = made_by(user) if user.opcode == "fusion" else []
         return self._sliced.get(called[0][0], {}).get(place) if called else None
 
-    def _origin(self, found: Found) -> Instruction | None:
+    def _origin(self, found: FoundCollective) -> Instruction | None:
         """Return the argument of the program, or the operation, whose value a collective moves."""
         computation = found.computation
         by: Instruction | None = found.by
@@ -277,7 +277,7 @@ def _only_sliced(listed: list[Instruction]) -> dict[int, Instruction]:
     return {place: slice_ for place, slice_ in found.items() if slice_ is not None}
 
 
-def _cut_by(found: Found, group_size: int | None) -> str:
+def _cut_by(found: FoundCollective, group_size: int | None) -> str:
     """Return how the operand must be cut for a gather of this kind."""
     match = found.by.match(_DIMENSIONS) if found.kind == "all-gather" else None
     if match is None:
@@ -285,7 +285,7 @@ def _cut_by(found: Found, group_size: int | None) -> str:
     return f"cut along dimension {match[1]}{f' in {group_size}' if group_size else ''}"
 
 
-def _wanted(found: Found, how: str) -> str:
+def _wanted(found: FoundCollective, how: str) -> str:
     """Return what the consumer wants instead."""
     match = found.by.match(_DIMENSIONS)
     if how == REMATERIALIZATION:

@@ -23,7 +23,7 @@ _LOCATION = re.compile(r"^(\d+) \{file_name_id=(\d+)[^}]*? line=(\d+)", re.MULTI
 _FRAME = re.compile(r"^(\d+) \{file_location_id=(\d+)(?: parent_frame_id=(\d+))?", re.MULTILINE)
 
 
-class Place(NamedTuple):
+class FileLine(NamedTuple):
     """A line of a file; the file is a whole path."""
 
     file: str
@@ -43,7 +43,7 @@ class Located(Protocol):
 
 
 class _Frame(NamedTuple):
-    place: Place
+    place: FileLine
     parent: int
 
 
@@ -53,7 +53,7 @@ class Frames:
     def __init__(self, header: str = "") -> None:
         files = {int(number): name for number, name in _FILE_NAME.findall(_table(header, "FileNames"))}
         locations = {
-            int(number): Place(files.get(int(file), ""), int(line))
+            int(number): FileLine(files.get(int(file), ""), int(line))
             for number, file, line in _LOCATION.findall(_table(header, "FileLocations"))
         }
         self._frames = {
@@ -73,11 +73,11 @@ class Frames:
         except Exception:  # the figures that need no lines go on
             return cls()
 
-    def place(self, by: Located) -> Place | None:
+    def place(self, by: Located) -> FileLine | None:
         """Return the innermost line outside libraries, else the innermost; None if it is unknown."""
         frame = by.frame
         if frame is None:
-            return None if by.place is None else Place(*by.place)
+            return None if by.place is None else FileLine(*by.place)
         found = [self._frames[frame].place] if frame in self._frames else []
         for _ in range(DEEPEST):
             if frame not in self._frames:

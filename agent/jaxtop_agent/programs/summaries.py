@@ -32,7 +32,7 @@ class Reads:
 
 
 @dataclass(slots=True)
-class Summary:
+class ComputationSummary:
     """The figures of a computation: its own work, its calls, and the bytes that it touches as a fusion.
 
     `reads` has the bytes read from each parameter, whole or as slices. `writes` has the bytes of results that

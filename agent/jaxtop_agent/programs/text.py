@@ -19,7 +19,7 @@ _HEADER = re.compile(r"(ENTRY )?%?([^\s(]+)")
 SLICE = 1 << 16
 
 
-class Line(NamedTuple):
+class InstructionLine(NamedTuple):
     """An instruction and its computation."""
 
     computation: str
@@ -39,7 +39,7 @@ def computations(text: str) -> Iterator[tuple[str, bool, list[str]]]:
             yield match[2], bool(match[1]), text[start + len(HEADER_END) : end].split("\n")
 
 
-def having(words: tuple[str, ...], text: str, pause: Callable[[], None]) -> Iterator[Line]:
+def having(words: tuple[str, ...], text: str, pause: Callable[[], None]) -> Iterator[InstructionLine]:
     """Yield the instructions of a module that contain one of these words; call `pause` after each slice."""
     computation, is_entry = "", False
     start, end = 0, len(text)
@@ -56,7 +56,7 @@ def having(words: tuple[str, ...], text: str, pause: Callable[[], None]) -> Iter
                     computation, is_entry = match[2], bool(match[1])
             elif first != last:
                 after = text.find("\n", at)
-                yield Line(computation, is_entry, text[first : after if after >= 0 else end])
+                yield InstructionLine(computation, is_entry, text[first : after if after >= 0 else end])
             last = first
         start = stop
         pause()

@@ -13,7 +13,7 @@ from jaxtop._version import __version__
 from jaxtop.base import debuglog, room
 from jaxtop.base.debuglog import LOG
 from jaxtop.base.names import reason
-from jaxtop_agent.arrays.watched import Watched
+from jaxtop_agent.arrays.watched import WatchedNames
 from jaxtop_agent.core.settings import script_name
 from jaxtop_agent.core.threads import Worker
 from jaxtop_agent.hooks.imports import when_imported
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.core.settings import Settings
+    from jaxtop_agent.core.settings import AgentSettings
     from jaxtop_agent.profiler.worker import WindowThread
     from jaxtop_agent.service.logthread import LogThread
     from jaxtop_agent.service.publisher import Publisher
@@ -41,7 +41,7 @@ THREADS = 16
 class Agent:
     """Waits for JAX, then starts the publisher, the sampler and the registrar."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: AgentSettings) -> None:
         self._settings = settings
         self.pid = os.getpid()
         self._workers: list[Worker] = []
@@ -58,7 +58,7 @@ class Agent:
         self.failure = ""  # why this process is not shown
         self.loading = Loading()
         self.progress = Progress()
-        self.watched = Watched()
+        self.watched = WatchedNames()
 
     @property
     def name(self) -> str:

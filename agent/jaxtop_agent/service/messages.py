@@ -91,7 +91,7 @@ class Messages:
             launches=moved,
             compiling=self._hooks.compiling(),
             step=self._progress.read(),
-            cost=wire.Cost(self._cpu_ppm(), board.outbox.dropped + dropped, board.publisher.viewers),
+            cost=wire.AgentCost(self._cpu_ppm(), board.outbox.dropped + dropped, board.publisher.viewers),
             stall=self._stalls.stall,
             rhythm=board.sampler.rhythm,
             counted_ms=board.sampler.counted_ms,

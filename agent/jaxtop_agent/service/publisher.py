@@ -273,7 +273,7 @@ class Publisher:
             self._board.sources["run file"] = f"off: {why_not}"
         self._send_payload(server, "hello", payload)
 
-    def _answer_all(self, server: transport.Server, questions: list[transport.Asked]) -> None:
+    def _answer_all(self, server: transport.Server, questions: list[transport.ReceivedRequest]) -> None:
         """Answer, then rest, so that endless requests use only a fixed share of the time."""
         began = time.thread_time()
         for question in questions:
@@ -281,7 +281,7 @@ class Publisher:
         if questions:
             server.rest((time.thread_time() - began) * REST_AFTER_ANSWERS)
 
-    def _answer(self, server: transport.Server, question: transport.Asked) -> None:
+    def _answer(self, server: transport.Server, question: transport.ReceivedRequest) -> None:
         try:
             request: wire.Request = wire.decode_as(wire.Request, question.raw)
         except wire.Unreadable as error:

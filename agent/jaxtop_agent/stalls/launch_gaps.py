@@ -89,7 +89,7 @@ class LaunchGaps:
         return max(AT_LEAST, min(TIMES * self.usual(), AT_MOST))
 
 
-class Lull:
+class LullDetector:
     """Detects times without activity, with or without a regular rhythm; time is an argument."""
 
     def __init__(self, now: float) -> None:

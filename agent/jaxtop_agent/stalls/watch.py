@@ -12,7 +12,7 @@ from jaxtop.base.clock import now_ms
 from jaxtop.base.names import program_of
 from jaxtop_agent.stalls import stacks
 from jaxtop_agent.stalls.caught import Caught
-from jaxtop_agent.stalls.launch_gaps import LaunchGaps, LongGap, Lull
+from jaxtop_agent.stalls.launch_gaps import LaunchGaps, LongGap, LullDetector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ class Stalls:
         self._progress = progress
         self._own_threads = own_threads
         self._gaps = LaunchGaps()
-        self._lull = Lull(time.monotonic())
+        self._lull = LullDetector(time.monotonic())
         self._due = 0.0
         self._sent_at: float | None = None
         self._sent: tuple[wire.Thread, ...] = ()

@@ -15,7 +15,7 @@ from jaxtop_agent.steps.durations import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtop_agent.steps.durations import Gap
+    from jaxtop_agent.steps.durations import StepGap
 
 # The rhythm has changed once so many steps in a row all take longer than most of those before them, by this
 # factor and this time, or all less. Where single steps differ much, two sums of some steps each are compared
@@ -135,7 +135,7 @@ class Pauses:
         self._until = 0
         self._is_long = False
 
-    def look(self, gaps: Sequence[Gap]) -> Paused | None:
+    def look(self, gaps: Sequence[StepGap]) -> Paused | None:
         """Return the pauses, with those among new gaps; None if there are none."""
         usual = usual_step(gaps[-COMPARED:]) if gaps else None
         if usual is None:

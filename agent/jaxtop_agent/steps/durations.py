@@ -29,7 +29,7 @@ SHORT_IN_A_ROW = 4
 WAITS_DIFFER = 4
 
 
-class Gap(NamedTuple):
+class StepGap(NamedTuple):
     """The time from the end of one step to the end of the next, and the number of steps in it.
 
     `launched` has the number of launches of each function in the gap, `first` the time from the beginning of
@@ -44,18 +44,18 @@ class Gap(NamedTuple):
     functions: frozenset[int]
 
 
-def launches_a_step(gaps: Sequence[Gap]) -> dict[int, float]:
+def launches_a_step(gaps: Sequence[StepGap]) -> dict[int, float]:
     """Return how often a step launches each of its usual functions."""
     usual, latest = _usual(gaps), gaps[-COUNTED:]
     steps = sum(gap.steps for gap in latest)
     return {each: sum(gap.launched.get(each, 0) for gap in latest) / steps for each in usual}
 
 
-def _usual(gaps: Sequence[Gap]) -> frozenset[int]:
+def _usual(gaps: Sequence[StepGap]) -> frozenset[int]:
     return Counter(gap.functions for gap in gaps).most_common(1)[0][0]
 
 
-def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, float]]:
+def step_times(gaps: Sequence[StepGap], device_ns: int | None) -> list[tuple[int, float]]:
     """Return when each step ended and how long it took, without the work between steps.
 
     Left out are pauses, and the part of a gap that follows the launch of an unusual function, such as an
@@ -76,7 +76,7 @@ def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, fl
     return list(_one_by_one(gaps, cut, usual))
 
 
-def _steps_only(gaps: Sequence[Gap]) -> tuple[list[Gap], float, frozenset[int]]:
+def _steps_only(gaps: Sequence[StepGap]) -> tuple[list[StepGap], float, frozenset[int]]:
     """Return the gaps with usual functions only, their median per step, and the usual functions."""
     launches = _usual(gaps)
     alike = [gap for gap in gaps if gap.functions <= launches]
@@ -85,13 +85,13 @@ def _steps_only(gaps: Sequence[Gap]) -> tuple[list[Gap], float, frozenset[int]]:
     return alike, median(gap.duration / gap.steps for gap in alike), launches
 
 
-def usual_step(gaps: Sequence[Gap]) -> tuple[float, frozenset[int]] | None:
+def usual_step(gaps: Sequence[StepGap]) -> tuple[float, frozenset[int]] | None:
     """Return the median step and its functions; None where launches run ahead of the device."""
     _, usual, launches = _steps_only(gaps)
     return None if _runs_ahead(gaps, usual, None) else (usual, launches)
 
 
-def from_wait_to_wait(gaps: Sequence[Gap]) -> tuple[Sequence[Gap], Sequence[Gap]]:
+def from_wait_to_wait(gaps: Sequence[StepGap]) -> tuple[Sequence[StepGap], Sequence[StepGap]]:
     """Return the gaps whose work is paid for among them, and those after them whose wait is still to come.
 
     A wait pays for launches of up to AHEAD gaps before it. Of the first wait these may be older than all gaps
@@ -107,9 +107,9 @@ def from_wait_to_wait(gaps: Sequence[Gap]) -> tuple[Sequence[Gap], Sequence[Gap]
     return gaps[waits[0] + 1 : waits[-1] + 1], gaps[waits[-1] + 1 :]
 
 
-def _one_by_one(gaps: Sequence[Gap], cut: Sequence[Gap], usual: float) -> Iterable[tuple[int, float]]:
+def _one_by_one(gaps: Sequence[StepGap], cut: Sequence[StepGap], usual: float) -> Iterable[tuple[int, float]]:
     """Yield each step with the duration of its gap; steps launched ahead of one wait share its duration."""
-    stretch: list[Gap] = []
+    stretch: list[StepGap] = []
     debt, owed_from = 0.0, 0  # how far the device is behind, and since which step
     for whole, gap in zip(gaps, cut, strict=True):
         each = gap.duration / gap.steps
@@ -133,18 +133,18 @@ def _one_by_one(gaps: Sequence[Gap], cut: Sequence[Gap], usual: float) -> Iterab
     yield from _taken(stretch)
 
 
-def _taken(gaps: Iterable[Gap]) -> Iterable[tuple[int, float]]:
+def _taken(gaps: Iterable[StepGap]) -> Iterable[tuple[int, float]]:
     return ((gap.end, gap.duration / gap.steps) for gap in gaps)
 
 
-def until_other(gap: Gap, launches: frozenset[int]) -> Gap:
+def until_other(gap: StepGap, launches: frozenset[int]) -> StepGap:
     """Return the part of a gap before the first launch of a function that is not among these."""
     if gap.functions <= launches:
         return gap
     return gap._replace(duration=min(gap.first[each] for each in gap.functions - launches))
 
 
-def _runs_ahead(gaps: Sequence[Gap], usual: float, device_ns: int | None) -> bool:
+def _runs_ahead(gaps: Sequence[StepGap], usual: float, device_ns: int | None) -> bool:
     """Return whether most gaps are only the time that launching takes."""
     if device_ns is not None:
         return usual * 1.5 < device_ns
@@ -153,7 +153,7 @@ def _runs_ahead(gaps: Sequence[Gap], usual: float, device_ns: int | None) -> boo
     return usual < ONLY_LAUNCHED_NS and waited * 2 > total
 
 
-def _typical_wait(gaps: Sequence[Gap]) -> float:
+def _typical_wait(gaps: Sequence[StepGap]) -> float:
     """Return the median gap per step, weighted by duration.
 
     A pause that is longer than all other gaps together does not count. Launching itself takes uneven times,
@@ -172,7 +172,11 @@ def _typical_wait(gaps: Sequence[Gap]) -> float:
 
 
 def _is_hidden(
-    gaps: Sequence[Gap], alike: Sequence[Gap], cut: Sequence[Gap], usual: float, device_ns: int | None
+    gaps: Sequence[StepGap],
+    alike: Sequence[StepGap],
+    cut: Sequence[StepGap],
+    usual: float,
+    device_ns: int | None,
 ) -> bool:
     """Return whether the script waits for its steps only during the work between them."""
     seen = sum(gap.duration for gap in cut)
@@ -181,15 +185,15 @@ def _is_hidden(
     return usual < ONLY_LAUNCHED_NS and seen * HARDLY_SEEN < sum(gap.duration for gap in gaps)
 
 
-def _after_first_wait(gaps: Sequence[Gap], longer_than: float) -> Sequence[Gap]:
+def _after_first_wait(gaps: Sequence[StepGap], longer_than: float) -> Sequence[StepGap]:
     """Leave out a stretch whose first launches may be forgotten, unless it is the only one."""
     waits = [i for i, gap in enumerate(gaps) if gap.duration >= longer_than * gap.steps]
     return gaps[waits[0] + 1 :] if len(waits) > 1 else gaps
 
 
-def _shared(gaps: Iterable[Gap], longer_than: float) -> Iterable[tuple[int, float]]:
+def _shared(gaps: Iterable[StepGap], longer_than: float) -> Iterable[tuple[int, float]]:
     """Divide each stretch that ends with a gap of at least this duration per step among its steps."""
-    stretch: list[Gap] = []
+    stretch: list[StepGap] = []
     for gap in gaps:
         stretch.append(gap)
         if gap.duration >= longer_than * gap.steps:

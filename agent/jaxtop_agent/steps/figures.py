@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, quantiles
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.steps.durations import Gap, from_wait_to_wait, launches_a_step, step_times
+from jaxtop_agent.steps.durations import StepGap, from_wait_to_wait, launches_a_step, step_times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class StepFigures(NamedTuple):
 
 
 def figures(
-    gaps: Sequence[Gap],
+    gaps: Sequence[StepGap],
     began: int,
     functions: tuple[int, ...],
     facts: Facts,
@@ -128,7 +128,7 @@ def _flops(often: Mapping[int, float], facts: Facts) -> float | None:
     return total if often else None
 
 
-def _pace(gaps: Sequence[Gap], now: int) -> float | None:
+def _pace(gaps: Sequence[StepGap], now: int) -> float | None:
     """Return the steps per second over the last seconds, including the work between steps."""
     latest = [gap for gap in gaps if gap.end > now - RECENT_NS]
     latest = latest if len(latest) >= FEWEST else list(gaps[-FEWEST:])

@@ -9,9 +9,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.steps.changes import Pauses, are_timed, changed_at, may_change
-from jaxtop_agent.steps.durations import Gap, step_times
+from jaxtop_agent.steps.durations import StepGap, step_times
 from jaxtop_agent.steps.figures import RECENT_NS, Counted, Facts, StepFigures, figures
-from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, find_slow, is_still, makers
+from jaxtop_agent.steps.pattern import COMPARED, FunctionLaunch, Pattern, find, find_slow, is_still, makers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ class StepFinder:
 
     def look(
         self,
-        launches: Sequence[Launch],
+        launches: Sequence[FunctionLaunch],
         calls: Sequence[StepCall],
         facts: Facts,
         now: int,
@@ -88,14 +88,14 @@ class StepFinder:
         first = self._counts[0]
         return Counted(now - first.time_ns, self.steps - first.steps)
 
-    def _is_due(self, launches: Sequence[Launch], facts: Facts, now: int) -> bool:
+    def _is_due(self, launches: Sequence[FunctionLaunch], facts: Facts, now: int) -> bool:
         """Return whether the pattern should be searched again."""
         at, before = self._verified, self._facts
         if self._pattern is None or facts is not before or now - at > VERIFY_EVERY_NS:
             return True
         return len(launches) > VERIFY_EVERY and launches[-VERIFY_EVERY].at > at
 
-    def _find_pattern(self, launches: Sequence[Launch], facts: Facts) -> None:
+    def _find_pattern(self, launches: Sequence[FunctionLaunch], facts: Facts) -> None:
         """Find the pattern of a step, unless the launches still repeat the current one."""
         self._verified, self._facts = launches[-1].at if launches else 0, facts
         carrying = makers(launches, facts.arguments, facts.results, facts.own)
@@ -108,7 +108,7 @@ class StepFinder:
             weights = {each: float(facts.flops.get(each) or 1) for each in carrying}
             self._change(find(sequence, weights) or find_slow(carried))
 
-    def _find_eager(self, launches: Sequence[Launch], facts: Facts) -> None:
+    def _find_eager(self, launches: Sequence[FunctionLaunch], facts: Facts) -> None:
         """Find a step of only JAX's own operations. It must last, because initializations look the same.
 
         If functions of the script were ever launched, those make the step, although they are no longer
@@ -137,7 +137,7 @@ class StepFinder:
     def _restart(self) -> None:
         self.serial += 1
         self.steps = 0
-        self._gaps: deque[Gap] = deque(maxlen=REMEMBERED)
+        self._gaps: deque[StepGap] = deque(maxlen=REMEMBERED)
         self._counts: deque[Counted] = deque()
         self._pauses = Pauses()
         self._before_ns: float | None = None
@@ -180,7 +180,7 @@ class StepFinder:
 
     def _follow(
         self,
-        launches: Sequence[Launch],
+        launches: Sequence[FunctionLaunch],
         calls: Sequence[StepCall],
         own: frozenset[int],
         counts: Mapping[int, int],
@@ -191,7 +191,7 @@ class StepFinder:
         hidden = own if self._pattern is None or own.isdisjoint(self._pattern.group) else frozenset()
         new = launches[bisect_right(launches, self._seen, key=lambda each: each.at) :]
         self._seen = launches[-1].at if launches else self._seen
-        streams: Iterable[Launch | StepCall] = merge(new, calls, key=lambda each: each.at)
+        streams: Iterable[FunctionLaunch | StepCall] = merge(new, calls, key=lambda each: each.at)
         for each in streams:
             if isinstance(each, StepCall):
                 self._close(each)
@@ -202,7 +202,7 @@ class StepFinder:
                 self._count(each)
 
     def _count_dropped(
-        self, launches: Sequence[Launch], own: frozenset[int], counts: Mapping[int, int]
+        self, launches: Sequence[FunctionLaunch], own: frozenset[int], counts: Mapping[int, int]
     ) -> None:
         """Count the steps of which only the launch counter of the closing function is left."""
         pattern, is_first = self._pattern, not self._seen
@@ -218,7 +218,7 @@ class StepFinder:
         self.steps += steps
         self._began_before_drop = True
 
-    def _count(self, launch: Launch) -> None:
+    def _count(self, launch: FunctionLaunch) -> None:
         pattern = self._pattern
         if pattern is None or launch.function != pattern.closer:
             return
@@ -245,4 +245,4 @@ class StepFinder:
         functions = frozenset(launched)
         if self._gaps and self._gaps[-1].functions == functions:
             functions = self._gaps[-1].functions  # the same object is counted several times as fast
-        self._gaps.append(Gap(now.at, now.at - before.at, stride, launched, first, functions))
+        self._gaps.append(StepGap(now.at, now.at - before.at, stride, launched, first, functions))

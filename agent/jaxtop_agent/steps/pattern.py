@@ -24,7 +24,7 @@ SAME, HARDLY_SAME = 0.9, 0.75
 SMALL = 20
 
 
-class Launch(NamedTuple):
+class FunctionLaunch(NamedTuple):
     """A launch: its time in nanoseconds, and its function."""
 
     at: int
@@ -40,7 +40,7 @@ class Pattern(NamedTuple):
 
 
 def makers(
-    launches: Sequence[Launch],
+    launches: Sequence[FunctionLaunch],
     arguments: Mapping[int, int | None],
     results: Mapping[int, int | None],
     own: frozenset[int],
@@ -91,7 +91,7 @@ def find(sequence: Sequence[int], weights: Mapping[int, float]) -> Pattern | Non
     return Pattern(group, group[-1], group.count(group[-1]))
 
 
-def find_slow(launches: Sequence[Launch]) -> Pattern | None:
+def find_slow(launches: Sequence[FunctionLaunch]) -> Pattern | None:
     """Return the pattern if these are a few slow launches of one function at steady intervals."""
     functions = {launch.function for launch in launches}
     if len(launches) < FEWEST_SLOW or len(functions) > 1:

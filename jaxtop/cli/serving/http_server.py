@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_CLIENTS, ANSWER_S = 16, 60.0
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """What a client asked for: the header `Accept`, the values of its query, and whether it reads gzip."""
 
     accept: str = ""
@@ -46,10 +46,10 @@ class Page(NamedTuple):
     encoding: str = ""
 
 
-Pages = Mapping[str, Callable[[Request], Page]]
+Pages = Mapping[str, Callable[[HttpRequest], Page]]
 
 
-class Server:
+class HttpServer:
     """Serves pages by path on threads of its own, within a `with` block."""
 
     def __init__(self, host: str, port: int, pages: Pages, protection: Protection) -> None:
@@ -160,10 +160,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815 - the base class names it
 
-    def _request(self, query: str) -> Request:
+    def _request(self, query: str) -> HttpRequest:
         codings = [each.replace(" ", "") for each in self.headers.get("Accept-Encoding", "").split(",")]
         reads_gzip = any(each.partition(";")[0] == "gzip" and not each.endswith(";q=0") for each in codings)
-        return Request(self.headers.get("Accept", ""), parse_qs(query), reads_gzip)
+        return HttpRequest(self.headers.get("Accept", ""), parse_qs(query), reads_gzip)
 
     def _is_admitted(self) -> bool:
         if self.accepted is None:

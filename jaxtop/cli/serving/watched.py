@@ -29,7 +29,7 @@ TEXT = "text/plain; charset=utf-8"
 _LEVEL, _GZIP = 1, 31
 
 
-class Moment:
+class ServedMoment:
     """The cluster at one time, with its pages; each page is written once, on the first request."""
 
     def __init__(self, cluster: Cluster, now: float) -> None:
@@ -60,14 +60,14 @@ def _compressed(pieces: Iterable[bytes]) -> bytes:
     return b"".join([*map(packer.compress, pieces), packer.flush()])
 
 
-class Watched:
+class WatchedCluster:
     """A cluster that one thread folds. Other threads read copies, so the fold does not wait for them."""
 
     def __init__(self, cluster: Cluster, clock: Callable[[], float] = steady) -> None:
         self._cluster = cluster
         self._clock = clock
         self._lock = threading.Lock()
-        self._moment: Moment | None = None
+        self._moment: ServedMoment | None = None
         self._notes: list[str] = []
 
     def take(self, source: Source) -> None:
@@ -93,7 +93,7 @@ class Watched:
         with self._lock:
             now = self._clock()
             if self._moment is None or not self._moment.is_current(now):
-                self._moment = Moment(self._cluster.frozen(), now)
+                self._moment = ServedMoment(self._cluster.frozen(), now)
             moment = self._moment
         return moment.page(name, write, is_compressed)
 

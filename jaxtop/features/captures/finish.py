@@ -16,7 +16,7 @@ from jaxtop.features.captures.merged import Merged, TracedHost, merge
 from jaxtop.features.captures.perfetto import MOST_LANES
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.host import run_of
-from jaxtop.traces import Wanted
+from jaxtop.traces import WantedCollectives
 from jaxtop.traces.files import UNREADABLE
 from jaxtop.traces.parts import no_pause
 
@@ -36,7 +36,7 @@ NAMED = 5
 Groups = tuple[tuple[int, ...], ...]
 
 
-class Taken(NamedTuple):
+class TakenTrace(NamedTuple):
     """What came of one process: its trace and how long it lasted, or why there is none."""
 
     agent: str
@@ -80,7 +80,7 @@ def known(cluster: Cluster, agents: Sequence[str]) -> Known:
     return Known(hosts, {key: groups for key, groups in found.items() if groups is not None})
 
 
-class Result(NamedTuple):
+class FinishedCapture(NamedTuple):
     """The files of a capture and what they show. `why_not_merged` is empty if there is a merged trace.
 
     `notes` say what a merged trace lacks.
@@ -97,12 +97,12 @@ class Result(NamedTuple):
 def finish(
     folder: CaptureFolder,
     known: Known,
-    taken: Sequence[Taken],
+    taken: Sequence[TakenTrace],
     *,
     began_ms: int,
     progress: Callable[[float], object],
     pause: Callable[[], object] = no_pause,
-) -> Result:
+) -> FinishedCapture:
     """Name the complete traces, merge them, and write the summary; at least one trace must be complete."""
     complete = [each for each in taken if each.is_complete]
     paths = {each.agent: folder.keep(known.file_name(each.agent)) for each in complete}
@@ -136,7 +136,7 @@ def finish(
         text.write("\n")
     said = "" if merged is None else clocks(hosts, merged)
     notes = [] if merged is None or why_not else _notes(merged)
-    return Result(folder, [*paths.values()], rows, said, why_not, notes)
+    return FinishedCapture(folder, [*paths.values()], rows, said, why_not, notes)
 
 
 def _notes(merged: Merged) -> list[str]:
@@ -163,7 +163,7 @@ def _traced(host: Host, path: Path) -> TracedHost:
         platform=(hello.platform or "") if hello else "",
         machine=hello.boot if hello else host.agent,
         # The operations that end a collective have other names, which no message carries.
-        wanted=Wanted(names, frozenset(names)),
+        wanted=WantedCollectives(names, frozenset(names)),
         ordinals={
             number if each.local_id is None else each.local_id: each.id for number, each in enumerate(devices)
         },
@@ -193,7 +193,7 @@ def clocks(hosts: Sequence[TracedHost], merged: Merged) -> str:
     return "; ".join(words)
 
 
-def _host(host: Host, taken: Taken, paths: Mapping[str, Path], merged: Merged | None) -> dict[str, Any]:
+def _host(host: Host, taken: TakenTrace, paths: Mapping[str, Path], merged: Merged | None) -> dict[str, Any]:
     number = list(paths).index(host.agent) if host.agent in paths else None
     aligned = None if merged is None or number is None else merged.clocks[number]
     return {

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from jaxtop.traces import Seen, Wanted
-    from jaxtop.traces.xspace import Event, Line, Plane
+    from jaxtop.traces import Seen, WantedCollectives
+    from jaxtop.traces.xspace import XEvent, XLine, XPlane
 
     # Returns the groups of device ids of a collective of a program; None where they are unknown.
     GroupsOf = Callable[[str, str], Sequence[Sequence[int]] | None]
@@ -48,7 +48,7 @@ class TracedHost:
     path: Path
     platform: str
     machine: str
-    wanted: Wanted
+    wanted: WantedCollectives
     ordinals: dict[int, int] = field(default_factory=dict)
     names: Mapping[int, str] = field(default_factory=dict)  # of devices, by id
     clock_offset_ns: int = 0
@@ -266,14 +266,14 @@ class _Host:
             self._sequence.slices(self._sequence.track(parent, name, rank), lane)
 
     def _device(
-        self, plane: Plane, device: int, rest: str, on_devices: dict[int, dict[str, list[Slice]]]
+        self, plane: XPlane, device: int, rest: str, on_devices: dict[int, dict[str, list[Slice]]]
     ) -> None:
         for line in plane.lines:
             name = f"{rest.strip()} {line.name}".strip()
             its = on_devices.setdefault(device, {}).setdefault(name, [])
             its += [self._slice(event, device) for event in breathing(line.events, self._pause)]
 
-    def _thread(self, line: Line, on_devices: dict[int, dict[str, list[Slice]]]) -> list[Slice]:
+    def _thread(self, line: XLine, on_devices: dict[int, dict[str, list[Slice]]]) -> list[Slice]:
         """Return what a thread did; operations of a device that ran on it go to the device."""
         own: list[Slice] = []
         for event in breathing(line.events, self._pause):
@@ -291,7 +291,7 @@ class _Host:
                 own.append(self._slice(event, None))
         return own
 
-    def _slice(self, event: Event, device: int | None, program: str = "", run: object = None) -> Slice:
+    def _slice(self, event: XEvent, device: int | None, program: str = "", run: object = None) -> Slice:
         start = event.start_ps // 1000
         end = None if event.duration_ps is None else (event.start_ps + event.duration_ps) // 1000
         flow = None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from jaxtop.features.captures.capturing import Capture
     from jaxtop.features.captures.comparison import Compared
-    from jaxtop.features.captures.finish import Known, Result
+    from jaxtop.features.captures.finish import FinishedCapture, Known
     from jaxtop.features.captures.folder import CaptureFolder
 
 # The exit status where no process sent a trace.
@@ -34,15 +34,15 @@ def finished(
     job: Capture,
     progress: Callable[[float], object],
     pause: Callable[[], object] = lambda: None,
-) -> Result:
+) -> FinishedCapture:
     """Make the files of a capture that is done; raise `UserError` if no process sent a trace."""
-    from jaxtop.features.captures.finish import Taken, finish  # imports the model: errors must be fast
+    from jaxtop.features.captures.finish import TakenTrace, finish  # imports the model: errors must be fast
 
     if not job.complete:
         folder.drop_drafts()
         raise UserError("nothing was captured: " + "; ".join(failures(about, job)), NOTHING)
     taken = [
-        Taken(each.agent, each.is_complete, each.text, each.size, each.lasted_us)
+        TakenTrace(each.agent, each.is_complete, each.text, each.size, each.lasted_us)
         for each in job.members.values()
     ]
     try:
@@ -62,7 +62,7 @@ def failures(about: Known, job: Capture) -> list[str]:
     return found
 
 
-def summary(job: Capture, result: Result) -> list[str]:
+def summary(job: Capture, result: FinishedCapture) -> list[str]:
     """Return what was captured, where it is and how far to trust it, one line each."""
     complete = job.complete
     lasted = sorted(each.lasted_us / 1e6 for each in complete)

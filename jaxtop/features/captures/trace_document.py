@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtop.traces.contents import Contents, Launch, ProgramLaunches
+    from jaxtop.traces.contents import Contents, TracedLaunch, TracedProgram
 
 SCHEMA = 1
 
@@ -31,7 +31,7 @@ def as_json(contents: Contents) -> dict[str, Any]:
     }
 
 
-def _program(program: ProgramLaunches) -> dict[str, Any]:
+def _program(program: TracedProgram) -> dict[str, Any]:
     launches = program.launches
     return {
         "name": program.name,
@@ -47,7 +47,7 @@ def _program(program: ProgramLaunches) -> dict[str, Any]:
     }
 
 
-def _waits(launch: Launch) -> list[float | None] | None:
+def _waits(launch: TracedLaunch) -> list[float | None] | None:
     return None if launch.waits is None else [milliseconds(each) for each in launch.waits]
 
 

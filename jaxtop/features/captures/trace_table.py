@@ -10,7 +10,7 @@ from jaxtop.cli.text.words import aligned, legible
 from jaxtop.features.captures.trace_document import problems
 
 if TYPE_CHECKING:
-    from jaxtop.traces.contents import Contents, Launch, ProgramLaunches
+    from jaxtop.traces.contents import Contents, TracedLaunch, TracedProgram
 
 NA = "n/a"
 # Of each program, so many launches are listed: those with the longest waits. The JSON object has all.
@@ -56,16 +56,16 @@ def _ranges(counts: list[int]) -> str:
     return str(least) if least == most else f"{least} to {most}"
 
 
-def _longest(program: ProgramLaunches) -> str:
+def _longest(program: TracedProgram) -> str:
     waits = [_most(each) for each in program.launches if each.waits is not None]
     return _ms(round(median(waits))) if waits else NA
 
 
-def _most(launch: Launch) -> int:
+def _most(launch: TracedLaunch) -> int:
     return max((each for each in launch.waits or () if each is not None), default=-1)
 
 
-def _waits(program: ProgramLaunches) -> list[str]:
+def _waits(program: TracedProgram) -> list[str]:
     """Return the waits of each device in the launches in which one waited longest."""
     measured = [place for place, each in enumerate(program.launches) if each.waits is not None]
     if not measured:

@@ -13,8 +13,8 @@ from jaxtop.cli import run
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.text.words import legible, note, number
 from jaxtop.features.inject import remote, target, tracer
-from jaxtop.features.inject.request import Request
-from jaxtop.features.inject.target import Refused
+from jaxtop.features.inject.request import InjectionRequest
+from jaxtop.features.inject.target import InjectionRefused
 from jaxtop.store import runfiles
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def main(arguments: argparse.Namespace) -> int:
     try:
         targets = [target.look(pid) for pid in dict.fromkeys(arguments.pid)]
         ways = [_ways(each, arguments.way) for each in targets]
-    except Refused as error:
+    except InjectionRefused as error:
         raise UserError(str(error)) from None
     for each, names in zip(targets, ways, strict=True):
         print(legible(each.words))
@@ -77,7 +77,7 @@ def _ways(process: Target, wanted: str | None) -> list[str]:
     ways = [name for name in DOES if why_not[name] is None and wanted in (None, name)]
     if not ways:
         whys = "; ".join(why for name, why in why_not.items() if why and wanted in (None, name))
-        raise Refused(f"there is no way into pid {process.pid}: {whys}")
+        raise InjectionRefused(f"there is no way into pid {process.pid}: {whys}")
     return ways
 
 
@@ -95,7 +95,7 @@ def _inject(process: Target, ways: list[str], settings: dict[str, object], timeo
     pid = process.pid
     if not process.is_same:
         return _failed(f"pid {pid} has ended")
-    with Request(process, settings) as request:
+    with InjectionRequest(process, settings) as request:
         if not _begun(ways, process, request):
             return FAILED
         if not request.until_taken(timeout) and request.withdraw():
@@ -110,12 +110,12 @@ def _inject(process: Target, ways: list[str], settings: dict[str, object], timeo
     return _shown(process, answer)
 
 
-def _begun(ways: list[str], process: Target, request: Request) -> bool:
+def _begun(ways: list[str], process: Target, request: InjectionRequest) -> bool:
     """Try the ways in turn, and print why one failed; return whether the process has the request."""
     for name, following in zip(ways, [*ways[1:], None], strict=True):
         try:
             held = {"python": remote.start, "ptrace": tracer.start}[name](process, request)
-        except Refused as error:
+        except InjectionRefused as error:
             if request.is_taken:
                 return True
             _failed(f"{error}; trying {following}" if following else str(error))

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.base.names import legible, shorten
-from jaxtop.features.inject.target import Refused
+from jaxtop.features.inject.target import InjectionRefused
 
 if TYPE_CHECKING:
-    from jaxtop.features.inject.request import Request
+    from jaxtop.features.inject.request import InjectionRequest
     from jaxtop.features.inject.target import Target
 
 SINCE = (3, 14)
@@ -26,8 +26,8 @@ def why_not(target: Target) -> str | None:
     return None if target.python[:2] >= SINCE else "its Python is older than 3.14"
 
 
-def start(target: Target, request: Request) -> None:
-    """Start the request on the main thread; raise `Refused` if that thread does not take it soon."""
+def start(target: Target, request: InjectionRequest) -> None:
+    """Start the request on the main thread; raise `InjectionRefused` if that thread does not take it soon."""
     as_user: dict[str, Any] = {}
     # Python reads this file whenever it gets to it: it stays until then, and removes itself.
     with tempfile.NamedTemporaryFile(
@@ -47,10 +47,10 @@ def start(target: Target, request: Request) -> None:
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         path.unlink(missing_ok=True)
-        raise Refused(f"Python of pid {target.pid} cannot be run: {error}") from None
+        raise InjectionRefused(f"Python of pid {target.pid} cannot be run: {error}") from None
     if done.returncode:
         path.unlink(missing_ok=True)
         last = (done.stderr.strip().splitlines() or ["no reason was given"])[-1]
-        raise Refused(f"pid {target.pid} takes no code: {shorten(legible(last), 200)}")
+        raise InjectionRefused(f"pid {target.pid} takes no code: {shorten(legible(last), 200)}")
     if not request.until_taken(TAKEN_WITHIN):
-        raise Refused(f"the main thread of pid {target.pid} runs no Python now")
+        raise InjectionRefused(f"the main thread of pid {target.pid} runs no Python now")

@@ -21,7 +21,7 @@ IMPORT_TAKES = 20.0
 MOST_ANSWER = 1 << 16
 
 
-class Request:
+class InjectionRequest:
     """Whoever renames the file `request` first decides: the process takes it, or the command withdraws it."""
 
     import_takes = IMPORT_TAKES

@@ -26,7 +26,7 @@ class NotElf(ValueError):
     """What is mapped there is no 64-bit program or library."""
 
 
-class Memory:
+class ProcessMemory:
     """The memory of another process; opening it needs the same permission as a debugger does."""
 
     def __init__(self, pid: int) -> None:
@@ -74,7 +74,7 @@ def mappings(pid: int) -> list[Mapping]:
 class Image:
     """A program or library in memory: the tables in which its exported symbols are found."""
 
-    memory: Memory
+    memory: ProcessMemory
     bias: int  # what is added to the addresses in its file
     strings: int
     symbols: int
@@ -100,7 +100,7 @@ class Image:
         return None
 
 
-def image(memory: Memory, base: int) -> Image:
+def image(memory: ProcessMemory, base: int) -> Image:
     """Return the program or library whose file begins at this address; raise `NotElf` for anything else."""
     try:
         header = memory.read(base, 64)
@@ -118,7 +118,7 @@ def image(memory: Memory, base: int) -> Image:
     return Image(memory, bias, *(each if each >= bias else each + bias for each in tables))
 
 
-def _dynamic_section(memory: Memory, at: int) -> dict[int, int]:
+def _dynamic_section(memory: ProcessMemory, at: int) -> dict[int, int]:
     """Return its values by their tags; raise `NotElf` if it does not end."""
     found: dict[int, int] = {}
     for i in range(_MOST_DYNAMIC):

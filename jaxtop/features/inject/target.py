@@ -29,7 +29,7 @@ _SCOPES = {
 }
 
 
-class Refused(Exception):
+class InjectionRefused(Exception):
     """Why a process cannot get the agent, and what to do, in one line."""
 
 
@@ -61,7 +61,7 @@ class Target:
 
 
 def look(pid: int) -> Target:
-    """Return what this process is; raise `Refused` if it cannot get the agent."""
+    """Return what this process is; raise `InjectionRefused` if it cannot get the agent."""
     status = _status(pid)
     _check_state(pid, status)
     _check_user(pid, status)
@@ -69,15 +69,15 @@ def look(pid: int) -> Target:
     for each in runfiles.find():
         if not each.is_stale and each.hello.pid == pid:
             run = each.hello.run or each.hello.agent
-            raise Refused(f"pid {pid} has an agent already: jaxtop attach {run}")
+            raise InjectionRefused(f"pid {pid} has an agent already: jaxtop attach {run}")
     try:
-        memory = symbols.Memory(pid)
+        memory = symbols.ProcessMemory(pid)
     except OSError as error:
-        raise Refused(_why_not_traced(pid, error)) from None
+        raise InjectionRefused(_why_not_traced(pid, error)) from None
     try:
         return _look_inside(pid, status, memory)
     except OSError as error:  # it has ended meanwhile
-        raise Refused(f"pid {pid} cannot be read: {error.strerror}") from None
+        raise InjectionRefused(f"pid {pid} cannot be read: {error.strerror}") from None
     finally:
         memory.close()
 
@@ -86,31 +86,35 @@ def _status(pid: int) -> dict[str, str]:
     try:
         text = Path(f"/proc/{pid}/status").read_text("utf-8", errors="replace")
     except (OSError, OverflowError):
-        raise Refused(f"there is no process {pid} here; inside a container pids are others") from None
+        raise InjectionRefused(
+            f"there is no process {pid} here; inside a container pids are others"
+        ) from None
     return {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
 
 
 def _check_state(pid: int, status: dict[str, str]) -> None:
     if pid == os.getpid():
-        raise Refused(f"pid {pid} is this command")
+        raise InjectionRefused(f"pid {pid} is this command")
     if status["Tgid"] != str(pid):
-        raise Refused(f"{pid} is a thread of process {status['Tgid']}: name that pid")
+        raise InjectionRefused(f"{pid} is a thread of process {status['Tgid']}: name that pid")
     state = status["State"][0]
     if state in "ZX":
-        raise Refused(f"pid {pid} has ended; only its parent has not noticed yet")
+        raise InjectionRefused(f"pid {pid} has ended; only its parent has not noticed yet")
     tracer = status.get("TracerPid", "0")
     if tracer != "0":
-        raise Refused(f"pid {pid} is held by a debugger or tracer, pid {tracer}: end that first")
+        raise InjectionRefused(f"pid {pid} is held by a debugger or tracer, pid {tracer}: end that first")
     if state == "T":
-        raise Refused(f"pid {pid} is stopped: continue it first (kill -CONT {pid}, or fg in its shell)")
+        raise InjectionRefused(
+            f"pid {pid} is stopped: continue it first (kill -CONT {pid}, or fg in its shell)"
+        )
     if status.get("Seccomp") == "1":
-        raise Refused(f"pid {pid} runs in strict seccomp mode, where it can start no thread")
+        raise InjectionRefused(f"pid {pid} runs in strict seccomp mode, where it can start no thread")
 
 
 def _check_user(pid: int, status: dict[str, str]) -> None:
     owner = int(status["Uid"].split()[0])
     if os.geteuid() not in (0, owner):
-        raise Refused(f"pid {pid} belongs to {_user(owner)}: run this as that user, or as root")
+        raise InjectionRefused(f"pid {pid} belongs to {_user(owner)}: run this as that user, or as root")
 
 
 def _user(uid: int) -> str:
@@ -121,15 +125,17 @@ def _user(uid: int) -> str:
 
 
 def _check_place(pid: int, status: dict[str, str]) -> None:
-    """Raise `Refused` for a process that sees other pids or other files."""
+    """Raise `InjectionRefused` for a process that sees other pids or other files."""
     inner = status.get("NSpid", str(pid)).split()[-1]
     enter = f"run `jaxtop inject {inner}` inside, such as through docker exec or kubectl exec"
     if inner != str(pid):
-        raise Refused(f"pid {pid} runs in a container: {enter}")
+        raise InjectionRefused(f"pid {pid} runs in a container: {enter}")
     for link in ("ns/mnt", "root"):
         with suppress(PermissionError):  # reported later, with the reason
             if _link(pid, link) != _link("self", link):
-                raise Refused(f"pid {pid} sees other files than this shell, as in a container: {enter}")
+                raise InjectionRefused(
+                    f"pid {pid} sees other files than this shell, as in a container: {enter}"
+                )
 
 
 def _link(pid: int | str, name: str) -> str:
@@ -157,7 +163,7 @@ def _why_not_traced(pid: int, error: OSError) -> str:
     )
 
 
-def _look_inside(pid: int, status: dict[str, str], memory: symbols.Memory) -> Target:
+def _look_inside(pid: int, status: dict[str, str], memory: symbols.ProcessMemory) -> Target:
     mapped = symbols.mappings(pid)
     program = _link(pid, "exe").removesuffix(" (deleted)")
     python = [each for each in mapped if each.path == program or each.name.startswith("libpython")]
@@ -168,13 +174,17 @@ def _look_inside(pid: int, status: dict[str, str], memory: symbols.Memory) -> Ta
     names = {*payload.CALLED, *payload.BORROWED, "Py_Version"}
     found = {name: at for name in names if (at := _find(images, name)) is not None}
     if "Py_IsInitialized" not in found:
-        raise Refused(f"pid {pid} is not Python, or a Python without its symbols: {_command(pid)}")
+        raise InjectionRefused(f"pid {pid} is not Python, or a Python without its symbols: {_command(pid)}")
     if "Py_Version" not in found:
-        raise Refused(f"pid {pid} runs a Python older than 3.11, for which there is no agent")
+        raise InjectionRefused(f"pid {pid} runs a Python older than 3.11, for which there is no agent")
     if lacking := ", ".join(sorted(names - found.keys())):
-        raise Refused(f"pid {pid} has no {lacking} that can be called: its C library is part of its program")
+        raise InjectionRefused(
+            f"pid {pid} has no {lacking} that can be called: its C library is part of its program"
+        )
     if not any("/jaxlib/" in each.path for each in mapped):
-        raise Refused(f"pid {pid} has not loaded JAX, so there is nothing to show yet: {_command(pid)}")
+        raise InjectionRefused(
+            f"pid {pid} has not loaded JAX, so there is nothing to show yet: {_command(pid)}"
+        )
     (number,) = memory.numbers("Q", found["Py_Version"])
     version = (number >> 24, number >> 16 & 255, number >> 8 & 255)
     return Target(
@@ -191,7 +201,7 @@ def _look_inside(pid: int, status: dict[str, str], memory: symbols.Memory) -> Ta
     )
 
 
-def _images(memory: symbols.Memory, mapped: Sequence[symbols.Mapping]) -> Iterator[symbols.Image]:
+def _images(memory: symbols.ProcessMemory, mapped: Sequence[symbols.Mapping]) -> Iterator[symbols.Image]:
     for each in mapped:
         if each.offset == 0:
             with suppress(symbols.NotElf, OSError):
@@ -217,14 +227,14 @@ def _command(pid: int) -> str:
 
 
 def check_threads(pid: int) -> None:
-    """Raise `Refused` if a thread sleeps in the kernel where nothing wakes it: it cannot be stopped."""
+    """Raise `InjectionRefused` if a thread sleeps in the kernel where nothing wakes it: it cannot stop."""
     end = time.monotonic() + ASLEEP_IN_KERNEL_S
     stuck = _uninterruptible(pid)
     while stuck and time.monotonic() < end:  # waits for a disk or for memory are short
         time.sleep(0.05)
         stuck &= _uninterruptible(pid)
     if stuck:
-        raise Refused(
+        raise InjectionRefused(
             f"thread {min(stuck)} of pid {pid} sleeps in the kernel (state D), as on a lost disk: "
             "it could not be stopped"
         )

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.names import legible, shorten
 from jaxtop.features.inject import payload
-from jaxtop.features.inject.target import Refused, check_threads
+from jaxtop.features.inject.target import InjectionRefused, check_threads
 
 if TYPE_CHECKING:
-    from jaxtop.features.inject.request import Request
+    from jaxtop.features.inject.request import InjectionRequest
     from jaxtop.features.inject.target import Target
 
 # It looks for a moment to attach for this long, and then for a little longer, if a call in the process hangs.
@@ -28,7 +28,7 @@ def why_not() -> str | None:
     return None if machine == "x86_64" else f"the way through ptrace is for x86-64, and this is {machine}"
 
 
-def start(target: Target, request: Request) -> float:
+def start(target: Target, request: InjectionRequest) -> float:
     """Start the request in the process; return for how long this held one thread of it, in seconds."""
     check_threads(target.pid)
     plan = {
@@ -51,15 +51,15 @@ def start(target: Target, request: Request) -> float:
     try:
         output, errors = borrower.communicate(json.dumps(plan), LONGEST)
     except subprocess.TimeoutExpired:
-        raise Refused(
+        raise InjectionRefused(
             f"pid {borrower.pid} waits for a lock in pid {target.pid}, and leaves by itself: let it"
         ) from None
     if not output:
         last = (errors.strip().splitlines() or [f"it ended with status {borrower.returncode}"])[-1]
-        raise Refused(f"pid {target.pid}: {shorten(legible(last), 300)}")
+        raise InjectionRefused(f"pid {target.pid}: {shorten(legible(last), 300)}")
     said = json.loads(output)
     if why := said.get("why"):
-        raise Refused(f"pid {target.pid}: {why}{_filtered(why)}")
+        raise InjectionRefused(f"pid {target.pid}: {why}{_filtered(why)}")
     return float(said["held_s"])
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine.processes import end_with_sigterm
-from jaxtop.cli.serving.http_server import Page, Request, Server
+from jaxtop.cli.serving.http_server import HttpRequest, HttpServer, Page
 from jaxtop.cli.serving.listening import Protection, add_tls_arguments, address, is_port
-from jaxtop.cli.serving.watched import Watched
+from jaxtop.cli.serving.watched import WatchedCluster
 from jaxtop.cli.text.formats import JSON as JSON_FORMAT
 from jaxtop.cli.text.formats import written
 from jaxtop.cli.text.words import note, number
@@ -85,12 +85,12 @@ def main(arguments: argparse.Namespace) -> int:
         print(_printed(arguments.dashboard), end="")
         return 0
     host, port = address(arguments.listen, PORT)
-    watched = Watched(Cluster(tuning=settings.load().tuning, is_drawn=False))
+    watched = WatchedCluster(Cluster(tuning=settings.load().tuning, is_drawn=False))
     push = _push(watched, arguments)
     protection = Protection(arguments.tls_cert, arguments.tls_key, arguments.auth)
     source = targets.open_source(arguments)
     try:
-        server = Server(host, port, pages(watched, arguments.detail), protection)
+        server = HttpServer(host, port, pages(watched, arguments.detail), protection)
         end_with_sigterm()
         terminal.collect_rarely()
         note(f"serves {server.url}/metrics")
@@ -116,7 +116,7 @@ def _printed(dashboard: str | None) -> str:
     return alert_rules.to_yaml()
 
 
-def _push(watched: Watched, arguments: argparse.Namespace) -> Push | None:
+def _push(watched: WatchedCluster, arguments: argparse.Namespace) -> Push | None:
     if arguments.otlp is None:
         return None
     try:
@@ -127,14 +127,14 @@ def _push(watched: Watched, arguments: argparse.Namespace) -> Push | None:
     except ImportError:
         raise UserError("--otlp needs the OpenTelemetry SDK: pip install 'jaxtop[otlp]'") from None
     return otlp.Push(
-        watched, collector.Collector(arguments.otlp), arguments.otlp_detail, arguments.otlp_interval
+        watched, collector.OtlpCollector(arguments.otlp), arguments.otlp_detail, arguments.otlp_interval
     )
 
 
-def pages(watched: Watched, detail: str) -> Pages:
+def pages(watched: WatchedCluster, detail: str) -> Pages:
     """Return what is served, by path."""
 
-    def metrics(asked: Request) -> Page:
+    def metrics(asked: HttpRequest) -> Page:
         form = preferred(asked.accept)
         return watched.page(
             f"metrics {form}",
@@ -142,12 +142,12 @@ def pages(watched: Watched, detail: str) -> Pages:
             asked.reads_gzip,
         )
 
-    def shared(name: str, write: Callable[[Cluster, float], str]) -> Callable[[Request], Page]:
+    def shared(name: str, write: Callable[[Cluster, float], str]) -> Callable[[HttpRequest], Page]:
         return lambda asked: watched.page(
             name, lambda cluster, now: ([write(cluster, now).encode()], JSON), asked.reads_gzip
         )
 
-    def http_sd(asked: Request) -> Page:
+    def http_sd(asked: HttpRequest) -> Page:
         ports = asked.query.get("port", [])
         if not 0 < len(ports) <= MOST_PORTS or not all(map(is_port, ports)):
             return Page(b"name the ports to scrape, such as /http_sd?port=9100&port=9400\n", TEXT, 400)

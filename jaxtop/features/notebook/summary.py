@@ -31,7 +31,7 @@ MOST_FINDINGS = 8
 _COLOURS = {Severity.CRITICAL: "#d73a49", Severity.WARNING: "#b08800", Severity.INFO: "#0366d6"}
 
 
-class Summary(NamedTuple):
+class NotebookSummary(NamedTuple):
     """The summary at one time."""
 
     title: str
@@ -66,9 +66,11 @@ class Summary(NamedTuple):
         return [f"and {left} more; jaxtop check lists all"] if left > 0 else []
 
 
-def summary(cluster: Cluster, now: float) -> Summary:
+def summary(cluster: Cluster, now: float) -> NotebookSummary:
     checkup = Checkup.of(cluster, now)
-    return Summary(legible(checkup.title), tuple(_facts(cluster, now)), checkup.verdict, checkup.findings)
+    return NotebookSummary(
+        legible(checkup.title), tuple(_facts(cluster, now)), checkup.verdict, checkup.findings
+    )
 
 
 def _facts(cluster: Cluster, now: float) -> Iterator[str]:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.plan import Candidate, Compiled, Rule, Today
+    from jaxtop.features.planning.model.plan import Candidate, CompiledCandidate, ShardingRule, Today
 
-    Key = tuple[Axes, tuple[Rule, ...]]
+    Key = tuple[Axes, tuple[ShardingRule, ...]]
 
 LIMIT = 60.0
 # The newest programs of one name that are looked at, and the largest file that is read.
@@ -66,7 +66,7 @@ def _why_not(path: Path) -> str:
 
 def compile_all(
     today: Today, candidates: Sequence[Candidate], text: Path, limit_s: float
-) -> dict[Key, Compiled]:
+) -> dict[Key, CompiledCandidate]:
     """Return what compiling the step's program gave for each candidate."""
     files = _files(text, today)
     from jaxtop.features.planning.compiler import Compiler  # imported late: errors above must be fast

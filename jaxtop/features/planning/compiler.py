@@ -22,13 +22,13 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine import processes
 from jaxtop.cli.text.output import ProgressLine
 from jaxtop.cli.text.words import note
-from jaxtop.features.planning.messages import Began, Said, Taken
+from jaxtop.features.planning.messages import Began, Said, TakenText
 from jaxtop.features.planning.model import compilations
 from jaxtop.wire.probing import FAILED
 
 if TYPE_CHECKING:
     from jaxtop.features.planning.messages import Axes, CompileRequest
-    from jaxtop.features.planning.model.plan import Compiled
+    from jaxtop.features.planning.model.plan import CompiledCandidate
 
 # Importing JAX, making the devices and reading the texts takes some seconds, on a busy machine minutes.
 STARTING = 180.0
@@ -49,12 +49,12 @@ class Compiler:
         self._limit_s = limit_s
         self._most_bytes = int(psutil.virtual_memory().available * MEMORY_SHARE)
         self._progress = ProgressLine()
-        self._found: dict[int, Compiled] = {}
+        self._found: dict[int, CompiledCandidate] = {}
         self._file, self._doubt = "", ""
         self._at: int | None = None  # the candidate that is being compiled
         self._since = 0.0  # when its compilation, or the process, began
 
-    def compile_all(self) -> list[Compiled]:
+    def compile_all(self) -> list[CompiledCandidate]:
         """Return the result for each candidate, in order."""
         processes.end_with_sigterm()
         for number, each in enumerate(self._asked.wanted):
@@ -123,7 +123,7 @@ class Compiler:
         return f"the compiler {processes.how(status)}{words}" if status else ""
 
     def _hear(self, message: Said, numbers: list[int]) -> None:
-        if isinstance(message, Taken):
+        if isinstance(message, TakenText):
             is_new, self._file, self._doubt = message.file != self._file, message.file, message.note
             if is_new:
                 self._progress.show("")
@@ -159,5 +159,5 @@ def _devices(axes: Axes) -> int:
     return prod(count for _, count in axes)
 
 
-def _not(why: str) -> Compiled:
+def _not(why: str) -> CompiledCandidate:
     return compilations.not_compiled(why)

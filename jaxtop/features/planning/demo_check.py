@@ -75,7 +75,7 @@ def main(asked: Sequence[Axes], is_enough: Callable[[], Enough], *, as_json: boo
 
 def _check(meshes: Sequence[Axes], is_enough: Callable[[], Enough]) -> Iterator[Check]:
     """Run the demo on each mesh; yield what was predicted from the first, and what was measured."""
-    from jaxtop.features.planning.model.alike import Arrays  # imported late: errors must be fast
+    from jaxtop.features.planning.model.alike import RunArrays  # imported late: errors must be fast
     from jaxtop.features.planning.model.planner import predict
 
     missing = [name for name in ("jax", "optax") if find_spec(name) is None]
@@ -97,8 +97,8 @@ def _check(meshes: Sequence[Axes], is_enough: Callable[[], Enough]) -> Iterator[
         yield Check(
             axes=axes,
             is_today=found is today,
-            predicted=predict(Arrays(today), axes),
-            measured=predict(Arrays(found), found.axes),
+            predicted=predict(RunArrays(today), axes),
+            measured=predict(RunArrays(found), found.axes),
             step_ms=None if found.step is None else found.step.step_ms,
             communication_ms=None if found.step is None else found.step.communication_ms,
             state=_state(today, found, axes),

@@ -11,7 +11,7 @@ from jaxtop.base.times import timestamp
 from jaxtop.features.planning.model.asking import rule_as_typed, spec_in_words
 
 if TYPE_CHECKING:
-    from jaxtop.features.planning.model.plan import Candidate, Move, Placed, Plan
+    from jaxtop.features.planning.model.plan import Candidate, Move, PlacedArray, Plan
 
 SCHEMA = 1
 # Decimals of milliseconds and joules: a thousandth of a microsecond is below every measurement.
@@ -65,7 +65,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, _DECIMALS)
 
 
-def _array(placed: Placed) -> dict[str, Any]:
+def _array(placed: PlacedArray) -> dict[str, Any]:
     tensor = placed.tensor
     return {
         "name": tensor.name,

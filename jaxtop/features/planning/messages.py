@@ -15,7 +15,7 @@ Axes = tuple[tuple[str, int], ...]
 Parts = tuple[tuple[str, ...], ...]
 
 
-class Array(Struct, frozen=True, array_like=True):
+class NamedArray(Struct, frozen=True, array_like=True):
     """A named array: how it is sharded today, and how on the mesh of a candidate."""
 
     name: str
@@ -25,11 +25,11 @@ class Array(Struct, frozen=True, array_like=True):
     then: Parts
 
 
-class Wanted(Struct, frozen=True, array_like=True):
+class WantedCandidate(Struct, frozen=True, array_like=True):
     """A candidate. `arrays` are those that are sharded otherwise than today, and those like them."""
 
     axes: Axes
-    arrays: tuple[Array, ...] = ()
+    arrays: tuple[NamedArray, ...] = ()
 
 
 class CompileRequest(Struct, frozen=True):
@@ -41,10 +41,10 @@ class CompileRequest(Struct, frozen=True):
     files: tuple[str, ...]
     axes: Axes
     argument_bytes: int | None
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[WantedCandidate, ...]
 
 
-class Taken(Struct, frozen=True, tag="taken"):
+class TakenText(Struct, frozen=True, tag="taken"):
     """The text that was taken, and what is doubtful about it."""
 
     file: str
@@ -57,7 +57,7 @@ class Began(Struct, frozen=True, tag="began"):
     number: int
 
 
-class Ended(Struct, frozen=True, tag="ended"):
+class CompilationEnded(Struct, frozen=True, tag="ended"):
     """The compilation of a candidate ended. The bytes and operations are those of a launch on one device.
 
     `unnamed` are the axes that it uses, but that the text has in no sharding, as their size is 1 there.
@@ -75,7 +75,7 @@ class Ended(Struct, frozen=True, tag="ended"):
     unnamed: tuple[str, ...] = ()
 
 
-Said = Taken | Began | Ended
+Said = TakenText | Began | CompilationEnded
 
 
 def trimmed(parts: Parts) -> Parts:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.style import Style
 
-    from jaxtop.features.planning.model.plan import Candidate, Interval, Move, Placed, Plan
+    from jaxtop.features.planning.model.plan import Candidate, Interval, Move, PlacedArray, Plan
     from jaxtop.tui.core.palette import Palette
     from jaxtop.tui.draw.ink import Ink
     from jaxtop.tui.draw.stacked import Segment
@@ -199,7 +199,7 @@ def _arrays(candidate: Candidate, ink: Ink) -> Iterator[_Line]:
         yield _line(f"and {rest:,} smaller ones", ink.muted)
 
 
-def _array(placed: Placed, ink: Ink) -> _Line:
+def _array(placed: PlacedArray, ink: Ink) -> _Line:
     tensor = placed.tensor
     both = tensor.bytes_per_device, placed.bytes_per_device
     before, after = (units.size(each * tensor.count) for each in both)

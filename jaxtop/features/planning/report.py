@@ -17,7 +17,7 @@ from jaxtop.features.planning.model.times.timing import OVERLAP
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from jaxtop.features.planning.model.plan import Candidate, Interval, Move, Placed, Plan
+    from jaxtop.features.planning.model.plan import Candidate, Interval, Move, PlacedArray, Plan
 
 NARROWEST, WIDEST = 40, 250
 # Of each candidate without --explain.
@@ -164,7 +164,7 @@ def _explained(candidate: Candidate, width: int) -> Iterator[str]:
         yield from _wrapped(f"and {rest} smaller ones: --explain --json lists all arrays", width, 2)
 
 
-def _placed(placed: Placed) -> str:
+def _placed(placed: PlacedArray) -> str:
     tensor = placed.tensor
     held = in_bytes(placed.bytes_per_device * tensor.count)
     note = f" ({placed.note})" * bool(placed.note)

@@ -8,7 +8,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Literal
 
 from jaxtop.features.probe import placement
-from jaxtop.features.probe.messages import Wanted
+from jaxtop.features.probe.messages import PlacementRequest
 from jaxtop.store import probe as saved
 from jaxtop.store.probed import probed_rates
 
@@ -56,7 +56,7 @@ def best_devices(
     return placing.choose(wanted, partial(probed_rates, saved.last()), choose_from, timeout)
 
 
-def _wanted(n: int, prefer: str, shape: Sequence[int] | None) -> Wanted:
+def _wanted(n: int, prefer: str, shape: Sequence[int] | None) -> PlacementRequest:
     try:
         count = 0 if isinstance(n, bool) else index(n)
     except TypeError:
@@ -68,4 +68,4 @@ def _wanted(n: int, prefer: str, shape: Sequence[int] | None) -> Wanted:
     sizes = (count,) if shape is None else tuple(index(size) for size in shape)
     if prod(sizes) != count or min(sizes, default=1) < 1 or not sizes:
         raise ValueError(f"shape={sizes} is not that of {count} devices")
-    return Wanted(count, prefer, sizes)
+    return PlacementRequest(count, prefer, sizes)

@@ -23,7 +23,7 @@ from jaxtop.cli.text.words import amount, duration, legible, note
 from jaxtop.features.probe import processes as probe_processes
 from jaxtop.store import probe as saved
 from jaxtop.store import runfiles
-from jaxtop.wire.probing import BENCHES, COLLECTIVES, Asked, Stage
+from jaxtop.wire.probing import BENCHES, COLLECTIVES, ProbeRequest, Stage
 
 NONE_SLOW, SOME_SLOW, COULD_NOT = 0, 1, probe_processes.COULD_NOT
 SECONDS = 30.0
@@ -81,8 +81,8 @@ def main(arguments: argparse.Namespace) -> int:
             COULD_NOT,
         )
     processes.end_with_sigterm()
-    asked = Asked(arguments.seconds, arguments.wait, arguments.only, arguments.mesh, arguments.sizes)
-    progress = Progress()
+    asked = ProbeRequest(arguments.seconds, arguments.wait, arguments.only, arguments.mesh, arguments.sizes)
+    progress = ProbeProgress()
     began = time.monotonic()
     try:
         heard = probe_processes.run(team, asked, progress.show)
@@ -105,7 +105,7 @@ def main(arguments: argparse.Namespace) -> int:
     return SOME_SLOW if probe.slow else NONE_SLOW
 
 
-def _team(arguments: argparse.Namespace) -> probe_processes.Team:
+def _team(arguments: argparse.Namespace) -> probe_processes.ProcessesToStart:
     joins = arguments.coordinator is not None
     if not joins and (arguments.processes is not None or arguments.process is not None):
         raise UserError("--processes and --process need --coordinator HOST:PORT", COULD_NOT)
@@ -118,8 +118,8 @@ def _team(arguments: argparse.Namespace) -> probe_processes.Team:
         raise UserError("--hosts starts all processes here; it goes with neither --coordinator nor --alone")
     if arguments.hosts is not None or (arguments.devices is not None and not joins):
         hosts = arguments.hosts or 1
-        return probe_processes.Team(hosts, arguments.devices or 4, is_alone=hosts == 1)
-    return probe_processes.Team(
+        return probe_processes.ProcessesToStart(hosts, arguments.devices or 4, is_alone=hosts == 1)
+    return probe_processes.ProcessesToStart(
         devices=arguments.devices,
         coordinator=arguments.coordinator,
         processes=arguments.processes,
@@ -163,7 +163,7 @@ def _visible(pynvml: Any) -> list[Any]:
     return found
 
 
-class Progress:
+class ProbeProgress:
     """The progress on standard error: one updated line on a terminal, otherwise one line per stage."""
 
     def __init__(self) -> None:

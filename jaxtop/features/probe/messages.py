@@ -27,7 +27,7 @@ class KnownDevice(Struct, frozen=True, omit_defaults=True):
     title: str = ""
 
 
-class Wanted(Struct, frozen=True):
+class PlacementRequest(Struct, frozen=True):
     """What the script of a process asks for; it must be the same in all processes."""
 
     n: int
@@ -38,7 +38,7 @@ class Wanted(Struct, frozen=True):
 class Offer(Struct, frozen=True):
     """What a process asks for, and what it knows of its own devices."""
 
-    wanted: Wanted
+    wanted: PlacementRequest
     devices: tuple[KnownDevice, ...]
 
 

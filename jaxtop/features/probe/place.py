@@ -34,7 +34,7 @@ MAKERS = (NVIDIA, "amd")
 CUDA = "CUDA_VISIBLE_DEVICES"
 
 
-class Found(NamedTuple):
+class DevicesToRank(NamedTuple):
     """Devices to rank, what they belong to, and what the user should know of them."""
 
     devices: list[KnownDevice]
@@ -82,7 +82,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _of_machine(probe: Probe | None) -> Found:
+def _of_machine(probe: Probe | None) -> DevicesToRank:
     """Return the GPUs that the drivers list; without any, the devices of this machine's last probe."""
     hostname = socket.gethostname()
     known: list[KnownDevice] = []
@@ -115,7 +115,7 @@ def _of_machine(probe: Probe | None) -> Found:
             "run `jaxtop probe`, or name a run",
             NOTHING_RANKED,
         )
-    return Found(known, "machine", notes, are_cuda=makers == [NVIDIA])
+    return DevicesToRank(known, "machine", notes, are_cuda=makers == [NVIDIA])
 
 
 def _gpu(number: int, gpu: dict[str, Any], hostname: str, probe: Probe | None) -> KnownDevice:
@@ -139,7 +139,7 @@ def _gpu(number: int, gpu: dict[str, Any], hostname: str, probe: Probe | None) -
     )
 
 
-def _of_run(arguments: argparse.Namespace, probe: Probe | None) -> Found:
+def _of_run(arguments: argparse.Namespace, probe: Probe | None) -> DevicesToRank:
     from jaxtop.cli.snapshot import LONGEST_GATHERING_S, measured  # heavy: errors above must be fast
     from jaxtop.model.tuning import AS_DECLARED
 
@@ -150,7 +150,7 @@ def _of_run(arguments: argparse.Namespace, probe: Probe | None) -> Found:
     known = of_cluster(cluster, now, probe)
     if not known:
         raise UserError("; ".join(notes) or "the run has no live devices", NOTHING_RANKED)
-    return Found(known, "run", notes)
+    return DevicesToRank(known, "run", notes)
 
 
 def of_cluster(cluster: Cluster, now: float, probe: Probe | None) -> list[KnownDevice]:
@@ -208,7 +208,7 @@ def _notes(standings: Sequence[Standing], prefer: str, probe: Probe | None) -> I
         yield "power is unknown: ranked by the rate of computing"
 
 
-def _lines(standings: Sequence[Standing], found: Found) -> list[str]:
+def _lines(standings: Sequence[Standing], found: DevicesToRank) -> list[str]:
     rows = [["RANK", "DEVICE", "KIND", "SCORE", "WHY"]]
     for rank, (device, score, reasons) in enumerate(standings, 1):
         why = ", ".join(_words(reason, device) for reason in reasons) or "nothing is known of it"
@@ -242,14 +242,14 @@ def _words(reason: Reason, device: KnownDevice) -> str:
     return what if share == 1 else f"{what} ({share:.0%})"
 
 
-def _cuda(standings: Sequence[Standing], found: Found) -> str | None:
+def _cuda(standings: Sequence[Standing], found: DevicesToRank) -> str | None:
     """Return the order for CUDA_VISIBLE_DEVICES; None where that variable does not name these devices."""
     uuids = [each.device.uuid for each in standings]
     return ",".join(uuid for uuid in uuids if uuid) if found.are_cuda else None
 
 
 def _document(
-    standings: Sequence[Standing], found: Found, prefer: str, notes: Sequence[str]
+    standings: Sequence[Standing], found: DevicesToRank, prefer: str, notes: Sequence[str]
 ) -> dict[str, Any]:
     return {
         "schema": SCHEMA,

@@ -17,13 +17,13 @@ import msgspec
 
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine import processes
-from jaxtop.wire.probing import FAILED, MEETING, Plan, Report, Said, Stage
+from jaxtop.wire.probing import FAILED, MEETING, ProbePlan, ProbeReport, Said, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO
 
-    from jaxtop.wire.probing import Asked
+    from jaxtop.wire.probing import ProbeRequest
 
 COULD_NOT = 2
 # The line in which a C++ library reports why it aborts the process. Its stack follows.
@@ -36,7 +36,7 @@ LEAVE_WITHIN = 5.0
 STEADY_MEMORY = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 
 
-class Team(NamedTuple):
+class ProcessesToStart(NamedTuple):
     """The processes to start: `hosts` of them here, one that joins others, or a single one."""
 
     hosts: int = 1
@@ -50,12 +50,12 @@ class Team(NamedTuple):
 class Heard(NamedTuple):
     """What process 0 reported. In other processes the reports are empty."""
 
-    plan: Plan | None
-    reports: tuple[Report, ...]
+    plan: ProbePlan | None
+    reports: tuple[ProbeReport, ...]
     stage: str
 
 
-def run(team: Team, asked: Asked, show_stage: Callable[[Stage], None]) -> Heard:
+def run(team: ProcessesToStart, asked: ProbeRequest, show_stage: Callable[[Stage], None]) -> Heard:
     """Start the processes, and read the reports of the first until it ends; then end all of them."""
     with ExitStack() as stack:
         errors: list[IO[str]] = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(team.hosts)]
@@ -75,7 +75,9 @@ def run(team: Team, asked: Asked, show_stage: Callable[[Stage], None]) -> Heard:
         return heard
 
 
-def _start(team: Team, asked: Asked, errors: list[IO[str]], pipe: int) -> list[subprocess.Popen[bytes]]:
+def _start(
+    team: ProcessesToStart, asked: ProbeRequest, errors: list[IO[str]], pipe: int
+) -> list[subprocess.Popen[bytes]]:
     environment = dict(os.environ) if team.devices is None else processes.on_cpu(team.devices)
     environment |= STEADY_MEMORY
     coordinator = team.coordinator
@@ -117,8 +119,8 @@ def _listen(
     show_stage: Callable[[Stage], None],
     patience_s: float,
 ) -> Heard:
-    plan: Plan | None = None
-    reports: list[Report] = []
+    plan: ProbePlan | None = None
+    reports: list[ProbeReport] = []
     stage = Stage("starting")
     heard_at = time.monotonic()
     for messages in processes.messages(pipe, msgspec.json.Decoder(Said)):
@@ -127,7 +129,7 @@ def _listen(
             if isinstance(message, Stage):
                 stage = message
                 show_stage(stage)
-            elif isinstance(message, Plan):
+            elif isinstance(message, ProbePlan):
                 plan = message
             else:
                 reports.append(message)

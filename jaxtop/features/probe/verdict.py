@@ -14,7 +14,7 @@ from jaxtop.wire.probing import SCHEMA, Measured, Probe, ProbedCollective, Probe
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop.wire.probing import Meeting, Met, Plan, Report
+    from jaxtop.wire.probing import Meeting, Met, ProbePlan, ProbeReport
 
 
 GROUP_TOLERANCE = 0.4
@@ -24,7 +24,7 @@ _OF_PLAN = ("axes", "matrix_dtype", "matrix_size", "memory_bytes", "transfer_byt
 LATE = 0.25
 
 
-def result(plan: Plan, reports: Sequence[Report], jaxtop: str, at_ms: int, seconds: float) -> Probe:
+def result(plan: ProbePlan, reports: Sequence[ProbeReport], jaxtop: str, at_ms: int, seconds: float) -> Probe:
     devices = _devices(reports)
     measured = min(len(report.met) for report in reports)
     collectives = tuple(_collective(plan, number, reports) for number in range(measured))
@@ -44,7 +44,7 @@ def result(plan: Plan, reports: Sequence[Report], jaxtop: str, at_ms: int, secon
     )
 
 
-def _devices(reports: Sequence[Report]) -> tuple[ProbedDevice, ...]:
+def _devices(reports: Sequence[ProbeReport]) -> tuple[ProbedDevice, ...]:
     owned = [
         (report, place, device) for report in reports for place, device in enumerate(report.here.devices)
     ]
@@ -114,7 +114,7 @@ def _slow_processes(speeds: Sequence[Sequence[float]], owners: Sequence[int], to
     return {process for process, share in zip(processes, found, strict=False) if share.is_slow}
 
 
-def _collective(plan: Plan, number: int, reports: Sequence[Report]) -> ProbedCollective:
+def _collective(plan: ProbePlan, number: int, reports: Sequence[ProbeReport]) -> ProbedCollective:
     meeting = plan.meetings[number]
     met = {report.here.process: report.met[number] for report in reports}
     launches = list(zip(*(each.whole for each in met.values()), strict=True))
@@ -137,7 +137,7 @@ def _collective(plan: Plan, number: int, reports: Sequence[Report]) -> ProbedCol
     )
 
 
-def _spans(meeting: Meeting, reports: Sequence[Report]) -> bool:
+def _spans(meeting: Meeting, reports: Sequence[ProbeReport]) -> bool:
     owner = {device.id: report.here.process for report in reports for device in report.here.devices}
     return all(len({owner[each] for each in group}) == len(reports) > 1 for group in meeting.groups)
 
@@ -158,7 +158,9 @@ def _late(
     return None, None
 
 
-def _groups(meeting: Meeting, reports: Sequence[Report], met: Mapping[int, Met]) -> tuple[ProbedGroup, ...]:
+def _groups(
+    meeting: Meeting, reports: Sequence[ProbeReport], met: Mapping[int, Met]
+) -> tuple[ProbedGroup, ...]:
     """Return the time of each group: that of its slowest device, in launches that waited for it first."""
     firsts: dict[int, list[float]] = {}
     for report in reports:
@@ -181,7 +183,7 @@ def _groups(meeting: Meeting, reports: Sequence[Report], met: Mapping[int, Met])
     )
 
 
-def _are_apart(meeting: Meeting, reports: Sequence[Report]) -> bool:
+def _are_apart(meeting: Meeting, reports: Sequence[ProbeReport]) -> bool:
     """Return whether no two groups use the same cores; groups of CPU devices on one machine do."""
     machine = {
         device.id: report.here.boot or report.here.hostname

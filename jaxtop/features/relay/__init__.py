@@ -26,7 +26,7 @@ FEATURE = Feature(
         ),
     },
     hooks={
-        "relays": "jaxtop.features.relay.dialled:Relays",
+        "relays": "jaxtop.features.relay.dialled:DialledRelays",
         "open_through": "jaxtop.features.relay.near:open_through",
     },
 )

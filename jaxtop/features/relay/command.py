@@ -16,7 +16,7 @@ from jaxtop.cli.serving.listening import address
 from jaxtop.cli.text.words import legible, note
 from jaxtop.features.relay.far import FarHalf
 from jaxtop.features.relay.listening import ListeningRelay, new_id
-from jaxtop.model.host import Unmet
+from jaxtop.model.host import UnmetAddress
 from jaxtop.sources import discovery
 from jaxtop.transport import FIRST_PORT
 from jaxtop.transport.hub import Hub
@@ -138,7 +138,7 @@ class Served:
             self._said = up, known
             others = f"; {known - up:,} more cannot be reached or have ended" if known > up else ""
             lines.append(f"serves {up:,} processes{others}" if known else "nothing is behind this relay yet")
-        unmet = {link.endpoint: Unmet(link.endpoint, link).why for link in latest.unmet()}
+        unmet = {link.endpoint: UnmetAddress(link.endpoint, link).why for link in latest.unmet()}
         new = [f"{name}: {why}" for name, why in unmet.items() if self._unmet.get(name) != why]
         self._unmet = unmet
         more = [f"and {len(new) - MOST_UNMET_SAID} more targets do not answer"]

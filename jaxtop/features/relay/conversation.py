@@ -55,14 +55,14 @@ class Conversation:
         """Process a message; raise `NoRelay` or `Garbled` when the conversation is over."""
         self._heard_at = now
         match message:
-            case stream.Refused():
+            case stream.RelayRefused():
                 raise NoRelay(f"{shown(message.why)} (through {self.name})")
             case stream.Opened() if message.version != wire.VERSION:
                 raise NoRelay(f"{self.name} {stream.other_version(message.version)}")
             case stream.Opened() if not self.is_open:
                 self.is_open = True
                 debuglog.info("relay", f"open through {self.name}", shown(message.jaxtop))
-            case stream.Frames() if self.is_open:
+            case stream.RelayedFrames() if self.is_open:
                 self._arrived += 1
                 self._out += [self._noted(wire.Frame(now, *each)) for each in message.frames]
             case stream.Answer() if self.is_open:
@@ -106,7 +106,7 @@ class Conversation:
             return
         self._numbers += 1
         self._asked[self._numbers] = _Asked(done, now + ANSWER_WITHIN_S)
-        self._send(stream.Ask(self._numbers, agent, request))
+        self._send(stream.RelayedRequest(self._numbers, agent, request))
 
     def end(self, now: float) -> None:
         """Note a cut: every agent is out of reach until the next connection, and no answer comes."""

@@ -61,7 +61,7 @@ class _Dialled:
             raise NoRelay(f"it answered, but did not open within {OPEN_WITHIN_S:.0f} s")
 
 
-class Relays:
+class DialledRelays:
     """The relays that were found, by their ids.
 
     `seek` looks for a lost relay at its address again; `own_id` is the id of this process if it is a relay.

@@ -16,7 +16,7 @@ from jaxtop.features.relay.outlet import Outlet
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.features.relay.feed import Feed
+    from jaxtop.features.relay.feed import ViewerFeed
     from jaxtop.sources.source import Source
 
 POLL_S = 0.05
@@ -56,9 +56,9 @@ class FarHalf:
             try:
                 self._follow()
             except self._refuse as error:
-                self._end_with(stream.Refused(str(error)))
+                self._end_with(stream.RelayRefused(str(error)))
             except stream.Garbled as error:
-                self._end_with(stream.Refused(f"the viewer does not say what to follow: {error}"))
+                self._end_with(stream.RelayRefused(f"the viewer does not say what to follow: {error}"))
 
     def _follow(self) -> None:
         self._flush()
@@ -87,7 +87,7 @@ class FarHalf:
                 raise stream.Garbled(f"it sent another message ({type(message).__name__})")
         raise stream.Garbled(f"nothing complete came within {OPEN_WITHIN_S:.0f} s")
 
-    def _pass_on(self, outlet: Outlet, feed: Feed) -> None:
+    def _pass_on(self, outlet: Outlet, feed: ViewerFeed) -> None:
         """Write as fast as the near half reads, but not for long: the source must be polled."""
         end = time.monotonic() + POLL_S
         outlet.pump(feed)
@@ -100,10 +100,10 @@ class FarHalf:
                 self._flush()
                 outlet.pump(feed)
 
-    def _listen(self, outlet: Outlet, feed: Feed) -> None:
+    def _listen(self, outlet: Outlet, feed: ViewerFeed) -> None:
         if select.select([self._reading], [], [], 0)[0]:
             for message in self._read():
-                if isinstance(message, stream.Ask):
+                if isinstance(message, stream.RelayedRequest):
                     outlet.ask(feed, message, is_owner=True)
                 elif isinstance(message, stream.Alive):
                     feed.arrived(message.arrived, steady())

@@ -53,11 +53,11 @@ def batches(frames: Iterable[wire.Frame], at: float) -> Iterator[Batch]:
 
 
 def _packed(frames: Sequence[wire.Frame], at: float) -> Batch:
-    message = stream.Frames(tuple((each.agent, each.kind, each.sequence, each.raw) for each in frames))
+    message = stream.RelayedFrames(tuple((each.agent, each.kind, each.sequence, each.raw) for each in frames))
     return Batch(at, frames, stream.encode(message))
 
 
-class Feed:
+class ViewerFeed:
     """The frames, answers and states for one viewer.
 
     `send` sends a message without waiting; it returns False if there is no room for it.

@@ -13,10 +13,10 @@ from jaxtop.features.relay.outlet import Outlet
 from jaxtop.transport.telemetry import MOST_VIEWERS
 
 if TYPE_CHECKING:
-    from jaxtop.features.relay.feed import Feed
+    from jaxtop.features.relay.feed import ViewerFeed
     from jaxtop.sources.source import Source
     from jaxtop.transport.hub import Hub
-    from jaxtop.transport.server import Asked
+    from jaxtop.transport.server import ReceivedRequest
 
 # A viewer sends something every five seconds. After this time without it, it is gone.
 SILENT_S = 20.0
@@ -31,7 +31,7 @@ def new_id() -> str:
 class _Viewer:
     """A viewer that is connected."""
 
-    def __init__(self, feed: Feed, now: float) -> None:
+    def __init__(self, feed: ViewerFeed, now: float) -> None:
         self.feed = feed
         self.heard_at = now
 
@@ -59,7 +59,7 @@ class ListeningRelay:
             except ConnectionError:
                 self._part_with(address)
 
-    def _answer(self, asked: Asked, now: float) -> None:
+    def _answer(self, asked: ReceivedRequest, now: float) -> None:
         viewer = self._viewers.get(asked.sender)
         if viewer is not None:
             viewer.heard_at = now
@@ -74,7 +74,7 @@ class ListeningRelay:
                 self._open(asked, message.version, now)
             case stream.Alive() if viewer is not None:
                 viewer.feed.arrived(message.arrived, now)
-            case stream.Ask() if viewer is not None and viewer.feed.asked < MOST_ASKED:
+            case stream.RelayedRequest() if viewer is not None and viewer.feed.asked < MOST_ASKED:
                 self.outlet.ask(viewer.feed, message, is_owner=asked.is_owner)
 
     def _introduce(self, sender: bytes, request: wire.Request) -> None:
@@ -82,13 +82,13 @@ class ListeningRelay:
         why = "this is a relay, which this jaxtop does not know: install the version of the relay"
         self._try_send(sender, wire.encode(wire.Reply(request.what, why, now_ms(), self._own_id)))
 
-    def _open(self, asked: Asked, version: int, now: float) -> None:
+    def _open(self, asked: ReceivedRequest, version: int, now: float) -> None:
         if version != wire.VERSION:
             why = f"the viewer {stream.other_version(version)}"
-            self._try_send(asked.sender, stream.encode(stream.Refused(why)))
+            self._try_send(asked.sender, stream.encode(stream.RelayRefused(why)))
         elif len(self._viewers) >= MOST_VIEWERS:
             why = f"the relay has {MOST_VIEWERS} viewers, and takes no more"
-            self._try_send(asked.sender, stream.encode(stream.Refused(why)))
+            self._try_send(asked.sender, stream.encode(stream.RelayRefused(why)))
         elif self._try_send(asked.sender, stream.encode(stream.Opened(__version__, wire.VERSION))):
             sender = asked.sender
             feed = self.outlet.add(lambda raw: self._hub.send(sender, raw))

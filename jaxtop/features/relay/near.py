@@ -11,7 +11,7 @@ from jaxtop.base.clock import steady
 from jaxtop.base.names import shorten
 from jaxtop.features.relay import stream
 from jaxtop.features.relay.conversation import Conversation, NoRelay, shown
-from jaxtop.features.relay.process import Process
+from jaxtop.features.relay.process import RelayProcess
 from jaxtop.sources.source import Unreached
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class RelaySource:
         self._cut_at = self._retry_at = self._open_by = 0.0
         self._why_cut = ""
         self._retry_s = SOONEST_RETRY_S
-        self._process: Process | None = None
+        self._process: RelayProcess | None = None
         self._conversation: Conversation
         self._wait_until_open(self._begin(may_ask=True), show)
 
@@ -107,9 +107,9 @@ class RelaySource:
             self._process.end()
             self._process = None
 
-    def _begin(self, *, may_ask: bool) -> Process:
+    def _begin(self, *, may_ask: bool) -> RelayProcess:
         try:
-            process = self._process = Process(self._command, may_ask=may_ask)
+            process = self._process = RelayProcess(self._command, may_ask=may_ask)
         except OSError as error:
             raise NoRelay(f"{self._command[0]} cannot be run: {error.strerror or error}") from None
         now = self._clock()
@@ -118,7 +118,7 @@ class RelaySource:
         process.send(self._wanted)
         return process
 
-    def _wait_until_open(self, process: Process, show: Callable[[str], None]) -> None:
+    def _wait_until_open(self, process: RelayProcess, show: Callable[[str], None]) -> None:
         begun = self._clock()
         try:
             while not self._conversation.is_open:
@@ -133,7 +133,7 @@ class RelaySource:
             self.close()
             raise
 
-    def _take(self, process: Process) -> None:
+    def _take(self, process: RelayProcess) -> None:
         """Process what the far half has sent; raise `NoRelay` when it has ended or makes no sense."""
         now = self._clock()
         was_open = self._conversation.is_open
@@ -158,7 +158,7 @@ class RelaySource:
             last = f": {process.last_line}" if process.last_line else ""
             raise NoRelay(f"{self._name} was not connected after {OPEN_WITHIN_S:.0f} s{last}")
 
-    def _why_ended(self, process: Process) -> str:
+    def _why_ended(self, process: RelayProcess) -> str:
         status, last = process.status(), process.last_line
         if status == NOT_FOUND or "not found" in last or "execve(): jaxtop:" in last:  # that is Slurm
             return (

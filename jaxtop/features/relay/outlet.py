@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.base import debuglog
 from jaxtop.base.clock import now_ms, steady
-from jaxtop.features.relay.feed import Feed, batches
+from jaxtop.features.relay.feed import ViewerFeed, batches
 from jaxtop.features.relay.latest import Latest
 from jaxtop.sources.backlog import MEND_AT_ONCE
 
@@ -31,7 +31,7 @@ class Outlet:
         self.source = source
         self.latest = Latest()
         self._own_id = own_id
-        self._feeds: list[Feed] = []
+        self._feeds: list[ViewerFeed] = []
         self._forget_due = 0.0
         # Agents whose state must be requested if they come back.
         self._forgotten: dict[str, None] = {}
@@ -39,13 +39,13 @@ class Outlet:
         # Whether the source is settled, its notes, and what was rejected: for all viewers the same.
         self._said: tuple[bool, list[str], dict[str, int]] = (False, [], {})
 
-    def add(self, send: Callable[[bytes], bool]) -> Feed:
+    def add(self, send: Callable[[bytes], bool]) -> ViewerFeed:
         """Begin to send to a viewer: first the last frames of all agents."""
-        feed = Feed(self.latest, send)
+        feed = ViewerFeed(self.latest, send)
         self._feeds.append(feed)
         return feed
 
-    def remove(self, feed: Feed) -> None:
+    def remove(self, feed: ViewerFeed) -> None:
         self._feeds.remove(feed)
 
     def poll(self, timeout: float) -> None:
@@ -78,11 +78,11 @@ class Outlet:
             rejected["a relay could not read or store them"] = self._unreadable
         self._said = self.source.is_settled, [*self.source.notes, *self.latest.notes], rejected
 
-    def pump(self, feed: Feed) -> None:
+    def pump(self, feed: ViewerFeed) -> None:
         """Send to a viewer what it has room for."""
         feed.pump(steady(), *self._said)
 
-    def ask(self, feed: Feed, asked: stream.Ask, *, is_owner: bool) -> None:
+    def ask(self, feed: ViewerFeed, asked: stream.RelayedRequest, *, is_owner: bool) -> None:
         """Pass a request on to its agent, and the reply to the viewer. States are answered from here."""
         what = asked.request.what
         feed.asked += 1

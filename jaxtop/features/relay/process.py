@@ -20,7 +20,7 @@ MOST_ERRORS, LAST_WORDS_S = 4096, 1.0
 _ONLY_STATUS = re.compile(r"Exited with exit code \d+$|^command terminated with exit code \d+$")
 
 
-class Process:
+class RelayProcess:
     """The running command. Nothing here blocks, except `status` and `end`, for a few seconds at most."""
 
     def __init__(self, command: Sequence[str], *, may_ask: bool) -> None:

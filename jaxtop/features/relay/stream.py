@@ -58,7 +58,7 @@ class Open(Struct, frozen=True, tag="open"):
     version: int = 0
 
 
-class Ask(Struct, frozen=True, tag="ask"):
+class RelayedRequest(Struct, frozen=True, tag="ask"):
     """From the near half: a request to an agent. The answer carries the same number."""
 
     number: int
@@ -69,7 +69,7 @@ class Ask(Struct, frozen=True, tag="ask"):
 class Alive(Struct, frozen=True, tag="alive"):
     """From the near half, every few seconds and soon after frames: a far half that hears nothing ends.
 
-    `arrived` is the number of `Frames` that have arrived: the far half sends only some ahead.
+    `arrived` is the number of `RelayedFrames` that have arrived: the far half sends only some ahead.
     """
 
     arrived: int = 0
@@ -82,13 +82,13 @@ class Opened(Struct, frozen=True, tag="opened"):
     version: int = 0
 
 
-class Refused(Struct, frozen=True, tag="refused"):
+class RelayRefused(Struct, frozen=True, tag="refused"):
     """From the far half: there is nothing to follow, and why; it ends."""
 
     why: str
 
 
-class Frames(Struct, frozen=True, tag="frames"):
+class RelayedFrames(Struct, frozen=True, tag="frames"):
     """Frames of the far half: agent, kind, sequence and payload of each."""
 
     frames: tuple[tuple[AgentId, _Kind, int, _Payload], ...]
@@ -116,8 +116,8 @@ def status_of(is_settled: bool, notes: Iterable[str], rejected: Mapping[str, int
     return Status(is_settled, tuple(most), reasons)
 
 
-Message = Open | Ask | Alive | Opened | Refused | Frames | Answer | Status
-Asked = Open | Ask | Alive | wire.Request
+Message = Open | RelayedRequest | Alive | Opened | RelayRefused | RelayedFrames | Answer | Status
+Asked = Open | RelayedRequest | Alive | wire.Request
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)
 _asked = msgspec.msgpack.Decoder(Asked)

@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.model.windows import Axes
+from jaxtop.model.windows import GroupAxes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -75,7 +75,7 @@ def _agrees(order: tuple[int, ...], reported: Sequence[tuple[int, ...]]) -> bool
 
 
 @lru_cache(maxsize=256)
-def axes_of(mesh: MeshView, groups: Groups) -> Axes | None:
+def axes_of(mesh: MeshView, groups: Groups) -> GroupAxes | None:
     """Return the axes of groups of device ids; None if a device is not part of this mesh."""
     positions = mesh.positions
     try:
@@ -90,7 +90,7 @@ def axes_of(mesh: MeshView, groups: Groups) -> Axes | None:
             sizes.append(size)
     whole = prod(sizes)
     is_whole = len(groups) * whole == len(mesh.device_ids) and all(len(group) == whole for group in groups)
-    return Axes(tuple(names), is_whole)
+    return GroupAxes(tuple(names), is_whole)
 
 
 def best_mesh(

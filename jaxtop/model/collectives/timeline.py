@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     _RoundId = tuple[LaunchId, str, int]
 
 
-class Span(NamedTuple):
+class CollectiveSpan(NamedTuple):
     """A collective in a launch. Until `waited_us` it waited for others of its group on the shown hosts."""
 
     op: str
@@ -34,13 +34,13 @@ class Span(NamedTuple):
     end_us: int
 
 
-class Block(NamedTuple):
+class LaunchBlock(NamedTuple):
     """A launch on one host."""
 
     id: LaunchId
     start_us: int
     end_us: int
-    spans: tuple[Span, ...] = ()
+    spans: tuple[CollectiveSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Strip:
     """The launches of one host; both shares are of the total duration of these launches."""
 
     agent: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[LaunchBlock, ...]
     collective_share: float | None = None
     exposed_share: float | None = None
 
@@ -246,14 +246,14 @@ def _strip(
     least: Mapping[tuple[_RoundId, int], int],
     shift: int,
 ) -> Strip:
-    spans: dict[LaunchId, list[Span]] = {}
+    spans: dict[LaunchId, list[CollectiveSpan]] = {}
     for instance, (start, end, by_group) in times.items():
         wait = max((took - least[instance, number] for number, took in by_group), default=0)
-        span = Span(instance[1], start + shift, min(start + wait, end) + shift, end + shift)
+        span = CollectiveSpan(instance[1], start + shift, min(start + wait, end) + shift, end + shift)
         spans.setdefault(instance[0], []).append(span)
     ordered = sorted(launches, key=lambda each: each.start_us)
     blocks = tuple(
-        Block(
+        LaunchBlock(
             each.id,
             each.start_us + shift,
             each.end_us + shift,

@@ -13,7 +13,7 @@ from jaxtop.model.collectives.launch_rates import launch_rates
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.present import first_windows, old_windows, still_late
 from jaxtop.model.collectives.verdict import arrivals_of, is_enough
-from jaxtop.model.collectives.waits import Straggler, Waits, duration_with, longest_wait, straggler_of
+from jaxtop.model.collectives.waits import DeviceWaits, Straggler, duration_with, longest_wait, straggler_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -245,7 +245,7 @@ def _measure(
     shortest = list(chain.from_iterable(each.shortest for each in timings))
     transfer_us = round(median(shortest)) if shortest else None
     teams = timings[-1].grouped.teams if timings and timings[-1].grouped else ()
-    waits = Waits(timings)
+    waits = DeviceWaits(timings)
     wait_us = longest_wait(timings)
     of_all = longest[(len(longest) - 1) // 2] if longest else None
     return CollectiveView(

@@ -106,7 +106,7 @@ def _alike(timings: Sequence[Timing]) -> Iterator[dict[int, list[int]]]:
         yield {ids[place]: [row[place] for row in alike] for place in members}
 
 
-class Waits(Mapping[int, int]):
+class DeviceWaits(Mapping[int, int]):
     """The median wait of each device. It is derived on first access, as there may be thousands of devices."""
 
     __slots__ = ("_found", "_timings")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Unmeasured
 from jaxtop.model.wall_time.gaps import MOST_COMPILING
 
@@ -76,7 +76,7 @@ def finding_of(
     *,
     severity: Severity,
     text: str,
-    cost: Cost | None = None,
+    cost: FindingCost | None = None,
     explains: tuple[str, ...] = EXPLAINS,
 ) -> Finding:
     """Return the finding about these gaps; its figures are those of the worst of them."""
@@ -91,7 +91,7 @@ def finding_of(
         0.9 if parts is not None else 0.7,
         text,
         Subject.of(host, source=source_of(line)),
-        cost=cost or Cost(worst.ms, worst.share),
+        cost=cost or FindingCost(worst.ms, worst.share),
         evidence=(
             Evidence("host gap", gap, "ratio", _WINDOWS, parts.at if parts else at),
             Evidence("part of it that waits for a core", core, "ratio", _SAMPLES, at),

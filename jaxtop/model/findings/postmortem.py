@@ -62,7 +62,7 @@ class HeldArrays:
     bytes_per_device: int
 
 
-class Program(NamedTuple):
+class LastProgram(NamedTuple):
     """The program that ran, or was to run, at the end, and how this is known."""
 
     program: wire.Program
@@ -88,7 +88,7 @@ class Postmortem:
     free_source: str
     memory: tuple[DeviceMemory, ...]
     memory_age: float | None
-    program: Program | None
+    program: LastProgram | None
     # The largest arrays, how many there were, and the age of the census.
     arrays: tuple[HeldArrays, ...]
     array_count: int
@@ -204,7 +204,7 @@ def _largest(census: wire.Arrays) -> tuple[HeldArrays, ...]:
     return tuple(nlargest(MOST_ARRAYS, found.values(), key=lambda each: each.bytes_per_device))
 
 
-def _program(host: Host, at: float, *, may_be_new: bool) -> Program | None:
+def _program(host: Host, at: float, *, may_be_new: bool) -> LastProgram | None:
     """Return the program at the end: the one launched, else that of the line, else one that ran lately.
 
     Launches are counted by name, so of several programs with one name nobody knows which ran lately. Where
@@ -214,21 +214,21 @@ def _program(host: Host, at: float, *, may_be_new: bool) -> Program | None:
     if error is not None and error.function:
         name = names.program_of(error.function)
         if found := next((each for each in loaded if each.name == name), None):
-            return Program(found, RAISED)
+            return LastProgram(found, RAISED)
     new = _newest(host, at) if may_be_new else None
     if error is not None and new is not None and error.function == new[0]:
-        return Program(_named(host, new[0]), RAISED)
+        return LastProgram(_named(host, new[0]), RAISED)
     if error is not None and error.place is not None:
         line = line_of(line_text(error.place))
         of_line = [each for each in loaded if each.created and line_of(each.created) == line]
         if of_line:
-            return Program(max(of_line, key=_needs), SAME_LINE)
+            return LastProgram(max(of_line, key=_needs), SAME_LINE)
     if new is not None:
-        return Program(_named(host, new[0]), new[1])
+        return LastProgram(_named(host, new[0]), new[1])
     lately = launched_lately(host)
     named = Counter(each.name for each in loaded)
     ran = [each for each in loaded if each.name in lately and named[each.name] == 1]
-    return Program(max(ran, key=_needs), RAN_LATELY) if ran else None
+    return LastProgram(max(ran, key=_needs), RAN_LATELY) if ran else None
 
 
 def _newest(host: Host, at: float) -> tuple[str, str] | None:

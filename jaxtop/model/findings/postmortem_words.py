@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from jaxtop import wire
     from jaxtop.model.arrays.growth import Grower
-    from jaxtop.model.findings.postmortem import DeviceMemory, HeldArrays, Postmortem, Program
+    from jaxtop.model.findings.postmortem import DeviceMemory, HeldArrays, LastProgram, Postmortem
     from jaxtop.model.findings.shortage import Size
 
 MOST_DEVICES = 4
@@ -26,7 +26,7 @@ _WORDS_OF_SOURCES = {
 }
 
 
-class Fact(NamedTuple):
+class PostmortemFact(NamedTuple):
     """A fact and its lines."""
 
     name: str
@@ -39,7 +39,7 @@ def headline(found: Postmortem) -> str:
     return f"{found.host.label} {'died without a goodbye' if bye is None else ending(bye)}"
 
 
-def facts(found: Postmortem) -> list[Fact]:
+def facts(found: Postmortem) -> list[PostmortemFact]:
     """Return what is known, what explains the end first; unknown facts are left out."""
     named = (
         ("signal", tuple(_signal(found))),
@@ -50,7 +50,7 @@ def facts(found: Postmortem) -> list[Fact]:
         ("arrays", tuple(_arrays(found))),
         ("grew", tuple(map(_grew, found.growers))),
     )
-    return [Fact(name, lines) for name, lines in named if lines]
+    return [PostmortemFact(name, lines) for name, lines in named if lines]
 
 
 def size(value: Size) -> str:
@@ -83,7 +83,7 @@ def _asked(found: Postmortem) -> Iterator[str]:
         yield "less than was free: in pieces too small, or taken since the last report"
 
 
-def _program(program: Program | None) -> Iterator[str]:
+def _program(program: LastProgram | None) -> Iterator[str]:
     if program is None:
         return
     of = program.program

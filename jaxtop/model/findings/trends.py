@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jaxtop.model.hosts import HostView
-    from jaxtop.model.state import Sample
+    from jaxtop.model.state import PulseSample
 
 # A trend needs this many points over this many seconds. It is judged by the troughs of this many blocks.
 FEWEST_POINTS, SHORTEST_TREND, BLOCKS = 12, 30.0, 6
@@ -51,7 +51,7 @@ def trend(points: Sequence[tuple[float, float | None]], shortest: float = SHORTE
     return Trend(per_minute, max(blocks[-1]), span)
 
 
-def least(samples: Iterable[Sample]) -> list[int | None]:
+def least(samples: Iterable[PulseSample]) -> list[int | None]:
     """Return the least memory that each device used in some samples; None where any is unknown."""
     columns = list({id(each.used_bytes): each.used_bytes for each in samples if each.used_bytes}.values())
     if len(columns) < 2:

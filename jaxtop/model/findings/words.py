@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from jaxtop.base.units import in_bytes, in_minutes
 
 if TYPE_CHECKING:
-    from jaxtop.model.finding import Cost
+    from jaxtop.model.finding import FindingCost
 
 
-def costs(cost: Cost) -> str:
+def costs(cost: FindingCost) -> str:
     """Return what a finding costs; empty where that is unknown."""
     words = []
     if cost.ms_per_step is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SET_BY_OWNER = "JAXTOP_PEAK_FLOPS"
 
 
-class Peak(NamedTuple):
+class ChipPeak(NamedTuple):
     """Operations a second that a device can do, the source of the figure, and its memory's bytes a second.
 
     The bytes are always the vendor's figure; None where it gives none.
@@ -25,21 +25,21 @@ class Peak(NamedTuple):
     bytes: float | None = None
 
 
-def peak_of(hello: Hello, device: Device) -> Peak | None:
+def peak_of(hello: Hello, device: Device) -> ChipPeak | None:
     """Return the peak of a device; None if unknown. A value that the run's owner sets overrides the table."""
     published = _published(hello, device)
     if hello.peak_flops is None:
         return published
-    return Peak(hello.peak_flops, SET_BY_OWNER, None if published is None else published.bytes)
+    return ChipPeak(hello.peak_flops, SET_BY_OWNER, None if published is None else published.bytes)
 
 
-def _published(hello: Hello, device: Device) -> Peak | None:
+def _published(hello: Hello, device: Device) -> ChipPeak | None:
     chip = chip_of(device.kind)
     if chip is None:
         return None
     here = max(chip.cores, _on_chip(hello.devices, device))
     bandwidth = None if chip.bandwidth is None else chip.bandwidth * 1e9 / here
-    return Peak(chip.half * 1e12 / here, chip.maker, bandwidth)
+    return ChipPeak(chip.half * 1e12 / here, chip.maker, bandwidth)
 
 
 def _on_chip(devices: Sequence[Device], device: Device) -> int:

@@ -31,7 +31,7 @@ FEWEST_LAUNCHES = 2
 DIFFERS_AFTER_MS = 10_000
 
 
-class Group(NamedTuple):
+class ProgramGroup(NamedTuple):
     """Processes of a run with the same programs."""
 
     run: str
@@ -45,7 +45,7 @@ class LoadedProgram:
 
     run: str
     program: wire.Program
-    groups: list[Group] = field(default_factory=list)
+    groups: list[ProgramGroup] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     held_by: int = 0  # devices
     compile_ms: int | None = None
@@ -59,20 +59,20 @@ class LoadedProgram:
         return tuple(host.agent for host in self.members)
 
 
-class LoadedPrograms(NamedTuple):
+class MergedPrograms(NamedTuple):
     """All programs, and those of one name that may differ where they must be the same."""
 
     merged: list[LoadedProgram]
     suspects: list[list[LoadedProgram]]
 
 
-def loaded(cluster: ClusterState) -> LoadedPrograms:
+def loaded(cluster: ClusterState) -> MergedPrograms:
     members = hosts(cluster)
     inputs = [each for host in members for each in (host.agent, host.programs)]
     return cluster.derived.get("programs", inputs, lambda: _merge(members))
 
 
-def _merge(members: Sequence[Host]) -> LoadedPrograms:
+def _merge(members: Sequence[Host]) -> MergedPrograms:
     merged: dict[tuple[str, Any], LoadedProgram] = {}
     for group in _groups(members):
         for i, program in enumerate(group.programs):
@@ -87,17 +87,17 @@ def _merge(members: Sequence[Host]) -> LoadedPrograms:
             took = (figure(host.programs.compile_ms, i) for host in group.members)
             each.compile_ms = most((each.compile_ms, *took))
     found = list(merged.values())
-    return LoadedPrograms(found, _suspects(members, found))
+    return MergedPrograms(found, _suspects(members, found))
 
 
-def _groups(members: Iterable[Host]) -> list[Group]:
+def _groups(members: Iterable[Host]) -> list[ProgramGroup]:
     """Group processes by their programs. Most processes of a run have the same, so each list is read once."""
-    found: dict[str, list[Group]] = defaultdict(list)
+    found: dict[str, list[ProgramGroup]] = defaultdict(list)
     for host in members:
         run, listed = run_of(host), host.programs.programs
         group = next((each for each in found[run] if each.programs == listed), None)
         if group is None:
-            found[run].append(group := Group(run, listed, []))
+            found[run].append(group := ProgramGroup(run, listed, []))
         group.members.append(host)
     return [group for groups in found.values() for group in groups]
 

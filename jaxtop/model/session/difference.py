@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 UNKNOWN_BEFORE, UNKNOWN_AFTER = "unknown before", "unknown after"
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """The subject of a change, in the order in which changes are listed."""
 
     HOST = "host"
@@ -40,7 +40,7 @@ class Kind(StrEnum):
     DEVICE = "device"
 
 
-_ORDER = tuple(Kind)
+_ORDER = tuple(ChangeKind)
 
 
 class Then(NamedTuple):
@@ -51,14 +51,14 @@ class Then(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MomentChange:
     """A difference between two moments.
 
     `before` and `after` are numbers of launches if the change is about launches, and otherwise bytes on all
     devices together; None where unknown. For arrays, `counts` holds their numbers before and after.
     """
 
-    kind: Kind
+    kind: ChangeKind
     run: str
     name: str
     how: str
@@ -80,7 +80,7 @@ class Change:
         return abs(grown) if grown is not None else max(self.before or 0, self.after or 0)
 
 
-def difference(before: Then, after: Then) -> list[Change]:
+def difference(before: Then, after: Then) -> list[MomentChange]:
     """Return all changes, by kind and then by size, largest first."""
     found = [
         *_of_hosts(before, after),
@@ -96,7 +96,7 @@ def difference(before: Then, after: Then) -> list[Change]:
 # Hosts
 
 
-def _of_hosts(before: Then, after: Then) -> Iterator[Change]:
+def _of_hosts(before: Then, after: Then) -> Iterator[MomentChange]:
     was = {view.host.agent: view for view in host_views(before.cluster, before.at)}
     # A process that was started again has another agent.
     by_place = {_place(view.host): view for view in was.values() if view.host.process_index is not None}
@@ -117,8 +117,8 @@ def _of_hosts(before: Then, after: Then) -> Iterator[Change]:
             yield _of_host(view.host, f"gone: was {view.state}")
 
 
-def _of_host(host: Host, how: str) -> Change:
-    return Change(Kind.HOST, run_of(host), host.label, how, agent=host.agent)
+def _of_host(host: Host, how: str) -> MomentChange:
+    return MomentChange(ChangeKind.HOST, run_of(host), host.label, how, agent=host.agent)
 
 
 def _place(host: Host) -> tuple[str, int | None]:
@@ -141,7 +141,7 @@ def _pairs(
 # Programs
 
 
-def _of_programs(before: Then, after: Then) -> Iterator[Change]:
+def _of_programs(before: Then, after: Then) -> Iterator[MomentChange]:
     was, now = ({view.key: view for view in programs(then.cluster, then.at)} for then in (before, after))
     without_before, without_after = (
         _runs_without(then, lambda host: host.programs.at_ms > 0) for then in (before, after)
@@ -155,22 +155,28 @@ def _of_programs(before: Then, after: Then) -> Iterator[Change]:
             yield _of_program(later, how, after=later.needs_bytes)
 
 
-def _of_program(view: ProgramView, how: str, before: int | None = None, after: int | None = None) -> Change:
+def _of_program(
+    view: ProgramView, how: str, before: int | None = None, after: int | None = None
+) -> MomentChange:
     program = view.program
-    return Change(Kind.PROGRAM, view.run, program.name, how, before, after, detail=program.created or "")
+    return MomentChange(
+        ChangeKind.PROGRAM, view.run, program.name, how, before, after, detail=program.created or ""
+    )
 
 
 # Memory
 
 
-def _of_memory(before: Then, after: Then) -> Iterator[Change]:
+def _of_memory(before: Then, after: Then) -> Iterator[MomentChange]:
     was, now = _parts(before), _parts(after)
     for run, earlier, later in _pairs(was, now):
         for part in PARTS:
             if part is not Part.FREE:  # free memory follows from the other parts
                 held = (earlier or {}).get(part), (later or {}).get(part)
                 if held[0] != held[1] and any(held):
-                    yield Change(Kind.MEMORY, run, part, _moved(*held, earlier is None, later is None), *held)
+                    yield MomentChange(
+                        ChangeKind.MEMORY, run, part, _moved(*held, earlier is None, later is None), *held
+                    )
 
 
 def _parts(then: Then) -> dict[str, dict[Part, int]]:
@@ -190,7 +196,7 @@ def _present(then: Then) -> list[DeviceView]:
     return [device for device in devices(then.cluster, then.at) if not device.state.has_exited]
 
 
-def _of_devices(before: Then, after: Then) -> Iterator[Change]:
+def _of_devices(before: Then, after: Then) -> Iterator[MomentChange]:
     was, now = ({(device.run, device.id): device for device in _present(then)} for then in (before, after))
     for (run, number), earlier, later in _pairs(was, now):
         first = None if earlier is None else earlier.used_bytes
@@ -199,7 +205,9 @@ def _of_devices(before: Then, after: Then) -> Iterator[Change]:
         if first != last and either is not None:
             how = _moved(first, last, earlier is None, later is None)
             name, where = f"device {number}", either.hostname or ""
-            yield Change(Kind.DEVICE, run, name, how, first, last, agent=either.agent, detail=where)
+            yield MomentChange(
+                ChangeKind.DEVICE, run, name, how, first, last, agent=either.agent, detail=where
+            )
 
 
 def _moved(before: int | None, after: int | None, is_new: bool = False, is_gone: bool = False) -> str:
@@ -223,7 +231,7 @@ class _ArrayTotal(NamedTuple):
 _NONE = _ArrayTotal()
 
 
-def _of_arrays(before: Then, after: Then) -> Iterator[Change]:
+def _of_arrays(before: Then, after: Then) -> Iterator[MomentChange]:
     was, now = _held(before.cluster), _held(after.cluster)
     without_before, without_after = (
         _runs_without(then, lambda host: host.arrays.at_ms > 0) for then in (before, after)
@@ -232,7 +240,9 @@ def _of_arrays(before: Then, after: Then) -> Iterator[Change]:
         if earlier == later:
             continue
         run, name, *facts = key
-        change = Change(Kind.ARRAYS, run, name or "unnamed", "", detail=", ".join(filter(None, facts)))
+        change = MomentChange(
+            ChangeKind.ARRAYS, run, name or "unnamed", "", detail=", ".join(filter(None, facts))
+        )
         if earlier is None and run in without_before:
             yield replace(change, how=UNKNOWN_BEFORE, after=(later or _NONE).bytes)
         elif later is None and run in without_after:
@@ -260,14 +270,16 @@ def _held(cluster: ClusterState) -> dict[tuple[str, ...], _ArrayTotal]:
 # Launches
 
 
-def _of_launches(before: Then, after: Then) -> Iterator[Change]:
+def _of_launches(before: Then, after: Then) -> Iterator[MomentChange]:
     """Yield the launches of each function, from the process that launched it most: they launch together."""
-    most: dict[tuple[str, str], Change] = {}
+    most: dict[tuple[str, str], MomentChange] = {}
     for host in hosts(after.cluster):
         earlier = _launches(before, host)
         for function, count in host.launches.items():
             first = None if earlier is None else earlier.get(function, 0)
-            change = Change(Kind.LAUNCHES, run_of(host), function, "launched", first, count, agent=host.agent)
+            change = MomentChange(
+                ChangeKind.LAUNCHES, run_of(host), function, "launched", first, count, agent=host.agent
+            )
             found = most.get((change.run, function))
             if count != first and (found is None or (found.grown or 0) < (change.grown or 0)):
                 most[change.run, function] = change

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jaxtop.model.host import Host
-    from jaxtop.model.stalls.lulls import Running
+    from jaxtop.model.stalls.lulls import RunningLaunch
     from jaxtop.model.stalls.stacks import StackGroup
     from jaxtop.model.stalls.witnesses import Witness
 
@@ -77,7 +77,7 @@ class Case:
             return True
         return shortest >= DIFFERS_FOR and any(running) and self._waits_in_vain(shortest, running)
 
-    def _waits_in_vain(self, shortest: float, running: Sequence[Running | None]) -> bool:
+    def _waits_in_vain(self, shortest: float, running: Sequence[RunningLaunch | None]) -> bool:
         if len(self.heard) > 1 and differing(self.heard) is not None:
             return True
         computing = [computes(host) for host in self.heard]

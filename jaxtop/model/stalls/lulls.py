@@ -27,7 +27,7 @@ class Still(NamedTuple):
     since_ms: int
 
 
-class Running(NamedTuple):
+class RunningLaunch(NamedTuple):
     """A launch that the main thread waits for, and for how many seconds by the process's own clock."""
 
     function: str
@@ -42,7 +42,7 @@ def still_of(host: Host) -> Still | None:
     return None if lull is None else Still(lull.function, lull.since_ms)
 
 
-def running_of(host: Host) -> Running | None:
+def running_of(host: Host) -> RunningLaunch | None:
     """Return the launch that the main thread waits for during a lull or stall; None if it does not wait."""
     still = still_of(host)
     if still is None or not has_stacks_of_now(host) or not is_waiting(host.stacks):
@@ -51,7 +51,7 @@ def running_of(host: Host) -> Running | None:
     function = (
         inner.function if inner.file == COMPILED and inner.function in host.launches else still.function
     )
-    return Running(function, (host.pulse.at_ms - still.since_ms) / 1000) if function else None
+    return RunningLaunch(function, (host.pulse.at_ms - still.since_ms) / 1000) if function else None
 
 
 def has_stacks_of_now(host: Host) -> bool:

@@ -24,7 +24,7 @@ ROOM_FOR_WAIT = 9
 
 
 @dataclass(frozen=True)
-class Metric:
+class DeviceMetric:
     """A figure of a device: how it is read and formatted, and where its scale ends."""
 
     name: str
@@ -54,32 +54,34 @@ class Metric:
         return any(self.read(device) is not None for device in devices)
 
 
-def _metric(figure: Figure, name: str = "") -> Metric:
+def _metric(figure: Figure, name: str = "") -> DeviceMetric:
     def limit(device: DeviceView) -> float | None:
         return figure.full(device.pulse, device.position)
 
     title = name or figure.title
-    return Metric(title, lambda device: device.read(figure), writer(figure), limit, figure=figure.name)
+    return DeviceMetric(title, lambda device: device.read(figure), writer(figure), limit, figure=figure.name)
 
 
 _MEMORY, *_OTHERS = DEVICE_FIGURES
 _CPU = FIGURES["process_cpu_cores"]
 METRICS = (
-    Metric(
+    DeviceMetric(
         "memory used",
         lambda device: device.used_bytes,
         writer(_MEMORY),
         lambda device: device.limit_bytes,
         figure=_MEMORY.name,
     ),
-    Metric("memory share", lambda device: device.used_share, units.share, lambda _: 1.0, figure=_MEMORY.name),
-    Metric("launches", lambda device: device.launches_per_second, units.rate),
+    DeviceMetric(
+        "memory share", lambda device: device.used_share, units.share, lambda _: 1.0, figure=_MEMORY.name
+    ),
+    DeviceMetric("launches", lambda device: device.launches_per_second, units.rate),
     replace(_metric(_CPU, "host CPU"), figure=None),
     *map(_metric, _OTHERS),
 )
 
 
-def slice_metric(view: ArrayView) -> Metric | None:
+def slice_metric(view: ArrayView) -> DeviceMetric | None:
     """Return the metric of which slice of an array a device holds; None if the slices are unknown."""
     slices = slices_of(view)
     if slices is None:
@@ -91,10 +93,10 @@ def slice_metric(view: ArrayView) -> Metric | None:
     def write(piece: float | None) -> str:
         return units.NA if piece is None else slices.label(int(piece))
 
-    return Metric(f"slice of {view.name or form(view)}", read, write, is_amount=False)
+    return DeviceMetric(f"slice of {view.name or form(view)}", read, write, is_amount=False)
 
 
-def wait_metric(moment: Moment) -> Metric:
+def wait_metric(moment: Moment) -> DeviceMetric:
     """Return the metric of each device's median wait in a launch. It is computed only when read.
 
     Its scale ends at the time of a step; devices of stragglers are highlighted.
@@ -107,7 +109,7 @@ def wait_metric(moment: Moment) -> Metric:
     def is_late(device: DeviceView) -> bool:
         return device.agent in late
 
-    return Metric("collective wait", read, units.micros, _step_limit(moment), is_marked=is_late)
+    return DeviceMetric("collective wait", read, units.micros, _step_limit(moment), is_marked=is_late)
 
 
 def _step_limit(moment: Moment) -> Callable[[DeviceView], float | None]:
@@ -117,7 +119,7 @@ def _step_limit(moment: Moment) -> Callable[[DeviceView], float | None]:
     return lambda _: micros
 
 
-def groups_metric(view: CollectiveView, moment: Moment) -> Metric | None:
+def groups_metric(view: CollectiveView, moment: Moment) -> DeviceMetric | None:
     """Return the metric of a device's wait in a collective, with the letter of its group.
 
     Until waits were measured it shows the group alone. None if the groups are unknown.
@@ -146,8 +148,8 @@ def groups_metric(view: CollectiveView, moment: Moment) -> Metric | None:
 
     note = "" if late is None else f"{LATE} last: {late.who}, {units.share(late.share)}"
     if not view.waits_us:
-        return Metric(f"groups of {view.op}", group_of, write, is_amount=False, write_cell=cell)
-    return Metric(
+        return DeviceMetric(f"groups of {view.op}", group_of, write, is_amount=False, write_cell=cell)
+    return DeviceMetric(
         f"wait by group of {view.op}",
         wait_of,
         units.micros,
@@ -165,9 +167,9 @@ class MetricChoice:
         self.metric = METRICS[0]
         self._moment: Moment = EMPTY
         # The metric of waits with the version of its inputs. It is rebuilt when the collectives change.
-        self._waits: tuple[object, Metric] = (None, wait_metric(EMPTY))
+        self._waits: tuple[object, DeviceMetric] = (None, wait_metric(EMPTY))
         # The slices of an array or the groups of a collective that the user chose to show.
-        self._painted: Metric | None = None
+        self._painted: DeviceMetric | None = None
         self._collective: tuple[tuple[Any, ...], object] | None = None
         # The last selection with an array or a collective. It is painted once, not at each return here.
         self._drilled: Selection | None = None
@@ -212,7 +214,7 @@ class MetricChoice:
         following = [*metrics[at + 1 :], *metrics[: at + 1]]
         self.metric = next((each for each in following if each.is_reported(current)), METRICS[0])
 
-    def _groups(self) -> Metric | None:
+    def _groups(self) -> DeviceMetric | None:
         """Return the metric of the chosen collective's groups; None if there is none or nothing changed."""
         if self._collective is None:
             return None

@@ -17,7 +17,7 @@ def sign_of(piece: int, count: int) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Slices:
+class ArraySlices:
     """The slices of an array in index order, and the slice that each device holds."""
 
     pieces: tuple[tuple[tuple[Span, ...], tuple[int, ...]], ...]
@@ -37,7 +37,7 @@ class Slices:
         return None if at is None else self.pieces[at][0]
 
 
-def slices_of(view: ArrayView) -> Slices | None:
+def slices_of(view: ArrayView) -> ArraySlices | None:
     if view.mesh is not None and prod(size for _, size in view.mesh.axes) != len(view.device_ids):
         return None  # figures from another process may contradict each other
     spans = slices(view)
@@ -45,7 +45,7 @@ def slices_of(view: ArrayView) -> Slices | None:
         return None
     pieces = tuple(distinct(spans))
     ordinals = {device_id: i for i, (_, ids) in enumerate(pieces) for device_id in ids}
-    return Slices(pieces, ordinals, view.mesh.axes if view.mesh else (), view.device_ids)
+    return ArraySlices(pieces, ordinals, view.mesh.axes if view.mesh else (), view.device_ids)
 
 
 def in_words(span: tuple[Span, ...]) -> str:

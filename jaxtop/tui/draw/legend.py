@@ -12,7 +12,7 @@ from jaxtop.model import DeviceView, State
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.draw.ink import NO_VALUE, NOT_MET, Ink
-from jaxtop.tui.draw.reading import UNKNOWN, Reading, Scale
+from jaxtop.tui.draw.reading import UNKNOWN, MetricReading, Scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ def printable(line: Text) -> Text:
 
 
 def legend(
-    reading: Reading,
+    reading: MetricReading,
     devices: Sequence[DeviceView],
     ink: Ink,
     width: int,
@@ -80,7 +80,7 @@ def who(device: DeviceView) -> str:
     return f"device {device.id} on {where}"
 
 
-def _most(reading: Reading, devices: Sequence[DeviceView]) -> str:
+def _most(reading: MetricReading, devices: Sequence[DeviceView]) -> str:
     if reading.most is None or not reading.metric.is_amount or reading.metric.note:
         return reading.metric.note
     value = reading.metric.write(reading.values[reading.most])
@@ -88,14 +88,16 @@ def _most(reading: Reading, devices: Sequence[DeviceView]) -> str:
     return f"most: {who(devices[reading.most])}, {value}{more}"
 
 
-def _pointed(reading: Reading, devices: Sequence[DeviceView], pointed: int) -> str:
+def _pointed(reading: MetricReading, devices: Sequence[DeviceView], pointed: int) -> str:
     device = devices[pointed]
     value = reading.metric.cell_text(device, reading.values[pointed])
     state = "" if device.state is State.LIVE else f", {device.state.value}"
     return f"here: {who(device)}, {value}{state}"
 
 
-def _signs(reading: Reading, ink: Ink, states: set[State], *, absent: bool) -> Iterable[tuple[str, Style]]:
+def _signs(
+    reading: MetricReading, ink: Ink, states: set[State], *, absent: bool
+) -> Iterable[tuple[str, Style]]:
     for state in State:
         if state in states and state is not State.LIVE:
             yield f"{text.STATE_SIGNS[state]} {state.value}", ink.style(ink.colour_of(state))

@@ -54,7 +54,7 @@ class PlotLine:
 
 
 @dataclass(frozen=True)
-class Frame:
+class PlotFrame:
     """The range of times and values that is drawn, and the position and size of the plot."""
 
     start: float
@@ -82,7 +82,7 @@ class Drawn(NamedTuple):
 
     text: Text
     above: int = 0
-    frame: Frame | None = None
+    frame: PlotFrame | None = None
 
 
 def extent(lines: Sequence[PlotLine], limit: float | None) -> tuple[float, float, float, float] | None:
@@ -123,7 +123,7 @@ def plot(
     write: Callable[[float | None], str],
     limit: float | None = None,
     pointed: float | None = None,
-) -> tuple[list[Text], Frame | None]:
+) -> tuple[list[Text], PlotFrame | None]:
     """Draw the plot with its axes for this size. Without values or space, return no lines and no frame."""
     reach = extent(lines, limit)
     if reach is None or width < 24 or height < 4:
@@ -136,7 +136,7 @@ def plot(
         )
     }
     left = max(map(len, labels.values()), default=0) + 1
-    frame = Frame(*reach, x=left + 1, width=width - left - 1 - _ROOM_FOR_LETTERS, height=rows)
+    frame = PlotFrame(*reach, x=left + 1, width=width - left - 1 - _ROOM_FOR_LETTERS, height=rows)
     canvas = _canvas(lines, frame)
     limit_row = frame.row(limit) if limit is not None and frame.low <= limit <= frame.high else None
     ends = _ends(lines, frame)
@@ -175,7 +175,7 @@ def style_of(number: int, ink: Ink, *, chosen: bool) -> Style:
     return ink.accent if chosen else ink.style(ink.palette.of_category(number))
 
 
-def _ends(lines: Sequence[PlotLine], frame: Frame) -> dict[int, str]:
+def _ends(lines: Sequence[PlotLine], frame: PlotFrame) -> dict[int, str]:
     found: dict[int, str] = {}
     for letter, line in zip(LETTERS, lines, strict=False):
         if line.known:
@@ -184,7 +184,7 @@ def _ends(lines: Sequence[PlotLine], frame: Frame) -> dict[int, str]:
     return found
 
 
-def _canvas(lines: Sequence[PlotLine], frame: Frame) -> list[list[tuple[int, int]]]:
+def _canvas(lines: Sequence[PlotLine], frame: PlotFrame) -> list[list[tuple[int, int]]]:
     """Return the dots of each character and the number of its line; other lines never hide the chosen one."""
     cells = [[(0, -1)] * frame.width for _ in range(frame.height)]
     for number in sorted(range(len(lines)), key=lambda number: lines[number].is_chosen):
@@ -196,7 +196,7 @@ def _canvas(lines: Sequence[PlotLine], frame: Frame) -> list[list[tuple[int, int
 
 
 @lru_cache(maxsize=32)
-def _dots(points: Points, frame: Frame) -> list[tuple[int, list[int]]]:
+def _dots(points: Points, frame: PlotFrame) -> list[tuple[int, list[int]]]:
     """Return one line as dots, in the rows that it touches; the result is cached."""
     from plotille import Canvas  # the import takes 20 ms and waits for the first plot
 
@@ -237,7 +237,7 @@ def _is_hole(gaps: Sequence[float], i: int, usual: float) -> bool:
     return gaps[i] > GAP * around
 
 
-def _time_axis(frame: Frame, left: int, ink: Ink, pointed: float | None) -> list[Text]:
+def _time_axis(frame: PlotFrame, left: int, ink: Ink, pointed: float | None) -> list[Text]:
     length = frame.end - frame.start
     most = max(1, frame.width // _CLOCK_ROOM)
     step = next((each for each in _TIME_STEPS if length / each <= most), _TIME_STEPS[-1])

@@ -33,7 +33,7 @@ FEWEST_ROWS = 8
 
 
 @dataclass(frozen=True)
-class Page:
+class PlotPage:
     """The figure and the lines that are plotted."""
 
     figure: Figure
@@ -46,7 +46,7 @@ class Page:
     pointed: float | None = None
 
 
-def page(shown: Page, ink: Ink, width: int, height: int) -> Drawn:
+def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
     write = writer(shown.figure)
     above = [switches(_groups(shown), ink, width), _about(shown, ink)]
     columns = max(1, min(2, width // (_ENTRY + 2)))
@@ -84,7 +84,7 @@ def _joined(lines: Sequence[Text], width: int, height: int) -> Text:
     return joined(fitted(lines, width, height))
 
 
-def _groups(shown: Page) -> list[list[Switch]]:
+def _groups(shown: PlotPage) -> list[list[Switch]]:
     at, count = shown.place
     figure = f"{shown.figure.title} ({at + 1} of {count})"
     ways_of = ways(shown.figure)
@@ -104,7 +104,7 @@ def _groups(shown: Page) -> list[list[Switch]]:
 _BRIEF = {Beside.ALONE: "alone", Beside.DEVICES: "devices", Beside.HOSTS: "processes"}
 
 
-def _about(shown: Page, ink: Ink) -> Text:
+def _about(shown: PlotPage, ink: Ink) -> Text:
     line = Text(" ", no_wrap=True, end="")
     chosen = next((each.name for each in shown.lines if each.is_chosen), "")
     line.append(f"{shown.figure.title} of {chosen}", ink.bold)
@@ -119,14 +119,14 @@ def _about(shown: Page, ink: Ink) -> Text:
     return printable(line)
 
 
-def _heads(shown: Page, ink: Ink, columns: int, name: int) -> Text:
+def _heads(shown: PlotPage, ink: Ink, columns: int, name: int) -> Text:
     """Return the header of the table. Its first column is the last value, or that under the mouse."""
     when = "last" if shown.pointed is None else text.time_of_day(shown.pointed)
     head = " " * (2 + name) + "".join(f"{each:>{_FIGURE}} " for each in (when, "min", "mean", "max"))
     return Text((" " + (head + "  ") * columns).rstrip(), ink.muted, no_wrap=True, end="")
 
 
-def _entries(shown: Page, ink: Ink, room: int) -> list[Text]:
+def _entries(shown: PlotPage, ink: Ink, room: int) -> list[Text]:
     write = writer(shown.figure)
     entries = []
     for number, (letter, each) in enumerate(zip(LETTERS, shown.lines, strict=False)):

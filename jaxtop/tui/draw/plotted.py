@@ -26,7 +26,7 @@ class Beside(StrEnum):
     HOSTS = "processes of its run"
 
 
-class Peer(NamedTuple):
+class PlotSubject(NamedTuple):
     """A device or a host whose line can be drawn. The line of a host may be the mean of its devices."""
 
     name: str
@@ -55,7 +55,7 @@ def ways(figure: Figure) -> tuple[Beside, ...]:
 
 def peers(
     moment: Moment, figure: Figure, host: Host, device: DeviceView | None, beside: Beside
-) -> list[Peer]:
+) -> list[PlotSubject]:
     """Return all devices or hosts that could have a line. Reads current values only, not the history."""
     if is_of_device(figure) and beside is not Beside.HOSTS:
         return [
@@ -71,7 +71,7 @@ def peers(
     ]
 
 
-def few(candidates: Sequence[Peer], chosen: tuple[str, int | None]) -> list[Peer]:
+def few(candidates: Sequence[PlotSubject], chosen: tuple[str, int | None]) -> list[PlotSubject]:
     """Return at most one peer per letter: the chosen one, then those with the most and the least now."""
     if len(candidates) <= len(LETTERS):
         return list(candidates)
@@ -83,21 +83,23 @@ def few(candidates: Sequence[Peer], chosen: tuple[str, int | None]) -> list[Peer
     return [each for each in candidates if each.key in drawn_keys]
 
 
-def line_of(moment: Moment, figure: Figure, peer: Peer, *, is_chosen: bool) -> PlotLine:
+def line_of(moment: Moment, figure: Figure, peer: PlotSubject, *, is_chosen: bool) -> PlotLine:
     columns = [series(moment.cluster, peer.agent, figure, position) for position in peer.positions]
     points = columns[0] if len(columns) == 1 else _mean(columns)
     return PlotLine(peer.name, tuple(points), is_chosen)
 
 
-def _device(figure: Figure, device: DeviceView) -> Peer:
-    return Peer(f"device {device.id}", device.agent, device.id, (device.position,), device.read(figure))
+def _device(figure: Figure, device: DeviceView) -> PlotSubject:
+    return PlotSubject(
+        f"device {device.id}", device.agent, device.id, (device.position,), device.read(figure)
+    )
 
 
-def _host(figure: Figure, host: Host) -> Peer:
+def _host(figure: Figure, host: Host) -> PlotSubject:
     positions = tuple(range(len(host.hello.devices))) if is_of_device(figure) and host.hello else (0,)
     values = (figure.read(host.pulse, position) for position in positions)
     known = [value for value in values if value is not None]
-    return Peer(name_of(host), host.agent, None, positions, fmean(known) if known else None)
+    return PlotSubject(name_of(host), host.agent, None, positions, fmean(known) if known else None)
 
 
 def _mean(columns: Sequence[Points]) -> list[tuple[float, float | None]]:

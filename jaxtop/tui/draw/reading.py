@@ -12,7 +12,7 @@ from jaxtop.tui.core.palette import STEPS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.tui.core.metrics import Metric
+    from jaxtop.tui.core.metrics import DeviceMetric
 
 # Places without a device: one that has not been seen yet, and one that does not exist.
 MISSING, NOTHING = -1, -2
@@ -31,14 +31,14 @@ class Scale(Enum):
 
 
 @dataclass(frozen=True)
-class Reading:
+class MetricReading:
     """The values of a metric, in the order of the devices.
 
     `codes` ends with entries for places without a device. A plan refers to these by negative numbers
     (`MISSING`, `NOTHING`, `placeholder`), which are indices from the end.
     """
 
-    metric: Metric
+    metric: DeviceMetric
     values: tuple[float | None, ...]
     codes: tuple[int, ...]
     end: float | None
@@ -53,7 +53,7 @@ class Reading:
         return min(1.0, value / self.end) if self.end > 0 else 0.0
 
 
-def read(devices: Sequence[DeviceView], metric: Metric) -> Reading:
+def read(devices: Sequence[DeviceView], metric: DeviceMetric) -> MetricReading:
     """Read the metric of each device, and find the common scale."""
     live, last = State.LIVE, STEPS - 1
     figure = metric.read
@@ -85,7 +85,9 @@ def read(devices: Sequence[DeviceView], metric: Metric) -> Reading:
     codes.extend(_OF_STATE[state] for state in reversed(_STATES))
     codes.extend((EMPTY, ABSENT))
     most = None if largest is None else values.index(largest)
-    return Reading(metric, values, tuple(codes), end, most, values.count(largest) if known else 0, scale)
+    return MetricReading(
+        metric, values, tuple(codes), end, most, values.count(largest) if known else 0, scale
+    )
 
 
 def placeholder(state: State) -> int:

@@ -10,7 +10,7 @@ from jaxtop.tui.core.moment import EMPTY, Moment
 from jaxtop.tui.draw.mesh.axes import Grid, Pair, physical
 from jaxtop.tui.draw.mesh.axis_bands import by_axes
 from jaxtop.tui.draw.mesh.host_blocks import by_host
-from jaxtop.tui.draw.mesh.layouts import NO_LAYOUT, Block, DeviceLayout, Plan, Room
+from jaxtop.tui.draw.mesh.layouts import NO_LAYOUT, Block, DeviceLayout, MeshDrawing, Room
 from jaxtop.tui.draw.reading import MISSING, placeholder
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _names(grid: Grid) -> tuple[str, ...]:
     return tuple(name for name, _ in grid.axes)
 
 
-def _plan_axes(grid: Grid, pair: Pair, page: int, room: Room, *, chosen: bool) -> Plan:
+def _plan_axes(grid: Grid, pair: Pair, page: int, room: Room, *, chosen: bool) -> MeshDrawing:
     """Plan the pair of axes. If the user chose no pair, swap the axes where only that makes them fit."""
     plan = _plan_pair(grid, pair, page, room)
     if chosen or pair.rows is None or plan.height <= room.height:
@@ -270,6 +270,6 @@ def _plan_axes(grid: Grid, pair: Pair, page: int, room: Room, *, chosen: bool) -
     return turned if turned.height <= room.height else plan
 
 
-def _plan_pair(grid: Grid, pair: Pair, page: int, room: Room) -> Plan:
+def _plan_pair(grid: Grid, pair: Pair, page: int, room: Room) -> MeshDrawing:
     names = grid.name(pair.rows), grid.name(pair.columns)
     return by_axes(grid.table(pair, page), names, room)

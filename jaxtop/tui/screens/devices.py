@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BAR = 6
 
 
-class Axes:
+class MeshAxes:
     """The axes of the largest mesh of each run, and the coordinates of each device on them."""
 
     def __init__(self, meshes: list[MeshView]) -> None:
@@ -53,7 +53,7 @@ _NOWHERE: dict[int, int] = {}
 class FigureScene(DeviceScene):
     """The data that all rows of one moment share."""
 
-    axes: Axes
+    axes: MeshAxes
 
     @cached_property
     def most(self) -> int:
@@ -229,8 +229,8 @@ class DevicesView(DeviceTableView[FigureRow]):
     FOLLOWED = FOLLOWED
 
     def __init__(self) -> None:
-        super().__init__(columns_for(FigureScene(EMPTY, Axes([]))), self._understand)
-        self._axes = Axes([])
+        super().__init__(columns_for(FigureScene(EMPTY, MeshAxes([]))), self._understand)
+        self._axes = MeshAxes([])
         self._reported = Reported()
 
     def compose(self) -> ComposeResult:
@@ -243,7 +243,7 @@ class DevicesView(DeviceTableView[FigureRow]):
 
     def _prepare(self, moment: Moment) -> None:
         if self._axes.meshes != moment.meshes:
-            self._axes = Axes(moment.meshes)
+            self._axes = MeshAxes(moment.meshes)
         scene = FigureScene(moment, self._axes)
         self.table.update_columns(columns_for(scene, self._reported.see(moment), self._followed))
         self.table.update_rows([FigureRow(device, scene) for device in moment.devices], empty(moment))

@@ -10,7 +10,14 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from jaxtop.base import units
-from jaxtop.model.session.difference import UNKNOWN_AFTER, UNKNOWN_BEFORE, Change, Kind, Then, difference
+from jaxtop.model.session.difference import (
+    UNKNOWN_AFTER,
+    UNKNOWN_BEFORE,
+    ChangeKind,
+    MomentChange,
+    Then,
+    difference,
+)
 from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.dialogs.help import Help
 from jaxtop.tui.draw.table import NOTHING, Column, muted, words
@@ -29,19 +36,19 @@ if TYPE_CHECKING:
 _BAD = ("died", "gone", "stopped", "blocked", "unreachable", "refused")
 # The screen with more detail, for each kind of change.
 _SCREENS = {
-    Kind.HOST: "hosts",
-    Kind.PROGRAM: "programs",
-    Kind.MEMORY: "memory",
-    Kind.ARRAYS: "arrays",
-    Kind.LAUNCHES: "programs",
-    Kind.DEVICE: "devices",
+    ChangeKind.HOST: "hosts",
+    ChangeKind.PROGRAM: "programs",
+    ChangeKind.MEMORY: "memory",
+    ChangeKind.ARRAYS: "arrays",
+    ChangeKind.LAUNCHES: "programs",
+    ChangeKind.DEVICE: "devices",
 }
 # Changes of these kinds are described in words and have no figures.
-_FIGURELESS = frozenset({Kind.HOST})
+_FIGURELESS = frozenset({ChangeKind.HOST})
 _ONE_SIDED = frozenset({"new", "gone", "came", "went"})
 
 
-def signed(change: Change) -> str:
+def signed(change: MomentChange) -> str:
     """Return the change with its sign. For what came or went, it is the whole amount."""
     if change.kind in _FIGURELESS:
         return NOTHING
@@ -50,43 +57,43 @@ def signed(change: Change) -> str:
         grown = (change.after or 0) - (change.before or 0)
     if grown is None:
         return NOTHING if change.how in _ONE_SIDED else units.NA
-    amount = units.number(abs(grown)) if change.kind is Kind.LAUNCHES else units.size(abs(grown))
+    amount = units.number(abs(grown)) if change.kind is ChangeKind.LAUNCHES else units.size(abs(grown))
     sign = "+" if grown > 0 else "-" if grown < 0 else ""
     return f"{sign}{amount}"
 
 
-def _figure(change: Change, value: int | None) -> str:
+def _figure(change: MomentChange, value: int | None) -> str:
     if change.kind in _FIGURELESS:
         return NOTHING
     if value is None and change.how in _ONE_SIDED:
         return NOTHING
-    return units.number(value) if change.kind is Kind.LAUNCHES else units.size(value)
+    return units.number(value) if change.kind is ChangeKind.LAUNCHES else units.size(value)
 
 
-def _counts(change: Change) -> str:
+def _counts(change: MomentChange) -> str:
     return NOTHING if change.counts is None else f"{change.counts[0]:,} → {change.counts[1]:,}"
 
 
-def _colour(change: Change, palette: Palette) -> str | None:
-    if change.kind is Kind.HOST:
+def _colour(change: MomentChange, palette: Palette) -> str | None:
+    if change.kind is ChangeKind.HOST:
         state = change.how.rpartition(" ")[2]
         return palette.bad if state in _BAD else palette.good if state == "live" else palette.warning
     if change.how in (UNKNOWN_BEFORE, UNKNOWN_AFTER):
         return palette.muted
-    if change.kind is Kind.LAUNCHES or change.grown == 0:
+    if change.kind is ChangeKind.LAUNCHES or change.grown == 0:
         return None
     more = change.after is not None and (change.before is None or change.after > change.before)
     return palette.warning if more else palette.good
 
 
-def _side(key: str, read: Callable[[Change], int | None]) -> Column[Change]:
+def _side(key: str, read: Callable[[MomentChange], int | None]) -> Column[MomentChange]:
     return Column(
         key, key, 8, "right", read, lambda change: _figure(change, read(change)), largest_first=True
     )
 
 
-def columns_for(runs: Mapping[str, str]) -> tuple[Column[Change], ...]:
-    run: Column[Change] = words("run", "run", 12, lambda change: runs.get(change.run, change.run))
+def columns_for(runs: Mapping[str, str]) -> tuple[Column[MomentChange], ...]:
+    run: Column[MomentChange] = words("run", "run", 12, lambda change: runs.get(change.run, change.run))
     return (
         words("kind", "kind", 8, lambda change: change.kind, muted),
         words("name", "what", 22, lambda change: change.name, flexible=True),
@@ -133,7 +140,7 @@ class DifferenceScreen(ModalScreen[DifferenceOutcome]):
         self._before, self._after = sorted((marked, here), key=lambda then: then.at)
         self._marked_first = self._before is marked
         self._changes = difference(self._before, self._after)
-        self.table: Table[Change] = Table(
+        self.table: Table[MomentChange] = Table(
             columns_for(runs),
             id,  # changes of programs with the same name may be equal in all columns
             noun="change",
@@ -164,7 +171,7 @@ class DifferenceScreen(ModalScreen[DifferenceOutcome]):
         message.stop()
         if not self.is_current:
             return  # a second Enter arrived before the screen was removed
-        change: Change = message.row
+        change: MomentChange = message.row
         self.dismiss(DifferenceOutcome(screen=_SCREENS[change.kind], agent=change.agent))
 
     def _title(self, palette: Palette) -> Text:
@@ -180,6 +187,6 @@ class DifferenceScreen(ModalScreen[DifferenceOutcome]):
         return line
 
     def _about(self) -> str:
-        counts = [(kind, sum(each.kind is kind for each in self._changes)) for kind in Kind]
+        counts = [(kind, sum(each.kind is kind for each in self._changes)) for kind in ChangeKind]
         counted = [f"{kind} {count:,}" for kind, count in counts if count]
         return " · ".join(counted) or "no changes"

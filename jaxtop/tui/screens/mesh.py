@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 
 from jaxtop.model import DeviceView, MeshView, memory_history, recent
-from jaxtop.tui.core.metrics import Metric, MetricChoice
+from jaxtop.tui.core.metrics import DeviceMetric, MetricChoice
 from jaxtop.tui.core.moment import Moment, Selection
 from jaxtop.tui.draw.legend import legend, printable
 from jaxtop.tui.draw.mesh.axes import Grid
@@ -18,7 +18,7 @@ from jaxtop.tui.draw.mesh.cells import GridScene
 from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN
 from jaxtop.tui.draw.panes.device import DeviceSubject, detail
 from jaxtop.tui.draw.panes.hardware import LONGEST_TREND
-from jaxtop.tui.draw.reading import MISSING, Reading, read
+from jaxtop.tui.draw.reading import MISSING, MetricReading, read
 from jaxtop.tui.draw.switches import run_pressed, switches
 from jaxtop.tui.screens.arranger import Arrangement, Arranger
 from jaxtop.tui.screens.base import View
@@ -74,7 +74,7 @@ class MeshScreenView(View):
         # Held, not looked up: while the app ends, they are gone before the screen is.
         self._grid, self._pane = MeshGrid(), Detail(id="detail")
         self._switches, self._legend = Line(id="switches"), Line(id="legend")
-        self._reading: tuple[Moment, Metric, Reading] | None = None
+        self._reading: tuple[Moment, DeviceMetric, MetricReading] | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(id="mesh-left"):
@@ -196,10 +196,10 @@ class MeshScreenView(View):
         await run_pressed(event, self)
 
     @property
-    def metric(self) -> Metric:
+    def metric(self) -> DeviceMetric:
         return self._metrics.metric
 
-    def _read(self) -> Reading:
+    def _read(self) -> MetricReading:
         last, metric = self._reading, self.metric
         if last is None or last[0] is not self.moment or last[1] is not metric:
             last = self.moment, metric, read(self._arranger.devices, metric)

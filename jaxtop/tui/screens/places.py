@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_LISTED = 40
 
 
-class Place(NamedTuple):
+class Destination(NamedTuple):
     """A name that can be searched, what it stands for, and the message that opens it."""
 
     name: str
@@ -38,25 +38,27 @@ class _App(Protocol):
     def post_message(self, message: Message) -> bool: ...
 
 
-def places(moment: Moment) -> Iterator[Place]:
+def places(moment: Moment) -> Iterator[Destination]:
     """Yield everything that has a name and a row."""
     for view in moment.hosts:
         opens = View.Drilled(Selection(view.host.agent), "hosts")
-        yield Place(moment.label(view.host), view.state.value, opens)
+        yield Destination(moment.label(view.host), view.state.value, opens)
     for program in moment.programs:
         selection = Selection(program.agents[0] if program.agents else None)
         opens = View.Drilled(selection, "programs", row=program.program.name)
-        yield Place(f"program {program.function}", program.program.name, opens)
+        yield Destination(f"program {program.function}", program.program.name, opens)
     for array in moment.arrays:
         if array.name:
             opens = View.Drilled(Selection(), "arrays", row=array.name)
-            yield Place(f"array {array.name}", f"{units.size(array.bytes_per_device)} per device", opens)
+            yield Destination(
+                f"array {array.name}", f"{units.size(array.bytes_per_device)} per device", opens
+            )
     for device in moment.devices:
         opens = View.Drilled(Selection(*device.key), "devices")
-        yield Place(f"{moment.label_of(device)} on {device.hostname}", device.kind, opens)
+        yield Destination(f"{moment.label_of(device)} on {device.hostname}", device.kind, opens)
 
 
-class Places(Provider):
+class Destinations(Provider):
     """Searches the places; they are not listed before something is typed, because there may be thousands."""
 
     async def search(self, query: str) -> Hits:

@@ -11,8 +11,8 @@ from jaxtop.model.host import run_of
 from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.core.moment import Moment, Selection
 from jaxtop.tui.draw.plot import Drawn
-from jaxtop.tui.draw.plot_page import Page, page
-from jaxtop.tui.draw.plotted import Beside, Peer, choices, few, is_of_device, line_of, peers, ways
+from jaxtop.tui.draw.plot_page import PlotPage, page
+from jaxtop.tui.draw.plotted import Beside, PlotSubject, choices, few, is_of_device, line_of, peers, ways
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.plot import Plot
 
@@ -39,7 +39,7 @@ class PlotView(View):
         self._name: str | None = None
         self._beside = Beside.DEVICES
         self._pointed: float | None = None
-        self._peers: list[Peer] = []
+        self._peers: list[PlotSubject] = []
         # The peers drawn out of too many. They stay the same while the figure and the comparison do.
         self._drawn: tuple[object, frozenset[tuple[str, int | None]]] = (None, frozenset())
 
@@ -106,7 +106,7 @@ class PlotView(View):
         position = device.position if device is not None and is_of_device(figure) else 0
         figures = self._figures
         place, limit = (figures.index(figure), len(figures)), _limit(figure, host, position)
-        shown = Page(figure, place, beside, lines, len(candidates), limit, self._pointed)
+        shown = PlotPage(figure, place, beside, lines, len(candidates), limit, self._pointed)
         self._peers = drawn
         self._plot.show_page(lambda width, height: page(shown, ink, width, height))
 
@@ -116,7 +116,9 @@ class PlotView(View):
         is_device = is_of_device(figure) and beside is not Beside.HOSTS and device is not None
         return (device.agent, device.id) if is_device and device is not None else (host.agent, None)
 
-    def _few(self, candidates: list[Peer], chosen: tuple[str, int | None], basis: object) -> list[Peer]:
+    def _few(
+        self, candidates: list[PlotSubject], chosen: tuple[str, int | None], basis: object
+    ) -> list[PlotSubject]:
         """Return the peers to draw: those drawn before, if they still exist and the plot shows the same."""
         before, keys = self._drawn
         there = {each.key for each in candidates}
@@ -166,7 +168,7 @@ class PlotView(View):
             at = keys.index(chosen) if chosen in keys else 0
             self._go(candidates[(at + by) % len(candidates)])
 
-    def _go(self, peer: Peer) -> None:
+    def _go(self, peer: PlotSubject) -> None:
         self.selection = Selection(peer.agent, peer.device_id)
         self.post_message(self.Selected(self.selection))
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.tui.core.slices import Slices, slices_of
+from jaxtop.tui.core.slices import ArraySlices, slices_of
 from jaxtop.tui.draw.panes.array import Pane, pane
 from jaxtop.tui.draw.panes.facts import joined
 from jaxtop.tui.widgets.detail import Detail
@@ -23,7 +23,7 @@ class ArrayPane(Detail):
         super().__init__(id="array")
         self._node: Node | None = None
         self._note = ""
-        self._slices: tuple[object, Slices | None] = (None, None)
+        self._slices: tuple[object, ArraySlices | None] = (None, None)
         self._pane = Pane()
         self._pointed: int | None = None
 
@@ -46,7 +46,7 @@ class ArrayPane(Detail):
             self._pointed = device
             self._draw()
 
-    def _slices_of(self, view: ArrayView) -> Slices | None:
+    def _slices_of(self, view: ArrayView) -> ArraySlices | None:
         """Return the slices of an array; they are cached until its shape or placement changes."""
         lies = view.shape, view.mesh, view.parts, view.tiles, view.device_ids, view.groups > 1
         if self._slices[0] != lies:

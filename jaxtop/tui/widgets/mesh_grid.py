@@ -13,7 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from jaxtop.tui.draw.mesh.cells import GridScene, changed_lines, paint, planned
-from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN, NO_LAYOUT, DeviceLayout, Plan, Room
+from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN, NO_LAYOUT, DeviceLayout, MeshDrawing, Room
 
 if TYPE_CHECKING:
     from textual import events
@@ -63,7 +63,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         self._pointed: int | None = None
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> MeshDrawing:
         return EMPTY_PLAN if self._scene is None else self._scene.plan
 
     def show(self, layout: DeviceLayout, scene: GridScene) -> None:

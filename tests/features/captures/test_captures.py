@@ -32,7 +32,7 @@ from jaxtop_agent.machine import basics
 from jaxtop_agent.profiler.capture import EXCESS, GROWTH, Capturing, packed
 from jaxtop_agent.profiler.load import StepsMade
 from jaxtop_agent.profiler.schedule import Schedule
-from jaxtop_agent.profiler.session import InUse, Taken
+from jaxtop_agent.profiler.session import InUse, TakenWindow
 from tests import builders, patience
 from tests.stage import play
 
@@ -151,7 +151,7 @@ class Sessions:
         self.ends.append(is_over())
         stopping()
         self.during()
-        return Taken(1, self.seconds, 0.0, self.raw, self.cut_off)
+        return TakenWindow(1, self.seconds, 0.0, self.raw, self.cut_off)
 
 
 @pytest.fixture
@@ -229,13 +229,13 @@ class TestTaking:
 
     def test_it_ends_when_the_process_has_grown(self, agent, monkeypatch):
         sizes = iter((0, GROWTH * (1 << 20) + 1))
-        monkeypatch.setattr(basics, "process", lambda: basics.Process(next(sizes)))
+        monkeypatch.setattr(basics, "process", lambda: basics.ProcessUsage(next(sizes)))
         assert agent.take(Sessions()).text == "ended after 0.5 s: the process had grown by 6 MB"
 
     def test_it_ends_before_a_container_with_little_memory_left_is_full(self, agent, monkeypatch):
         sizes = iter((0, (1 << 19) + 1))
         monkeypatch.setattr("jaxtop_agent.profiler.capture.memory_left", lambda: 1 << 21)
-        monkeypatch.setattr(basics, "process", lambda: basics.Process(next(sizes)))
+        monkeypatch.setattr(basics, "process", lambda: basics.ProcessUsage(next(sizes)))
         assert agent.take(Sessions()).text == "ended after 0.5 s: the process had grown by 1 MB"
 
     def test_a_trace_that_is_far_too_large_is_not_sent(self, agent):

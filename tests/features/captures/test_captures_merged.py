@@ -20,7 +20,7 @@ from jaxtop.base.protobuf import Malformed, bytes_field, number_field, text_fiel
 from jaxtop.features.captures import perfetto
 from jaxtop.features.captures.clocks import Aligned, Machine, aligned
 from jaxtop.features.captures.comparison import compared
-from jaxtop.features.captures.finish import Known, Taken, clocks, finish, known
+from jaxtop.features.captures.finish import Known, TakenTrace, clocks, finish, known
 from jaxtop.features.captures.folder import CaptureFolder, file_name, file_names
 from jaxtop.features.captures.merged import Durations, Merged, TracedHost, merge
 from jaxtop.features.captures.perfetto import MOST_LANES, Slice, lanes
@@ -61,7 +61,7 @@ def merged(*hosts, groups=groups_of):
 
 
 def traced(number, path, machine="one", platform="cpu", **more):
-    return TracedHost(f"process {number}", path, platform, machine, traces.Wanted(), **more)
+    return TracedHost(f"process {number}", path, platform, machine, traces.WantedCollectives(), **more)
 
 
 class Read:
@@ -133,7 +133,7 @@ def test_bytes_that_are_no_trace_are_refused_and_never_hang():
     for at in range(0, len(raw), 61):
         for harmed in (raw[:at], raw[:at] + bytes([raw[at] ^ 0xFF]) + raw[at + 1 :]):
             with suppress(Malformed):
-                traces.read("cpu", Trace(harmed), traces.Wanted(), {})
+                traces.read("cpu", Trace(harmed), traces.WantedCollectives(), {})
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -384,7 +384,10 @@ class TestTheFolder:
         with folder.draft(about.file_name(agents[0])) as file:
             file.write(path("0.10.2", 0).read_bytes())
         folder.draft(about.file_name(agents[1])).close()
-        taken = [Taken(agents[0], True, "", 15_000, 1_000_000), Taken(agents[1], False, "did not answer")]
+        taken = [
+            TakenTrace(agents[0], True, "", 15_000, 1_000_000),
+            TakenTrace(agents[1], False, "did not answer"),
+        ]
         result = finish(folder, about, taken, began_ms=5, progress=lambda _: None)
         document = json.loads(folder.summary.read_text())
         first, second = document["hosts"]
@@ -402,7 +405,7 @@ class TestTheFolder:
         with folder.draft(about.file_name(agent)) as file:
             file.write(path("0.10.2", 0).read_bytes())
         with disk_with_room_for(4096):
-            result = finish(folder, about, [Taken(agent, True)], began_ms=5, progress=lambda _: None)
+            result = finish(folder, about, [TakenTrace(agent, True)], began_ms=5, progress=lambda _: None)
         assert result.why_not_merged == "it cannot be written: file too large"
         assert result.traces[0].exists() and folder.summary.exists() and not folder.perfetto.exists()
 
@@ -411,7 +414,7 @@ class TestTheFolder:
         folder = CaptureFolder(tmp_path / "captures")
         with folder.draft(about.file_name(agent)) as file:
             file.write(b"\x0a\xff")
-        result = finish(folder, about, [Taken(agent, True)], began_ms=5, progress=lambda _: None)
+        result = finish(folder, about, [TakenTrace(agent, True)], began_ms=5, progress=lambda _: None)
         assert result.why_not_merged.startswith("a trace cannot be read") and not folder.perfetto.exists()
         assert result.traces[0].exists()
 
@@ -435,7 +438,7 @@ class TestTheFolder:
         folder = CaptureFolder(tmp_path / "captures")
         with folder.draft(about.file_name(agent)) as file:
             file.write(raw)
-        result = finish(folder, about, [Taken(agent, True)], began_ms=5, progress=lambda _: None)
+        result = finish(folder, about, [TakenTrace(agent, True)], began_ms=5, progress=lambda _: None)
         assert result.why_not_merged.startswith("a trace cannot be read: ")
         assert "\n" not in result.why_not_merged and len(result.why_not_merged) < 200
         assert json.loads(folder.summary.read_text())["not_merged"] == [result.why_not_merged]
@@ -447,7 +450,7 @@ class TestTheFolder:
             with folder.draft(about.file_name(agent)) as file:
                 file.write(raw)
         monkeypatch.setattr("jaxtop.features.captures.merged.MOST_EVENTS", 50)
-        taken = [Taken(agent, True) for agent in agents]
+        taken = [TakenTrace(agent, True) for agent in agents]
         result = finish(folder, about, taken, began_ms=5, progress=lambda _: None)
         label = about.hosts[agents[0]].label
         assert result.notes == [f"not in the merged trace, because of too many events: {label}"]

@@ -19,7 +19,7 @@ import pytest
 
 from jaxtop import cli
 from jaxtop.features.inject import remote, symbols, target
-from jaxtop.features.inject.request import Request
+from jaxtop.features.inject.request import InjectionRequest
 from jaxtop.store import runfiles
 from tests.features.inject.test_inject import WHY_NOT
 from tests.support import PYTHON, eventually, jaxtop, processes, run
@@ -125,7 +125,9 @@ def test_a_seccomp_filter_is_named():
 def test_processes_of_others_and_of_containers_are_refused():
     with python() as process, pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "geteuid", lambda: 12345)
-        with pytest.raises(target.Refused, match="belongs to root: run this as that user, or as root"):
+        with pytest.raises(
+            target.InjectionRefused, match="belongs to root: run this as that user, or as root"
+        ):
             target.look(process.pid)
     for flags in (["--mount"], ["--pid", "--fork", "--mount-proc"]):
         if run("unshare", *flags, "true").returncode:
@@ -194,7 +196,7 @@ def test_a_main_thread_that_hangs_runs_nothing_later(tmp_path, monkeypatch, prog
     process = target.Target(
         7, command="", python=(3, 14, 0), threads=1, ticks=1, addresses={}, code=[], **ids
     )
-    with Request(process, {}) as request, pytest.raises(target.Refused, match=why):
+    with InjectionRequest(process, {}) as request, pytest.raises(target.InjectionRefused, match=why):
         remote.start(process, request)
     left = list(tmp_path.iterdir())
     assert len(left) == is_left
@@ -211,7 +213,7 @@ def test_only_a_thread_that_does_not_wake_up_is_refused(monkeypatch):
     target.check_threads(7)
     monkeypatch.setattr(target, "_uninterruptible", lambda _: {2, 3})
     monkeypatch.setattr(target, "ASLEEP_IN_KERNEL_S", 0.1)
-    with pytest.raises(target.Refused, match=r"thread 2 of pid 7 sleeps in the kernel \(state D\)"):
+    with pytest.raises(target.InjectionRefused, match=r"thread 2 of pid 7 sleeps in the kernel \(state D\)"):
         target.check_threads(7)
 
 
@@ -222,7 +224,7 @@ def test_a_process_with_an_agent_names_its_run():
 
 
 def test_functions_are_found_in_memory_where_the_loader_finds_them():
-    memory = symbols.Memory(os.getpid())
+    memory = symbols.ProcessMemory(os.getpid())
     # An earlier test of this process may have mapped other files as data.
     names = ("python", "libpython", "libc.", "libpthread", "ld-musl")
     mapped = [each for each in symbols.mappings(os.getpid()) if each.offset == 0]

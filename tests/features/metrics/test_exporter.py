@@ -20,9 +20,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parsed_classic
 
 from jaxtop import wire
-from jaxtop.cli.serving.http_server import Request, Server
+from jaxtop.cli.serving.http_server import HttpRequest, HttpServer
 from jaxtop.cli.serving.listening import Protection
-from jaxtop.cli.serving.watched import Watched
+from jaxtop.cli.serving.watched import WatchedCluster
 from jaxtop.export import openmetrics, to_document, to_openmetrics
 from jaxtop.export.samples import DETAILS
 from jaxtop.features.metrics import command as exporter
@@ -44,8 +44,8 @@ PROMTOOL = shutil.which("promtool")
 OPEN = Protection()
 
 
-def served(made: Cluster, detail: str = "program", protection: Protection = OPEN) -> Server:
-    return Server("127.0.0.1", 0, pages(Watched(made, lambda: NOW), detail), protection)
+def served(made: Cluster, detail: str = "program", protection: Protection = OPEN) -> HttpServer:
+    return HttpServer("127.0.0.1", 0, pages(WatchedCluster(made, lambda: NOW), detail), protection)
 
 
 def get(url: str, accept: str = "", authorization: str = "", **more: Any) -> tuple[int, str, str]:
@@ -159,8 +159,8 @@ class Frames:
 
 def test_what_a_source_yields_is_served():
     now = [builders.NOW]
-    watched = Watched(Cluster(), lambda: now[0])
-    with Server("127.0.0.1", 0, pages(watched, "program"), OPEN) as server:
+    watched = WatchedCluster(Cluster(), lambda: now[0])
+    with HttpServer("127.0.0.1", 0, pages(watched, "program"), OPEN) as server:
         assert get(f"{server.url}/healthz")[::2] == (503, "0 of 0 processes are live\n")
         watched.take(Frames(*builders.well(), notes=["the connection is slow"]))
         expected = 200, "2 of 2 processes are live\nthe connection is slow\n"
@@ -182,7 +182,7 @@ def test_clients_share_a_page_and_the_fold_does_not_wait_for_it():
         asked.append(now[0])
         return now[0]
 
-    watched = Watched(Cluster(), clock)
+    watched = WatchedCluster(Cluster(), clock)
     is_begun, may_end = threading.Event(), threading.Event()
 
     def write(cluster, at):
@@ -211,7 +211,7 @@ def test_clients_share_a_page_and_the_fold_does_not_wait_for_it():
 
 
 def test_clients_share_two_formats_whatever_they_accept():
-    watched = Watched(everything(), lambda: NOW)
+    watched = WatchedCluster(everything(), lambda: NOW)
     metrics = pages(watched, "program")["/metrics"]
     accepted = (
         "",
@@ -220,9 +220,9 @@ def test_clients_share_two_formats_whatever_they_accept():
         OPENMETRICS,
         "application/openmetrics-text;version=9.0.0",
     )
-    assert len({id(metrics(Request(each))) for each in accepted}) == 2
+    assert len({id(metrics(HttpRequest(each))) for each in accepted}) == 2
     prometheus = "application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
-    assert metrics(Request(prometheus)).content_type.startswith("application/openmetrics-text")
+    assert metrics(HttpRequest(prometheus)).content_type.startswith("application/openmetrics-text")
 
 
 def test_a_client_that_reads_gzip_gets_the_same_page_compressed():
@@ -245,8 +245,8 @@ def test_service_discovery_lists_the_machines_of_the_run_and_the_ports_that_were
     made = Cluster()
     for frame in builders.well():
         made.feed(frame)
-    watched = Watched(made, lambda: builders.NOW)
-    with Server("127.0.0.1", 0, pages(watched, "program"), OPEN) as server:
+    watched = WatchedCluster(made, lambda: builders.NOW)
+    with HttpServer("127.0.0.1", 0, pages(watched, "program"), OPEN) as server:
         status, kind, text = get(f"{server.url}/http_sd?port=9100&port=9400")
         assert (status, kind) == (200, "application/json")
         [first, second] = json.loads(text)

@@ -17,7 +17,7 @@ import pytest
 
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.serving import http_server
-from jaxtop.cli.serving.http_server import MOST_CLIENTS, Server
+from jaxtop.cli.serving.http_server import MOST_CLIENTS, HttpServer
 from jaxtop.cli.serving.listening import MOST_STRANGERS, Protection, address
 from tests import patience
 from tests.export.test_export import cluster
@@ -25,13 +25,13 @@ from tests.features.metrics.test_exporter import get, served
 from tests.support import eventually, jaxtop
 
 
-def connect(server: Server) -> socket.socket:
+def connect(server: HttpServer) -> socket.socket:
     return socket.create_connection(
         ("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=patience.left()
     )
 
 
-def is_served(server: Server) -> bool:
+def is_served(server: HttpServer) -> bool:
     try:
         return get(f"{server.url}/healthz")[0] == 200
     except (urllib.error.URLError, ConnectionError):
@@ -88,12 +88,12 @@ def test_other_machines_are_served_only_with_tls_and_passwords(certificate, tmp_
     file.write_text("a:b\n")
     for protection in (Protection(), Protection(cert, key), Protection(passwords=file)):
         with pytest.raises(UserError, match="can be reached from other machines"):
-            Server("0.0.0.0", 0, {}, protection)
+            HttpServer("0.0.0.0", 0, {}, protection)
     file.chmod(0o644)
     with pytest.raises(UserError, match="can be read by others"):
-        Server("127.0.0.1", 0, {}, Protection(passwords=file))
+        HttpServer("127.0.0.1", 0, {}, Protection(passwords=file))
     with pytest.raises(UserError, match="is no certificate"):
-        Server("127.0.0.1", 0, {}, Protection(file, file))
+        HttpServer("127.0.0.1", 0, {}, Protection(file, file))
 
 
 def test_silent_clients_are_bounded_and_keep_nobody_out(monkeypatch):
@@ -127,7 +127,7 @@ def test_more_answers_at_a_time_than_are_allowed_are_refused_in_words():
         go_on.wait(patience.left())
         return http_server.Page(b"", "text/plain")
 
-    with Server("127.0.0.1", 0, {"/slow": slow}, Protection()) as server:
+    with HttpServer("127.0.0.1", 0, {"/slow": slow}, Protection()) as server:
         busy = [connect(server) for _ in range(MOST_CLIENTS)]
         for each in busy:
             each.sendall(b"GET /slow HTTP/1.1\r\n\r\n")
@@ -159,7 +159,10 @@ def test_a_client_that_sends_its_request_slowly_is_cut_off(monkeypatch):
 def test_a_client_that_does_not_read_its_answer_is_cut_off(monkeypatch):
     monkeypatch.setattr(http_server, "ANSWER_S", 0.5)
     large = http_server.Page(b"x" * (64 << 20), "text/plain")
-    with Server("127.0.0.1", 0, {"/large": lambda _: large}, Protection()) as server, connect(server) as slow:
+    with (
+        HttpServer("127.0.0.1", 0, {"/large": lambda _: large}, Protection()) as server,
+        connect(server) as slow,
+    ):
         slow.sendall(b"GET /large HTTP/1.1\r\n\r\n")
         assert slow.recv(1) == b"H"
         eventually(lambda: not server._server._answered)
@@ -192,7 +195,7 @@ def test_a_line_of_the_password_file_needs_a_user_and_a_password(tmp_path, text)
     file.write_bytes(text)
     file.chmod(0o600)
     with pytest.raises(UserError, match="user:password"):
-        Server("127.0.0.1", 0, {}, Protection(passwords=file))
+        HttpServer("127.0.0.1", 0, {}, Protection(passwords=file))
 
 
 def test_a_password_keeps_its_spaces(tmp_path):
@@ -208,14 +211,14 @@ def test_a_password_keeps_its_spaces(tmp_path):
 def test_a_password_file_is_a_regular_file(tmp_path):
     os.mkfifo(tmp_path / "fifo", 0o600)
     with pytest.raises(UserError, match="is not a regular file"):
-        Server("127.0.0.1", 0, {}, Protection(passwords=tmp_path / "fifo"))
+        HttpServer("127.0.0.1", 0, {}, Protection(passwords=tmp_path / "fifo"))
     with pytest.raises(UserError, match="cannot be read"):
-        Server("127.0.0.1", 0, {}, Protection(passwords=tmp_path))
+        HttpServer("127.0.0.1", 0, {}, Protection(passwords=tmp_path))
 
 
 def test_a_key_without_its_certificate_is_an_error(tmp_path):
     with pytest.raises(UserError, match="--tls-key needs --tls-cert"):
-        Server("127.0.0.1", 0, {}, Protection(key=tmp_path / "key.pem"))
+        HttpServer("127.0.0.1", 0, {}, Protection(key=tmp_path / "key.pem"))
 
 
 @pytest.mark.parametrize(

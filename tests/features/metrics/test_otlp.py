@@ -15,12 +15,12 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from jaxtop import cli
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.serving.watched import Watched
+from jaxtop.cli.serving.watched import WatchedCluster
 from jaxtop.export.metrics import METRICS
 from jaxtop.export.samples import snapshot
 from jaxtop.features.metrics.otlp import metrics
 from jaxtop.features.metrics.otlp import push as otlp
-from jaxtop.features.metrics.otlp.collector import Collector
+from jaxtop.features.metrics.otlp.collector import OtlpCollector
 from jaxtop.model import Cluster
 from tests import builders
 from tests.export.test_export import HOSTILE, NOW, cluster, everything
@@ -104,7 +104,7 @@ def receiver():
 
 
 def push(made: Cluster, url: str, now: float = NOW, detail: str = "program") -> otlp.Push:
-    return otlp.Push(Watched(made, lambda: now), Collector(url), detail, 3600)
+    return otlp.Push(WatchedCluster(made, lambda: now), OtlpCollector(url), detail, 3600)
 
 
 # Info metrics have the names by which boards and alert rules join them.
@@ -193,8 +193,8 @@ def test_a_large_run_is_sent_in_several_messages(receiver, monkeypatch):
 
 def test_events_and_findings_are_records_and_each_is_sent_once(receiver):
     now = [builders.NOW]
-    watched = Watched(Cluster(), lambda: now[0])
-    sending = otlp.Push(watched, Collector(receiver.url), "run", 3600)
+    watched = WatchedCluster(Cluster(), lambda: now[0])
+    sending = otlp.Push(watched, OtlpCollector(receiver.url), "run", 3600)
     watched.take(Frames(*builders.well()))
     sending.send()
     before = len(receiver.records())
@@ -329,7 +329,7 @@ def test_the_environment_sets_the_compression(receiver, monkeypatch):
 )
 def test_an_address_of_no_collector_is_refused_in_one_line(address):
     with pytest.raises(UserError, match="--otlp takes the address of a collector"):
-        Collector(address)
+        OtlpCollector(address)
 
 
 def test_without_the_sdk_the_command_says_what_to_install(monkeypatch, capsys):

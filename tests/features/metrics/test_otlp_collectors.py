@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from jaxtop import cli
 from jaxtop.cli.errors import UserError
-from jaxtop.features.metrics.otlp.collector import Collector
+from jaxtop.features.metrics.otlp.collector import OtlpCollector
 from tests import builders
 from tests.export.test_export import everything
 from tests.features.metrics.test_otlp import Receiver, push, two_processes
@@ -120,14 +120,14 @@ class TestGrpc:
     @pytest.mark.parametrize("address", ["grpc://user:open@h:4317", "grpc://h:4317/path"])
     def test_what_an_address_of_grpc_cannot_have_is_refused(self, address):
         with pytest.raises(UserError, match="takes no user and no path") as refused:
-            Collector(address)
+            OtlpCollector(address)
         assert "open" not in str(refused.value)
 
 
 def test_a_variable_that_cannot_be_used_is_named(monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
     with pytest.raises(UserError, match="OTEL_EXPORTER_OTLP_TIMEOUT cannot be used"):
-        Collector("grpc://localhost")
+        OtlpCollector("grpc://localhost")
 
 
 def test_without_its_package_the_command_says_what_to_install(monkeypatch, capsys):

@@ -11,9 +11,9 @@ from jaxtop.features.planning.model.plan import (
     Goal,
     Interval,
     Move,
-    Placed,
+    PlacedArray,
     Plan,
-    Rule,
+    ShardingRule,
     Tensor,
 )
 from tests import made_windows, staged, staged_collectives
@@ -78,7 +78,7 @@ def measured() -> list[wire.Frame]:
     return frames
 
 
-OPTIMIZER = Rule("role=optimizer", axis="data")
+OPTIMIZER = ShardingRule("role=optimizer", axis="data")
 MOMENTS = Tensor(
     "state.opt_state[0].mu['w']", "optimizer", (8192, 65536), "float32", ((), ("model",)), 2 * GIB, GIB // 2
 )
@@ -99,7 +99,7 @@ def candidate(axes, memory, step, communication, *, fits, changes=(), is_today=F
             Basis("state", "1.0 GiB", "the shards of all named arrays on the fullest device"),
             Basis("temporaries", "8.0 GiB", "the compiler's figure"),
         ),
-        (Placed(MOMENTS, ((), ("data", "model")), GIB // 4, "a note on this array"),),
+        (PlacedArray(MOMENTS, ((), ("data", "model")), GIB // 4, "a note on this array"),),
         rules,
         energy=1.6,
     )

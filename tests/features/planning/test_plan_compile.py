@@ -14,9 +14,9 @@ from jaxtop import wire
 from jaxtop.cli.errors import UserError
 from jaxtop.features.planning import compile as plan_compile
 from jaxtop.features.planning import compiler as plan_compiler
-from jaxtop.features.planning.messages import Array, CompileRequest, Ended, Wanted
+from jaxtop.features.planning.messages import CompilationEnded, CompileRequest, NamedArray, WantedCandidate
 from jaxtop.features.planning.model import compilations
-from jaxtop.features.planning.model.plan import Candidate, Exchange, Placed, Tensor, Today
+from jaxtop.features.planning.model.plan import Candidate, Exchange, PlacedArray, Tensor, Today
 from jaxtop_agent.planning.matching import Side, match
 from tests.support import PYTHON, environment, jaxtop_here, run
 
@@ -51,7 +51,7 @@ DATA, FSDP = (("data",),), (("fsdp",),)
 
 
 def array(name, then, today=DATA):
-    return Array(name, (8, 8), "f32", today, then)
+    return NamedArray(name, (8, 8), "f32", today, then)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_result_is_an_array_only_by_its_name():
 
 
 def placed(name, parts, then, shape=(8, 8)):
-    return Placed(Tensor(name, None, shape, "float32", parts, 256, 64), then, 64)
+    return PlacedArray(Tensor(name, None, shape, "float32", parts, 256, 64), then, 64)
 
 
 def candidate(*listed, axes=MESH):
@@ -106,11 +106,11 @@ def test_only_arrays_that_change_are_sent_and_those_that_look_like_them():
         placed("batch", (("data",),), (("data",),), shape=(32, 8)),
         placed("host", None, None),
     )
-    assert compilations.wanted(candidate(*listed)) == Wanted(
+    assert compilations.wanted(candidate(*listed)) == WantedCandidate(
         MESH,
         (
-            Array("params", (8, 8), "float32", DATA, DATA),
-            Array("moments", (8, 8), "float32", DATA, (("data",), ("model",))),
+            NamedArray("params", (8, 8), "float32", DATA, DATA),
+            NamedArray("moments", (8, 8), "float32", DATA, (("data",), ("model",))),
         ),
     )
 
@@ -133,7 +133,7 @@ def test_the_groups_of_compiled_collectives_become_axes_of_the_candidates_mesh()
         ),
         rest=2,
     )
-    made = compilations.compiled(Ended(0, 1, 2, 3, 4, 5, inventory, ("so",)), MESH, "doubtful")
+    made = compilations.compiled(CompilationEnded(0, 1, 2, 3, 4, 5, inventory, ("so",)), MESH, "doubtful")
     assert made.exchanges == (
         Exchange("all-gather.1", "all-gather", "f32[8]", 32, ("model",), 4, "train.py:3"),
         Exchange("all-reduce.2", "all-reduce", "f32[]", 4, ("data", "model"), 1),
@@ -240,7 +240,7 @@ def compile_with(monkeypatch, tmp_path):
         file = tmp_path / "child.py"
         file.write_text(CHILD.format(lines=lines, end=end))
         monkeypatch.setattr(plan_compiler, "PROCESS", (str(file),))
-        wanted = tuple(Wanted((("data", number + 1),)) for number in range(count))
+        wanted = tuple(WantedCandidate((("data", number + 1),)) for number in range(count))
         return plan_compiler.Compiler(CompileRequest(("f",), MESH, None, wanted), limit_s).compile_all()
 
     return compile_all

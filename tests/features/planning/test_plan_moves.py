@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from jaxtop import wire
-from jaxtop.features.planning.model.plan import Exchange, LinkCost, PlanRequest, Rule, StepTime, Today
+from jaxtop.features.planning.model.plan import Exchange, LinkCost, PlanRequest, ShardingRule, StepTime, Today
 from jaxtop.features.planning.model.planner import plan
 from jaxtop.features.planning.model.times.links import BETWEEN, WITHIN
 from tests.features.planning.test_planning_memory import run, tensor
@@ -44,7 +44,7 @@ def test_replicated_state_can_be_divided_by_the_axis_that_replicates_it():
     optimizer = found["Divide the optimizer state by data"]
     assert optimizer.saves_bytes == 2 * 2 * MIB * 3 // 4
     assert optimizer.change == "state.opt_state.mu['w']: P(None, 'model') → P('data', 'model')"
-    assert optimizer.rules == (Rule("role=optimizer", "data"),)
+    assert optimizer.rules == (ShardingRule("role=optimizer", "data"),)
     assert "each of the 4 devices along data" in optimizer.why
     # What it shows is what the plan for its options shows.
     alone = plan(today(), PlanRequest(rules=optimizer.rules)).candidates[1]
@@ -133,7 +133,7 @@ def test_an_array_that_no_step_changes_can_be_held_whole():
     move = found["Hold rotations whole instead of gathering it in each step"]
     assert move.change == "rotations: P('data', 'model') → P(None, 'model')"
     assert (move.saves_ms, move.saves_bytes) == (pytest.approx(5.0), -3 * MIB // 2)
-    assert move.rules == (Rule("rotations", parts=((), ("model",))),)
+    assert move.rules == (ShardingRule("rotations", parts=((), ("model",))),)
 
 
 def test_what_would_no_longer_fit_is_not_proposed():

@@ -26,15 +26,15 @@ from jaxtop.features.planning.model.plan import (
     Goal,
     Interval,
     Move,
-    Placed,
+    PlacedArray,
     Plan,
-    Rule,
+    ShardingRule,
     Tensor,
 )
 from tests.builders import NOW
 
 GIB = 1 << 30
-OPTIMIZER = Rule("state.opt_state", axis="data")
+OPTIMIZER = ShardingRule("state.opt_state", axis="data")
 KERNEL = Tensor(
     "state.params['kernel']", "parameters", (8192, 4096), "float32", ((), ("model",)), GIB // 8, GIB // 32
 )
@@ -46,7 +46,7 @@ def candidate(axes, *, is_today=False, fits=True, memory=(3.1, 3.6), step=(12.1,
         "changes": (),
         "assumptions": (),
         "basis": (Basis("memory", "3.1–3.6 GiB", "arguments and results exact, temporaries bounded"),),
-        "placed": (Placed(KERNEL, ((), ("model",)), GIB // 32, "a note"),),
+        "placed": (PlacedArray(KERNEL, ((), ("model",)), GIB // 32, "a note"),),
     }
     return Candidate(
         axes,
@@ -129,16 +129,16 @@ def test_a_wrong_mesh_is_one_clear_line(text, words):
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        ("state.opt_state:data", Rule("state.opt_state", axis="data")),
-        ("role=optimizer:data", Rule("role=optimizer", axis="data")),
-        ("params['a:b']:data", Rule("params['a:b']", axis="data")),
-        ("params:None,model", Rule("params", parts=((), ("model",)))),
-        ("params:data+fsdp,None", Rule("params", parts=(("data", "fsdp"), ()))),
-        ("params:data,None", Rule("params", parts=(("data",), ()))),
-        ("params:data+fsdp", Rule("params", parts=(("data", "fsdp"),))),
-        ("params:replicated", Rule("params", parts=())),
-        ('params:"replicated"', Rule("params", axis="replicated")),
-        ('params:"a:b"+data,None', Rule("params", parts=(("a:b", "data"), ()))),
+        ("state.opt_state:data", ShardingRule("state.opt_state", axis="data")),
+        ("role=optimizer:data", ShardingRule("role=optimizer", axis="data")),
+        ("params['a:b']:data", ShardingRule("params['a:b']", axis="data")),
+        ("params:None,model", ShardingRule("params", parts=((), ("model",)))),
+        ("params:data+fsdp,None", ShardingRule("params", parts=(("data", "fsdp"), ()))),
+        ("params:data,None", ShardingRule("params", parts=(("data",), ()))),
+        ("params:data+fsdp", ShardingRule("params", parts=(("data", "fsdp"),))),
+        ("params:replicated", ShardingRule("params", parts=())),
+        ('params:"replicated"', ShardingRule("params", axis="replicated")),
+        ('params:"a:b"+data,None', ShardingRule("params", parts=(("a:b", "data"), ()))),
     ],
 )
 def test_a_sharding_is_read_as_typed_and_written_back(text, rule):
@@ -148,7 +148,7 @@ def test_a_sharding_is_read_as_typed_and_written_back(text, rule):
 
 
 def test_a_sharding_of_one_dimension_is_not_written_as_an_axis():
-    rule = Rule("bias", parts=(("data",),))
+    rule = ShardingRule("bias", parts=(("data",),))
     assert parse_rule(rule_as_typed(rule)).parts == (("data",), ())
 
 
@@ -298,7 +298,7 @@ def test_intervals_of_time(interval, words):
 
 
 def test_names_of_the_run_cannot_move_the_cursor():
-    placed = (Placed(KERNEL, None, 1, "\x1b[2J"),)
+    placed = (PlacedArray(KERNEL, None, 1, "\x1b[2J"),)
     strange = candidate((("da\nta", 2),), is_today=True, placed=placed, changes=("\x1b]0;x\x07",))
     text = as_text.to_text(Plan("\x1b[31m", Goal.ENERGY, None, (strange,), (), {}), 80, explained=True)
     assert all(character.isprintable() or character == "\n" for character in text)

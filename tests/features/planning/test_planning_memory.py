@@ -10,10 +10,17 @@ from msgspec.structs import replace as replace_struct
 
 from jaxtop import wire
 from jaxtop.features.planning.model import buffers
-from jaxtop.features.planning.model.alike import Arrays
+from jaxtop.features.planning.model.alike import RunArrays
 from jaxtop.features.planning.model.candidates import meshes
 from jaxtop.features.planning.model.memory import memory_of, uses_of
-from jaxtop.features.planning.model.plan import CannotPlan, Compiled, PlanRequest, Rule, Tensor, Today
+from jaxtop.features.planning.model.plan import (
+    CannotPlan,
+    CompiledCandidate,
+    PlanRequest,
+    ShardingRule,
+    Tensor,
+    Today,
+)
 from jaxtop.features.planning.model.planner import plan
 from jaxtop.features.planning.model.sharding import place, state_bytes
 from jaxtop.features.planning.model.today import today
@@ -40,7 +47,7 @@ def run(*tensors: Tensor, program: wire.Program | None = None, **sizes: int) -> 
     return Today("r1", axes, devices, len(devices), "cpu", "cpu", tensors, program)
 
 
-def held(of: Today, *rules: Rule, **sizes: int) -> int:
+def held(of: Today, *rules: ShardingRule, **sizes: int) -> int:
     axes = mesh(**sizes)
     return state_bytes(of, axes, place(of, axes, rules))
 
@@ -68,19 +75,19 @@ class TestPlacing:
     def test_a_new_axis_divides_nothing_without_a_rule(self):
         of = run(tensor("kernel", (64, 32), "data"))
         assert held(of, data=4, expert=2) == 64 * 32 * 4 // 4
-        assert held(of, Rule("kernel", "expert"), data=4, expert=2) == 64 * 32 * 4 // 8
+        assert held(of, ShardingRule("kernel", "expert"), data=4, expert=2) == 64 * 32 * 4 // 8
 
     def test_arrays_on_one_device_stay_there(self):
         key = Tensor("key", None, (), "key<fry>", None, 8, 8, device_ids=(5,))
         of = run(tensor("kernel", (64, 32), "data"), key)
         assert held(of, data=4, model=2) == 64 * 32 * 4 // 4 + 8
         assert held(of, data=4) == 64 * 32 * 4 // 4  # device 5 has nothing else
-        assert held(of, Rule("key", parts=()), data=4) == 64 * 32 * 4 // 4 + 8
+        assert held(of, ShardingRule("key", parts=()), data=4) == 64 * 32 * 4 // 4 + 8
 
     def test_arrays_that_are_alike_count_each_for_itself(self):
         layers = [tensor(f"state.w[{i}]", (64, 32), "data", role="parameters") for i in range(3)]
         of = run(*layers, tensor("state.b", (32,)))
-        rule = Rule("state.w[1]", parts=())
+        rule = ShardingRule("state.w[1]", parts=())
         first, *rest = plan(of, PlanRequest((mesh(data=2, model=4),), rules=(rule,))).candidates
         asked = rest[-1]
         assert first.state_bytes_per_device == 3 * 64 * 32 * 4 // 4 + 128
@@ -106,7 +113,7 @@ class TestPlacing:
     )
     def test_sizes_follow_from_what_an_element_takes(self, dtype, elements, size, expected):
         whole = Tensor("x", None, (elements,), dtype, ((),), size, size, device_ids=tuple(range(8)))
-        assert held(run(whole), Rule("x", parts=(("data",),)), data=4, model=2) == expected
+        assert held(run(whole), ShardingRule("x", parts=(("data",),)), data=4, model=2) == expected
 
     def test_four_bits_that_end_within_a_byte(self):
         odd = Tensor("x", None, (6, 5), "int4", (("model",),), 15, 8, device_ids=tuple(range(8)))
@@ -116,7 +123,7 @@ class TestPlacing:
 
     def test_padded_arrays_are_scaled_and_that_is_said(self):
         padded = Tensor("x", None, (8, 100), "float32", ((),), 4096, 4096, device_ids=tuple(range(8)))
-        (placed,) = place(run(padded), mesh(data=4, model=2), (Rule("x", "model"),))
+        (placed,) = place(run(padded), mesh(data=4, model=2), (ShardingRule("x", "model"),))
         assert (placed.parts, placed.bytes_per_device) == (((), ("model",)), 2048)
         assert "pads" in placed.note
 
@@ -129,7 +136,7 @@ class TestHiddenAxes:
     )
     KERNEL = replace(tensor("kernel", (64, 64), over={"data": 8}), hidden=("model",))
 
-    def plan(self, *rules: Rule, **sizes: int):
+    def plan(self, *rules: ShardingRule, **sizes: int):
         of = run(self.KERNEL, program=self.PROGRAM, data=8, model=1)
         listed = plan(of, PlanRequest((mesh(**sizes),), rules=rules)).candidates
         return next(each for each in listed if (each.axes, each.rules) == (mesh(**sizes), rules))
@@ -147,17 +154,20 @@ class TestHiddenAxes:
         assert self.plan(data=4, model=1).state_bytes == (16384, 16384)
 
     def test_a_whole_sharding_that_was_asked_for_says_all(self):
-        found = self.plan(Rule("kernel", parts=((), ("model",))), data=4, model=2)
+        found = self.plan(ShardingRule("kernel", parts=((), ("model",))), data=4, model=2)
         assert found.state_bytes == (16384 // 2, 16384 // 2)
-        assert self.plan(Rule("kernel", "model"), data=4, model=2).state_bytes == (16384 // 2, 16384 // 2)
+        assert self.plan(ShardingRule("kernel", "model"), data=4, model=2).state_bytes == (
+            16384 // 2,
+            16384 // 2,
+        )
 
     def test_a_compilation_decides_if_its_text_names_them(self):
         of = run(self.KERNEL, program=self.PROGRAM, data=8, model=1)
         axes = mesh(data=4, model=2)
-        made = Compiled(8192, 8192, 3000, 8192, ())
+        made = CompiledCandidate(8192, 8192, 3000, 8192, ())
         found = plan(of, PlanRequest((axes,)), {(axes, ()): made}).candidates[-1]
         assert found.memory_bytes == (8192 + 3000, 8192 + 3000)
-        made = Compiled(16384, 16384, 9000, 16384, (), unnamed=("model",))
+        made = CompiledCandidate(16384, 16384, 9000, 16384, (), unnamed=("model",))
         found = plan(of, PlanRequest((axes,)), {(axes, ()): made}).candidates[-1]
         assert found.memory_bytes.low == 8192 + 3600 and found.memory_bytes.high >= 16384 + 9000
 
@@ -187,7 +197,7 @@ class TestRules:
 
     def divided(self, pattern: str, axis: str = "data") -> list[str]:
         """Return the names of the arrays that a rule divides."""
-        placed = place(self.of, self.of.axes, (Rule(pattern, axis),))
+        placed = place(self.of, self.of.axes, (ShardingRule(pattern, axis),))
         return [each.tensor.name for each in placed if each.parts != each.tensor.parts]
 
     def test_patterns_are_whole_steps_of_names_and_globs(self):
@@ -202,18 +212,18 @@ class TestRules:
     @pytest.mark.parametrize("pattern", ["params['w[0]']", "params.w[0]", "params.w.0", 'params."w[0]"'])
     def test_brackets_and_quotes_within_a_key_can_be_left_out(self, pattern):
         of = run(tensor("params['w[0]']", (64, 64), "model"), tensor("params['v']", (64, 64), "model"))
-        placed = place(of, of.axes, (Rule(pattern, "data"),))
+        placed = place(of, of.axes, (ShardingRule(pattern, "data"),))
         assert [each.parts for each in placed] == [(("model",), ("data",)), (("model",),)]
 
     def test_a_name_that_is_proposed_is_one_that_matches(self):
         of = run(tensor("params['it\\'s \"q[0]\"']", (64, 64), "model"))
         with pytest.raises(CannotPlan) as raised:
-            place(of, of.axes, (Rule("params.itsq", "data"),))
-        (placed,) = place(of, of.axes, (Rule(str(raised.value).rpartition("try ")[2], "data"),))
+            place(of, of.axes, (ShardingRule("params.itsq", "data"),))
+        (placed,) = place(of, of.axes, (ShardingRule(str(raised.value).rpartition("try ")[2], "data"),))
         assert placed.parts == (("model",), ("data",))
 
     def test_an_axis_takes_the_largest_dimension_that_it_divides(self):
-        placed = place(self.of, self.of.axes, (Rule("state", "data"), Rule("state", "model")))
+        placed = place(self.of, self.of.axes, (ShardingRule("state", "data"), ShardingRule("state", "model")))
         assert [each.parts for each in placed] == [
             (("data",), ("model",)),
             (("data", "model"),),
@@ -223,16 +233,16 @@ class TestRules:
 
     def test_of_equal_dimensions_it_takes_the_first_that_is_not_divided(self):
         square = run(tensor("square", (64, 64), "model"))
-        (placed,) = place(square, square.axes, (Rule("square", "data"),))
+        (placed,) = place(square, square.axes, (ShardingRule("square", "data"),))
         assert placed.parts == (("model",), ("data",))
 
     def test_what_nothing_matches_is_an_error(self):
         with pytest.raises(CannotPlan, match=r"^no named array matches state.parms; try state.params"):
-            place(self.of, self.of.axes, (Rule("state.parms", "data"),))
+            place(self.of, self.of.axes, (ShardingRule("state.parms", "data"),))
         with pytest.raises(
             CannotPlan, match="cannot be divided by expert: the mesh has the axes data, model"
         ):
-            place(self.of, self.of.axes, (Rule("state", "expert"),))
+            place(self.of, self.of.axes, (ShardingRule("state", "expert"),))
 
 
 class TestMemory:
@@ -246,7 +256,7 @@ class TestMemory:
     def of(self, *more: Tensor) -> Today:
         return run(self.weights, self.batch, *more, program=self.program)
 
-    def needed(self, of: Today, *rules: Rule, **sizes: int):
+    def needed(self, of: Today, *rules: ShardingRule, **sizes: int):
         axes = mesh(**sizes)
         return memory_of(of, axes, place(of, axes, rules), uses_of(of))
 
@@ -276,7 +286,7 @@ class TestMemory:
         assert arguments + 12 + 200_000 <= high <= arguments + 24 + 221_000
 
     def test_a_rule_divides_temporaries_on_the_same_mesh_too(self):
-        low, high = self.needed(self.of(), Rule("state.w", "data"), data=4, model=2).interval
+        low, high = self.needed(self.of(), ShardingRule("state.w", "data"), data=4, model=2).interval
         # Gathered, the array takes 32768, and so does its gradient. While that was reduced, it was there
         # before and after, and may be divided now.
         assert low == pytest.approx(8192 + 16384 + 12 + 0.9 * (100_000 - 2 * 32768) / 4, abs=1)
@@ -395,7 +405,7 @@ class TestPlans:
             PlanRequest(),
             PlanRequest(devices=4),
             PlanRequest(every=True),
-            PlanRequest(rules=(Rule("state", "data"),)),
+            PlanRequest(rules=(ShardingRule("state", "data"),)),
         ):
             found = plan(now, asked).candidates
             assert [each.is_today for each in found] == [True, *(False,) * (len(found) - 1)]
@@ -405,7 +415,7 @@ class TestPlans:
     def test_meshes_that_use_the_axes_of_today_come_first(self, asked):
         sizes = {"data": 8, **{f"unused{i}": 1 for i in range(6)}, "model": 8}
         of = run(tensor("w", (512, 512), ("data", *list(sizes)[1:-1]), "model", over=sizes), **sizes)
-        uses = [any(size > 1 for _, size in axes[1:-1]) for axes, _ in meshes(Arrays(of), asked)]
+        uses = [any(size > 1 for _, size in axes[1:-1]) for axes, _ in meshes(RunArrays(of), asked)]
         assert uses == sorted(uses) and uses.count(False) >= 6
 
     def test_devices_are_shared_out_over_the_axes_of_today(self, now):
@@ -419,8 +429,11 @@ class TestPlans:
         [
             (PlanRequest(devices=7), "7 devices cannot be used"),
             (PlanRequest(meshes=(mesh(data=3, model=2),)), "data=3 divides no array: dimension 0 of"),
-            (PlanRequest(rules=(Rule("stat", "data"),)), "no named array matches stat"),
-            (PlanRequest(meshes=(mesh(model=8),), rules=(Rule("state", "data"),)), "model=8 lacks that axis"),
+            (PlanRequest(rules=(ShardingRule("stat", "data"),)), "no named array matches stat"),
+            (
+                PlanRequest(meshes=(mesh(model=8),), rules=(ShardingRule("state", "data"),)),
+                "model=8 lacks that axis",
+            ),
         ],
     )
     def test_what_cannot_be_planned_is_one_line(self, now, asked, why):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from jaxtop import wire
-from jaxtop.features.planning.model.plan import Exchange, LinkCost, Placed, StepTime, Tensor, Today
+from jaxtop.features.planning.model.plan import Exchange, LinkCost, PlacedArray, StepTime, Tensor, Today
 from jaxtop.features.planning.model.times.links import ANY, WITHIN, Links, fitted, links_from, point
 from jaxtop.features.planning.model.times.timing import error_of_today, time_of
 
@@ -62,7 +62,7 @@ def placed(run, axes):
         for of_dimension in each.parts:
             for axis in of_dimension:
                 pieces *= sizes.get(axis, 1)
-        found.append(Placed(each, each.parts, each.bytes_global // pieces))
+        found.append(PlacedArray(each, each.parts, each.bytes_global // pieces))
     return tuple(found)
 
 

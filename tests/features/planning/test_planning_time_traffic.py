@@ -8,7 +8,7 @@ from math import prod
 import pytest
 
 from jaxtop import wire
-from jaxtop.features.planning.model.plan import Exchange, Placed, Tensor, Today
+from jaxtop.features.planning.model.plan import Exchange, PlacedArray, Tensor, Today
 from jaxtop.features.planning.model.roles import layers_of
 from jaxtop.features.planning.model.times.communication import traffic
 from jaxtop.features.planning.model.times.work import work_ratio
@@ -32,7 +32,9 @@ def moved(today, axes):
     """Return the bytes of a step by kind and axes, and what was assumed."""
     sizes = dict(axes)
     placed = [
-        Placed(each, each.parts, each.bytes_global // prod(sizes[name] for of in each.parts for name in of))
+        PlacedArray(
+            each, each.parts, each.bytes_global // prod(sizes[name] for of in each.parts for name in of)
+        )
         for each in today.tensors
     ]
     found = traffic(today, axes, placed)
@@ -204,7 +206,7 @@ class TestPipelines:
         program = wire.Program("jit_step", "f", 8, 8, 10**12, 10**6)
         today = run(mesh(data=2, stage=4), self.TENSORS, (self.SENT,), program=program)
         for axes, rounds in ((mesh(data=8, stage=1), 8), (mesh(data=1, stage=8), 15)):
-            placed = [Placed(each, each.parts, each.bytes_global) for each in self.TENSORS]
+            placed = [PlacedArray(each, each.parts, each.bytes_global) for each in self.TENSORS]
             assert work_ratio(today, axes, placed).value == pytest.approx(rounds / 11, rel=0.01)
 
 

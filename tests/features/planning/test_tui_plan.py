@@ -9,7 +9,7 @@ import pytest
 from jaxtop.features.planning import pane as draw
 from jaxtop.features.planning.columns import PlanRow, columns
 from jaxtop.features.planning.model import words
-from jaxtop.features.planning.model.plan import Candidate, Goal, Interval, Plan, Rule
+from jaxtop.features.planning.model.plan import Candidate, Goal, Interval, Plan, ShardingRule
 from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.playback import Start
@@ -207,7 +207,10 @@ class TestScreen:
 
     def test_untrusted_names_cannot_control_the_terminal(self):
         bad = candidate(
-            (1, 2), axes=(("a\x1b[31m", 2),), changes=("x\x1b]0;y\x07",), rules=(Rule("\x1b[2J", "a"),)
+            (1, 2),
+            axes=(("a\x1b[31m", 2),),
+            changes=("x\x1b]0;y\x07",),
+            rules=(ShardingRule("\x1b[2J", "a"),),
         )
         plan = plan_of(bad, notes=("\x1b[0m",))
         written = [*draw.below(bad, plan, INK, 20), draw.explained(bad, plan, INK, 80)]

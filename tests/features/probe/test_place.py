@@ -10,7 +10,7 @@ import pytest
 from jaxtop import plan, wire
 from jaxtop.features.planning.model.plan import Goal
 from jaxtop.features.probe import choosing
-from jaxtop.features.probe.messages import KnownDevice, Wanted
+from jaxtop.features.probe.messages import KnownDevice, PlacementRequest
 from jaxtop.features.probe.place import of_cluster
 from jaxtop.features.probe.placement import PREFERENCES, chosen, ranked
 from jaxtop.model import Cluster
@@ -356,5 +356,7 @@ def test_all_processes_choose_the_same_devices(tmp_path, monkeypatch):
 
 def test_wanted_is_the_same_however_it_is_written():
     assert (
-        choosing._wanted(4, "energy", None) == Wanted(4, "energy", (4,)) == choosing._wanted(4, "energy", [4])
+        choosing._wanted(4, "energy", None)
+        == PlacementRequest(4, "energy", (4,))
+        == choosing._wanted(4, "energy", [4])
     )

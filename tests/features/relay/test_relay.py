@@ -37,7 +37,10 @@ def until(source: RelaySource, check) -> list[wire.Frame]:
 
 
 def test_messages_pass_in_pieces_of_any_size_and_behind_what_a_login_shell_prints():
-    messages = [Open(("a b", "host:7410"), "k" * 40), stream.Ask(3, AGENT, wire.Request("pace", 500))]
+    messages = [
+        Open(("a b", "host:7410"), "k" * 40),
+        stream.RelayedRequest(3, AGENT, wire.Request("pace", 500)),
+    ]
     data = b"Welcome to login01!\r\njaxtop relay\n" + stream.FIRST_LINE + b"".join(map(stream.pack, messages))
     for size in (1, 2, 7, len(data)):
         reader = stream.Reader()
@@ -53,8 +56,9 @@ def test_messages_pass_in_pieces_of_any_size_and_behind_what_a_login_shell_print
         stream.FIRST_LINE + struct.pack(">I", 3) + b"\xc1\xc1\xc1\n",
         stream.FIRST_LINE + stream.pack(stream.Opened("1", wire.VERSION))[:4] + b"\x80" * 100,
         stream.FIRST_LINE + stream.pack(stream.Opened("1", wire.VERSION))[:-1] + b"x",
-        stream.FIRST_LINE + stream.pack(stream.Frames(((AGENT, "k" * 65, 1, b""),))),
-        stream.FIRST_LINE + stream.pack(stream.Frames(((AGENT, "event", 1, bytes(wire.MAX_PAYLOAD + 1)),))),
+        stream.FIRST_LINE + stream.pack(stream.RelayedFrames(((AGENT, "k" * 65, 1, b""),))),
+        stream.FIRST_LINE
+        + stream.pack(stream.RelayedFrames(((AGENT, "event", 1, bytes(wire.MAX_PAYLOAD + 1)),))),
         stream.FIRST_LINE + stream.pack(stream.Status(notes=("x",) * 101)),
     ],
     ids=[
@@ -186,10 +190,10 @@ LINK = wire.encode(wire.Link("up", "host:1"))
 @pytest.mark.parametrize(
     "messages",
     [
-        [stream.Frames(((AGENT, "link", 0, LINK),))],
+        [stream.RelayedFrames(((AGENT, "link", 0, LINK),))],
         [stream.Status()],
         [stream.Opened("1", wire.VERSION), stream.Opened("1", wire.VERSION)],
-        [stream.Opened("1", wire.VERSION), stream.Frames(((AGENT, "past", 0, b""),))],
+        [stream.Opened("1", wire.VERSION), stream.RelayedFrames(((AGENT, "past", 0, b""),))],
         [stream.Opened("1", wire.VERSION), Open()],
     ],
 )

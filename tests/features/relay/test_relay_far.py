@@ -69,17 +69,17 @@ def test_answers_and_the_status_follow_the_frames(monkeypatch):
     source, reader, read = Made(), stream.Reader(), []
     with running(source) as (_, requests, frames):
         eventually(lambda: source.polls > 0)
-        os.write(requests, stream.pack(stream.Ask(1, AGENT, wire.Request("capture"))))
+        os.write(requests, stream.pack(stream.RelayedRequest(1, AGENT, wire.Request("capture"))))
         polls = source.polls
         eventually(lambda: source.polls > polls + 3)
         while not any(isinstance(each, stream.Answer) for each in read):
             read += reader.feed(os.read(frames, 1 << 16))
-            arrived = sum(isinstance(each, stream.Frames) for each in read)
+            arrived = sum(isinstance(each, stream.RelayedFrames) for each in read)
             os.write(requests, stream.pack(stream.Alive(arrived)))
         kinds = [type(each) for each in read]
         settled = [isinstance(each, stream.Status) and each.is_settled for each in read]
-        last = max(i for i, kind in enumerate(kinds) if kind is stream.Frames)
-        assert sum(len(each.frames) for each in read if isinstance(each, stream.Frames)) == FRAMES
+        last = max(i for i, kind in enumerate(kinds) if kind is stream.RelayedFrames)
+        assert sum(len(each.frames) for each in read if isinstance(each, stream.RelayedFrames)) == FRAMES
         assert kinds.index(stream.Answer) > last and not any(settled[:last])
 
 
@@ -99,7 +99,7 @@ def test_a_viewer_that_does_not_say_what_to_follow_is_refused(monkeypatch, is_si
     os.write(requests[1], stream.FIRST_LINE + (b"" if is_silent else stream.pack(stream.Alive())))
     FarHalf(requests[0], frames[1], lambda _: Made(), KeyError).run()
     (refused,) = stream.Reader().feed(os.read(frames[0], 1 << 16))
-    assert isinstance(refused, stream.Refused) and "does not say what to follow" in refused.why
+    assert isinstance(refused, stream.RelayRefused) and "does not say what to follow" in refused.why
     for each in (*requests, *frames):
         os.close(each)
 

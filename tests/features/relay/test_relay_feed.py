@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.features.relay import latest as latest_values
 from jaxtop.features.relay import stream
-from jaxtop.features.relay.feed import Feed, batches
+from jaxtop.features.relay.feed import ViewerFeed, batches
 from jaxtop.features.relay.latest import Latest
 from jaxtop.model import Cluster
 from jaxtop.sources.paths import DIRECT, Paths
@@ -165,7 +165,7 @@ class Wire:
     def __init__(self, latest: Latest, rate: float) -> None:
         self.now, self.rate, self.free_at = NOW, rate, NOW
         self.on_the_way: deque[tuple[float, bytes]] = deque()
-        self.feed = Feed(latest, self.send)
+        self.feed = ViewerFeed(latest, self.send)
         self.frames: list[wire.Frame] = []
         self.others: list[stream.Message] = []
         self.arrived = 0
@@ -179,7 +179,7 @@ class Wire:
         self.now += seconds
         while self.on_the_way and self.on_the_way[0][0] <= self.now:
             message = stream.decode(self.on_the_way.popleft()[1])
-            if isinstance(message, stream.Frames):
+            if isinstance(message, stream.RelayedFrames):
                 self.frames += [wire.Frame(self.now, *each) for each in message.frames]
                 self.arrived += 1
             else:

@@ -14,7 +14,7 @@ from jaxtop import cli, wire
 from jaxtop.base import keys
 from jaxtop.features.relay import listening, stream
 from jaxtop.features.relay.conversation import Conversation, NoRelay
-from jaxtop.features.relay.dialled import Relays
+from jaxtop.features.relay.dialled import DialledRelays
 from jaxtop.model.hosts import hosts
 from jaxtop.sources import discovery, peers
 from jaxtop.sources.descriptors import Descriptors
@@ -181,7 +181,7 @@ def test_a_relay_refuses_a_viewer_of_another_version(stack, agents):
     (answer,) = eventually(lambda: [stream.decode(each) for each in dialogue.take(9)])
     dialogue.close()
     context.destroy(linger=0)
-    assert isinstance(answer, stream.Refused)
+    assert isinstance(answer, stream.RelayRefused)
     assert f"speaks version {wire.VERSION - 1}" in answer.why and "install the same jaxtop" in answer.why
 
 
@@ -215,7 +215,7 @@ def test_senseless_messages_do_no_harm(stack, agents):
 def test_relays_and_requests_wait_if_no_socket_is_left():
     context, at, answers = zmq.Context(), "127.0.0.1:7410", []
     context.max_sockets = 1
-    relays = Relays(context, PAIR, PAIR.public, Descriptors(), lambda *_: None)
+    relays = DialledRelays(context, PAIR, PAIR.public, Descriptors(), lambda *_: None)
     requests = RequestPool(context, PAIR, PAIR.public, Counter(), Descriptors())
     with context.socket(zmq.DEALER):
         assert not relays.found("far", at, "id", 0.0)

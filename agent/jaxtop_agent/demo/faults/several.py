@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from jaxtop_agent.demo.faults.fault import Fault
 from jaxtop_agent.demo.faults.memory import ArrayLeak
-from jaxtop_agent.demo.faults.slow import Straggler
+from jaxtop_agent.demo.faults.slow import SlowProcess
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class TwoAtOnce(Fault):
     name = "two_at_once"
     text = "the last host sleeps for 400 ms before each launch, and keeps an array of 256 KiB of each step"
-    of: ClassVar[Sequence[type[Fault]]] = (Straggler, ArrayLeak)
+    of: ClassVar[Sequence[type[Fault]]] = (SlowProcess, ArrayLeak)
     rules = tuple(rule for each in of for rule in each.rules)
     costs_time = True
 

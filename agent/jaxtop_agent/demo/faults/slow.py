@@ -16,7 +16,7 @@ from jaxtop_agent.demo.faults.fault import Fault
 SLEEP = 0.4
 
 
-class Straggler(Fault):
+class SlowProcess(Fault):
     name = "straggler"
     text = "the last host sleeps for 400 ms before each launch"
     rules: ClassVar[tuple[str, ...]] = ("straggler",)
@@ -28,7 +28,7 @@ class Straggler(Fault):
             time.sleep(SLEEP)
 
 
-class HealingStraggler(Straggler):
+class HealingStraggler(SlowProcess):
     name = "straggler_heals"
     text = "the last host sleeps for 400 ms before each launch, for 40 s"
     lasts: ClassVar[float | None] = 40.0
@@ -43,7 +43,7 @@ class HealingStraggler(Straggler):
             super().before_launch(i)
 
 
-class EvenStragglers(Straggler):
+class EvenStragglers(SlowProcess):
     name = "evenly_slow"
     text = "every host sleeps for 400 ms before each launch"
     rules = ("input_bound", "straggler")
@@ -184,7 +184,7 @@ class LaunchBound(Fault):
 
 
 FAULTS = (
-    Straggler,
+    SlowProcess,
     HealingStraggler,
     EvenStragglers,
     SlowInput,

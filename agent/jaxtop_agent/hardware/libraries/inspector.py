@@ -82,7 +82,7 @@ def path() -> str | None:
     return f"{folder}/{socket.gethostname()}-pid{os.getpid()}.log"
 
 
-class Following:
+class NcclTimesSender:
     """Sends the times to viewers; used by the thread that calls the drivers."""
 
     def __init__(self, board: Board) -> None:

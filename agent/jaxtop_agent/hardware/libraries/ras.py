@@ -31,7 +31,7 @@ class RasFailed(Exception):
     """The service is absent, does not answer in time, or speaks another protocol."""
 
 
-class Answer(NamedTuple):
+class RasAnswer(NamedTuple):
     """The answer as it came; older versions have only text."""
 
     raw: bytes
@@ -48,7 +48,7 @@ def address() -> tuple[tuple[str, ...], int]:
     return (LOOPBACK if is_any else (host,)), int(port)
 
 
-def ask(is_stopping: Callable[[], bool]) -> Answer:
+def ask(is_stopping: Callable[[], bool]) -> RasAnswer:
     """Return the state of all communicators of the job."""
     hosts, port = address()
     with _connected(hosts, port) as connection:
@@ -78,7 +78,7 @@ class _Conversation:
         self._ends = time.monotonic() + ANSWERS_WITHIN
         self._rest = b""
 
-    def status(self) -> Answer:
+    def status(self) -> RasAnswer:
         if not self._asked("CLIENT PROTOCOL 2").startswith("SERVER PROTOCOL "):
             raise RasFailed("it is not NCCL's RAS service")
         self._asked(f"TIMEOUT {LEG_S}")
@@ -91,7 +91,7 @@ class _Conversation:
             size += len(part)
             if size > MOST_BYTES:
                 raise RasFailed("the answer does not end")
-        return Answer(b"".join(parts), is_json)
+        return RasAnswer(b"".join(parts), is_json)
 
     def _asked(self, command: str) -> str:
         """Send a command and return the line that answers it."""

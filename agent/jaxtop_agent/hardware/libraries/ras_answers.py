@@ -19,7 +19,7 @@ from jaxtop_agent.hardware.libraries.ras import RasFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from jaxtop_agent.hardware.libraries.ras import Answer
+    from jaxtop_agent.hardware.libraries.ras import RasAnswer
 
 # The most communicators, and of each the most groups and ranks, that a message lists.
 MOST_COMMUNICATORS, MOST_GROUPS, MOST_RANKS = 32, 8, 64
@@ -34,7 +34,7 @@ class ReadAnswer(NamedTuple):
     processes: int | None = None
 
 
-def read(answer: Answer, at_ms: int) -> ReadAnswer:
+def read(answer: RasAnswer, at_ms: int) -> ReadAnswer:
     """Read an answer; raise `RasFailed` if it is malformed."""
     try:
         return _of_json(answer.raw, at_ms) if answer.is_json else _of_text(answer.raw, at_ms)

@@ -9,7 +9,7 @@ from jaxtop_agent.core.waiting import IDLE_S, wait
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.hardware.libraries.inspector import Following
+    from jaxtop_agent.hardware.libraries.inspector import NcclTimesSender
     from jaxtop_agent.hardware.libraries.stuck import Stuck
 
 # The plugin of NCCL, in the name of its library.
@@ -22,7 +22,7 @@ class Libraries:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._stuck: Stuck | None = None
-        self._inspector: Following | None = None
+        self._inspector: NcclTimesSender | None = None
 
     def run(self) -> None:
         while not self._board.stopping:
@@ -46,7 +46,7 @@ class Libraries:
         if self._inspector is None and INSPECTOR not in os.environ.get("NCCL_PROFILER_PLUGIN", ""):
             return IDLE_S
         if self._inspector is None:
-            from jaxtop_agent.hardware.libraries.inspector import Following  # few runs load it
+            from jaxtop_agent.hardware.libraries.inspector import NcclTimesSender  # few runs load it
 
-            self._inspector = Following(self._board)
+            self._inspector = NcclTimesSender(self._board)
         return self._inspector.turn()

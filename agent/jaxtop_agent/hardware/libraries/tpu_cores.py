@@ -20,7 +20,7 @@ from jaxtop_agent.hardware.tpu import SERVICE, ports, shares, transport
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.base.protobuf import Message
+    from jaxtop.base.protobuf import ProtobufMessage
     from jaxtop.wire import Device
 
 MOST_CORES = 64
@@ -61,10 +61,10 @@ class _Core(NamedTuple):
     chip: int | None
 
 
-def _core(entry: Message) -> _Core:
-    state = entry.message(2) or protobuf.Message(())
-    identity = state.message(1) or protobuf.Message(())
-    kind = (identity.message(3) or protobuf.Message(())).number(1)
+def _core(entry: ProtobufMessage) -> _Core:
+    state = entry.message(2) or protobuf.ProtobufMessage(())
+    identity = state.message(1) or protobuf.ProtobufMessage(())
+    kind = (identity.message(3) or protobuf.ProtobufMessage(())).number(1)
     sequencer = _sequencer(state.messages(2))
     read = TpuCore(
         core=entry.number(1) or 0,
@@ -80,10 +80,10 @@ def _core(entry: Message) -> _Core:
     return _Core(read, identity.number(2))
 
 
-def _sequencer(sequencers: Sequence[Message]) -> Message:
+def _sequencer(sequencers: Sequence[ProtobufMessage]) -> ProtobufMessage:
     """Return the sequencer of the core that runs something; else the first."""
     running = [each for each in sequencers if each.number(3)]
-    return next(iter((*running, *sequencers)), protobuf.Message(()))
+    return next(iter((*running, *sequencers)), protobuf.ProtobufMessage(()))
 
 
 def _own(cores: Sequence[_Core], devices: Sequence[Device]) -> tuple[TpuCore, ...]:

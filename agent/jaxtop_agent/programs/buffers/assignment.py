@@ -26,7 +26,7 @@ Place = tuple[int, int]
 KINDS = ARGUMENT, RESULT, CONSTANT, TEMPORARY = "argument", "result", "constant", "temporary"
 
 
-class Placed(NamedTuple):
+class PlacedBuffer(NamedTuple):
     """A buffer: where it is defined, and its place in an allocation."""
 
     spot: Spot
@@ -39,7 +39,7 @@ class Allocation(NamedTuple):
 
     kind: str
     bytes: int
-    buffers: tuple[Placed, ...]
+    buffers: tuple[PlacedBuffer, ...]
 
 
 class _Slot(NamedTuple):
@@ -60,7 +60,7 @@ class Held(NamedTuple):
     spot: Spot | None
 
 
-class Peak(NamedTuple):
+class BufferPeak(NamedTuple):
     """The moment at which the temporaries that are alive need most, and all that holds memory then.
 
     Arguments, results and constants hold theirs during the whole launch. `at` is the instruction that runs at
@@ -86,37 +86,37 @@ def read(raw: bytes) -> list[Allocation]:
     ]
 
 
-def _kind(allocation: protobuf.Message) -> str:
+def _kind(allocation: protobuf.ProtobufMessage) -> str:
     for field, kind in ((_PARAMETER, ARGUMENT), (_LIVE_OUT, RESULT), (_CONSTANT, CONSTANT)):
         if allocation.number(field):
             return kind
     return TEMPORARY
 
 
-def _placed(allocation: protobuf.Message, spots: Mapping[int, Spot]) -> Iterable[Placed]:
+def _placed(allocation: protobuf.ProtobufMessage, spots: Mapping[int, Spot]) -> Iterable[PlacedBuffer]:
     for each in allocation.messages(_ASSIGNED):
         if (spot := spots.get(each.number(1) or 0)) is not None:
-            yield Placed(spot, each.number(2) or 0, each.number(3) or 0)
+            yield PlacedBuffer(spot, each.number(2) or 0, each.number(3) or 0)
 
 
 def peak(
     allocations: Sequence[Allocation],
     schedule: ModuleSchedule | None,
     pause: Callable[[], None] = lambda: None,
-) -> Peak:
+) -> BufferPeak:
     """Return what holds memory at the peak, the largest first.
 
     Without a schedule, each allocation of temporaries counts as one buffer.
     """
     if schedule is None:
-        return Peak(None, _largest_first(_whole(each, {}) for each in allocations))
+        return BufferPeak(None, _largest_first(_whole(each, {}) for each in allocations))
     spots = {buffer.spot for each in allocations for buffer in each.buffers}
     liveness = Liveness(schedule, spots, pause)
     spans = liveness.spans()
     moment, alive = _fullest([each for each in allocations if each.kind == TEMPORARY], spans, pause)
     rest = (_whole(each, spans) for each in allocations if each.kind != TEMPORARY)
     at = None if moment is None else liveness.order[moment]
-    return Peak(at, _largest_first((*rest, *alive)))
+    return BufferPeak(at, _largest_first((*rest, *alive)))
 
 
 def _whole(allocation: Allocation, spans: Mapping[Spot, Span]) -> Held:

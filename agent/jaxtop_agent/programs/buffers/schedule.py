@@ -101,7 +101,7 @@ def read(raw: bytes, pause: Callable[[], None] = lambda: None) -> ModuleSchedule
     return found if entry in found.computations else None
 
 
-def _instruction(raw: protobuf.Message) -> ScheduledInstruction:
+def _instruction(raw: protobuf.ProtobufMessage) -> ScheduledInstruction:
     opcode, metadata, shape = raw.text(_OPCODE) or "", raw.message(_METADATA), raw.message(_SHAPE)
     file = metadata and metadata.text(_FILE)
     return ScheduledInstruction(
@@ -127,7 +127,7 @@ _TYPES = {
 _TUPLE = 13
 
 
-def _shape(raw: protobuf.Message) -> Shape:
+def _shape(raw: protobuf.ProtobufMessage) -> Shape:
     kind = raw.number(2)
     if kind == _TUPLE:
         return Shape("tuple", tuple(map(_shape, raw.messages(4))))

@@ -30,7 +30,7 @@ def steady_ms() -> int:
     return round(time.monotonic() * 1000)
 
 
-class Ended(NamedTuple):
+class EndedCompilations(NamedTuple):
     """When the last of `times` compilations ended, and where the function is defined; empty if unknown.
 
     Of JAX's own functions the place is the line of the script that calls them.
@@ -54,8 +54,8 @@ class Compiled:
     function: str
     count: int = 0
     last_ms: int = 0
-    ended: tuple[Ended, ...] = ()
-    eager: tuple[Ended, ...] = ()
+    ended: tuple[EndedCompilations, ...] = ()
+    eager: tuple[EndedCompilations, ...] = ()
     is_the_scripts: bool = False
     initializes: bool = False
     last: Noted | None = None
@@ -86,7 +86,7 @@ class Compiled:
         """Whether JAX itself is known to define each function of this name."""
         return self.count > 0 and not self.ended
 
-    def lately(self, now_ms: int) -> list[Ended]:
+    def lately(self, now_ms: int) -> list[EndedCompilations]:
         """Return the compilations of the last minute; of nameless functions, those of a place."""
         return _lately(self.ended, now_ms, at_one_place=names.is_nameless(self.function))
 
@@ -113,17 +113,19 @@ class Compiled:
         return f"{self.function} was compiled {_count(lately)} times in {seconds} s: {why}"
 
 
-def _with(ended: tuple[Ended, ...], at_ms: int, place: str) -> tuple[Ended, ...]:
+def _with(ended: tuple[EndedCompilations, ...], at_ms: int, place: str) -> tuple[EndedCompilations, ...]:
     second = at_ms // 1000
     for i in range(len(ended) - 1, -1, -1):
         if ended[i].at_ms // 1000 != second:
             break
         if ended[i].place == place:
-            return (*ended[:i], *ended[i + 1 :], Ended(at_ms, place, ended[i].times + 1))
-    return (*ended, Ended(at_ms, place))[-MOST_REMEMBERED:]
+            return (*ended[:i], *ended[i + 1 :], EndedCompilations(at_ms, place, ended[i].times + 1))
+    return (*ended, EndedCompilations(at_ms, place))[-MOST_REMEMBERED:]
 
 
-def _lately(ended: Sequence[Ended], now_ms: int, *, at_one_place: bool) -> list[Ended]:
+def _lately(
+    ended: Sequence[EndedCompilations], now_ms: int, *, at_one_place: bool
+) -> list[EndedCompilations]:
     """Return the compilations of the last minute; at the place with most of them, if asked so."""
     lately = [each for each in ended if now_ms - each.at_ms < STORM_MS]
     if at_one_place:
@@ -136,11 +138,11 @@ def _lately(ended: Sequence[Ended], now_ms: int, *, at_one_place: bool) -> list[
     return lately
 
 
-def _count(lately: Sequence[Ended]) -> int:
+def _count(lately: Sequence[EndedCompilations]) -> int:
     return sum(each.times for each in lately)
 
 
-def _is_storm(lately: Sequence[Ended], now_ms: int, lasts_ms: int) -> bool:
+def _is_storm(lately: Sequence[EndedCompilations], now_ms: int, lasts_ms: int) -> bool:
     return (
         _count(lately) >= STORM_COMPILES
         and lately[-1].at_ms - lately[0].at_ms >= lasts_ms

@@ -11,7 +11,7 @@ from jaxtop_agent.programs.compiles import signatures
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.programs.compiles.signatures import Change, Signature
+    from jaxtop_agent.programs.compiles.signatures import Signature, SignatureChange
 
 # The signatures that are remembered, for comparison: of each function, and the array arguments, static
 # values and settings of all.
@@ -52,7 +52,7 @@ class SourceLine(NamedTuple):
     misses: int = 0
 
 
-class Subject(NamedTuple):
+class CompilationSubject(NamedTuple):
     """What is compiled: the function, the line of the script that started it, and its signature.
 
     `defined` is the function with the line that defines it; empty on versions of JAX that do not tell it.
@@ -85,7 +85,7 @@ class Recompilations:
 
     def note(
         self,
-        subject: Subject,
+        subject: CompilationSubject,
         at_ms: int,
         duration_ms: int,
         *,
@@ -123,11 +123,11 @@ class Recompilations:
             ]
         return lines
 
-    def _compare(self, subject: Subject) -> tuple[Change, int]:
+    def _compare(self, subject: CompilationSubject) -> tuple[SignatureChange, int]:
         """Return the first difference from the nearest signature and their number, and remember this one."""
         new, key = subject.signature, subject.key
         if new is None:
-            return signatures.Change(""), 0
+            return signatures.SignatureChange(""), 0
         cached = self._signatures.pop(key, ())  # put back at the end, as the latest
         changes = signatures.nearest(new, cached, self._setting_names())
         if cached and cached[-1].names == new.names:
@@ -141,8 +141,8 @@ class Recompilations:
             for each in self._signatures.pop(next(iter(self._signatures))):
                 self._forget(each)
         if changes is None:
-            return signatures.Change(signatures.FIRST), 1
-        return (changes[0], changes.total) if changes else (signatures.Change(""), 0)
+            return signatures.SignatureChange(signatures.FIRST), 1
+        return (changes[0], changes.total) if changes else (signatures.SignatureChange(""), 0)
 
     def _shared(self, new: Signature) -> Signature:
         """Count the values of a signature, and return it with the settings that others have."""

@@ -45,7 +45,7 @@ class Leaf(NamedTuple):
         return shorten(f"{self.dtype}[{','.join(map(str, self.shape))}]", LONGEST)
 
 
-class Change(NamedTuple):
+class SignatureChange(NamedTuple):
     """A difference between two signatures; `argument` is empty if it is not about one."""
 
     cause: str
@@ -54,10 +54,10 @@ class Change(NamedTuple):
     after: str = ""
 
 
-class Changes(list[Change]):
+class Changes(list[SignatureChange]):
     """The first differences between two signatures, and how many there are in all."""
 
-    def __init__(self, first: Iterable[Change], total: int) -> None:
+    def __init__(self, first: Iterable[SignatureChange], total: int) -> None:
         super().__init__(first)
         self.total = total
 
@@ -144,7 +144,11 @@ def difference(new: Signature, old: Signature, setting_names: tuple[str, ...] = 
             found[each[0]].append(each)
     first = islice(chain.from_iterable(found.values()), MOST_CHANGES)
     return Changes(
-        (Change(cause, name, _text(cause, was), _text(cause, now)) for cause, name, was, now in first), total
+        (
+            SignatureChange(cause, name, _text(cause, was), _text(cause, now))
+            for cause, name, was, now in first
+        ),
+        total,
     )
 
 

@@ -7,16 +7,16 @@ from jaxtop.features.metrics.boards.panels import (
     PER_SECOND,
     RUN,
     WINDOWS,
-    Board,
+    BoardVariable,
+    Dashboard,
     Panel,
-    Variable,
     panel,
     series,
     table,
 )
 from jaxtop.model import Unit
 
-_PROGRAM = Variable("program", "Program", f"label_values({series('program_flops')}, program)")
+_PROGRAM = BoardVariable("program", "Program", f"label_values({series('program_flops')}, program)")
 
 
 def _of_program(metric: str, *matchers: str) -> str:
@@ -36,7 +36,7 @@ def _most(metric: str, *matchers: str, of_what: str = "") -> tuple[str, str]:
     return query, f"{{{{run}}}} {{{{program}}}} {of_what}".rstrip()
 
 
-COLLECTIVES = Board(
+COLLECTIVES = Dashboard(
     "collective",
     "jaxtop: collectives",
     (RUN, _PROGRAM),

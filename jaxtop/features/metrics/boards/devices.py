@@ -10,8 +10,8 @@ from jaxtop.features.metrics.boards.panels import (
     RUN,
     STACK,
     WINDOWS,
-    Board,
-    Variable,
+    BoardVariable,
+    Dashboard,
     grouped,
     of_device,
     of_figures,
@@ -22,7 +22,7 @@ from jaxtop.features.metrics.boards.panels import (
 from jaxtop.model import Scope, Unit
 from jaxtop.model.figures import figures_of
 
-_BY = Variable(
+_BY = BoardVariable(
     "by",
     "Of each",
     options=(
@@ -31,10 +31,10 @@ _BY = Variable(
         ("run", "run"),
     ),
 )
-_DEVICE = Variable("device", "Device", f"label_values({of_process('device')}, device)")
+_DEVICE = BoardVariable("device", "Device", f"label_values({of_process('device')}, device)")
 _LEGEND = "{{run}} {{process_index}} {{hostname}} {{device}}"
 
-DEVICES = Board(
+DEVICES = Dashboard(
     "device",
     "jaxtop: devices",
     (RUN, PROCESS, _DEVICE, _BY, AS),

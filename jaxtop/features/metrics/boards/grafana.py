@@ -9,7 +9,7 @@ from jaxtop.features.metrics.boards.panels import LINES, PER_SECOND, STACK, STAT
 from jaxtop.model import Unit
 
 if TYPE_CHECKING:
-    from jaxtop.features.metrics.boards.panels import Board, Panel, Variable
+    from jaxtop.features.metrics.boards.panels import BoardVariable, Dashboard, Panel
 
 # Of Grafana 10. Later versions convert it when they read it.
 SCHEMA = 39
@@ -26,7 +26,7 @@ _UNITS: dict[str, str] = {
 _OWN_LABELS = ("Time", "__name__", "instance", "job")
 
 
-def dashboard(board: Board) -> str:
+def dashboard(board: Dashboard) -> str:
     """Return the JSON of a board; its data source is chosen above it."""
     source = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
     found = {
@@ -46,7 +46,7 @@ def dashboard(board: Board) -> str:
     return json.dumps(found, indent=2) + "\n"
 
 
-def _variable(each: Variable) -> dict[str, Any]:
+def _variable(each: BoardVariable) -> dict[str, Any]:
     if each.options:
         options = [
             {"text": name, "value": value, "selected": i == 0} for i, (value, name) in enumerate(each.options)
@@ -70,7 +70,7 @@ def _variable(each: Variable) -> dict[str, Any]:
     }
 
 
-def _panels(board: Board) -> list[dict[str, Any]]:
+def _panels(board: Dashboard) -> list[dict[str, Any]]:
     """Return the rows with their panels, each at its place in the grid."""
     found: list[dict[str, Any]] = []
     y = 0

@@ -9,8 +9,8 @@ from jaxtop.features.metrics.boards.panels import (
     PROCESS,
     RUN,
     STATES,
-    Board,
-    Variable,
+    BoardVariable,
+    Dashboard,
     grouped,
     of_figures,
     of_process,
@@ -20,14 +20,14 @@ from jaxtop.features.metrics.boards.panels import (
 from jaxtop.model import Scope, Unit
 from jaxtop.model.figures import figures_of
 
-_BY = Variable(
+_BY = BoardVariable(
     "by",
     "Of each",
     options=(("run,process_index,hostname", "process"), ("run,hostname", "machine"), ("run", "run")),
 )
 _LEGEND = "{{run}} {{process_index}} {{hostname}}"
 
-HOSTS = Board(
+HOSTS = Dashboard(
     "host",
     "jaxtop: hosts",
     (RUN, PROCESS, _BY, AS),

@@ -13,7 +13,7 @@ from jaxtop.features.metrics.boards.panels import (
     TOKENS,
     WINDOWS,
     WRONG,
-    Board,
+    Dashboard,
     by_run,
     panel,
     series,
@@ -31,7 +31,7 @@ def _of_findings(severity: str) -> str:
     return f"sum({found}) or vector(0)"
 
 
-OVERVIEW = Board(
+OVERVIEW = Dashboard(
     "overview",
     "jaxtop: overview",
     (RUN,),

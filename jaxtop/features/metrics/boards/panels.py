@@ -40,7 +40,7 @@ class Panel(NamedTuple):
     width: int = _WIDTH
 
 
-class Variable(NamedTuple):
+class BoardVariable(NamedTuple):
     """A choice above a board: what a query of Grafana returns, or one of these values, each with its name."""
 
     name: str
@@ -49,12 +49,12 @@ class Variable(NamedTuple):
     options: tuple[tuple[str, str], ...] = ()
 
 
-class Board(NamedTuple):
+class Dashboard(NamedTuple):
     """A dashboard: its choices, and its panels in rows with titles."""
 
     name: str
     title: str
-    variables: tuple[Variable, ...]
+    variables: tuple[BoardVariable, ...]
     rows: Mapping[str, tuple[Panel, ...]]
 
 
@@ -72,10 +72,10 @@ def of_device(metric: str) -> str:
     return series(metric, 'process_index=~"$process"', 'device=~"$device"')
 
 
-RUN = Variable("run", "Run", "label_values(jaxtop_run_info, run)")
-PROCESS = Variable("process", "Process", f"label_values({series('host')}, process_index)")
+RUN = BoardVariable("run", "Run", "label_values(jaxtop_run_info, run)")
+PROCESS = BoardVariable("process", "Process", f"label_values({series('host')}, process_index)")
 # How a board adds up what it shows.
-AS = Variable("as", "Show", options=(("max", "most"), ("avg", "mean"), ("min", "least"), ("sum", "sum")))
+AS = BoardVariable("as", "Show", options=(("max", "most"), ("avg", "mean"), ("min", "least"), ("sum", "sum")))
 
 
 def panel(title: str, unit: str, *queries: tuple[str, str], **more: Any) -> Panel:

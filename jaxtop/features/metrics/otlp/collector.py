@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _NEVER = (400, 413, 422)
 
 
-class Way(Protocol):
+class OtlpRoute(Protocol):
     """How messages of one kind reach the collector."""
 
     @property
@@ -97,7 +97,7 @@ class _ByHttp:
 class Signal:
     """Metrics or logs: what sends them, and whether the collector takes them. Changes are reported once."""
 
-    def __init__(self, name: str, address: str, way: Way) -> None:
+    def __init__(self, name: str, address: str, way: OtlpRoute) -> None:
         self._name, self._address, self._way = name, address, way
         self._missed = 0
         # What the caller dropped meanwhile.
@@ -133,7 +133,7 @@ class Signal:
         self._way.close()
 
 
-class Collector:
+class OtlpCollector:
     """The metrics and logs of a collector that speaks OTLP over HTTP or gRPC."""
 
     def __init__(self, url: str) -> None:
@@ -158,7 +158,7 @@ class Collector:
         self.logs = Signal("logs", shown, logs)
 
 
-def _by_http(url: str, *, compresses: bool) -> tuple[Way, Way]:
+def _by_http(url: str, *, compresses: bool) -> tuple[OtlpRoute, OtlpRoute]:
     # Its reports would stand between ours.
     logger = logging.getLogger("opentelemetry")
     logger.addHandler(logging.NullHandler())
@@ -170,7 +170,7 @@ def _by_http(url: str, *, compresses: bool) -> tuple[Way, Way]:
     )
 
 
-def _by_grpc(url: str, *, compresses: bool) -> tuple[Way, Way]:
+def _by_grpc(url: str, *, compresses: bool) -> tuple[OtlpRoute, OtlpRoute]:
     try:
         from jaxtop.features.metrics.otlp import collector_grpc  # an extra of its own
     except ImportError:

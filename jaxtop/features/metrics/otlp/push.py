@@ -12,8 +12,8 @@ from jaxtop.base import debuglog
 from jaxtop.features.metrics.otlp import Logs, Resources, metric_messages
 
 if TYPE_CHECKING:
-    from jaxtop.cli.serving.watched import Watched
-    from jaxtop.features.metrics.otlp.collector import Collector
+    from jaxtop.cli.serving.watched import WatchedCluster
+    from jaxtop.features.metrics.otlp.collector import OtlpCollector
 
 # Records that wait while the collector does not take them, and how many are sent at a time.
 MOST_WAITING, AT_ONCE = 10_000, 500
@@ -24,7 +24,9 @@ LAST_S = 5.0
 class Push:
     """A thread that sends the current figures, and what happened, at an interval, within a `with` block."""
 
-    def __init__(self, watched: Watched, collector: Collector, detail: str, interval: float) -> None:
+    def __init__(
+        self, watched: WatchedCluster, collector: OtlpCollector, detail: str, interval: float
+    ) -> None:
         self._watched, self._collector, self._detail, self._interval = watched, collector, detail, interval
         self._logs = Logs()
         self._waiting: deque[Any] = deque(maxlen=MOST_WAITING)

@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.features.planning.model.memory import Explained, Uses, uses_of
-from jaxtop.features.planning.model.plan import Placed
+from jaxtop.features.planning.model.plan import PlacedArray
 from jaxtop.features.planning.model.sharding import place_one, tests_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.plan import Placed, Rule, Tensor, Today
+    from jaxtop.features.planning.model.plan import PlacedArray, ShardingRule, Tensor, Today
 
 
-class Kind(NamedTuple):
+class ArrayKind(NamedTuple):
     """Arrays that differ in their names only: the first, one that stands for all, and their positions."""
 
     first: Tensor
@@ -28,31 +28,31 @@ class Kind(NamedTuple):
     members: tuple[int, ...]
 
 
-class Layout(NamedTuple):
+class CandidateLayout(NamedTuple):
     """The arrays on a mesh, by kind and each for itself; `today` and `uses` have the kinds as the arrays."""
 
     today: Today
     uses: Uses
-    kinds: tuple[Kind, ...]
-    placed: tuple[Placed, ...]
-    all_placed: tuple[Placed, ...]
+    kinds: tuple[ArrayKind, ...]
+    placed: tuple[PlacedArray, ...]
+    all_placed: tuple[PlacedArray, ...]
 
-    def firsts(self) -> Iterator[tuple[Placed, int]]:
+    def firsts(self) -> Iterator[tuple[PlacedArray, int]]:
         """Yield the first array of each kind on the mesh, and how many there are."""
         for kind, each in zip(self.kinds, self.placed, strict=True):
             yield replace(each, tensor=kind.first), len(kind.members)
 
 
-class Arrays:
+class RunArrays:
     """The arrays of a run, from which layouts are made."""
 
     def __init__(self, today: Today) -> None:
         self.today = today
         self._uses = uses_of(today)
         self._kinds = _kinds(today.tensors, self._uses)
-        self._ruled: dict[tuple[Rule, ...], _Ruled] = {}
+        self._ruled: dict[tuple[ShardingRule, ...], _Ruled] = {}
 
-    def kinds(self, axes: Axes, rules: tuple[Rule, ...]) -> Today:
+    def kinds(self, axes: Axes, rules: tuple[ShardingRule, ...]) -> Today:
         """Return the run with kinds as its arrays, of each of which these rules mean all arrays or none.
 
         Raises:
@@ -60,13 +60,13 @@ class Arrays:
         """
         return self._by_rules(axes, rules).today
 
-    def _by_rules(self, axes: Axes, rules: tuple[Rule, ...]) -> _Ruled:
+    def _by_rules(self, axes: Axes, rules: tuple[ShardingRule, ...]) -> _Ruled:
         tests = tests_of(self.today, axes, rules)
         if rules not in self._ruled:
             self._ruled[rules] = _split(self.today, self._uses, self._kinds, rules, tests)
         return self._ruled[rules]
 
-    def layout(self, axes: Axes, rules: tuple[Rule, ...] = ()) -> Layout:
+    def layout(self, axes: Axes, rules: tuple[ShardingRule, ...] = ()) -> CandidateLayout:
         """Return all arrays on a mesh, with these rules applied in order.
 
         Raises:
@@ -75,13 +75,13 @@ class Arrays:
         ruled = self._by_rules(axes, rules)
         before, sizes = dict(self.today.axes), dict(axes)
         placed = []
-        found: list[Placed | None] = [None] * len(self.today.tensors)
+        found: list[PlacedArray | None] = [None] * len(self.today.tensors)
         for kind, meant in zip(ruled.kinds, ruled.meant, strict=True):
             first = place_one(kind.first, before, sizes, meant)
             placed.append(replace(first, tensor=kind.every))
             for i in kind.members:
                 found[i] = replace(first, tensor=self.today.tensors[i])
-        return Layout(
+        return CandidateLayout(
             ruled.today, ruled.uses, ruled.kinds, tuple(placed), tuple(each for each in found if each)
         )
 
@@ -91,11 +91,11 @@ class _Ruled(NamedTuple):
 
     today: Today
     uses: Uses
-    kinds: tuple[Kind, ...]
-    meant: tuple[tuple[Rule, ...], ...]
+    kinds: tuple[ArrayKind, ...]
+    meant: tuple[tuple[ShardingRule, ...], ...]
 
 
-def _kinds(tensors: Sequence[Tensor], uses: Uses) -> tuple[Kind, ...]:
+def _kinds(tensors: Sequence[Tensor], uses: Uses) -> tuple[ArrayKind, ...]:
     arguments, results = (each.members if each is not None else () for each in uses)
     found: dict[object, list[int]] = {}
     # Arrays of a mesh share the numbers of its devices, which may be thousands.
@@ -122,13 +122,13 @@ def _kinds(tensors: Sequence[Tensor], uses: Uses) -> tuple[Kind, ...]:
     return tuple(_kind(tensors, members) for members in found.values())
 
 
-def _kind(tensors: Sequence[Tensor], members: Sequence[int]) -> Kind:
+def _kind(tensors: Sequence[Tensor], members: Sequence[int]) -> ArrayKind:
     first = tensors[members[0]]
     every = replace(first, count=first.count * len(members)) if len(members) > 1 else first
-    return Kind(first, every, tuple(members))
+    return ArrayKind(first, every, tuple(members))
 
 
-def _of_kinds(explained: Explained | None, kinds: Sequence[Kind]) -> Explained | None:
+def _of_kinds(explained: Explained | None, kinds: Sequence[ArrayKind]) -> Explained | None:
     if explained is None:
         return None
     taken = frozenset(i for i, kind in enumerate(kinds) if kind.members[0] in explained.members)
@@ -138,14 +138,14 @@ def _of_kinds(explained: Explained | None, kinds: Sequence[Kind]) -> Explained |
 def _split(
     today: Today,
     uses: Uses,
-    kinds: Sequence[Kind],
-    rules: tuple[Rule, ...],
+    kinds: Sequence[ArrayKind],
+    rules: tuple[ShardingRule, ...],
     tests: Sequence[Callable[[Tensor], bool]],
 ) -> _Ruled:
     """Return the kinds, split where a rule means some of their arrays only."""
-    found: list[tuple[Kind, tuple[Rule, ...]]] = []
+    found: list[tuple[ArrayKind, tuple[ShardingRule, ...]]] = []
     for kind in kinds:
-        by_rules: dict[tuple[Rule, ...], list[int]] = {}
+        by_rules: dict[tuple[ShardingRule, ...], list[int]] = {}
         for i in kind.members:
             tensor = today.tensors[i]
             meant = tuple(rule for rule, test in zip(rules, tests, strict=True) if test(tensor))

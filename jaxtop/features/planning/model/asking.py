@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import meshes
 from jaxtop.base.meshes import MOST_DEVICES, NAME, BadMesh, hint, split, twice, unquoted
-from jaxtop.features.planning.model.plan import CannotPlan, Rule
+from jaxtop.features.planning.model.plan import CannotPlan, ShardingRule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ def parse_mesh(text: str) -> Axes:
         raise CannotPlan(str(error)) from None
 
 
-def parse_rule(text: str) -> Rule:
+def parse_rule(text: str) -> ShardingRule:
     """Return a sharding such as `state.opt_state:data`, `params:None,model` or `params:replicated`.
 
     Raises:
@@ -55,10 +55,10 @@ def parse_rule(text: str) -> Rule:
     if repeated := twice(axes):
         raise CannotPlan(f"axis {repeated} stands twice in {text}: an axis divides one dimension only")
     if entries == [REPLICATED]:
-        return Rule(pattern, parts=())
+        return ShardingRule(pattern, parts=())
     if len(axes) == len(parts) == 1:
-        return Rule(pattern, axis=axes[0])
-    return Rule(pattern, parts=parts)
+        return ShardingRule(pattern, axis=axes[0])
+    return ShardingRule(pattern, parts=parts)
 
 
 def _as_typed(axis: str) -> str:
@@ -105,7 +105,7 @@ def mesh_as_typed(axes: Axes) -> str:
     return ",".join(f"{_as_typed(name)}={size}" for name, size in axes)
 
 
-def rule_as_typed(rule: Rule) -> str:
+def rule_as_typed(rule: ShardingRule) -> str:
     """Return the text from which `parse_rule` makes this rule."""
     if rule.parts is None:
         return f"{rule.pattern}:{_as_typed(rule.axis)}"

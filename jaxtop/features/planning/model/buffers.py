@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.plan import Parts, Placed, Today
+    from jaxtop.features.planning.model.plan import Parts, PlacedArray, Today
 
 # More readings of a buffer than this say nothing.
 MOST_READINGS = 64
@@ -36,7 +36,7 @@ class Rescaled(NamedTuple):
     explained: int
 
 
-def rescaled(today: Today, axes: Axes, placed: Sequence[Placed]) -> Rescaled | None:
+def rescaled(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> Rescaled | None:
     """Return the bounds of the temporaries at the peak; None unless a process has sent what they are."""
     peak = today.peak
     listed = [each for each in peak.buffers if each.kind == "temporary"] if peak is not None else []
@@ -57,7 +57,7 @@ def rescaled(today: Today, axes: Axes, placed: Sequence[Placed]) -> Rescaled | N
 class _Reader:
     """Reads shapes of buffers as those of arrays on today's mesh."""
 
-    def __init__(self, today: Today, axes: Axes, placed: Sequence[Placed]) -> None:
+    def __init__(self, today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> None:
         self._old, self._new = dict(today.axes), dict(axes)
         # The elements that a candidate has for the dimensions of a shard today, by those dimensions in order.
         self._shards: dict[tuple[int, ...], set[float]] = defaultdict(set)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.alike import Arrays
-    from jaxtop.features.planning.model.plan import PlanRequest, Rule, Tensor, Today
+    from jaxtop.features.planning.model.alike import RunArrays
+    from jaxtop.features.planning.model.plan import PlanRequest, ShardingRule, Tensor, Today
 
 # A mesh, and all rules that apply on it.
-Choice = tuple["Axes", "tuple[Rule, ...]"]
+Choice = tuple["Axes", "tuple[ShardingRule, ...]"]
 
 # What is added to a mesh with one axis, to divide parameters within a layer.
 MODEL_AXIS = "model"
@@ -29,7 +29,7 @@ MOST_PROPOSED = 12
 MOST_TRIED = 5_000
 
 
-def meshes(arrays: Arrays, asked: PlanRequest) -> list[Choice]:
+def meshes(arrays: RunArrays, asked: PlanRequest) -> list[Choice]:
     """Return the meshes to compare with all rules that apply on each, today's layout first.
 
     Raises:
@@ -79,7 +79,7 @@ def _check(today: Today, axes: Axes, asked: PlanRequest) -> None:
         raise CannotPlan(_why_idle(today, idle, sizes[idle]))
 
 
-def _idle_axis(today: Today, axes: Axes, rules: Sequence[Rule]) -> str | None:
+def _idle_axis(today: Today, axes: Axes, rules: Sequence[ShardingRule]) -> str | None:
     """Return an axis that divides arrays today, but none on this mesh; None if there is none."""
     idle = {axis for axis, size in axes if size > 1}
     for each in placing(today, axes, rules):

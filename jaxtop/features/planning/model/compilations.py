@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.features.planning.messages import Array, Wanted, trimmed
-from jaxtop.features.planning.model.plan import Compiled, Exchange
+from jaxtop.features.planning.messages import NamedArray, WantedCandidate, trimmed
+from jaxtop.features.planning.model.plan import CompiledCandidate, Exchange
 from jaxtop.model.arrays.meshes import MeshView
 from jaxtop.model.collectives.groups import axes_of, expand
 
 if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.messages import Ended
+    from jaxtop.features.planning.messages import CompilationEnded
     from jaxtop.features.planning.model.plan import Candidate
 
 
-def wanted(candidate: Candidate) -> Wanted:
+def wanted(candidate: Candidate) -> WantedCandidate:
     """Return the mesh of a candidate with the arrays whose sharding differs from today's.
 
     Arrays that look like one of these come along, so that arguments are not mistaken for it.
     """
     arrays = [
-        Array(
+        NamedArray(
             each.tensor.name or "",
             each.tensor.shape,
             each.tensor.dtype,
@@ -33,12 +33,12 @@ def wanted(candidate: Candidate) -> Wanted:
         if each.tensor.parts is not None and each.parts is not None and each.tensor.groups == 1
     ]
     looks = {(each.shape, each.dtype, each.today) for each in arrays if each.then != each.today}
-    return Wanted(
+    return WantedCandidate(
         candidate.axes, tuple(each for each in arrays if (each.shape, each.dtype, each.today) in looks)
     )
 
 
-def compiled(ended: Ended, axes: Axes, doubt: str = "") -> Compiled:
+def compiled(ended: CompilationEnded, axes: Axes, doubt: str = "") -> CompiledCandidate:
     """Return what a compilation for this mesh gave; `doubt` is what is doubtful about the program's text."""
     inventory = ended.inventory
     left_out = 0 if inventory is None else inventory.rest + inventory.unread + _unsized(inventory)
@@ -49,7 +49,7 @@ def compiled(ended: Ended, axes: Axes, doubt: str = "") -> Compiled:
         lost if ended.unnamed else "",
         f"{left_out} collectives could not be read" if left_out else "",
     ]
-    return Compiled(
+    return CompiledCandidate(
         ended.argument_bytes,
         ended.output_bytes,
         ended.temp_bytes,
@@ -66,9 +66,9 @@ def _unsized(inventory: wire.Inventory) -> int:
     return sum(each.bytes is None for each in inventory.collectives)
 
 
-def not_compiled(why_not: str) -> Compiled:
+def not_compiled(why_not: str) -> CompiledCandidate:
     """Return the result for a candidate that could not be compiled."""
-    return Compiled(0, 0, 0, 0, (), why_not=why_not)
+    return CompiledCandidate(0, 0, 0, 0, (), why_not=why_not)
 
 
 def _exchanges(inventory: wire.Inventory, axes: Axes) -> tuple[Exchange, ...]:

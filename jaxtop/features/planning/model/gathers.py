@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from jaxtop.features.planning.model.asking import spec_in_words
-from jaxtop.features.planning.model.plan import Move, Rule
+from jaxtop.features.planning.model.plan import Move, ShardingRule
 from jaxtop.features.planning.model.roles import BATCH, OPTIMIZER, PARAMETERS, axes_in, shapes_of, without
 from jaxtop.features.planning.model.sharding import local_shape
 from jaxtop.features.planning.model.times.links import cost_of
@@ -84,7 +84,7 @@ def gathered(today: Today) -> Iterator[Move]:
                 -each.adds_bytes(today.axes),
                 each.ms,
                 "each step gathers it; this is for arrays that no step changes",
-                tuple(Rule(tensor.name or "", parts=each.gathered) for tensor in each.tensors),
+                tuple(ShardingRule(tensor.name or "", parts=each.gathered) for tensor in each.tensors),
             )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.plan import Compiled, Placed, Today
+    from jaxtop.features.planning.model.plan import CompiledCandidate, PlacedArray, Today
 
 # Variables that may be arguments are tried in all combinations, the largest of them only.
 MOST_VARIABLES = 12
@@ -26,7 +26,7 @@ NO_TEMPORARIES = "the compiler reports no temporaries, and no process has sent i
 NEARLY = 0.05
 
 
-class Memory(NamedTuple):
+class PredictedMemory(NamedTuple):
     """What is predicted for a candidate's memory; the interval is None where the compiler reports nothing."""
 
     interval: Interval | None
@@ -62,8 +62,12 @@ class _Part(NamedTuple):
 
 
 def memory_of(
-    today: Today, axes: Axes, placed: Sequence[Placed], uses: Uses, compiled: Compiled | None = None
-) -> Memory:
+    today: Today,
+    axes: Axes,
+    placed: Sequence[PlacedArray],
+    uses: Uses,
+    compiled: CompiledCandidate | None = None,
+) -> PredictedMemory:
     """Return the bytes on the fullest device while the step runs.
 
     They are the arguments, results and temporaries of its program, less the results that reuse arguments, and
@@ -74,21 +78,21 @@ def memory_of(
     if arguments is None:
         is_unknown = today.program is None
         what = "the program of the step is not known" if is_unknown else "the compiler reports no sizes"
-        return Memory(None, (), (f"no memory of a launch: {what}",))
+        return PredictedMemory(None, (), (f"no memory of a launch: {what}",))
     found = _parts(today, axes, placed, uses, compiled)
     if found is None:
-        return Memory(None, (), (f"no memory of a launch: {NO_TEMPORARIES}",))
+        return PredictedMemory(None, (), (f"no memory of a launch: {NO_TEMPORARIES}",))
     if any(each.divided for each in placed):
         is_whole = compiled is not None and compiled.unnamed
         other = _parts(today, axes, if_divided(placed), uses, None if is_whole else compiled)
         found = [_united(*pair) for pair in zip(found, other or found, strict=True)]
     interval = Interval(round(sum(part.low for part in found)), round(sum(part.high for part in found)))
     bases = (Basis(part.figure, in_words(part.low, part.high), part.source) for part in found)
-    return Memory(interval, tuple(bases), tuple(_assumptions(today, arguments, compiled)))
+    return PredictedMemory(interval, tuple(bases), tuple(_assumptions(today, arguments, compiled)))
 
 
 def _parts(
-    today: Today, axes: Axes, placed: Sequence[Placed], uses: Uses, compiled: Compiled | None
+    today: Today, axes: Axes, placed: Sequence[PlacedArray], uses: Uses, compiled: CompiledCandidate | None
 ) -> list[_Part] | None:
     """Return the parts of the memory of a device; None where results or temporaries are unknown."""
     found = _compiled(compiled) if compiled is not None and not compiled.why_not else None
@@ -111,7 +115,7 @@ def in_words(low: float, high: float) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _compiled(compiled: Compiled) -> list[_Part]:
+def _compiled(compiled: CompiledCandidate) -> list[_Part]:
     source = "compiled for CPU, on this mesh"
     results = compiled.output_bytes - compiled.alias_bytes
     return [
@@ -121,7 +125,7 @@ def _compiled(compiled: Compiled) -> list[_Part]:
     ]
 
 
-def _predicted(today: Today, axes: Axes, placed: Sequence[Placed], uses: Uses) -> list[_Part] | None:
+def _predicted(today: Today, axes: Axes, placed: Sequence[PlacedArray], uses: Uses) -> list[_Part] | None:
     """Return the parts of a launch's memory; None where its results or temporaries are unknown today."""
     arguments, results = uses
     needed = temporaries(today, axes, placed)
@@ -134,7 +138,7 @@ def _predicted(today: Today, axes: Axes, placed: Sequence[Placed], uses: Uses) -
     ]
 
 
-def _rescaled(figure: str, today: Today, axes: Axes, placed: Sequence[Placed], of: Explained) -> _Part:
+def _rescaled(figure: str, today: Today, axes: Axes, placed: Sequence[PlacedArray], of: Explained) -> _Part:
     """Return bytes of today of which most are those of arrays, on a candidate."""
     held = sum(placed[i].bytes_per_device * placed[i].tensor.count for i in of.members)
     is_scaled = of.rest > TABLE_BYTES * (1 + sum(placed[i].tensor.count for i in of.members))
@@ -152,7 +156,7 @@ def _rescaled(figure: str, today: Today, axes: Axes, placed: Sequence[Placed], o
     return _Part(figure, max(0, held + low), max(0, held + high), source)
 
 
-def _assumptions(today: Today, arguments: Explained, compiled: Compiled | None) -> Iterable[str]:
+def _assumptions(today: Today, arguments: Explained, compiled: CompiledCandidate | None) -> Iterable[str]:
     program = today.program
     if program is not None and program.devices not in (None, len(today.device_ids)):
         yield f"the step's program runs on {program.devices} devices, the mesh has {len(today.device_ids)}"

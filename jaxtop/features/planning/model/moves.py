@@ -11,7 +11,7 @@ from jaxtop.base.names import function_of
 from jaxtop.features.planning.model.asking import mesh_in_words, spec_in_words
 from jaxtop.features.planning.model.gathers import gathered
 from jaxtop.features.planning.model.memory import in_words
-from jaxtop.features.planning.model.plan import Candidate, Move, Rule
+from jaxtop.features.planning.model.plan import Candidate, Move, ShardingRule
 from jaxtop.features.planning.model.roles import OPTIMIZER, PARAMETERS
 from jaxtop.features.planning.model.sharding import of_role
 from jaxtop.features.planning.model.times.links import BETWEEN, reach_of
@@ -20,10 +20,10 @@ from jaxtop.model.hardware.domains import name_of_domains
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from jaxtop.features.planning.model.plan import Placed, Tensor, Today
+    from jaxtop.features.planning.model.plan import PlacedArray, Tensor, Today
 
 # Predicts a mesh with added shardings from the same model as the plan.
-Predict = Callable[[Axes, tuple[Rule, ...]], Candidate]
+Predict = Callable[[Axes, tuple[ShardingRule, ...]], Candidate]
 
 # A move saves at least this share of the memory or of the step, and costs at most this share of the step.
 LEAST_SHARE, MOST_COST = 0.05, 0.25
@@ -149,7 +149,9 @@ def _memory(now: Candidate, then: Candidate) -> str:
     return f"; a step then needs {in_words(*then.memory_bytes)}, today {in_words(*now.memory_bytes)}"
 
 
-def _changed(before: Sequence[Placed], after: Sequence[Placed]) -> list[tuple[Placed, Placed]]:
+def _changed(
+    before: Sequence[PlacedArray], after: Sequence[PlacedArray]
+) -> list[tuple[PlacedArray, PlacedArray]]:
     """Return the arrays that lie differently, before and after, those that save most first."""
     pairs = [
         (one, other)

@@ -51,7 +51,7 @@ class Goal(StrEnum):
     ENERGY = "energy"
 
 
-class Rule(NamedTuple):
+class ShardingRule(NamedTuple):
     """A sharding that the user asks for: all arrays whose names match `pattern` (as in the filter of arrays).
 
     With `axis`, it divides the largest dimension that it can. Otherwise `parts` is the whole sharding.
@@ -70,7 +70,7 @@ class PlanRequest:
     devices: int | None = None
     every: bool = False
     limit_bytes: int | None = None
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ShardingRule, ...] = ()
     goal: Goal = Goal.THROUGHPUT
 
 
@@ -197,7 +197,7 @@ class Division(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedArray:
     """An array on the mesh of a candidate. `note` says what differs from what its sharding asks for.
 
     `divided` is how it lies if its hidden axes divide it; None where none can.
@@ -211,7 +211,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledCandidate:
     """What a real compilation for a candidate gave; the bytes are those of one device."""
 
     argument_bytes: int
@@ -248,9 +248,9 @@ class Candidate:
     changes: tuple[str, ...]
     assumptions: tuple[str, ...]
     basis: tuple[Basis, ...] = ()
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[PlacedArray, ...] = ()
     # All rules that it applies: those asked for, and those it proposes, such as a sharded optimizer state.
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ShardingRule, ...] = ()
     # Joules of a step, or device-seconds where power is unknown.
     energy: float | None = None
     # The least bytes of the state, where today's shardings do not show which arrays an axis divides.
@@ -277,7 +277,7 @@ class Move(NamedTuple):
     saves_bytes: int | None
     saves_ms: float | None
     why: str
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ShardingRule, ...] = ()
     axes: Axes | None = None
 
 

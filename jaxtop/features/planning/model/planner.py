@@ -6,7 +6,7 @@ from math import inf, prod
 from typing import TYPE_CHECKING
 
 from jaxtop.base.units import in_bytes
-from jaxtop.features.planning.model.alike import Arrays
+from jaxtop.features.planning.model.alike import RunArrays
 from jaxtop.features.planning.model.candidates import meshes
 from jaxtop.features.planning.model.memory import in_words, memory_of
 from jaxtop.features.planning.model.moves import moves
@@ -28,24 +28,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.plan import Compiled, Placed, PlanRequest, Rule, Today
+    from jaxtop.features.planning.model.plan import (
+        CompiledCandidate,
+        PlacedArray,
+        PlanRequest,
+        ShardingRule,
+        Today,
+    )
 
 # The number of candidates in a plan; what is left out is counted in its notes.
 MOST_CANDIDATES = 64
 # The first array of a kind, and how many there are.
-_Alike = tuple["Placed", int]
+_Alike = tuple["PlacedArray", int]
 SAME_WORK = "the same arrays and the same global batch as today"
 
 
 def plan(
-    today: Today, asked: PlanRequest, compiled: Mapping[tuple[Axes, tuple[Rule, ...]], Compiled] | None = None
+    today: Today,
+    asked: PlanRequest,
+    compiled: Mapping[tuple[Axes, tuple[ShardingRule, ...]], CompiledCandidate] | None = None,
 ) -> Plan:
     """Return the plan for what is asked; `compiled` has what real compilations gave, by mesh and rules.
 
     Raises:
         CannotPlan: What is asked cannot be planned.
     """
-    arrays = Arrays(today)
+    arrays = RunArrays(today)
     choices = meshes(arrays, asked)
     limit = today.limit_bytes if asked.limit_bytes is None else asked.limit_bytes
     first, *rest = [
@@ -75,11 +83,11 @@ def plan(
 
 
 def predict(
-    arrays: Arrays,
+    arrays: RunArrays,
     axes: Axes,
-    rules: tuple[Rule, ...] = (),
+    rules: tuple[ShardingRule, ...] = (),
     limit: int | None = None,
-    compiled: Compiled | None = None,
+    compiled: CompiledCandidate | None = None,
 ) -> Candidate:
     """Return what is predicted for a mesh with these rules.
 
@@ -190,7 +198,7 @@ def _changes(today: Today, axes: Axes, placed: Sequence[_Alike]) -> Iterator[str
     yield from (f"axis {axis} is new" for axis in new if axis not in old and new[axis] > 1 and axis in used)
 
 
-def _lies_otherwise(each: Placed) -> bool:
+def _lies_otherwise(each: PlacedArray) -> bool:
     """Return whether other axes divide an array than today, whatever their sizes."""
 
     def axes_of(parts: Sequence[Sequence[str]] | None) -> set[tuple[int, str]]:

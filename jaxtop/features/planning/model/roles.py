@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from jaxtop.features.planning.model.plan import Parts, Placed, Tensor, Today
+    from jaxtop.features.planning.model.plan import Parts, PlacedArray, Tensor, Today
 
 # The roles that an agent finds by names.
 PARAMETERS, OPTIMIZER, BATCH = "parameters", "optimizer", "batch"
@@ -62,7 +62,7 @@ def without(parts: Parts, axes: Iterable[str]) -> Parts:
     return tuple(tuple(axis for axis in entry if axis not in left_out) for entry in parts)
 
 
-def batch_axes(today: Today, placed: Sequence[Placed]) -> frozenset[str]:
+def batch_axes(today: Today, placed: Sequence[PlacedArray]) -> frozenset[str]:
     """Return the axes that divide the batch, today or on a candidate; by their names if need be."""
     divided = [each.parts for each in today.tensors if each.role == BATCH]
     divided += [each.parts for each in placed if each.tensor.role == BATCH]
@@ -70,7 +70,7 @@ def batch_axes(today: Today, placed: Sequence[Placed]) -> frozenset[str]:
     return found or frozenset(name for name, _ in today.axes if name.lower() in _BATCH_NAMES)
 
 
-def parameters(placed: Sequence[Placed]) -> list[Placed]:
+def parameters(placed: Sequence[PlacedArray]) -> list[PlacedArray]:
     """Return the parameters: by their role, else the arrays that the optimizer has moments of."""
     found = [each for each in placed if each.tensor.role == PARAMETERS]
     if found:
@@ -110,7 +110,7 @@ def layers_of(tensors: Sequence[Tensor]) -> Layers:
     return Layers(number if count > 1 else 0)
 
 
-def pipeline_of(today: Today, listed: Sequence[Placed]) -> Pipeline | None:
+def pipeline_of(today: Today, listed: Sequence[PlacedArray]) -> Pipeline | None:
     """Return the pipeline of a run: a loop passes results on along an axis that divides layers."""
     sizes = dict(today.axes)
     axes = {

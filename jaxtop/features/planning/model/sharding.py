@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
-from jaxtop.features.planning.model.plan import CannotPlan, Division, Placed, Rule
+from jaxtop.features.planning.model.plan import CannotPlan, Division, PlacedArray, ShardingRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _MARKS = re.compile(r"[\]'\"\\]")
 _BITS = re.compile(r"(?:u?int|float|complex|bfloat)(\d+)")
 
 
-def place(today: Today, axes: Axes, rules: Sequence[Rule] = ()) -> tuple[Placed, ...]:
+def place(today: Today, axes: Axes, rules: Sequence[ShardingRule] = ()) -> tuple[PlacedArray, ...]:
     """Return all arrays of today on a mesh, with these rules applied in order.
 
     Raises:
@@ -32,7 +32,7 @@ def place(today: Today, axes: Axes, rules: Sequence[Rule] = ()) -> tuple[Placed,
     return tuple(placing(today, axes, rules))
 
 
-def placing(today: Today, axes: Axes, rules: Sequence[Rule] = ()) -> Iterator[Placed]:
+def placing(today: Today, axes: Axes, rules: Sequence[ShardingRule] = ()) -> Iterator[PlacedArray]:
     """Yield the same arrays one by one."""
     sizes, before = dict(axes), dict(today.axes)
     matching = list(zip(rules, tests_of(today, axes, rules), strict=True))
@@ -40,7 +40,7 @@ def placing(today: Today, axes: Axes, rules: Sequence[Rule] = ()) -> Iterator[Pl
         yield place_one(tensor, before, sizes, [rule for rule, is_meant in matching if is_meant(tensor)])
 
 
-def tests_of(today: Today, axes: Axes, rules: Sequence[Rule]) -> list[Callable[[Tensor], bool]]:
+def tests_of(today: Today, axes: Axes, rules: Sequence[ShardingRule]) -> list[Callable[[Tensor], bool]]:
     """Return the tests of whether each of the rules is about an array.
 
     Raises:
@@ -55,22 +55,22 @@ def tests_of(today: Today, axes: Axes, rules: Sequence[Rule]) -> list[Callable[[
     return [_matcher(today, rule) for rule in rules]
 
 
-def axes_of_rule(rule: Rule) -> tuple[str, ...]:
+def axes_of_rule(rule: ShardingRule) -> tuple[str, ...]:
     """Return the axes that a rule divides by."""
     return (rule.axis,) if rule.parts is None else tuple(axis for axes in rule.parts for axis in axes)
 
 
-def of_role(role: str, axis: str) -> Rule:
+def of_role(role: str, axis: str) -> ShardingRule:
     """Return the rule that divides all named arrays of a role by an axis."""
-    return Rule(_ROLE + role, axis)
+    return ShardingRule(_ROLE + role, axis)
 
 
-def state_bytes(today: Today, axes: Axes, placed: Iterable[Placed]) -> int:
+def state_bytes(today: Today, axes: Axes, placed: Iterable[PlacedArray]) -> int:
     """Return the bytes of the named arrays on the fullest device, without those in the memory of hosts."""
     return on_fullest(today, axes, (each for each in placed if each.tensor.name is not None))
 
 
-def on_fullest(today: Today, axes: Axes, placed: Iterable[Placed]) -> int:
+def on_fullest(today: Today, axes: Axes, placed: Iterable[PlacedArray]) -> int:
     """Return the bytes of these arrays on the device that holds most of them.
 
     A mesh of fewer devices has the first ones of today. Arrays that are not on the mesh stay where they are.
@@ -91,11 +91,11 @@ def on_fullest(today: Today, axes: Axes, placed: Iterable[Placed]) -> int:
 
 
 def place_one(
-    tensor: Tensor, before: Mapping[str, int], sizes: Mapping[str, int], rules: Sequence[Rule]
-) -> Placed:
+    tensor: Tensor, before: Mapping[str, int], sizes: Mapping[str, int], rules: Sequence[ShardingRule]
+) -> PlacedArray:
     """Return an array on a mesh with these rules, all of which are about it."""
     if tensor.is_on_host or (tensor.parts is None and not rules):
-        return Placed(tensor, None, tensor.bytes_per_device)
+        return PlacedArray(tensor, None, tensor.bytes_per_device)
     notes: list[str] = []
     wanted = tensor.parts or ()
     for rule in rules:
@@ -105,13 +105,14 @@ def place_one(
     divided = None
     if not any(rule.parts is not None for rule in rules):  # such a rule says all axes
         divided = _by_hidden(tensor, parts, before, sizes)
-    return Placed(tensor, parts, held, "; ".join(notes), divided)
+    return PlacedArray(tensor, parts, held, "; ".join(notes), divided)
 
 
-def if_divided(placed: Iterable[Placed]) -> tuple[Placed, ...]:
+def if_divided(placed: Iterable[PlacedArray]) -> tuple[PlacedArray, ...]:
     """Return the arrays as they lie if their hidden axes divide them."""
     return tuple(
-        each if each.divided is None else Placed(each.tensor, *each.divided, each.note) for each in placed
+        each if each.divided is None else PlacedArray(each.tensor, *each.divided, each.note)
+        for each in placed
     )
 
 
@@ -130,7 +131,9 @@ def _by_hidden(
     return None if found == parts else Division(found, _bytes(tensor, found, before, sizes, []))
 
 
-def _ruled(tensor: Tensor, parts: Parts, rule: Rule, sizes: Mapping[str, int], notes: list[str]) -> Parts:
+def _ruled(
+    tensor: Tensor, parts: Parts, rule: ShardingRule, sizes: Mapping[str, int], notes: list[str]
+) -> Parts:
     """Return the sharding of an array after a rule."""
     if rule.parts is None:
         if tensor.groups > 1:
@@ -224,7 +227,7 @@ def _bits(dtype: str, elements: int, held: int) -> int | None:
     return next((bits for bits in (int(named[1]), 8) if -(-elements * bits // 8) == held), None)
 
 
-def _matcher(today: Today, rule: Rule) -> Callable[[Tensor], bool]:
+def _matcher(today: Today, rule: ShardingRule) -> Callable[[Tensor], bool]:
     """Return the test of whether a rule is about an array."""
     matches = _compiled(rule.pattern)
     if not any(map(matches, today.tensors)):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.plan import Parts, Placed, Today
+    from jaxtop.features.planning.model.plan import Parts, PlacedArray, Today
 
 # Compilers schedule and fuse otherwise on another mesh. The first margin is that of bounds over all axes, the
 # second that of buffers read one by one, whose peak may also move to another moment of the program.
@@ -45,7 +45,7 @@ def temporary_bytes(today: Today) -> int | None:
     return peak.temporary_bytes if peak is not None and not peak.why_not else None
 
 
-def temporaries(today: Today, axes: Axes, placed: Sequence[Placed]) -> Needed | None:
+def temporaries(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> Needed | None:
     """Return the bounds of the temporaries of the step's program; None where they are unknown today."""
     now = temporary_bytes(today)
     if now is None:
@@ -70,7 +70,7 @@ def temporaries(today: Today, axes: Axes, placed: Sequence[Placed]) -> Needed | 
     return Needed(low, high, source)
 
 
-def scaled(today: Today, axes: Axes, placed: Sequence[Placed], size: float) -> tuple[float, float]:
+def scaled(today: Today, axes: Axes, placed: Sequence[PlacedArray], size: float) -> tuple[float, float]:
     """Return the bounds of bytes of today of which it is not known which axes divide them."""
     if is_as_today(today, axes, placed):
         return size, size
@@ -78,7 +78,7 @@ def scaled(today: Today, axes: Axes, placed: Sequence[Placed], size: float) -> t
     return size * small, size * large
 
 
-def is_as_today(today: Today, axes: Axes, placed: Sequence[Placed]) -> bool:
+def is_as_today(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> bool:
     """Return whether a candidate is today's layout, whatever the order of the axes."""
     old, new = dict(today.axes), dict(axes)
     return _sized(old) == _sized(new) and all(
@@ -97,7 +97,7 @@ def _divisors(parts: Parts | None, sizes: Mapping[str, int]) -> list[tuple[str, 
     return found
 
 
-def ratios(today: Today, axes: Axes, placed: Sequence[Placed]) -> tuple[float, float]:
+def ratios(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> tuple[float, float]:
     """Return the bounds of new size over old size, of anything that some of the axes divide."""
     old, new = dict(today.axes), dict(axes)
     before = _used(each.parts for each in today.tensors) | {
@@ -121,7 +121,7 @@ def _used(listed: Iterable[Parts | None]) -> set[str]:
     return {axis for parts in set(listed) for axes in parts or () for axis in axes}
 
 
-def _moved_bytes(today: Today, axes: Axes, placed: Sequence[Placed]) -> tuple[float, float]:
+def _moved_bytes(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> tuple[float, float]:
     """Return the bytes that gathering and reducing need today and not on the candidate, and the reverse."""
     old, new = dict(today.axes), dict(axes)
     of_batch = batch_axes(today, placed)

@@ -10,7 +10,7 @@ from jaxtop.features.planning.model.asking import mesh_in_words, rule_as_typed, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.features.planning.model.plan import Candidate, Goal, Move, Placed, Plan, Tensor
+    from jaxtop.features.planning.model.plan import Candidate, Goal, Move, PlacedArray, Plan, Tensor
 
 UNKNOWN = "n/a"
 # Axes that take less of a candidate's communication are left out.
@@ -45,7 +45,7 @@ def between(low: str, high: str) -> str:
     return f"{one[1] if one and other and one[2] == other[2] else low}–{high}"
 
 
-def spec(placed: Placed) -> str:
+def spec(placed: PlacedArray) -> str:
     """Return how an array is divided on the mesh of a candidate."""
     return "as it is" if placed.parts is None else spec_in_words(placed.parts, len(placed.tensor.shape))
 
@@ -72,7 +72,7 @@ def communication(candidate: Candidate) -> dict[str, float] | None:
     return {axis: taken for axis, taken in candidate.communication_ms.items() if taken >= least}
 
 
-def largest(candidate: Candidate) -> list[Placed]:
+def largest(candidate: Candidate) -> list[PlacedArray]:
     """Return the named arrays of a candidate, those that take most of a device first."""
     named = [placed for placed in candidate.placed if placed.tensor.name is not None]
     return sorted(named, key=lambda placed: -placed.bytes_per_device * placed.tensor.count)

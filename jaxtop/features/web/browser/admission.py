@@ -17,7 +17,7 @@ COOKIE = "jaxtop"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class Refused(Exception):
+class NotAdmitted(Exception):
     """The request is not admitted; the text says why."""
 
 
@@ -38,26 +38,26 @@ class Admission:
     def check_host(self, headers: Mapping[str, str]) -> None:
         """Refuse other host names: a page of a stranger may let its name lead to this machine."""
         if self._hosts is not None and _split(f"//{headers.get('Host', '')}").hostname not in self._hosts:
-            raise Refused("this server does not have that name")
+            raise NotAdmitted("this server does not have that name")
 
     def spend(self, token: str) -> None:
-        """Accept the token and replace it; raise `Refused` if it is another."""
+        """Accept the token and replace it; raise `NotAdmitted` if it is another."""
         if not _is_same(token, self.token):
-            raise Refused(
+            raise NotAdmitted(
                 "this address was used before, or is wrong: jaxtop prints the next one where it runs"
             )
         self.token = secrets.token_urlsafe(32)
 
     def check_cookie(self, folder: str, cookies: Mapping[str, str]) -> None:
         if not (_is_same(folder, self.folder) and _is_same(cookies.get(COOKIE, ""), self.cookie)):
-            raise Refused("open the whole address that jaxtop prints where it runs")
+            raise NotAdmitted("open the whole address that jaxtop prints where it runs")
 
     @staticmethod
     def check_origin(headers: Mapping[str, str]) -> None:
         """Refuse connections that scripts of other pages open; browsers let them."""
         origin = _split(headers.get("Origin", ""))
         if origin.scheme not in ("http", "https") or origin.netloc.lower() != headers.get("Host", "").lower():
-            raise Refused("another page asks for this")
+            raise NotAdmitted("another page asks for this")
 
 
 class Strangers:

@@ -17,7 +17,7 @@ from jaxtop.base import debuglog
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.serving import listening
 from jaxtop.cli.text.words import note
-from jaxtop.features.web.browser.admission import COOKIE, Admission, Refused, Strangers
+from jaxtop.features.web.browser.admission import COOKIE, Admission, NotAdmitted, Strangers
 from jaxtop.features.web.browser.tab import CLEARED, Tab
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class BrowserServer:
                 self._admission.check_cookie(folder, request.cookies)
                 self._strangers.admit(request.protocol)
                 response = await self._tab(request) if name == "ws" else self._file(name)
-        except Refused as error:
+        except NotAdmitted as error:
             debuglog.info("web", f"a request of {request.remote} was refused", str(error))
             response = web.Response(text=f"jaxtop: {error}\n", status=403)
         if not response.prepared:
@@ -128,7 +128,7 @@ class BrowserServer:
     def _enter(self, request: Any) -> Any:
         """Exchange the token for a cookie, and leave the address that contains the token."""
         if request.method != "GET":  # what previews an address must not use it up
-            raise Refused("open this address in a browser")
+            raise NotAdmitted("open this address in a browser")
         self._admission.spend(request.query.get("token", ""))
         folder = f"/{self._admission.folder}/"
         response = web.Response(status=303, headers={"Location": folder})

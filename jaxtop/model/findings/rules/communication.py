@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.folded import SMALL_BYTES
 from jaxtop.model.collectives.sums import axis_traffic
-from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hardware.domains import name_of_domains
 from jaxtop.model.programs.rates import least_rate
@@ -105,7 +105,7 @@ def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
         + (f" ({ms:.1f} ms a step)" if ms is not None else "")
         + f": mostly {top.op}{over}",
         Subject(program=top.program, collective=top.op, axis=_axes(top)),
-        cost=Cost(ms, mean.communication),
+        cost=FindingCost(ms, mean.communication),
         evidence=(
             Evidence("exposed communication", mean.communication, "ratio", _WINDOWS, mean.at),
             Evidence("waiting for others", mean.waiting, "ratio", _WINDOWS, mean.at),
@@ -156,7 +156,7 @@ def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
         f"{_place(view)}: {share:.0%} of the time",
         Subject(program=view.program, collective=view.op, axis=_axes(view), source=view.line),
         about=view.program,
-        cost=Cost(ms, share),
+        cost=FindingCost(ms, share),
         evidence=(
             Evidence("collectives in a launch", worst.times, source="compiled program"),
             Evidence("largest of them", bytes_each, "bytes", "compiled program"),
@@ -212,7 +212,7 @@ def _axis_crosses_hosts(facts: RunFacts) -> Iterator[Finding]:
         f"{domains}: {min(1.0, share):.0%} of the time",
         Subject(axis=_axes(heavy)),
         about=f"{_axes(heavy)} {_axes(light)}",
-        cost=Cost(None if step_ms is None else min(1.0, share) * step_ms, min(1.0, share)),
+        cost=FindingCost(None if step_ms is None else min(1.0, share) * step_ms, min(1.0, share)),
         evidence=tuple(
             Evidence(f"{_axes(each)}, bytes per second", each.bytes_per_second, "bytes", _WINDOWS)
             for each in (heavy, light)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import makes_steps
 from jaxtop.model.steps.script import collecting
@@ -69,7 +69,7 @@ def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:
         f"up to {activity.gc_longest_us / 1000:.0f} ms at once"
         + (": the others wait each time" if len(found) < len(facts.present) else ""),
         Subject.of(host),
-        cost=Cost(ms, worst.lost),
+        cost=FindingCost(ms, worst.lost),
         evidence=(
             Evidence("time in collections", worst.share, "ratio", "gc.callbacks", host.pulse_at),
             Evidence(

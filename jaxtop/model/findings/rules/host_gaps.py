@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.model.finding import Cost, Finding, Severity
+from jaxtop.model.finding import Finding, FindingCost, Severity
 from jaxtop.model.findings.gap_findings import (
     EXPLAINS,
     SOURCE,
@@ -67,7 +67,7 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
         severity = Severity.CRITICAL if worst.share >= facts.number(INPUT_CRITICAL) else Severity.WARNING
         if worst.share < least:  # more of it is the machine's fault than the script's
             severity = Severity.INFO
-        cost = Cost(share * worst.step_ms, share)
+        cost = FindingCost(share * worst.step_ms, share)
         yield finding_of(facts, found, worst, line, severity=severity, text=text, cost=cost)
 
 
@@ -93,7 +93,7 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
             None if top is None else top[0],
             severity=severity,
             text=text,
-            cost=Cost(lost * worst.step_ms, lost),
+            cost=FindingCost(lost * worst.step_ms, lost),
             explains=_OF_LAUNCHES,
         )
 
@@ -111,7 +111,7 @@ def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
         )
         is_much = worst.share >= facts.number(READ_WARNING)
         severity = Severity.WARNING if is_much else Severity.INFO
-        cost = Cost(share * worst.step_ms, share)
+        cost = FindingCost(share * worst.step_ms, share)
         yield finding_of(facts, found, worst, read, severity=severity, text=text, cost=cost)
 
 

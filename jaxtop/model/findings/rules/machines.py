@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from jaxtop.model.figures import FIGURES
-from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import named
 from jaxtop.model.nouns import several
@@ -72,7 +72,7 @@ def _finding(
         0.8,
         text.format(who=named(hosts), share=f"{value:.0%}"),
         Subject.of(host),
-        cost=Cost(None if lost is None or step_ms is None else lost * step_ms, lost),
+        cost=FindingCost(None if lost is None or step_ms is None else lost * step_ms, lost),
         evidence=(
             Evidence(figure.title, value, "ratio", _KERNEL, host.pulse_at),
             Evidence(several(hosts), len(hosts), source=_KERNEL, at=host.pulse_at),

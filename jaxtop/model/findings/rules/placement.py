@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.base.units import in_bytes
-from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
     ALL_SMALL,
     LARGE,
@@ -116,7 +116,7 @@ def _of_whole(facts: RunFacts, whole: _Whole, view: HostView, devices: int) -> F
         f"device {whole.device_id} alone holds {name} ({in_bytes(whole.bytes)}), beside a mesh of "
         f"{whole.mesh} devices{others}",
         Subject.of(view.host, device_id=whole.device_id, array=largest.name or "", source=line),
-        cost=Cost(bytes_per_device=round(whole.bytes * (1 - 1 / whole.mesh))),
+        cost=FindingCost(bytes_per_device=round(whole.bytes * (1 - 1 / whole.mesh))),
         evidence=(
             Evidence("bytes on the device", whole.bytes, "bytes", "arrays", facts.at),
             Evidence("devices of the mesh", whole.mesh, source="shardings", at=facts.at),
@@ -174,7 +174,7 @@ def _of_uneven(facts: RunFacts, device_id: int, held: int, beyond: float, count:
         f"device {device_id} holds {in_bytes(held)}, {in_bytes(beyond)} more than the median of the "
         f"{count} devices of its mesh",
         Subject.of(host, device_id=device_id),
-        cost=Cost(bytes_per_device=round(beyond)),
+        cost=FindingCost(bytes_per_device=round(beyond)),
         evidence=(
             Evidence("held by the fullest device", held, "bytes", source, facts.at),
             Evidence("median of the mesh", held - beyond, "bytes", source, facts.at),

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from jaxtop.base import names
-from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured, never
 from jaxtop.model.host import figure
 from jaxtop.model.programs.compiles import cause_of, lost_ms
@@ -146,7 +146,7 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
         f"{what} was compiled {count:,} times on {who}{changed}",
         Subject.of(host, program=name, source=source),
         about=name,
-        cost=Cost(None if lost is None or not pace else lost * 1000 / pace, lost),
+        cost=FindingCost(None if lost is None or not pace else lost * 1000 / pace, lost),
         evidence=(
             Evidence("compilations", count, source="JAX's compilation events", at=host.pulse_at),
             Evidence(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.tuning import Number
 
@@ -46,7 +46,7 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
         "half minute "
         f"({best_us / 1000:.0f} ms)",
         Subject.of(host),
-        cost=Cost(ms, ms * 1000 / now_us),
+        cost=FindingCost(ms, ms * 1000 / now_us),
         evidence=(
             Evidence("step now", now_us / 1e6, "seconds", _STEPS, host.pulse_at),
             Evidence("step in the best half minute", best_us / 1e6, "seconds", _STEPS),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.collectives.doubts import doubts
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
-from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.gap_findings import gap_over, of_core, place_of, source_of
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import acting
@@ -74,7 +74,7 @@ def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
         f"{'their scripts' if many else 'its script'}{where}",
         Subject.of(host, source=source_of(line)),
         about=host.agent,
-        cost=Cost(worst.ms, worst.share),
+        cost=FindingCost(worst.ms, worst.share),
         evidence=(
             Evidence("step longer than its programs", worst.share, "ratio", "steps and windows", at),
             Evidence("main thread in the script", worst.script, "ratio", "samples of the main thread", at),
@@ -116,7 +116,7 @@ def _evenly(facts: RunFacts, even: Sequence[Gap], op: str = "") -> Finding:
         f"({share:.0%}{of_core(share, core)}){where}",
         Subject(collective=op, source=source_of(line)) if everyone else one,
         about=min(each.host.agent for each in even),
-        cost=Cost(share * worst.step_ms, share),
+        cost=FindingCost(share * worst.step_ms, share),
         evidence=(
             Evidence("gap of these", share, "ratio", "steps and windows", worst.host.pulse_at),
             Evidence("processes", len(even), source="samples of the main thread", at=worst.host.pulse_at),
@@ -148,7 +148,7 @@ def _by_collective(facts: RunFacts, late: Straggler, view: CollectiveView) -> Fi
         f"{who} is late: the others wait {ms:.0f} ms{of_step} for it in {_named(view)}",
         _subject(late, view),
         about=late.agent,
-        cost=Cost(ms_per_step=ms, share_of_step=share),
+        cost=FindingCost(ms_per_step=ms, share_of_step=share),
         evidence=_evidence("wait of the others", ms, late, view),
         proof=Proof("collectives", row=view.op),
     )
@@ -200,7 +200,7 @@ def _uneven_work(facts: RunFacts) -> Iterator[Finding]:
         f"before {_named(view)}",
         _subject(late, view),
         about=str(late.device_id),
-        cost=Cost(late_ms, facts.share_of_step(late_ms)),  # all wait for it, as the panel has it
+        cost=FindingCost(late_ms, facts.share_of_step(late_ms)),  # all wait for it, as the panel has it
         evidence=_evidence("wait of the other devices of its process", ms, late, view),
         proof=Proof("collectives", row=view.op),
         explains=("straggler",) if facts.stragglers == {late.agent} else (),

@@ -5,7 +5,18 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.tui.draw.mesh.layouts import NICE, Cell, Label, Level, Plan, Room, Tile, cell_at, stretch, tiles
+from jaxtop.tui.draw.mesh.layouts import (
+    NICE,
+    Cell,
+    CellDetail,
+    Label,
+    MeshDrawing,
+    Room,
+    Tile,
+    cell_at,
+    stretch,
+    tiles,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,7 +25,7 @@ LONGEST_AXIS_NAME = 14
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
-def by_axes(table: Sequence[Sequence[int]], names: tuple[str, str], room: Room) -> Plan:
+def by_axes(table: Sequence[Sequence[int]], names: tuple[str, str], room: Room) -> MeshDrawing:
     """Plan rows and columns with indices, in the largest cells that fit.
 
     An axis that is too long is cut into bands: of columns, one below the other, or of rows, side by side.
@@ -22,11 +33,14 @@ def by_axes(table: Sequence[Sequence[int]], names: tuple[str, str], room: Room) 
     """
     rows, columns = len(table), len(table[0])
     for tile in tiles(room):
-        if not names[0] and tile.level >= Level.CHAR and columns > room.width:
+        if not names[0] and tile.level >= CellDetail.CHAR and columns > room.width:
             stride = _line_length(columns, names[1], room, tile)
             lines = [table[0][i : i + stride] for i in range(0, columns, stride)]
             bands = _Bands(len(lines), stride, stride)
-            if bands.fit(len(lines), stride, (names[1], names[1]), room, tile) or tile.level is Level.HALF:
+            if (
+                bands.fit(len(lines), stride, (names[1], names[1]), room, tile)
+                or tile.level is CellDetail.HALF
+            ):
                 return _place_axes(lines, (names[1], names[1]), room, tile, bands)
             continue
         wrapped = [_columns_in_bands(rows, columns, names, room, tile)]
@@ -63,7 +77,7 @@ def _columns_in_bands(
 
 
 def _rows_in_bands(rows: int, columns: int, room: Room, tile: Tile) -> _Bands | None:
-    most = (room.height - 2) * 2 if tile.level is Level.HALF else (room.height - 2) // tile.height
+    most = (room.height - 2) * 2 if tile.level is CellDetail.HALF else (room.height - 2) // tile.height
     return _Bands(_nice_count(min(most, rows), rows), columns) if most >= 1 else None
 
 
@@ -94,7 +108,7 @@ def _axis_margin(rows: int, names: tuple[str, str]) -> int:
 
 def _place_axes(
     table: Sequence[Sequence[int]], names: tuple[str, str], room: Room, tile: Tile, bands: _Bands
-) -> Plan:
+) -> MeshDrawing:
     rows, columns = len(table), len(table[0])
     margin, beside = _axis_margin(rows * bands.stride, names), ceil(rows / bands.rows)
     tile = stretch(tile, (room.width + _BETWEEN) // beside - _BETWEEN - margin, bands.columns)
@@ -117,12 +131,12 @@ def _place_axes(
             last = min(top + bands.columns, columns)
             labels.extend(_column_labels(x + margin, y, tile, range(top, last), columns))
     bottom = 1 + ceil(columns / bands.columns) * height
-    return Plan(tile, tuple(cells), tuple(labels), beside * width - _BETWEEN, bottom)
+    return MeshDrawing(tile, tuple(cells), tuple(labels), beside * width - _BETWEEN, bottom)
 
 
 def _row_labels(at: tuple[int, int], margin: int, tile: Tile, rows: range, stride: int) -> Iterator[Label]:
     x, y = at
-    step = 2 if tile.level is Level.HALF else 1
+    step = 2 if tile.level is CellDetail.HALF else 1
     # In a box, the index is on the line of the value.
     drop = 1 if tile.height > 1 else 0
     for i, row in enumerate(rows[::step]):

@@ -17,8 +17,8 @@ from jaxtop.model.liveness import worst
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.draw.ink import HALVES, PEER, SELECTED, Ink
-from jaxtop.tui.draw.mesh.layouts import TALL_BOX, Label, Level, Plan, Run
-from jaxtop.tui.draw.reading import ABSENT, EMPTY, Reading, state_of_code
+from jaxtop.tui.draw.mesh.layouts import TALL_BOX, CellDetail, CellRun, Label, MeshDrawing
+from jaxtop.tui.draw.reading import ABSENT, EMPTY, MetricReading, state_of_code
 from jaxtop.tui.draw.sparkline import bar, sparkline
 from jaxtop.tui.draw.table import fit
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class GridScene:
     """Everything that the lines depend on."""
 
-    plan: Plan
+    plan: MeshDrawing
     devices: Sequence[DeviceView]
-    reading: Reading
+    reading: MetricReading
     ink: Ink
     # The state of each row, if rows are hosts.
     states: Sequence[State] = ()
@@ -58,7 +58,7 @@ class GridScene:
         return codes
 
 
-def planned(scene: GridScene, plan: Plan) -> GridScene:
+def planned(scene: GridScene, plan: MeshDrawing) -> GridScene:
     trends: tuple[str, ...] = ()
     if plan.tile.height >= TALL_BOX:
         room = plan.tile.width - 4
@@ -95,7 +95,7 @@ def paint(scene: GridScene, y: int) -> Strip:
 
 
 def changed_lines(before: GridScene, after: GridScene) -> set[int] | None:
-    plan, fine = after.plan, after.plan.tile.level <= Level.CHIP
+    plan, fine = after.plan, after.plan.tile.level <= CellDetail.CHIP
     if before.plan is not plan or before.ink is not after.ink:
         return None
     if fine and (before.reading.metric, before.reading.end) != (after.reading.metric, after.reading.end):
@@ -124,7 +124,7 @@ def _of_label(scene: GridScene, label: Label) -> tuple[bool, Sequence[State]]:
     return highlit, scene.states[label.first : label.last] if label.role == "row" else ()
 
 
-def _halves(scene: GridScene, run: Run, _y: int) -> Iterable[Segment]:
+def _halves(scene: GridScene, run: CellRun, _y: int) -> Iterable[Segment]:
     codes, ink = scene.codes, scene.ink
     keys = [codes[upper] * HALVES + codes[lower] for upper, lower in zip(run.devices, run.lower, strict=True)]
     for key, alike in groupby(keys):
@@ -132,20 +132,20 @@ def _halves(scene: GridScene, run: Run, _y: int) -> Iterable[Segment]:
         yield Segment(glyph * len(list(alike)), style)
 
 
-def _characters(scene: GridScene, run: Run, _y: int) -> Iterable[Segment]:
+def _characters(scene: GridScene, run: CellRun, _y: int) -> Iterable[Segment]:
     codes, ink = scene.codes, scene.ink
     for code, alike in groupby([codes[device] for device in run.devices]):
         glyph, style = ink.whole(code)
         yield Segment(glyph * len(list(alike)), style)
 
 
-def _pair(scene: GridScene, run: Run, _y: int) -> Iterable[Segment]:
+def _pair(scene: GridScene, run: CellRun, _y: int) -> Iterable[Segment]:
     code = scene.codes[run.devices[0]]
     glyph, style = scene.ink.whole(code)
     yield Segment("[]" if code >= SELECTED else glyph * 2, style)
 
 
-def _chip(scene: GridScene, run: Run, _y: int) -> Iterable[Segment]:
+def _chip(scene: GridScene, run: CellRun, _y: int) -> Iterable[Segment]:
     device = run.devices[0]
     marks, code = divmod(scene.codes[device], PEER)
     room = scene.plan.tile.width - 3 - scene.id_width
@@ -160,7 +160,7 @@ def _chip(scene: GridScene, run: Run, _y: int) -> Iterable[Segment]:
         yield Segment(line, _on(scene.ink, code, underline=marks == 1))
 
 
-def _box(scene: GridScene, run: Run, y: int) -> Iterable[Segment]:
+def _box(scene: GridScene, run: CellRun, y: int) -> Iterable[Segment]:
     device, plan = run.devices[0], scene.plan
     marks, code = divmod(scene.codes[device], PEER)
     chosen, peer = marks * PEER >= SELECTED, marks == 1
@@ -246,4 +246,10 @@ def _label(scene: GridScene, label: Label) -> Iterable[Segment]:
     yield Segment(sign.ljust(width - cell_len(name)), ink.style(ink.colour_of(state)))
 
 
-_RUNS = {Level.BOX: _box, Level.CHIP: _chip, Level.PAIR: _pair, Level.CHAR: _characters, Level.HALF: _halves}
+_RUNS = {
+    CellDetail.BOX: _box,
+    CellDetail.CHIP: _chip,
+    CellDetail.PAIR: _pair,
+    CellDetail.CHAR: _characters,
+    CellDetail.HALF: _halves,
+}

@@ -9,9 +9,9 @@ from jaxtop.tui.draw.mesh.layouts import (
     NICE,
     Block,
     Cell,
+    CellDetail,
     Label,
-    Level,
-    Plan,
+    MeshDrawing,
     Room,
     Tile,
     cell_at,
@@ -32,17 +32,17 @@ class _Style(NamedTuple):
 
 
 _STYLES = {
-    Level.BOX: (_Style(True, 3, 1), _Style(True, 3, 0), _Style(False, 3, 0)),
-    Level.CHIP: (_Style(True, 3, 1), _Style(True, 3, 0), _Style(False, 3, 0)),
-    Level.PAIR: (_Style(True, 3, 1), _Style(True, 3, 0), _Style(False, 2, 0)),
-    Level.CHAR: (_Style(True, 2, 1), _Style(True, 2, 0), _Style(False, 1, 0)),
-    Level.HALF: (_Style(False, 1, 0),),
+    CellDetail.BOX: (_Style(True, 3, 1), _Style(True, 3, 0), _Style(False, 3, 0)),
+    CellDetail.CHIP: (_Style(True, 3, 1), _Style(True, 3, 0), _Style(False, 3, 0)),
+    CellDetail.PAIR: (_Style(True, 3, 1), _Style(True, 3, 0), _Style(False, 2, 0)),
+    CellDetail.CHAR: (_Style(True, 2, 1), _Style(True, 2, 0), _Style(False, 1, 0)),
+    CellDetail.HALF: (_Style(False, 1, 0),),
 }
 # The width of the blank and the state's sign that follow a name.
 SIGN_WIDTH = 2
 
 
-def by_host(blocks: Sequence[Block], room: Room) -> Plan:
+def by_host(blocks: Sequence[Block], room: Room) -> MeshDrawing:
     """Plan a block per process, in the largest cells that fit; if none fit, the plan scrolls."""
     most = max((len(block.devices) for block in blocks), default=1)
     shapes = [columns for columns in range(most, 0, -1) if most % columns == 0]
@@ -52,7 +52,7 @@ def by_host(blocks: Sequence[Block], room: Room) -> Plan:
                 fitted = _fit_blocks(blocks, room, tile, style, columns)
                 if fitted is not None:
                     return _place_blocks(blocks, room, tile, style, fitted)
-    style, tile = _STYLES[Level.HALF][0], tiles(room)[-1]
+    style, tile = _STYLES[CellDetail.HALF][0], tiles(room)[-1]
     choices = [
         _Fitted(columns, max(1, _blocks_across(blocks, room, tile, style, columns))) for columns in shapes
     ]
@@ -76,7 +76,7 @@ def _fit_blocks(
     if style.titled and tile.across(columns) < shortest + SIGN_WIDTH:
         return None
     across = _blocks_across(blocks, room, tile, style, columns)
-    if tile.level is Level.BOX and not style.titled:
+    if tile.level is CellDetail.BOX and not style.titled:
         across = min(1, across)  # boxes side by side are distinguished by their titles
     if across < 1:
         return None
@@ -106,7 +106,9 @@ def _margin(blocks: Sequence[Block], name: int) -> int:
     )
 
 
-def _place_blocks(blocks: Sequence[Block], room: Room, tile: Tile, style: _Style, fitted: _Fitted) -> Plan:
+def _place_blocks(
+    blocks: Sequence[Block], room: Room, tile: Tile, style: _Style, fitted: _Fitted
+) -> MeshDrawing:
     columns, across = fitted
     margin = 0 if style.titled else _margin(blocks, -1)
     if margin and across == 1 and _margin(blocks, -2) + tile.across(columns) <= room.width:
@@ -126,7 +128,9 @@ def _place_blocks(blocks: Sequence[Block], room: Room, tile: Tile, style: _Style
         for j, device in enumerate(block.devices):
             cells.append(cell_at(tile, device, (x, y + style.titled), divmod(j, columns), (i, j)))
     bottom = ceil(len(blocks) / across) * height - style.gap_down
-    return Plan(tile, tuple(cells), tuple(labels), margin + across * width - style.gap_across, max(0, bottom))
+    return MeshDrawing(
+        tile, tuple(cells), tuple(labels), margin + across * width - style.gap_across, max(0, bottom)
+    )
 
 
 def _named(names: Sequence[str], at: tuple[int, int], width: int, rows: tuple[int, int]) -> Label:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 
-class Level(IntEnum):
+class CellDetail(IntEnum):
     """How much a cell shows of its device, from most to least."""
 
     BOX = 0
@@ -35,7 +35,7 @@ class Room(NamedTuple):
 class Tile(NamedTuple):
     """The size of a cell, and the gap to the next cell on its line."""
 
-    level: Level
+    level: CellDetail
     width: int
     height: int
     gap: int
@@ -44,7 +44,7 @@ class Tile(NamedTuple):
         return columns * (self.width + self.gap) - self.gap
 
     def down(self, rows: int) -> int:
-        return (rows + 1) // 2 if self.level is Level.HALF else rows * self.height
+        return (rows + 1) // 2 if self.level is CellDetail.HALF else rows * self.height
 
 
 class Cell(NamedTuple):
@@ -77,7 +77,7 @@ class Block(NamedTuple):
     devices: tuple[int, ...]
 
 
-class Run(NamedTuple):
+class CellRun(NamedTuple):
     """Adjacent cells on a line: the devices from left to right, and those in the lower halves."""
 
     x: int
@@ -87,7 +87,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class MeshDrawing:
     """The cells and labels with their places."""
 
     tile: Tile
@@ -101,8 +101,8 @@ class Plan:
         return {cell.device: cell for cell in self.cells if cell.device >= 0}
 
     @cached_property
-    def items(self) -> tuple[tuple[Run | Label, ...], ...]:
-        lines: list[list[Run | Label]] = [[] for _ in range(self.height)]
+    def items(self) -> tuple[tuple[CellRun | Label, ...], ...]:
+        lines: list[list[CellRun | Label]] = [[] for _ in range(self.height)]
         for label in self.labels:
             lines[label.y].append(label)
         by_line: dict[int, list[Cell]] = {}
@@ -120,7 +120,7 @@ class Plan:
 
     def at(self, x: int, y: int) -> list[int]:
         for item in self.items[y] if 0 <= y < self.height else ():
-            if isinstance(item, Run) and item.x <= x < item.x + len(item.devices) * self.tile.width:
+            if isinstance(item, CellRun) and item.x <= x < item.x + len(item.devices) * self.tile.width:
                 place = (x - item.x) // self.tile.width
                 return [device for device in (item.devices[place], item.lower[place]) if device >= 0]
         return []
@@ -147,7 +147,7 @@ class Plan:
         return rank[min(len(rank) - 1, max(0, place))][1]
 
 
-def _runs(cells: Sequence[Cell], tile: Tile) -> Iterator[Run]:
+def _runs(cells: Sequence[Cell], tile: Tile) -> Iterator[CellRun]:
     columns: dict[int, list[int]] = {}
     for cell in cells:
         # If the number of rows is odd, nothing is below the last one, not even a missing device.
@@ -163,8 +163,8 @@ def _runs(cells: Sequence[Cell], tile: Tile) -> Iterator[Run]:
         yield _run(touching, cells[0].y, columns)
 
 
-def _run(at: Sequence[int], y: int, columns: dict[int, list[int]]) -> Run:
-    return Run(at[0], y, tuple(columns[x][0] for x in at), tuple(columns[x][1] for x in at))
+def _run(at: Sequence[int], y: int, columns: dict[int, list[int]]) -> CellRun:
+    return CellRun(at[0], y, tuple(columns[x][0] for x in at), tuple(columns[x][1] for x in at))
 
 
 # Boxes grow to at most this width; tall ones have a line for the history.
@@ -174,23 +174,23 @@ TALL_BOX = 5
 
 def tiles(room: Room) -> tuple[Tile, ...]:
     return (
-        Tile(Level.BOX, max(17, room.id_width + 6, room.value_width + 4), TALL_BOX, 1),
-        Tile(Level.BOX, max(11, room.id_width + 6, room.value_width + 4), 4, 1),
-        Tile(Level.CHIP, room.id_width + room.value_width + 3, 1, 1),
-        Tile(Level.PAIR, 2, 1, 1),
-        Tile(Level.CHAR, 1, 1, 0),
-        Tile(Level.HALF, 1, 1, 0),
+        Tile(CellDetail.BOX, max(17, room.id_width + 6, room.value_width + 4), TALL_BOX, 1),
+        Tile(CellDetail.BOX, max(11, room.id_width + 6, room.value_width + 4), 4, 1),
+        Tile(CellDetail.CHIP, room.id_width + room.value_width + 3, 1, 1),
+        Tile(CellDetail.PAIR, 2, 1, 1),
+        Tile(CellDetail.CHAR, 1, 1, 0),
+        Tile(CellDetail.HALF, 1, 1, 0),
     )
 
 
-EMPTY_PLAN = Plan(Tile(Level.BOX, 11, 4, 1), (), (), 0, 0)
+EMPTY_PLAN = MeshDrawing(Tile(CellDetail.BOX, 11, 4, 1), (), (), 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceLayout:
     """An arrangement of devices that can be planned for any size. Layouts are compared by identity."""
 
-    plan: Callable[[Room], Plan]
+    plan: Callable[[Room], MeshDrawing]
 
 
 NO_LAYOUT = DeviceLayout(lambda _: EMPTY_PLAN)
@@ -200,7 +200,7 @@ NICE = (64, 32, 16, 10, 8, 5, 4, 2)
 
 
 def stretch(tile: Tile, room: int, columns: int) -> Tile:
-    if tile.level is not Level.BOX:
+    if tile.level is not CellDetail.BOX:
         return tile
     return tile._replace(width=max(tile.width, min(WIDEST_BOX, (room + tile.gap) // columns - tile.gap)))
 
@@ -210,6 +210,6 @@ def cell_at(
 ) -> Cell:
     (x, y), (row, column) = corner, at
     x += column * (tile.width + tile.gap)
-    if tile.level is Level.HALF:
+    if tile.level is CellDetail.HALF:
         return Cell(device, x, y + row // 2, row % 2, *names)
     return Cell(device, x, y + row * tile.height, 0, *names)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model.arrays.tree import MIXED, Node, form, parts
-from jaxtop.tui.core.slices import Slices, in_words
+from jaxtop.tui.core.slices import ArraySlices, in_words
 from jaxtop.tui.draw.panes import slices as pictures
 from jaxtop.tui.draw.panes.device import axes_in_words
 from jaxtop.tui.draw.panes.facts import GAP, fitted, pairs, side_by_side
@@ -38,7 +38,7 @@ class Pane:
 
 def pane(
     node: Node,
-    slices: Slices | None,
+    slices: ArraySlices | None,
     ink: Ink,
     width: int,
     height: int,
@@ -64,7 +64,7 @@ def pane(
     return Pane(tuple(fitted(lines, width, height)), drawn.picture, drawn.x, drawn.y)
 
 
-def _below(view: ArrayView, slices: Slices | None, ink: Ink, width: int, height: int) -> Pane:
+def _below(view: ArrayView, slices: ArraySlices | None, ink: Ink, width: int, height: int) -> Pane:
     lines = _facts(view, ink, width)
     if slices is None:
         return Pane((*lines, Text(), Text(_no_slices(view), ink.muted)))
@@ -81,7 +81,7 @@ def _below(view: ArrayView, slices: Slices | None, ink: Ink, width: int, height:
     return Pane(tuple(lines), picture, 0, y)
 
 
-def _beside(view: ArrayView, slices: Slices | None, ink: Ink, width: int, height: int) -> Pane:
+def _beside(view: ArrayView, slices: ArraySlices | None, ink: Ink, width: int, height: int) -> Pane:
     left = min(max(33, width * 2 // 5), 40)
     facts = fitted(_facts(view, ink, left), left, height)
     if slices is None:
@@ -105,7 +105,7 @@ def _no_slices(view: ArrayView) -> str:
     return "many small arrays" if view.groups > 1 else "unknown which device holds which slice"
 
 
-def _pointed(view: ArrayView, slices: Slices, ink: Ink, device_id: int) -> Text:
+def _pointed(view: ArrayView, slices: ArraySlices, ink: Ink, device_id: int) -> Text:
     span = slices.span_of(device_id)
     line = Text(f"device {device_id} ", ink.bold)
     line.append("no slice" if span is None else in_words(span))

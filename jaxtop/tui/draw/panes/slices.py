@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jaxtop.tui.core.palette import STEPS
-from jaxtop.tui.core.slices import SIGNS, Slices, in_words
+from jaxtop.tui.core.slices import SIGNS, ArraySlices, in_words
 from jaxtop.tui.draw.panes.device import axes_in_words, ids_in_words
 from jaxtop.tui.draw.reading import Scale
 
@@ -39,7 +39,7 @@ class Picture:
         return max((line.cell_len for line in self.lines), default=0)
 
 
-def draw(slices: Slices, ink: Ink, width: int, height: int, *, brief: bool = False) -> Picture:
+def draw(slices: ArraySlices, ink: Ink, width: int, height: int, *, brief: bool = False) -> Picture:
     """Draw the devices along the axes of their mesh, or in plain rows if needed; `brief` omits the sizes."""
     ink = ink.on(Scale.CATEGORY)
     widest = max(len(slices.label(0)), len(slices.label(len(slices.pieces) - 1)))
@@ -69,7 +69,11 @@ def draw(slices: Slices, ink: Ink, width: int, height: int, *, brief: bool = Fal
 
 
 def _arrange(
-    slices: Slices, width: int, height: int, widest: int, names: Callable[[Sequence[tuple[str, int]]], str]
+    slices: ArraySlices,
+    width: int,
+    height: int,
+    widest: int,
+    names: Callable[[Sequence[tuple[str, int]]], str],
 ) -> tuple[str, Sequence[tuple[int, ...]], int]:
     """Return the caption of the directions, the devices row by row, and the width of a cell."""
     axes, ids = slices.axes, slices.device_ids
@@ -111,7 +115,7 @@ def _sized(axes: Sequence[tuple[str, int]]) -> str:
     return axes_in_words(axes) if len(axes) == 1 else _names(axes)
 
 
-def legend(slices: Slices, picture: Picture, ink: Ink, width: int, height: int) -> list[Text]:
+def legend(slices: ArraySlices, picture: Picture, ink: Ink, width: int, height: int) -> list[Text]:
     """Return one line per slice with its devices, and a line with the number of slices left out."""
     lines: list[Text] = []
     if len(slices.pieces) == 1 and height:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.plan import Exchange, Parts, Placed, Tensor, Today
+    from jaxtop.features.planning.model.plan import Exchange, Parts, PlacedArray, Tensor, Today
     from jaxtop.features.planning.model.times.activations import Totals
 
 # A smaller collective carries a loss or a metric: its bytes do not depend on the mesh.
@@ -41,7 +41,7 @@ REDUCED, GATHERED = "reduction of the gradients", "gathering of divided paramete
 REDUCTIONS = ("all-reduce", "reduce-scatter")
 
 
-class Moved(NamedTuple):
+class MovedOnMesh(NamedTuple):
     """Alike collectives on a mesh: `bytes` is S of each as nccl-tests defines it, `times` their number."""
 
     kind: str
@@ -53,20 +53,20 @@ class Moved(NamedTuple):
     is_derived: bool = False
 
 
-class Traffic(NamedTuple):
+class MeshTraffic(NamedTuple):
     """The collectives of a launch on a mesh, and what was assumed to find them."""
 
-    moved: list[Moved]
+    moved: list[MovedOnMesh]
     assumptions: list[str]
 
 
-def traffic(today: Today, axes: Axes, placed: Sequence[Placed]) -> Traffic:
+def traffic(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> MeshTraffic:
     """Return the collectives of a launch on another mesh."""
     return _Planner(today, axes, placed).traffic()
 
 
 class _Planner:
-    def __init__(self, today: Today, axes: Axes, placed: Sequence[Placed]) -> None:
+    def __init__(self, today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> None:
         self.today = today
         self.old, self.new = dict(today.axes), dict(axes)
         self.placed = placed
@@ -76,10 +76,10 @@ class _Planner:
         self.pipeline = pipeline_of(today, parameters(placed))
         self.of_experts = expert_axes(today, self.of_batch)
         self.before = self._state_traffic(self.old, is_today=True)
-        self.moved: list[Moved] = []
+        self.moved: list[MovedOnMesh] = []
         self.assumptions: list[str] = []
 
-    def traffic(self) -> Traffic:
+    def traffic(self) -> MeshTraffic:
         of_state: list[Exchange] = []
         for each in self.today.exchanges:
             if self._is_of_state(each):
@@ -89,7 +89,7 @@ class _Planner:
         self._state(of_state)
         self._new_activations()
         self._of_unknown()
-        return Traffic(self.moved, self.assumptions)
+        return MeshTraffic(self.moved, self.assumptions)
 
     def _assume(self, text: str) -> None:
         if text not in self.assumptions:
@@ -146,7 +146,7 @@ class _Planner:
         is_derived: bool = False,
     ) -> None:
         if size > 0 and times > 0:
-            self.moved.append(Moved(kind, axes, size / times, times, source, is_derived))
+            self.moved.append(MovedOnMesh(kind, axes, size / times, times, source, is_derived))
 
     def _state_traffic(self, sizes: Mapping[str, int], *, is_today: bool) -> Totals:
         listed = [(tensor, old if is_today else new) for tensor, old, new in self.parameters]
@@ -163,7 +163,9 @@ class _Planner:
         """
         if each.axes is None:
             self._assume(f"{each.op} is taken to run over all axes: its groups are unknown")
-            self.moved.append(Moved(each.kind, self._sized(self.new), float(each.bytes), each.times, each.op))
+            self.moved.append(
+                MovedOnMesh(each.kind, self._sized(self.new), float(each.bytes), each.times, each.op)
+            )
             return
         own = frozenset() if each.kind in EXCHANGED else frozenset(each.axes)
         size = float(each.bytes)
@@ -173,7 +175,7 @@ class _Planner:
         if self.pipeline is not None and each.kind == "collective-permute" and each.times > 1:
             axes, times = self._sized({self.pipeline.axis}), float(self.pipeline.rounds(self.new))
         if axes:
-            self.moved.append(Moved(each.kind, axes, size, times, each.line or each.op))
+            self.moved.append(MovedOnMesh(each.kind, axes, size, times, each.line or each.op))
 
     def _new_activations(self) -> None:
         """Add what the activations cause over axes that divide matrices on the candidate, but not today."""

@@ -46,7 +46,7 @@ class Point(NamedTuple):
     weight: float = 1.0
 
 
-class Cost(NamedTuple):
+class CollectiveCost(NamedTuple):
     """Microseconds of a collective: those that do not depend on its size, and those that do."""
 
     latency_us: float
@@ -182,7 +182,7 @@ def links_from(
     return found
 
 
-def cost_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str, size: float) -> Cost | None:
+def cost_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str, size: float) -> CollectiveCost | None:
     """Return what a collective costs on a mesh; None where nothing says it."""
     link = link_of(today, mesh, axes, kind)
     if link is None:
@@ -195,10 +195,10 @@ def cost_of(today: Today, mesh: Axes, axes: Sequence[str], kind: str, size: floa
     moving = volume(kind, size, members, sharing=sharing) / link.busbw_bytes_per_s * 1e6
     if today.platform == "tpu" and link.source == BOOK:
         return _on_a_torus(link, kind, size, members)
-    return Cost(latency, moving, link)
+    return CollectiveCost(latency, moving, link)
 
 
-def _on_a_torus(link: LinkCost, kind: str, size: float, members: int) -> Cost:
+def _on_a_torus(link: LinkCost, kind: str, size: float, members: int) -> CollectiveCost:
     """Return what a ring of TPUs costs by the published formulas: it sends both ways, half around each.
 
     Its hops take time only where the bytes take less. All to all, `size` is a device's share of the array.
@@ -207,7 +207,7 @@ def _on_a_torus(link: LinkCost, kind: str, size: float, members: int) -> Cost:
     latency = both * link.latency_us * members / 2
     crossing = size * members / 4 if kind in EXCHANGED else size * bus_factor(kind, members)
     moving = crossing / link.busbw_bytes_per_s * 1e6
-    return Cost(max(0.0, latency - moving), moving, link)
+    return CollectiveCost(max(0.0, latency - moving), moving, link)
 
 
 def sharing_on(today: Today, mesh: Axes) -> int:

@@ -7,8 +7,8 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.units import in_bytes
-from jaxtop.features.planning.model.plan import Basis, Interval, Placed
-from jaxtop.features.planning.model.times.communication import Moved, traffic
+from jaxtop.features.planning.model.plan import Basis, Interval, PlacedArray
+from jaxtop.features.planning.model.times.communication import MovedOnMesh, traffic
 from jaxtop.features.planning.model.times.links import axis_key, cost_of
 from jaxtop.features.planning.model.times.work import work_ratio
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.plan import Compiled, Exchange, LinkCost, Today
+    from jaxtop.features.planning.model.plan import CompiledCandidate, Exchange, LinkCost, Today
 
 NO_INVENTORY = "no step time: no process has reported the collectives of the step's program"
 BY_TURNS = (
@@ -63,7 +63,7 @@ class _SummedTraffic:
 
 
 def time_of(
-    today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compiled | None = None
+    today: Today, axes: Axes, placed: Sequence[PlacedArray], compiled: CompiledCandidate | None = None
 ) -> PredictedTime:
     """Return the predicted time of a step on a mesh, and what it rests on."""
     if not today.has_inventory and len(today.device_ids) > 1 and (compiled is None or compiled.why_not):
@@ -103,7 +103,7 @@ def error_of_today(today: Today) -> dict[str, float]:
     """Return the errors of predicting today's layout, as shares of what was measured; above 0 is too long."""
     if today.step is None:
         return {}
-    placed = [Placed(each, each.parts, each.bytes_per_device) for each in today.tensors]
+    placed = [PlacedArray(each, each.parts, each.bytes_per_device) for each in today.tensors]
     timed = time_of(today, today.axes, placed)
     found = {}
     if timed.step is not None and today.step.step_ms:
@@ -114,8 +114,8 @@ def error_of_today(today: Today) -> dict[str, float]:
 
 
 def _moved(
-    today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compiled | None
-) -> tuple[Sequence[Moved], Sequence[str]]:
+    today: Today, axes: Axes, placed: Sequence[PlacedArray], compiled: CompiledCandidate | None
+) -> tuple[Sequence[MovedOnMesh], Sequence[str]]:
     """Return the collectives of a launch: from a real compilation where there is one."""
     if compiled is None or compiled.why_not:
         found = traffic(today, axes, placed)
@@ -123,7 +123,7 @@ def _moved(
     return _as_they_are(compiled.exchanges, axes), ()
 
 
-def _as_they_are(exchanges: Sequence[Exchange], axes: Axes) -> list[Moved]:
+def _as_they_are(exchanges: Sequence[Exchange], axes: Axes) -> list[MovedOnMesh]:
     """Return the collectives of a program on its own mesh; those whose groups are unknown run over all axes.
 
     Groups of one device exchange nothing.
@@ -131,13 +131,13 @@ def _as_they_are(exchanges: Sequence[Exchange], axes: Axes) -> list[Moved]:
     every = tuple(name for name, size in axes if size > 1)
     over = [(each, every if each.axes is None else each.axes) for each in exchanges]
     return [
-        Moved(each.kind, named, float(each.bytes), each.times, each.line or each.op)
+        MovedOnMesh(each.kind, named, float(each.bytes), each.times, each.line or each.op)
         for each, named in over
         if named
     ]
 
 
-def _communication(today: Today, axes: Axes, moved: Sequence[Moved]) -> _Communication:
+def _communication(today: Today, axes: Axes, moved: Sequence[MovedOnMesh]) -> _Communication:
     by_axes: dict[str, float] = {}
     alike: defaultdict[tuple[str, str, LinkCost], _SummedTraffic] = defaultdict(_SummedTraffic)
     latency = unsure = 0.0

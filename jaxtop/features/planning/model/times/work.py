@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jaxtop.base.meshes import Axes
-    from jaxtop.features.planning.model.plan import Compiled, Placed, Tensor, Today
+    from jaxtop.features.planning.model.plan import CompiledCandidate, PlacedArray, Tensor, Today
     from jaxtop.features.planning.model.roles import Layers
 
 # A step touches a matrix, and the rows on both its sides, for the result, the gradient of the rows and that
@@ -67,7 +67,9 @@ class _Shards(NamedTuple):
     activation_bytes: float | None
 
 
-def work_ratio(today: Today, axes: Axes, placed: Sequence[Placed], compiled: Compiled | None = None) -> Ratio:
+def work_ratio(
+    today: Today, axes: Axes, placed: Sequence[PlacedArray], compiled: CompiledCandidate | None = None
+) -> Ratio:
     """Return how much longer computing takes on a mesh than today.
 
     On devices that share cores, the work of all of them counts.
@@ -122,7 +124,9 @@ def _moved(old: _Shards, new: _Shards, touched: float) -> tuple[float, float]:
     )
 
 
-def _shards(today: Today, sizes: Mapping[str, int], placed: Sequence[Placed], *, is_today: bool) -> _Shards:
+def _shards(
+    today: Today, sizes: Mapping[str, int], placed: Sequence[PlacedArray], *, is_today: bool
+) -> _Shards:
     of_batch = batch_axes(today, placed)
     gathered = of_batch - expert_axes(today, of_batch)
     rows = rows_of(today, sizes, of_batch)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import function_of
 from jaxtop.base.units import in_bytes
-from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.words import line_of
 from jaxtop.model.hardware.allocators import free_bytes, free_of, largest_block, largest_piece, most_held
@@ -95,7 +95,7 @@ def _of_fragments(facts: RunFacts, found: _Fragments, too_large: wire.Program | 
         f"device {found.device_id} has {in_bytes(found.free)} free, but at most {in_bytes(found.largest)} in "
         f"one piece{what}",
         Subject.of(host, device_id=found.device_id, program=too_large.name if too_large else ""),
-        cost=Cost(bytes_per_device=found.free - found.largest),
+        cost=FindingCost(bytes_per_device=found.free - found.largest),
         evidence=(
             Evidence("free", found.free, "bytes", "allocator", facts.at),
             Evidence("largest free block", found.largest, "bytes", "allocator", facts.at),
@@ -175,7 +175,7 @@ def _of_program(
         f"{in_bytes(free)} are free on the fullest device",
         Subject.of(host, program=program.name, source=line_of(program.created)),
         about=f"{program.name} {program.fingerprint or ''}",
-        cost=Cost(bytes_per_device=missing),
+        cost=FindingCost(bytes_per_device=missing),
         evidence=(
             Evidence("temporaries", program.temp_bytes, "bytes", "compiler"),
             Evidence("results", program.output_bytes, "bytes", "compiler"),

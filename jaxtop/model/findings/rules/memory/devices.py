@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.units import in_bytes, in_minutes
-from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import FEWEST_POINTS, least, makes_steps, trend
 from jaxtop.model.findings.words import containing, line_of
@@ -117,7 +117,7 @@ def _of_device(facts: RunFacts, each: _Rising, count: int) -> Finding:
         Subject.of(
             host, device_id=device_id, array=name, source="" if grower is None else line_of(grower.created)
         ),
-        cost=Cost(minutes_until_full=round(minutes, 1)),
+        cost=FindingCost(minutes_until_full=round(minutes, 1)),
         evidence=(
             Evidence("growth a minute", rising.per_minute, "bytes", "allocator", facts.at),
             Evidence("most in use lately", rising.top, "bytes", "allocator", facts.at),
@@ -183,7 +183,7 @@ def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
             source=line_of(grower.created),
         ),
         about=grower.name or grower.created or "",
-        cost=Cost(minutes_until_full=None if minutes is None else round(minutes, 1)),
+        cost=FindingCost(minutes_until_full=None if minutes is None else round(minutes, 1)),
         evidence=(
             Evidence("growth a minute", grower.bytes_per_minute, "bytes", "arrays", facts.at),
             Evidence("bytes on a device", grower.bytes_per_device, "bytes", "arrays", facts.at),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import function_of
 from jaxtop.base.units import in_bytes
-from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
     SAVES_AT_LEAST,
     SAVES_SHARE,
@@ -95,7 +95,7 @@ def _of_undonated(facts: RunFacts, each: _Undonated) -> Finding:
         f"on each device",
         Subject.of(each.host, program=program.name, source=line),
         about=program.name,
-        cost=Cost(bytes_per_device=each.twice),
+        cost=FindingCost(bytes_per_device=each.twice),
         evidence=(
             Evidence("state that its line creates", each.state, "bytes", "arrays", facts.at),
             Evidence("arguments", program.argument_bytes, "bytes", "compiler"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.units import in_bytes, in_minutes
 from jaxtop.model.figures import FIGURES
-from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import (
     BLOCKS,
@@ -176,7 +176,7 @@ def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
         f"{who}: the process grows by {in_bytes(rising.per_minute)} a minute "
         f"(now {in_bytes(rising.top)}){until}",
         Subject.of(host),
-        cost=Cost(minutes_until_full=None if minutes is None else round(minutes, 1)),
+        cost=FindingCost(minutes_until_full=None if minutes is None else round(minutes, 1)),
         evidence=(
             Evidence("growth a minute", rising.per_minute, "bytes", "kernel", facts.at),
             Evidence("resident memory", sample.rss_bytes, "bytes", "kernel", view.now.pulse_at),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base.units import in_bytes
 from jaxtop.model.arrays.growth import without_indices
 from jaxtop.model.arrays.tree import parts
-from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
     ALL_SMALL,
     LARGE,
@@ -159,7 +159,7 @@ def _of_copies(
         f"{what} is held ×{copies.copies}{over}: {in_bytes(saved)} less on each device if divided",
         Subject.of(view.host, array=name, axis=axis, source=line),
         about=f"{copies.role or copies.about}|{axis}",
-        cost=Cost(bytes_per_device=round(saved)),
+        cost=FindingCost(bytes_per_device=round(saved)),
         evidence=(
             Evidence("bytes on a device", held, "bytes", "arrays", facts.at),
             Evidence("copies", copies.copies, source="shardings", at=facts.at),
