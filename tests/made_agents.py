@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from jaxtop import wire
 from jaxtop.base import processes
 from jaxtop.features.relay.listening import ListeningRelay, new_id
-from jaxtop.model import Cluster, hosts, state_of
+from jaxtop.model import Cluster, newest_hosts, state_of
 from jaxtop.sources import LiveSource
 from jaxtop.sources.discovery import seeds
 from jaxtop.sources.mapping import NO_MAP
@@ -152,7 +152,7 @@ class Viewer:
             self.cluster.feed(frame)
 
     def states(self) -> dict[str, str]:
-        return {each.agent: str(state_of(each, time.time())) for each in hosts(self.cluster)}
+        return {each.agent: str(state_of(each, time.time())) for each in newest_hosts(self.cluster)}
 
     def until(self, check):
         return eventually(lambda: self.look() or check(), every=0)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.model import Cluster, findings
+from jaxtop.model import Cluster, reported_findings
 from tests import builders
 from tests.builders import DEVICES, NOW, PROCESSES, agent_id, frame
 
@@ -118,7 +118,7 @@ class Run:
         return ongoing[0].finding if ongoing and ongoing[0].is_reported else None
 
     def all_found(self, rule: str) -> list[Finding]:
-        return [each for each in findings(self.cluster) if each.rule == rule]
+        return [each for each in reported_findings(self.cluster) if each.rule == rule]
 
     def why_not(self, rule: str) -> str | None:
         return self.cluster.findings.unchecked.get(("r1", rule))

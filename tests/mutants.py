@@ -69,11 +69,11 @@ def _odd(value: Any, dice: random.Random) -> Any:
 def show(cluster: Cluster, now: float) -> None:
     """Derive and write all that can be shown or recorded of it, but the screens."""
     moment = Moment(cluster, now)
-    for view in moment.arrays:
+    for view in moment.array_views:
         slices(view)
         slices_of(view)
     for run in moment.runs:
-        physical(moment.devices, run.id)
+        physical(moment.device_views, run.id)
     for write in FORMATS.values():
         assert write(cluster, now)
     assert list(keyframe.frames(cluster, now, has_windows=True))

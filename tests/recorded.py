@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from jaxtop.model import Cluster, arrays, devices, keyframe, programs
+from jaxtop.model import Cluster, array_views, device_views, keyframe, program_views
 from jaxtop.recording import Keyframe, Recording, RecordingLimits, RecordingWriter, Writer
 from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.sources.session import Session
@@ -86,7 +86,7 @@ def session_of(*paths):
 
 
 def views(cluster, now):
-    return devices(cluster, now), arrays(cluster), programs(cluster, now)
+    return device_views(cluster, now), array_views(cluster), program_views(cluster, now)
 
 
 def assert_equal(one, other, at):

@@ -29,7 +29,7 @@ from jaxtop.base import keys
 from jaxtop.base.clock import steady
 from jaxtop.cli import demo
 from jaxtop.cli.live.source_thread import SourceThread
-from jaxtop.model import Cluster, devices
+from jaxtop.model import Cluster, device_views
 from jaxtop.recording import RecordingWriter
 from jaxtop.sources import LiveSource, Seed, Session, SessionRecorder, discovery
 from jaxtop.store import runfiles
@@ -322,7 +322,7 @@ def _save(folder: Path, picture: Picture, app: JaxtopApp) -> None:
 
 
 def _known(cluster: Cluster) -> int:
-    return len(devices(cluster, time.time()))
+    return len(device_views(cluster, time.time()))
 
 
 if __name__ == "__main__":

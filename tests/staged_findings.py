@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.model import Cluster, findings
+from jaxtop.model import Cluster, reported_findings
 from tests import builders
 from tests.builders import NOW, agent_id, frame
 
@@ -49,7 +49,7 @@ class Staged:
                     self.tell(index, told)
 
     def found(self, rule: str) -> list[Finding]:
-        return [each for each in findings(self.cluster) if each.rule == rule]
+        return [each for each in reported_findings(self.cluster) if each.rule == rule]
 
     def the(self, rule: str) -> Finding:
         (finding,) = self.found(rule)

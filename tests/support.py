@@ -22,7 +22,7 @@ import pytest
 
 from jaxtop import cli
 from jaxtop.base import keys
-from jaxtop.model import EMPTY_HOST, Cluster, hosts, state_of
+from jaxtop.model import EMPTY_HOST, Cluster, newest_hosts, state_of
 from jaxtop.sources import LiveSource, discovery
 from jaxtop.store import runfiles
 from tests import patience
@@ -242,7 +242,7 @@ class Viewer:
 
     def host(self, index: int) -> Host:
         """Return the host with this process index; an empty host before it is met."""
-        return next((host for host in hosts(self.cluster) if host.process_index == index), EMPTY_HOST)
+        return next((host for host in newest_hosts(self.cluster) if host.process_index == index), EMPTY_HOST)
 
     def state(self, index: int) -> str:
         return str(state_of(self.host(index), time.time()))
@@ -251,7 +251,7 @@ class Viewer:
         """Follow the run until the check is true; return the seconds that this took."""
         start, end = time.monotonic(), patience.deadline(within)
         while not check():
-            states = {host.label: str(state_of(host, time.time())) for host in hosts(self.cluster)}
+            states = {host.label: str(state_of(host, time.time())) for host in newest_hosts(self.cluster)}
             assert end.left() > 0, f"not within {end}; the hosts are {states}"
             self.look(0.05)
         return time.monotonic() - start

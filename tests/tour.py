@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.base.clock import steady
-from jaxtop.model import Cluster, Severity, findings
+from jaxtop.model import Cluster, Severity, reported_findings
 from jaxtop.tui.app import JaxtopApp
 from tests.stage import Clock, Feed, Stage, notified
 
@@ -59,7 +59,9 @@ def follow(source: LiveSource) -> tuple[list[wire.Frame], float]:
         for frame in source.poll(0.25):
             cluster.feed(frame)
             frames.append(frame)
-        if found_at is None and any(each.severity is Severity.CRITICAL for each in findings(cluster)):
+        if found_at is None and any(
+            each.severity is Severity.CRITICAL for each in reported_findings(cluster)
+        ):
             found_at = steady()
             for agent in cluster.hosts:
                 source.request(agent, wire.Request("stacks"), lambda _: None)

@@ -11,7 +11,7 @@ from jaxtop.cli import replay, settings, targets
 from jaxtop.cli.snapshot import measured
 from jaxtop.cli.text.formats import add_formats
 from jaxtop.cli.text.words import note, number
-from jaxtop.model import Severity, findings, host_views
+from jaxtop.model import Severity, host_views, reported_findings
 from jaxtop.model.findings.reducer import CHECK_EVERY, MUTED
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _check_live(arguments: argparse.Namespace) -> int:
 def _is_enough(cluster: Cluster, since: float) -> bool:
     """Return whether more time would change nothing, or too little to wait for it."""
     now = steady()
-    if any(each.severity is Severity.CRITICAL for each in findings(cluster)):
+    if any(each.severity is Severity.CRITICAL for each in reported_findings(cluster)):
         return True
     if all(view.state.has_exited for view in host_views(cluster, now)):
         return True

@@ -17,7 +17,7 @@ from jaxtop.cli.machine.processes import end_with_sigterm
 from jaxtop.cli.snapshot import why_none
 from jaxtop.cli.text.output import ProgressLine, must_be_new
 from jaxtop.cli.text.words import amount, duration
-from jaxtop.model import Cluster, host_views, hosts, runs
+from jaxtop.model import Cluster, host_views, newest_hosts, runs
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.nouns import counted
 from jaxtop.recording import RecordingLimits, RecordingWriter
@@ -112,7 +112,7 @@ class LiveRecording:
         return self._finish()
 
     def _has_met_somebody(self) -> bool:
-        return any(host.hello for host in hosts(self._cluster))
+        return any(host.hello for host in newest_hosts(self._cluster))
 
     def _finish(self) -> int:
         what, recorder = self._what(), self._recorder
@@ -132,8 +132,9 @@ class LiveRecording:
 
     def _what(self) -> str:
         expected = sum(max(run.process_count or 0, len(run.hosts)) for run in runs(self._cluster, steady()))
-        met = sum(host.hello is not None for host in hosts(self._cluster))
-        return f"{met} of {counted(expected, hosts(self._cluster))}, {length(time.monotonic() - self._begun)}"
+        hosts = newest_hosts(self._cluster)
+        met = sum(host.hello is not None for host in hosts)
+        return f"{met} of {counted(expected, hosts)}, {length(time.monotonic() - self._begun)}"
 
 
 def has_ended(cluster: Cluster, now: float) -> bool:

@@ -13,7 +13,7 @@ from jaxtop.cli import hangup, settings, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.text.formats import FORMATS, add_formats, written
 from jaxtop.cli.text.words import legible, note, number
-from jaxtop.model import Cluster, State, host_views, hosts, runs
+from jaxtop.model import Cluster, State, host_views, newest_hosts, runs
 from jaxtop.model.findings.coverage import VITAL
 from jaxtop.model.findings.reducer import MUTED
 from jaxtop.model.host import NO_ARRAYS, REFUSES_KEY
@@ -141,7 +141,7 @@ def gather(source: Source, wait: float, tuning: Tuning = AS_DECLARED) -> Cluster
         source,
         cluster,
         wait,
-        lambda: source.is_settled and not _lacking(cluster) and all(map(_has_spoken, hosts(cluster))),
+        lambda: source.is_settled and not _lacking(cluster) and all(map(_has_spoken, newest_hosts(cluster))),
     )
     return cluster
 

@@ -14,8 +14,8 @@ from jaxtop import __version__
 from jaxtop.base.names import legible
 from jaxtop.base.times import timestamp
 from jaxtop.export.findings import as_value
-from jaxtop.model import RULES_BY_NAME, Severity, findings, runs
-from jaxtop.model.findings.coverage import HEALTHY, NOT_CHECKED, Coverage, coverage
+from jaxtop.model import RULES_BY_NAME, Severity, reported_findings, runs
+from jaxtop.model.findings.coverage import HEALTHY, NOT_CHECKED, Coverage, coverage_of
 from jaxtop.model.findings.words import costs
 from jaxtop.model.stalls.crashes import ended_at, exit_status
 from jaxtop.model.wall_time.step_parts import too_little_of
@@ -49,7 +49,7 @@ class Checkup:
     @classmethod
     def of(cls, cluster: Cluster, at: float) -> Checkup:
         unchecked, why = dict(cluster.findings.unchecked), too_little_of(cluster, at)
-        return cls(at, tuple(runs(cluster, at)), tuple(findings(cluster)), unchecked, why)
+        return cls(at, tuple(runs(cluster, at)), tuple(reported_findings(cluster)), unchecked, why)
 
     @property
     def status(self) -> int:
@@ -91,7 +91,7 @@ class Checkup:
 
     @property
     def coverage(self) -> Coverage:
-        return coverage(self.unchecked) if self.runs else NOT_CHECKED
+        return coverage_of(self.unchecked) if self.runs else NOT_CHECKED
 
 
 def to_text(checkup: Checkup, *, coloured: bool = False) -> str:

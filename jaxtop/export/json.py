@@ -15,11 +15,22 @@ from jaxtop.export import findings as of_findings
 from jaxtop.export import peaks
 from jaxtop.export.check import Checkup, of_rules
 from jaxtop.export.readings import OF_DEVICES, fields, of_device, of_host, of_step, percent, readings, slowed
-from jaxtop.model import EMPTY_HOST, Part, arrays, at_peaks, meshes, programs, runs, scaled, step_of, steps_of
-from jaxtop.model.collectives import axis_traffic, collectives, doubts, last_arrivals, step_shares
+from jaxtop.model import (
+    EMPTY_HOST,
+    Part,
+    array_views,
+    at_peaks,
+    mesh_views,
+    program_views,
+    runs,
+    scaled,
+    step_of,
+    steps_of,
+)
+from jaxtop.model.collectives import axis_traffic, collective_views, doubts_about, last_arrivals, step_shares
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.model.wall_time.parts import NAMES as PART_NAMES
-from jaxtop.model.wall_time.step_parts import parts, run_parts
+from jaxtop.model.wall_time.step_parts import parts_of_hosts, run_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,11 +50,11 @@ def to_json(cluster: Cluster, now: float, probe: Probe | None = None) -> str:
 
 def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dict[str, Any]:
     """Return the cluster; the bounds of operations rest on the probe's rates, else on published ones."""
-    all_meshes = meshes(cluster)
-    all_collectives = collectives(cluster, now)
+    all_meshes = mesh_views(cluster)
+    all_collectives = collective_views(cluster, now)
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
     lateness = ("last", "instances", "late_us")
-    of_agents = parts(cluster, now)
+    of_agents = parts_of_hosts(cluster, now)
     more = [fields_of(cluster, now, probe) for fields_of in hooks("program_fields")]
     checkup = Checkup.of(cluster, now)
     late = {each.agent: fields(each, lateness) for each in last_arrivals(cluster)}
@@ -67,13 +78,13 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
             for unmet in cluster.unmet.values()
         ],
         "meshes": [_mesh(mesh) for mesh in all_meshes],
-        "arrays": [_array(view, all_meshes) for view in arrays(cluster)],
-        "programs": [_program(view, cluster, shares, more) for view in programs(cluster, now)],
+        "arrays": [_array(view, all_meshes) for view in array_views(cluster)],
+        "programs": [_program(view, cluster, shares, more) for view in program_views(cluster, now)],
         "compiles": of_compiles.latest(cluster, now),
         "compile_lines": of_compiles.lines(cluster, now),
         "collectives": [of_collectives.as_value(view) for view in all_collectives],
         "axes": [of_collectives.of_axes(each) for each in axis_traffic(all_collectives)],
-        "windows": of_collectives.of_doubts(doubts(cluster)),
+        "windows": of_collectives.of_doubts(doubts_about(cluster)),
         "events": [
             {
                 "at": timestamp(event.at),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model import Scope, devices, memory, runs, step_of
-from jaxtop.model.collectives import waits
+from jaxtop.model import Scope, device_views, memory_views, runs, step_of
+from jaxtop.model.collectives import waits_by_device
 from jaxtop.model.devices import slowed as slowed_by
 from jaxtop.model.figures import ALLOCATOR, figures_of
 from jaxtop.wire import SLOWED
@@ -42,11 +42,11 @@ class HostReading:
 
 def readings(cluster: Cluster, now: float) -> list[HostReading]:
     """Return the hosts of all runs in order. The devices of a run that has ended keep their last memory."""
-    all_runs, waited = runs(cluster, now), waits(cluster, now)
+    all_runs, waited = runs(cluster, now), waits_by_device(cluster, now)
     past = {run.id for run in all_runs if run.has_ended}
-    shown = [device.last if device.run in past else device for device in devices(cluster, now)]
+    shown = [device.last if device.run in past else device for device in device_views(cluster, now)]
     held: dict[str, list[MemoryView]] = {}
-    for view in memory(cluster, shown):
+    for view in memory_views(cluster, shown):
         held.setdefault(view.device.agent, []).append(view)
     found = []
     for run in all_runs:

@@ -17,8 +17,8 @@ from jaxtop.export.readings import (
     readings,
     slowed,
 )
-from jaxtop.model import Part, State, arrays, findings, programs, runs, scaled, steps_of
-from jaxtop.model.collectives import collectives, step_shares
+from jaxtop.model import Part, State, array_views, program_views, reported_findings, runs, scaled, steps_of
+from jaxtop.model.collectives import collective_views, step_shares
 from jaxtop.model.steps.views import past_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def snapshot(cluster: Cluster, now: float, detail: str = PROGRAM) -> Iterator[Me
             yield from _of_process(each, levels)
     if PROGRAM in levels:
         yield from _of_programs(cluster, now)
-        for collective in collectives(cluster, now):
+        for collective in collective_views(cluster, now):
             yield from _samples({"run": collective.run}, _of_collective(collective))
     yield from _of_findings(cluster)
     yield from _of_runs(cluster, now)
@@ -111,7 +111,7 @@ def at_moment(cluster: Cluster, now: float) -> Iterator[MetricSample]:
             for view in each.devices:
                 yield from _samples({**where, "device": view.device.id}, _of_device(view))
     yield from _of_arrays(cluster, live)
-    for collective in collectives(cluster, now):
+    for collective in collective_views(cluster, now):
         if collective.run in live:
             for sample in _samples({"run": collective.run}, _of_collective(collective)):
                 if not METRICS[sample.metric].only and sample.labels.get("quantile") != "0.99":
@@ -161,7 +161,7 @@ def _of_device(view: MemoryView) -> Iterator[_Part]:
 
 def _of_arrays(cluster: Cluster, live: set[str]) -> Iterator[MetricSample]:
     counts: dict[tuple[str, str], tuple[int, int]] = {}
-    for view in arrays(cluster):
+    for view in array_views(cluster):
         if view.run in live:
             key = view.run, view.role or ("other" if view.name else "unnamed")
             count, size = counts.get(key, (0, 0))
@@ -173,7 +173,7 @@ def _of_arrays(cluster: Cluster, live: set[str]) -> Iterator[MetricSample]:
 
 def _of_findings(cluster: Cluster) -> Iterator[MetricSample]:
     counts: dict[tuple[str, str, str], list[float]] = {}
-    for each in findings(cluster):
+    for each in reported_findings(cluster):
         counts.setdefault((each.run, each.rule, each.severity.value), []).append(each.since)
     for (run, rule, severity), since in counts.items():
         labels = {"rule": rule, "severity": severity}
@@ -192,7 +192,7 @@ def _of_runs(cluster: Cluster, now: float) -> Iterator[MetricSample]:
 def _of_programs(cluster: Cluster, now: float) -> Iterator[MetricSample]:
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
     counted: dict[tuple[str, str], int] = {}
-    for view in programs(cluster, now):  # variants of a name share its count
+    for view in program_views(cluster, now):  # variants of a name share its count
         program = view.program
         counted[view.run, program.name] = max(counted.get((view.run, program.name), 0), view.compiles or 0)
         if program.fingerprint is None:  # nothing distinguishes it from others of its name

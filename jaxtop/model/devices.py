@@ -94,12 +94,12 @@ class DeviceView:
         return taken_share(self.pulse.devices, self.position)
 
 
-def devices(cluster: ClusterState, now: float) -> list[DeviceView]:
+def device_views(cluster: ClusterState, now: float) -> list[DeviceView]:
     """Return the devices of all runs, by process and in the order of JAX."""
     found: list[DeviceView] = []
     for view in host_views(cluster, now):
         found += cluster.derived.of(
-            "devices", view.host.agent, cluster.hosts, (view,), partial(_device_views, cluster, view)
+            "devices", view.host.agent, cluster.hosts, (view,), partial(_views_of_host, cluster, view)
         )
     return found
 
@@ -134,7 +134,7 @@ def scaled(value: int | None, unit: int) -> float | None:
     return None if value is None else value / unit
 
 
-def _device_views(cluster: ClusterState, view: HostView) -> list[DeviceView]:
+def _views_of_host(cluster: ClusterState, view: HostView) -> list[DeviceView]:
     host, state = view.now, view.state
     pulse, last = host.pulse, view.host.pulse
     sample = pulse.devices

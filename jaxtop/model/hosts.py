@@ -132,7 +132,7 @@ def host_views(cluster: ClusterState, now: float) -> list[HostView]:
     return [view for run in runs(cluster, now) for view in run.hosts]
 
 
-def hosts(cluster: ClusterState) -> list[Host]:
+def newest_hosts(cluster: ClusterState) -> list[Host]:
     """Return the hosts of all runs, in order; of a process that was started again, the newest."""
     return [host for run in run_members(cluster) for host, _ in run.members]
 

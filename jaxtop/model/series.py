@@ -48,7 +48,7 @@ def stored(pulse: Pulse, *, has_devices: bool = True) -> bytes:
     return _encoder.encode((columns, host, pulse.rhythm))
 
 
-def series(cluster: ClusterState, agent: str, figure: Figure, position: int = 0) -> list[Point]:
+def figure_series(cluster: ClusterState, agent: str, figure: Figure, position: int = 0) -> list[Point]:
     """Return a figure of a host, or of the device at this position, with its times; None where unknown."""
     return list(_points(cluster, agent, figure, position, None))
 
@@ -107,7 +107,7 @@ def _column(raw: bytes, name: str) -> tuple[float | None, ...]:
     return tuple(figure.read(pulse, position) for position in range(count))
 
 
-def reported(pulses: Iterable[Pulse]) -> set[str]:
+def reported_figures(pulses: Iterable[Pulse]) -> set[str]:
     """Return the names of figures and device columns that any pulse has. It takes a few us a pulse."""
     found: set[str] = set()
     for columns, host, rhythm in {

@@ -124,7 +124,7 @@ def _troubles(moment: Moment, palette: Palette) -> Iterator[Fact]:
     for state in (each for each in BY_SEVERITY if each in _IN_WORDS):
         members = [
             view.host
-            for view in moment.hosts
+            for view in moment.host_views
             if view.state is state and not (has_crashes and view.host.error is not None)
         ]
         if not members:
@@ -155,7 +155,7 @@ def _stalls(moment: Moment, palette: Palette) -> Iterator[Fact]:
 def _black_boxes(moment: Moment, palette: Palette) -> Iterator[Fact]:
     """Yield the processes that cannot write the black box they were configured for, by reason."""
     found: dict[str, list[Host]] = {}
-    for view in moment.hosts:
+    for view in moment.host_views:
         if not view.state.is_silent and (why := view.host.black_box_trouble):
             found.setdefault(why, []).append(view.host)
     for why, hosts in found.items():
@@ -175,7 +175,7 @@ def _finding(finding: Finding, palette: Palette, words: str) -> Fact:
 def _compiling(moment: Moment, palette: Palette) -> list[Fact]:
     running = [
         (view.now.pulse.at_ms - each.since_ms, each.function)
-        for view in moment.hosts
+        for view in moment.host_views
         for each in view.now.pulse.compiling
     ]
     if not running:
@@ -185,7 +185,7 @@ def _compiling(moment: Moment, palette: Palette) -> list[Fact]:
 
 
 def _running(moment: Moment, palette: Palette) -> list[Fact]:
-    running = [each for view in moment.hosts if (each := running_of(view.now)) is not None]
+    running = [each for view in moment.host_views if (each := running_of(view.now)) is not None]
     longest = max(running, key=lambda each: each.seconds, default=None)
     if longest is None or longest.seconds < LONG:
         return []
@@ -194,14 +194,14 @@ def _running(moment: Moment, palette: Palette) -> list[Fact]:
 
 def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]]) -> Fact:
     """Return the summary of a run without problems; it is green only where the overview's verdict is."""
-    if not moment.hosts:
+    if not moment.host_views:
         return Fact("…", "waiting for a run", palette.muted)
     live, expected = moment.live_and_expected
     nouns = moment.nouns()
     words = [f"all {nouns} live" if live == expected else f"{live} of {expected} {nouns} live"]
-    if moment.meshes:
-        words.append("mesh " + " × ".join(f"{name} {size}" for name, size in moment.meshes[0].axes))
-    holders = [device for device in moment.devices if device.used_bytes is not None]
+    if moment.mesh_views:
+        words.append("mesh " + " × ".join(f"{name} {size}" for name, size in moment.mesh_views[0].axes))
+    holders = [device for device in moment.device_views if device.used_bytes is not None]
     if holders:
         alike = holding_most(holders)
         most = units.size(max(device.used_bytes or 0 for device in alike))

@@ -53,7 +53,7 @@ def header(moment: Moment, status: TimeStatus, width: int, palette: Palette) -> 
 
 def _without_host(moment: Moment) -> str:
     """Return what the view does instead of showing a live run; empty once a host has reported."""
-    if any(view.host.hello for view in moment.hosts):
+    if any(view.host.hello for view in moment.host_views):
         return ""
     links = [each.link.state for each in moment.cluster.unmet.values()]
     is_trying = "connecting" in links or State.CONNECTING in moment.states.values()
@@ -61,7 +61,7 @@ def _without_host(moment: Moment) -> str:
 
 
 def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Style]]:
-    if not moment.hosts:
+    if not moment.host_views:
         return []
     names = list(moment.run_names.values())
     live, expected = moment.live_and_expected
@@ -70,14 +70,16 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Sty
         (f"{live}/{expected} {moment.nouns()} live", palette.good if live == expected else palette.bad),
     ]
     intervals = {
-        view.host.hello.interval_ms for view in moment.hosts if view.host.hello and not view.state.is_silent
+        view.host.hello.interval_ms
+        for view in moment.host_views
+        if view.host.hello and not view.state.is_silent
     }
     if intervals - {requests.USUAL_MS}:
         parts.append((f"reports {requests.every(intervals)}", ""))
-    count = len(moment.devices)
+    count = len(moment.device_views)
     parts.append((f"{count} {'device' if count == 1 else 'devices'}", ""))
     # Steps come before launches, because a narrow screen has no room for all parts.
-    hosts = [view.now for view in moment.hosts]
+    hosts = [view.now for view in moment.host_views]
     if len(moment.runs) == 1:
         parts += _steps(moment, hosts, palette)
     rates = [rate for host in hosts if (rate := launch_rate(moment.cluster, host)) is not None]

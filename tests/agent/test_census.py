@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import arrays
+from jaxtop.model import array_views
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import census, origins
 from jaxtop_agent.arrays import table as tables
@@ -71,7 +71,7 @@ def test_changes_lead_to_the_same_census_as_the_whole():
             told(early, message)
         late = cluster_of(*running(0), (11, AGENT, table.whole()))
         assert _said(early) == _said(late)
-        assert sum(view.bytes_per_device for view in arrays(early)) == sum(map(_size, present))
+        assert sum(view.bytes_per_device for view in array_views(early)) == sum(map(_size, present))
     assert not early.rejected and early.hosts[AGENT].arrays.number > 20
 
 
@@ -107,7 +107,7 @@ def test_the_tail_is_summed_up_and_nothing_is_lost(monkeypatch):
     present = [group(f"v{i % 3}", 1000 - i, i % 2) for i in range(100)]
     cluster = cluster_of(*running(0))
     told(cluster, take(table, present))
-    views = arrays(cluster)
+    views = array_views(cluster)
     listed = [view for view in views if view.groups == 1]
     sums = [view for view in views if view.groups > 1]
     assert sorted(view.bytes_per_device for view in listed) == list(range(991, 1001))
@@ -118,7 +118,7 @@ def test_the_tail_is_summed_up_and_nothing_is_lost(monkeypatch):
     assert sum(view.bytes_per_device for view in views) == sum(map(_size, present))
     present[50].count = 5
     told(cluster, take(table, present))
-    assert sum(view.bytes_per_device for view in arrays(cluster)) == sum(map(_size, present))
+    assert sum(view.bytes_per_device for view in array_views(cluster)) == sum(map(_size, present))
 
 
 def test_a_message_stays_within_what_may_be_sent():
@@ -299,11 +299,11 @@ def test_who_is_no_more_holds_nothing_while_its_run_goes_on():
         10, 5, 3, (), (wire.Sharding("single", "", None, ((9, 1),), "device"),), (mine,), (1,)
     )
     cluster = cluster_of(*running(0, 1), (11, AGENT, WHOLE), (11, "r1-1", other))
-    assert {view.name for view in arrays(cluster)} == {"a", "mine"}
+    assert {view.name for view in array_views(cluster)} == {"a", "mine"}
     tell(cluster, (12, "r1-1", wire.Bye(0, "ended")))
-    assert {view.name for view in arrays(cluster)} == {"a"}
+    assert {view.name for view in array_views(cluster)} == {"a"}
     tell(cluster, (13, AGENT, wire.Bye(0, "ended")))
-    assert {view.name for view in arrays(cluster)} == {"a", "mine"}
+    assert {view.name for view in array_views(cluster)} == {"a", "mine"}
 
 
 def test_one_process_tells_the_names_of_what_all_hold():
@@ -318,7 +318,7 @@ def test_one_process_tells_the_names_of_what_all_hold():
     cluster = cluster_of(
         *running(0, 1), (11, AGENT, census("w", None)), (11, "r1-1", census("state.w", "state.b"))
     )
-    assert sorted(view.name for view in arrays(cluster)) == ["state.b", "state.w"]
+    assert sorted(view.name for view in array_views(cluster)) == ["state.b", "state.w"]
 
 
 WATCHES = """

@@ -12,9 +12,9 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.export.json import to_document
-from jaxtop.model.collectives import collectives
-from jaxtop.model.collectives.folded import folded
-from jaxtop.model.collectives.inspected import inspected
+from jaxtop.model.collectives import collective_views
+from jaxtop.model.collectives.folded import folded_views
+from jaxtop.model.collectives.inspected import inspected_ops
 from jaxtop.wire import NcclTime
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.waiting import IDLE_S
@@ -239,18 +239,18 @@ class TestCollectives:
     @pytest.mark.parametrize(("state", "later"), [("closed", 1.0), ("silent", 1.0), ("up", 60.0)])
     def test_times_of_processes_that_are_dead_or_silent_are_not_shown(self, state, later):
         cluster = self.cluster(NcclTime("all-reduce", 4, 1 << 20, 40, 120, 300))
-        assert inspected(cluster, 12.0)
+        assert inspected_ops(cluster, 12.0)
         if state != "up":
             tell(cluster, *((12.0, f"r1-{index}", link(state)) for index in range(2)))
-        assert not inspected(cluster, 12.0 + later)
+        assert not inspected_ops(cluster, 12.0 + later)
 
     def test_they_are_summed_up_once(self):
         cluster = self.cluster(NcclTime("all-reduce", 4, 1 << 20, 40, 120, 300))
-        found = inspected(cluster, 12.0)
+        found = inspected_ops(cluster, 12.0)
         tell(cluster, (12.0, "r1-0", pulse(at_ms=13_000)))
-        assert inspected(cluster, 12.1) is found
+        assert inspected_ops(cluster, 12.1) is found
         tell(cluster, (12.0, "r1-0", wire.NcclTimes(13_000)))
-        assert inspected(cluster, 12.1) is not found
+        assert inspected_ops(cluster, 12.1) is not found
 
     @pytest.mark.parametrize(("times", "size"), [(2, 4 * 2 * 256 + 2 * 2 * 512), (None, None)])
     def test_a_row_of_many_counts_shared_samples_once_and_no_bytes_without_times(self, times, size):
@@ -263,7 +263,9 @@ class TestCollectives:
             NcclTime("all-gather", 4, 512, 7, 130, 300),
         )
         row = next(
-            each for each in folded(collectives(self.cluster(*timed, more=small), 12.0)) if each.folded
+            each
+            for each in folded_views(collective_views(self.cluster(*timed, more=small), 12.0))
+            if each.folded
         )
         assert (len(row.folded), row.samples, row.times) == (6, 47, None if times is None else 12)
         assert row.bytes == size

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from jaxtop import traces, wire
 from jaxtop.export import to_json
-from jaxtop.model.collectives import doubts, waits
+from jaxtop.model.collectives import doubts_about, waits_by_device
 from jaxtop.model.collectives.verdict import ENOUGH_WINDOWS
 from jaxtop.traces.xspace import Trace
 from jaxtop_agent.core.board import Board, Topology
@@ -167,17 +167,17 @@ class TestJoined:
         tell(seen, (2, "r1-0", window(Made(first, alone=4), 0, 30)))
         tell(seen, (3, "r1-1", window(Made(second), 1, 30)))
         truth = made[0].waits()
-        found = waits(seen, 3)
+        found = waits_by_device(seen, 3)
         assert {device for _, device in found} == {0, 1, 2, 3}
         assert found["r1", 0] == pytest.approx(truth[0], rel=0.1) and found["r1", 3] == 0
-        assert doubts(seen).unmatched == 0
+        assert doubts_about(seen).unmatched == 0
 
     def test_clocks_that_differ_between_machines_are_taken_into_account(self):
         first, second = split(launches(4, 6, late=3))
         seen = cluster()
         tell(seen, (2, "r1-0", window(Made(first), 0, 30)))
         tell(seen, (3, "r1-1", window(Made(second), 1, 30, offset_s=12.5)))
-        assert doubts(seen).unmatched == 0 and len(waits(seen, 3)) == 4
+        assert doubts_about(seen).unmatched == 0 and len(waits_by_device(seen, 3)) == 4
 
     @pytest.mark.parametrize("other", [29, 31, 33])
     def test_processes_that_count_differently_are_not_joined_and_it_is_said(self, other):
@@ -186,8 +186,8 @@ class TestJoined:
         seen = cluster()
         tell(seen, (2, "r1-0", window(Made(first), 0, 30)))
         tell(seen, (3, "r1-1", window(Made(second), 1, other)))
-        assert not waits(seen, 3)
-        assert doubts(seen).unmatched == 6 - abs(other - 30)
+        assert not waits_by_device(seen, 3)
+        assert doubts_about(seen).unmatched == 6 - abs(other - 30)
         assert json.loads(to_json(seen, 3))["windows"]["unmatched_launches"] == 6 - abs(other - 30)
 
     def test_without_the_common_clock_the_order_of_programs_tells_them_apart(self):
@@ -207,7 +207,7 @@ class TestJoined:
         for second, unmatched in ((alike, 0), (other, 3)):
             seen = cluster()
             tell(seen, (2, "r1-0", first), (3, "r1-1", second))
-            assert doubts(seen).unmatched == unmatched
+            assert doubts_about(seen).unmatched == unmatched
 
     def test_a_window_that_lost_all_barriers_shows_no_wait_where_an_earlier_one_had_them(self):
         """The collectives themselves take equally long on all cores: a wait of 0 would be wrong."""
@@ -236,7 +236,7 @@ class TestJoined:
             tell(seen, (1.5, f"r1-{index}", replace(inventory(index), groups=(groups,))))
         tell(seen, (2, "r1-0", window(Made(first, has_host=False), 0)))
         tell(seen, (3, "r1-1", window(Made(second, has_host=False), 1)))
-        found = waits(seen, 3)
+        found = waits_by_device(seen, 3)
         assert found["r1", 3] == 0 and found["r1", 2] == pytest.approx(6_000, rel=0.1)
         assert found["r1", 0] < 400 and found["r1", 1] < 400
 
@@ -245,7 +245,7 @@ class TestJoined:
         seen = cluster()
         tell(seen, (2, "r1-0", window(Made(first, has_host=False), 0)))
         tell(seen, (3, "r1-1", window(Made(second, has_host=False), 1)))
-        assert not waits(seen, 3)
+        assert not waits_by_device(seen, 3)
 
 
 def test_the_fingerprint_of_a_module_tells_programs_of_one_name_apart():

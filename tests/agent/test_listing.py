@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from jaxtop.model import arrays
+from jaxtop.model import array_views
 from jaxtop_agent.arrays import listing
 from jaxtop_agent.arrays.walk import Walk
 from jaxtop_agent.core.waiting import SLICE_S, WorkSlices
@@ -45,13 +45,13 @@ def test_too_many_arrays_are_neither_listed_nor_shown_until_they_are_fewer(tmp_p
             attached.until(lambda: host(0).hello and host(0).hello.sources["arrays"].startswith("off"))
             attached.until(lambda: host(0).pulse.sampled_ms)
             assert "more than 25,000" in host(0).hello.sources["arrays"]
-            assert not arrays(attached.cluster)
+            assert not array_views(attached.cluster)
             assert host(0).pulse.counted_ms is None and not host(0).pulse.devices.used_bytes
             (tmp_path / "fewer").touch()
             attached.until(lambda: host(0).pulse.counted_ms)
             assert (tmp_path / "listed").read_text() == "0"
             attached.until(lambda: host(0).hello.sources["arrays"] == "on")
-            names = {view.name for view in arrays(attached.cluster)}
+            names = {view.name for view in array_views(attached.cluster)}
             assert {f"held[{i}]" for i in range(10)} <= names
 
 

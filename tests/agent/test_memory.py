@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.model import Part, devices, growers, memory, memory_total
+from jaxtop.model import Part, device_views, growers, memory_total, memory_views
 from jaxtop_agent.collectors.memory import AllocatorMemory
 from jaxtop_agent.core.board import SamplerState
 from tests.stories import cluster_of, hello, link, pulse, tell
@@ -46,7 +46,7 @@ def machine(census: wire.Arrays, platform: str = "gpu", source: str = "allocator
 
 
 def parts(cluster, device: int = 0) -> dict[str, int | None]:
-    view = memory(cluster, devices(cluster, 10))[device]
+    view = memory_views(cluster, device_views(cluster, 10))[device]
     return {str(part): view.of(part) for part in Part}
 
 
@@ -112,7 +112,7 @@ def test_free_memory_in_small_pieces_is_reserved():
     found = parts(cluster)
     assert found["reserved"] == 50 + (4000 - 1000 - 2500)
     assert found["free"] == 5000 - 1000 - 550
-    assert memory(cluster, devices(cluster, 10))[0].largest_free_bytes == 2500
+    assert memory_views(cluster, device_views(cluster, 10))[0].largest_free_bytes == 2500
 
 
 def test_without_a_limit_what_is_free_is_unknown():
@@ -154,21 +154,21 @@ def test_a_sum_of_smaller_groups_counts_once():
 
 def test_the_cluster_is_the_sum_of_its_devices():
     cluster = machine(STATE, used_bytes=1000, limit_bytes=5000)
-    found = memory_total(memory(cluster, devices(cluster, 10)))
+    found = memory_total(memory_views(cluster, device_views(cluster, 10)))
     assert sum(found) == 4 * 5000 and found[0] == 400
     assert sum(memory_total([])) == 0
 
 
 def test_only_what_changed_is_derived_again():
     cluster = machine(STATE, used_bytes=1000, limit_bytes=5000)
-    before = memory(cluster, devices(cluster, 10))
-    after = memory(cluster, devices(cluster, 10))
+    before = memory_views(cluster, device_views(cluster, 10))
+    after = memory_views(cluster, device_views(cluster, 10))
     assert all(a is b for a, b in zip(before, after, strict=True))
     plan = cluster.derived.last("plan of arrays", "r1-0")
     assert plan is not None
     change = wire.ArraysChange(2000, serial=7, number=1, counts=((5, 10),))
     tell(cluster, (11, "r1-0", change))
-    view = memory(cluster, devices(cluster, 11))[0]
+    view = memory_views(cluster, device_views(cluster, 11))[0]
     assert view.of(Part.UNNAMED) == 20 and cluster.derived.last("plan of arrays", "r1-0") is plan
 
 

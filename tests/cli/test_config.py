@@ -18,8 +18,8 @@ from jaxtop.base import keys
 from jaxtop.cli import run as run_command
 from jaxtop.cli import settings
 from jaxtop.cli.live import rewind
-from jaxtop.model import RULES, Cluster, Mute, Tuning, findings, runs
-from jaxtop.model.collectives import collectives
+from jaxtop.model import RULES, Cluster, Mute, Tuning, reported_findings, runs
+from jaxtop.model.collectives import collective_views
 from jaxtop.model.findings.reducer import MUTED
 from jaxtop.model.findings.rule import RunFacts
 from jaxtop.model.findings.rules import garbage, stragglers
@@ -102,7 +102,7 @@ def test_how_late_a_straggler_is_at_least_can_be_set():
         cluster = Cluster(tuning=Tuning({("straggler", key): 10_000.0}))
         for each in staged_collectives.late():
             cluster.feed(each)
-        if not any(each.straggler for each in collectives(cluster, NOW)):
+        if not any(each.straggler for each in collective_views(cluster, NOW)):
             silent.add(key)
     assert silent == {"collective_ms_on_cpu"}
     slow = of_late_host()
@@ -186,11 +186,11 @@ def test_a_rule_holds_for_as_long_as_the_user_says():
             cluster.feed(each)
         return cluster
 
-    assert findings(cluster(Tuning()))
-    assert not findings(cluster(Tuning({("host_lost", "holds_for"): 60.0})))
+    assert reported_findings(cluster(Tuning()))
+    assert not reported_findings(cluster(Tuning({("host_lost", "holds_for"): 60.0})))
     copied = cluster(Tuning({("host_lost", "holds_for"): 60.0})).frozen()
     copied.check(NOW + 90)
-    assert findings(copied)[0].rule == "host_lost"
+    assert reported_findings(copied)[0].rule == "host_lost"
 
 
 def test_each_number_of_a_rule_can_be_set():

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from jaxtop.model.findings.reducer import findings
+from jaxtop.model.findings.reducer import reported_findings
 from jaxtop.store import runfiles
 from jaxtop_agent.demo.faults import FAULTS
 from tests.support import SOAK, eventually, group, in_a_group, jaxtop, snapshot, viewer
@@ -116,9 +116,9 @@ def test_a_planted_fault_is_announced_and_found_and_the_loss_of_a_process_is_rep
     """By the demo itself, and to viewers: to who was there, and to who comes later."""
     with demo(home, "--hosts", 2, "--mesh", "data=2", "--fault", "stopped", "--fault-after", 3) as process:
         with watched(2) as attached:
-            assert not [each for each in findings(attached.cluster) if each.severity == "critical"]
-            attached.until(lambda: "host_lost" in {each.rule for each in findings(attached.cluster)})
-            [found] = [each for each in findings(attached.cluster) if each.rule == "host_lost"]
+            assert not [each for each in reported_findings(attached.cluster) if each.severity == "critical"]
+            attached.until(lambda: "host_lost" in {each.rule for each in reported_findings(attached.cluster)})
+            [found] = [each for each in reported_findings(attached.cluster) if each.rule == "host_lost"]
             assert found.subject.process_index == 1
             announced = [
                 line for line in (home / "out").read_text().splitlines() if line.startswith("fault ")

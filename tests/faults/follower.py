@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import keys
 from jaxtop.model import Cluster
-from jaxtop.model.findings.reducer import findings
+from jaxtop.model.findings.reducer import reported_findings
 from jaxtop.sources import LiveSource, Seed
 from jaxtop.store import runfiles
 
@@ -48,7 +48,7 @@ class Follower:
         while (left := end - time.monotonic()) > 0:
             for frame in self._source.poll(left):
                 self.cluster.feed(frame)
-        for each in findings(self.cluster):
+        for each in reported_findings(self.cluster):
             if each.key not in self.first and each.since < self._began - 1:
                 self.of_healthy.add(each.key)
             self.first.setdefault(each.key, (time.time(), each))

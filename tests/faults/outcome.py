@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model.findings.reducer import findings
+from jaxtop.model.findings.reducer import reported_findings
 from jaxtop.model.wall_time.step_parts import run_parts
 from tests.faults.processes import HOSTS
 
@@ -122,7 +122,7 @@ def judge(
             if fault.lasts is None:  # else the panel shows the healthy run again
                 now = time.time()
                 follower.cluster.check(now)  # else a panel of up to two seconds later is compared
-                for each in findings(follower.cluster):
+                for each in reported_findings(follower.cluster):
                     if each.key == finding.key:
                         compare_with_panel(follower.cluster, now, each, outcome)
         else:
@@ -130,7 +130,7 @@ def judge(
             outcome.unchecked = {rule: why for (_, rule), why in unchecked if rule in fault.rules}
     if fault is not None and fault.lasts is not None:
         # It has ended, so what is still reported is wrong.
-        right -= {each.key for each in findings(follower.cluster) if each.key in right}
+        right -= {each.key for each in reported_findings(follower.cluster) if each.key in right}
     outcome.wrong = [
         f"{each.rule} ({each.severity}): {each.text}"
         for key, (_, each) in follower.first.items()

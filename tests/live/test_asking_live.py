@@ -12,7 +12,7 @@ import pytest
 
 from jaxtop.base import keys
 from jaxtop.cli.live.source_thread import SourceThread
-from jaxtop.model import Cluster, hosts
+from jaxtop.model import Cluster, newest_hosts
 from jaxtop.model.stalls.stack_tree import stack_nodes
 from jaxtop.sources import LiveSource, Seed
 from tests.support import eventually, training
@@ -39,7 +39,7 @@ class Followed:
 
     def ask(self, what: str, interval_ms: int | None = None) -> Broadcast:
         """Ask all, and wait for the last answer."""
-        agents = [host.agent for host in hosts(self.look())]
+        agents = [host.agent for host in newest_hosts(self.look())]
         asking = self.follower.ask(what, agents, interval_ms)
         eventually(lambda: asking.is_done)
         return asking
@@ -97,16 +97,16 @@ def test_a_run_that_tells_once_a_minute_goes_over_to_a_shorter_interval_at_once(
         followed = follow(run)
         asking = followed.ask("pace", 500)
         assert (asking.answered, dict(asking.refused)) == (2, {})
-        sampled = {host.agent: host.pulse.sampled_ms or 0 for host in hosts(followed.look())}
+        sampled = {host.agent: host.pulse.sampled_ms or 0 for host in newest_hosts(followed.look())}
 
         def is_followed(host) -> bool:
             return host.hello.interval_ms == 500 and (host.pulse.sampled_ms or 0) > sampled[host.agent]
 
-        eventually(lambda: all(map(is_followed, hosts(followed.look()))))
-        sampled = {host.agent: host.pulse.sampled_ms for host in hosts(followed.look())}
-        eventually(lambda: all(map(is_followed, hosts(followed.look()))))
-        steps = {host.agent: host.steps.last for host in hosts(followed.look())}
-        eventually(lambda: all(host.steps.last > steps[host.agent] for host in hosts(followed.look())))
+        eventually(lambda: all(map(is_followed, newest_hosts(followed.look()))))
+        sampled = {host.agent: host.pulse.sampled_ms for host in newest_hosts(followed.look())}
+        eventually(lambda: all(map(is_followed, newest_hosts(followed.look()))))
+        steps = {host.agent: host.steps.last for host in newest_hosts(followed.look())}
+        eventually(lambda: all(host.steps.last > steps[host.agent] for host in newest_hosts(followed.look())))
 
 
 @pytest.mark.newest

@@ -11,8 +11,8 @@ import pytest
 
 from jaxtop.base import keys
 from jaxtop.cli.live.broadcast import request_to
-from jaxtop.model import hosts
-from jaxtop.model.collectives import collectives
+from jaxtop.model import newest_hosts
+from jaxtop.model.collectives import collective_views
 from jaxtop.model.collectives.verdict import arrivals_of, wait_for_last
 from tests.support import PYTHON, ROOT, SOAK, Viewer, environment, eventually, free_port, processes, snapshot
 
@@ -35,11 +35,11 @@ class Watched(Viewer):
         self.until(lambda: all(self.state(i) == "live" for i in range(count)))
 
     def views(self):
-        return collectives(self.cluster, 0)
+        return collective_views(self.cluster, 0)
 
     def all_know_the_step(self):
         """Whether each process has told what its step contains: windows taken before cannot be joined."""
-        told = [{program for program, _ in host.inventories} for host in hosts(self.cluster)]
+        told = [{program for program, _ in host.inventories} for host in newest_hosts(self.cluster)]
         return len(told) == self.count and all("jit_step" in programs for programs in told)
 
     def across(self):
@@ -49,7 +49,7 @@ class Watched(Viewer):
     def captured(self):
         """Take one more window on all hosts at the same moment."""
         before = [self.host(i).window for i in range(self.count)]
-        agents = [host.agent for host in hosts(self.cluster)]
+        agents = [host.agent for host in newest_hosts(self.cluster)]
         request = request_to("capture", agents, time.time())
         for agent in agents:
             self.source.request(agent, request, lambda _: None)
@@ -80,7 +80,7 @@ class Watched(Viewer):
         """How far apart launches are without anybody being late: slow ones, usual ones, a bad window."""
         view = self.across()
         assert view.samples, [
-            (host.label, host.window, list(host.inventories)) for host in hosts(self.cluster)
+            (host.label, host.window, list(host.inventories)) for host in newest_hosts(self.cluster)
         ]
         return max(view.wait_us, view.p99_us - view.p50_us, self.worst_window_us(view)) / 1e6
 

@@ -8,7 +8,7 @@ from subprocess import DEVNULL
 
 import pytest
 
-from jaxtop.model import findings, hosts
+from jaxtop.model import newest_hosts, reported_findings
 from jaxtop.model.finding import Severity
 from jaxtop.model.stalls import case
 from jaxtop.model.stalls.lulls import running_of
@@ -49,7 +49,7 @@ def running(*kinds, count=2):
 
 def of(attached, kind):
     """The hosts of a run, by their processes."""
-    found = [host for host in hosts(attached.cluster) if host.run_name == kind]
+    found = [host for host in newest_hosts(attached.cluster) if host.run_name == kind]
     return sorted(found, key=lambda host: host.process_index or 0)
 
 
@@ -59,7 +59,7 @@ def texts(attached, kind):
 
 
 def stalls(attached):
-    return [each for each in findings(attached.cluster) if each.rule == "stalled"]
+    return [each for each in reported_findings(attached.cluster) if each.rule == "stalled"]
 
 
 def test_a_process_that_never_comes_to_a_step_is_named_before_there_is_a_rhythm():
@@ -90,7 +90,7 @@ def test_while_one_process_compiles_and_the_others_wait_a_note_says_what_and_for
             r"process 1 has been compiling evaluate for \d+ s, which took \d+ s before; process 0 waits",
             note.text,
         )
-        assert "gc_pauses" not in {each.rule for each in findings(attached.cluster)}
+        assert "gc_pauses" not in {each.rule for each in reported_findings(attached.cluster)}
 
 
 @pytest.mark.quiet  # a process that gets no core for long looks halted

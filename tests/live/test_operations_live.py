@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop.model import programs, step_of
+from jaxtop.model import program_views, step_of
 from jaxtop.model.programs.operations import DeviceRates, program_time
 from jaxtop.store import runfiles
 from tests.support import PYTHON, ROOT, environment, eventually, processes, viewer
@@ -24,13 +24,13 @@ LINE = next(i for i, line in enumerate(SCRIPT.read_text().splitlines(), 1) if "r
 
 def time_of(attached, function):
     """Where the time of this program goes; None before a window has shown it."""
-    view = next(each for each in programs(attached.cluster, 0) if each.function == function)
+    view = next(each for each in program_views(attached.cluster, 0) if each.function == function)
     return program_time(attached.cluster, view, lambda _: DeviceRates())
 
 
 def numbered(attached):
     """The programs whose names end in how many products they do."""
-    loaded = {each.function: each.program for each in programs(attached.cluster, 0)}
+    loaded = {each.function: each.program for each in program_views(attached.cluster, 0)}
     return {name: each for name, each in loaded.items() if name[-1].isdigit()}
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from jaxtop.cli.live.broadcast import request_to
-from jaxtop.model import programs
+from jaxtop.model import program_views
 from jaxtop.model.programs.operations import IDLE, UNKNOWN, DeviceRates, program_time
 from jaxtop.store import runfiles
 from tests.support import PYTHON, ROOT, SOAK, environment, eventually, processes, viewer
@@ -36,7 +36,7 @@ def is_read(attached):
     host = next(iter(attached.cluster.hosts.values()), None)
     if host is None or host.hello is None or host.hello.sources.get("programs") != "on":
         return False
-    return {each.function for each in programs(attached.cluster, 0)} >= NAMES
+    return {each.function for each in program_views(attached.cluster, 0)} >= NAMES
 
 
 def times(attached):
@@ -46,7 +46,7 @@ def times(attached):
     attached.source.request(agent, request_to("capture", [agent], time.time()), lambda _: None)
     attached.until(lambda: attached.host(0).window is not before)
     attached.until(lambda: attached.host(0).operations or attached.host(0).window.note)
-    views = {each.function: each for each in programs(attached.cluster, 0)}
+    views = {each.function: each for each in program_views(attached.cluster, 0)}
     found = {
         name: program_time(attached.cluster, view, lambda _: DeviceRates()) for name, view in views.items()
     }

@@ -10,7 +10,7 @@ import pytest
 
 from jaxtop.base import keys
 from jaxtop.base.names import program_of
-from jaxtop.model.findings.reducer import findings
+from jaxtop.model.findings.reducer import reported_findings
 from jaxtop.store import runfiles
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, run, snapshot, viewer
 from tests.support import script as write
@@ -108,7 +108,7 @@ def test_a_function_that_is_made_anew_in_each_step_is_found_though_none_stays_lo
             if pulse != pulses[-1] and not (home / "fresh").exists():
                 pulses.append(pulse)
                 (home / "fresh").touch()
-            return [each for each in findings(attached.cluster) if each.rule == "recompilation"]
+            return [each for each in reported_findings(attached.cluster) if each.rule == "recompilation"]
 
         attached.until(lambda: bool(is_found()))
         one, *others = is_found()

@@ -18,7 +18,7 @@ from jaxtop.cli import ways
 from jaxtop.features.relay.near import RelaySource
 from jaxtop.features.relay.stream import Open
 from jaxtop.model import Cluster
-from jaxtop.model.hosts import hosts
+from jaxtop.model.hosts import newest_hosts
 from jaxtop.wire import Request
 from tests import patience
 from tests.cli.test_terminals import in_a_terminal, read_until
@@ -206,14 +206,19 @@ def test_frames_come_through_srun_when_they_are_sent(slurm, tmp_path, monkeypatc
                     cluster.feed(frame)
                 ages.extend(
                     time.time() - host.pulse.sampled_ms / 1000
-                    for host in hosts(cluster)
+                    for host in newest_hosts(cluster)
                     if host.pulse.sampled_ms
                 )
 
         try:
-            follow(lambda: len(hosts(cluster)) == 2 and all(host.window.at_ms for host in hosts(cluster)))
+            follow(
+                lambda: (
+                    len(newest_hosts(cluster)) == 2
+                    and all(host.window.at_ms for host in newest_hosts(cluster))
+                )
+            )
             replies = []
-            for host in hosts(cluster):
+            for host in newest_hosts(cluster):
                 source.request(host.agent, Request("capture"), replies.append)
             follow(lambda: len(replies) == 2)
             assert [reply and reply.error for reply in replies] == ["", ""]

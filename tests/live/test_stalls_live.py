@@ -10,7 +10,7 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import hosts, stack_groups
+from jaxtop.model import newest_hosts, stack_groups
 from jaxtop.store import runfiles
 from tests.agent.test_agent_failures import BOOM, ends_well
 from tests.agent.test_agent_failures import training as training_with
@@ -94,7 +94,7 @@ def test_a_process_that_stops_in_its_data_loader_is_named_with_its_line(home):
         attached.until(lambda: len(told(attached)) == 2)
         assert told(attached)[1].severity == "info" and told(attached)[1].kind == "goes on"
         attached.look(3)
-        assert not any(host.pulse.stall for host in hosts(attached.cluster))
+        assert not any(host.pulse.stall for host in newest_hosts(attached.cluster))
         end(run)
     assert len(told(attached)) == 2
 
@@ -163,7 +163,7 @@ def test_only_a_run_that_stands_still_is_told(tmp_path):
             attached.look(2)
             names = {host.agent: host.run_name for host in attached.cluster.hosts.values()}
             events = [(names[event.agent], event.text) for event in told(attached, "stalled")]
-            sources = {host.run_name: host.hello.sources["stalls"] for host in hosts(attached.cluster)}
+            sources = {host.run_name: host.hello.sources["stalls"] for host in newest_hosts(attached.cluster)}
     of = {kind: [text for name, text in events if name == kind] for kind in KINDS}
     assert of["notebook"] == []
     assert len(of["pausing"]) <= 1
@@ -184,13 +184,13 @@ def test_where_it_fails_it_is_off_and_the_script_goes_on(tmp_path, part):
         assert process.stdout.readline() == "ready\n"
         eventually(runfiles.find)
         with viewer() as attached:
-            attached.until(lambda: any(host.pulse.sampled_ms for host in hosts(attached.cluster)))
-            (host,) = hosts(attached.cluster)
+            attached.until(lambda: any(host.pulse.sampled_ms for host in newest_hosts(attached.cluster)))
+            (host,) = newest_hosts(attached.cluster)
             answers = []
             attached.source.request(host.agent, wire.Request("stacks"), answers.append)
             attached.until(lambda: answers)
             assert bool(answers[0].error) == (part == "the stacks")
             why = "off: RuntimeError: broken on purpose"
-            attached.until(lambda: hosts(attached.cluster)[0].hello.sources["stalls"] == why)
-            attached.until(lambda: hosts(attached.cluster)[0].launches)
+            attached.until(lambda: newest_hosts(attached.cluster)[0].hello.sources["stalls"] == why)
+            attached.until(lambda: newest_hosts(attached.cluster)[0].launches)
         ends_well(process, tmp_path)

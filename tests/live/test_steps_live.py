@@ -9,7 +9,7 @@ from subprocess import Popen
 
 import pytest
 
-from jaxtop.model import hosts, step_of
+from jaxtop.model import newest_hosts, step_of
 from jaxtop.store import runfiles
 from tests.model.test_names import FUNCTIONS
 from tests.support import (
@@ -40,11 +40,11 @@ def found(started, *written):
     with viewer() as attached:
         attached.until(
             lambda: (
-                len(hosts(attached.cluster)) == len(written)
-                and all((step := step_of(host)) and step.flops for host in hosts(attached.cluster))
+                len(newest_hosts(attached.cluster)) == len(written)
+                and all((step := step_of(host)) and step.flops for host in newest_hosts(attached.cluster))
             ),
         )
-        return [(step_of(host), host.pulse.rhythm.samples) for host in hosts(attached.cluster)]
+        return [(step_of(host), host.pulse.rhythm.samples) for host in newest_hosts(attached.cluster)]
 
 
 def lately(ended_and_took):

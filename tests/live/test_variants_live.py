@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop.model import programs
-from jaxtop.model.collectives import axis_traffic, collectives
+from jaxtop.model import program_views
+from jaxtop.model.collectives import axis_traffic, collective_views
 from jaxtop.store import runfiles
 from tests.support import PYTHON, environment, eventually, processes, script, viewer
 
@@ -45,11 +45,11 @@ def test_of_a_function_compiled_for_three_shapes_the_one_that_runs_has_the_launc
         with viewer() as attached:
 
             def steps():
-                found = [each for each in programs(attached.cluster, 0) if each.function == "step"]
+                found = [each for each in program_views(attached.cluster, 0) if each.function == "step"]
                 return sorted(found, key=lambda each: each.program.argument_bytes or 0)
 
             def views():
-                return [each for each in collectives(attached.cluster, 0) if each.program == "jit_step"]
+                return [each for each in collective_views(attached.cluster, 0) if each.program == "jit_step"]
 
             def is_told_apart():
                 found = steps()

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.export.json import to_document
-from jaxtop.model import Cluster, findings
-from jaxtop.model.collectives import collectives
+from jaxtop.model import Cluster, reported_findings
+from jaxtop.model.collectives import collective_views
 from jaxtop.model.liveness import WINDOW
-from jaxtop.model.wall_time.lateness import lateness
+from jaxtop.model.wall_time.lateness import lateness_by_run
 from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.recording import Recording
 from jaxtop.sources.recorder import SessionRecorder
@@ -74,7 +74,7 @@ def cluster_of(frames):
 
 
 def psum(cluster):
-    (one,) = (each for each in collectives(cluster, NOW) if each.op == "all-reduce.3")
+    (one,) = (each for each in collective_views(cluster, NOW) if each.op == "all-reduce.3")
     return one
 
 
@@ -89,7 +89,7 @@ def test_the_wait_follows_a_change_with_its_first_window(late_ms):
 def test_times_of_before_a_change_are_dated_and_out_of_findings():
     before = cluster_of(run((8, 90)))
     assert psum(before).straggler.late_us == pytest.approx(90_000, abs=3_000)
-    assert [each.rule for each in findings(before)] == ["straggler"]
+    assert [each.rule for each in reported_findings(before)] == ["straggler"]
     after = cluster_of(run((8, 90), (0, 0)))
     found = psum(after)
     assert not found.is_current and found.straggler is None and not found.is_enough
@@ -103,7 +103,7 @@ def test_a_straggler_costs_a_share_of_the_wall_time_as_the_panel_has_it():
     """Three steps a second, whose median is 300 ms: a tenth of the time lies between steps."""
     frames = run((8, 90))
     cluster, now = cluster_of(frames), frames[-1].at
-    (late,) = findings(cluster)
+    (late,) = reported_findings(cluster)
     assert late.cost.share_of_step == pytest.approx(0.27, rel=0.05)
     assert " of a 333 ms step " in late.text
     assert run_parts(cluster, now).parts.waiting == pytest.approx(late.cost.share_of_step, rel=0.01)
@@ -128,7 +128,7 @@ def test_a_straggler_ends_with_its_windows():
                 frames.append(frame(agent_id(index), pulse(index, at, NOW + 8 * EVERY_S + 0.4), at))
         cluster = cluster_of(frames)
         assert psum(cluster).straggler is None
-        assert [each for each in findings(cluster) if each.rule == "straggler"] == [], windows
+        assert [each for each in reported_findings(cluster) if each.rule == "straggler"] == [], windows
 
 
 @pytest.mark.parametrize("is_silent", [False, True])
@@ -142,15 +142,15 @@ def test_a_verdict_that_no_window_renews_ends_by_itself(is_silent):
             for index in range(QUIET.hosts):
                 cluster.feed(frame(agent_id(index), pulse(index, now), now))
         cluster.check(now)
-        (found,) = (each for each in collectives(cluster, now) if each.op == "all-reduce.3")
+        (found,) = (each for each in collective_views(cluster, now) if each.op == "all-reduce.3")
         (shown,) = (each for each in to_document(cluster, now)["collectives"] if each["op"] == found.op)
         is_named = found.straggler is not None
         assert is_named == shown["current"] == (shown["straggler"] is not None) == found.is_current
         assert is_named == (passed + 0.5 <= WINDOW.ms / 1000)
         wait = run_parts(cluster, now)
-        assert not lateness(cluster, now)["r1"].costs or is_named
+        assert not lateness_by_run(cluster, now)["r1"].costs or is_named
         assert wait is None or bool(wait.late) <= is_named
-    assert not [each for each in findings(cluster) if each.rule == "straggler"]
+    assert not [each for each in reported_findings(cluster) if each.rule == "straggler"]
 
 
 def test_where_windows_are_rare_a_verdict_lasts_until_the_next_one():
@@ -161,7 +161,9 @@ def test_where_windows_are_rare_a_verdict_lasts_until_the_next_one():
         if each.kind == "window"
     ]
     cluster, last = cluster_of([each for each in frames if each.kind != "window"] + rare), frames[-1].at
-    named = [any(each.straggler for each in collectives(cluster, last + passed)) for passed in (1_500, 2_100)]
+    named = [
+        any(each.straggler for each in collective_views(cluster, last + passed)) for passed in (1_500, 2_100)
+    ]
     assert named == [True, False]
 
 
@@ -191,7 +193,7 @@ def test_a_moment_is_the_same_however_one_came_there(tmp_path, monkeypatch):
 
 
 def waits(cluster):
-    found = collectives(cluster, NOW)
+    found = collective_views(cluster, NOW)
     return {each.op: (each.wait_us, each.samples, each.is_current, each.straggler) for each in found}
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.export import FORMATS
-from jaxtop.model import EMPTY_HOST, Cluster, State, arrays, hosts, launch_rate, meshes, runs
+from jaxtop.model import EMPTY_HOST, Cluster, State, array_views, launch_rate, mesh_views, newest_hosts, runs
 from jaxtop.model import state_of as state
 from tests.stories import MESH, ROSTER, census, cluster_of, hello, link, peer, pulse, running, tell
 from tests.wire.test_wire import ARRAYS, MESSAGES, mutated, parts
@@ -49,7 +49,7 @@ CLOSED = [(20, "r1-1", link("closed"))]
 def test_what_a_host_does_is_told_from_what_it_said_and_how_it_is_connected(story, now, expected):
     cluster = cluster_of(*story)
     assert state(cluster.hosts["r1-0"], now) == expected
-    assert "r1-0" in [host.agent for host in hosts(cluster)]  # and whatever it does, it stays visible
+    assert "r1-0" in [host.agent for host in newest_hosts(cluster)]  # and whatever it does, it stays visible
 
 
 @pytest.mark.parametrize(
@@ -87,17 +87,17 @@ def test_runs_stand_side_by_side():
         ("r1", "train", 1),
         ("r2", "train", 2),
     ]
-    assert [host.agent for host in hosts(cluster)] == ["r1-0", "r2-0", "r2-1"]
+    assert [host.agent for host in newest_hosts(cluster)] == ["r1-0", "r2-0", "r2-1"]
     assert (
-        [mesh.run for mesh in meshes(cluster)]
-        == sorted({view.run for view in arrays(cluster)})
+        [mesh.run for mesh in mesh_views(cluster)]
+        == sorted({view.run for view in array_views(cluster)})
         == ["r1", "r2"]
     )
 
 
 def test_hosts_stand_in_the_order_of_their_index():
     cluster = cluster_of(*running(11, 2, 0, 10, 1))
-    assert [host.process_index for host in hosts(cluster)] == [0, 1, 2, 10, 11]
+    assert [host.process_index for host in newest_hosts(cluster)] == [0, 1, 2, 10, 11]
 
 
 def test_a_run_without_an_id_yet_is_a_run_of_its_own():
@@ -127,11 +127,11 @@ def test_a_host_that_comes_late_is_listed_from_the_moment_the_roster_names_it():
     cluster = cluster_of(*running(0))
     assert [run.process_count for run in runs(cluster, 30)] == [2]  # one is known to be missing
     tell(cluster, (20, "r1-0", ROSTER))
-    (late,) = [host for host in hosts(cluster) if host.process_index == 1]
+    (late,) = [host for host in newest_hosts(cluster) if host.process_index == 1]
     assert (late.hostname, late.pid, late.run_name) == ("node1", 77, "train")
     assert (late.hello, state(late, 20)) == (None, State.CONNECTING)
     tell(cluster, *running(1, at=25))
-    assert [str(state(host, 25)) for host in hosts(cluster)][1] == "live"
+    assert [str(state(host, 25)) for host in newest_hosts(cluster)][1] == "live"
 
 
 def coming(agent: str, **more) -> list[tuple[float, str, wire.Message]]:
@@ -172,7 +172,7 @@ def test_an_address_is_listed_until_it_is_known_who_is_there():
     assert [(unmet.endpoint, unmet.link.state) for unmet in cluster.unmet.values()] == [
         ("10.0.0.1:7411", "closed")
     ]
-    assert hosts(cluster) == []
+    assert newest_hosts(cluster) == []
     tell(cluster, (12, "", link("merged", "r1-0")))
     assert cluster.unmet == {}
 

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model.collectives import (
     axis_traffic,
-    collectives,
+    collective_views,
     last_arrivals,
     step_shares,
-    waits,
+    waits_by_device,
 )
 from jaxtop.model.collectives.joining import COUNTED_WINDOWS, MOST_CLOSED, MOST_LAUNCHES, WINDOWS_TO_WAIT
 from jaxtop.model.collectives.kinds import busbw, kind_of
@@ -82,11 +82,11 @@ def window(*launches: tuple[int, dict[str, tuple[int | None, ...]]], **more) -> 
 
 
 def view(cluster: Cluster, op: str = "all-reduce.1"):
-    return next(each for each in collectives(cluster, 0) if each.op == op)
+    return next(each for each in collective_views(cluster, 0) if each.op == op)
 
 
 def test_a_program_tells_its_collectives_before_any_was_timed():
-    first, second = collectives(two_hosts(), 0)
+    first, second = collective_views(two_hosts(), 0)
     assert (first.op, first.kind, first.source, first.bytes) == ("all-reduce.1", "all-reduce", "psum", 4000)
     assert (first.axes, first.is_whole_axes, first.crosses_hosts) == (("data",), True, True)
     assert (first.group_size, first.groups) == (2, ((0, 2), (1, 3)))
@@ -108,7 +108,7 @@ def test_who_waits_is_told_from_durations_alone():
     assert dict(psum.waits_us) == {0: 1000, 2: 0, 1: 750, 3: 0}
     assert psum.busbw_bytes_per_s == round(4000 * 2 * (1 / 2) / 125e-6)
     assert psum.us_per_second == 2200
-    assert waits(cluster, 0) == {("r1", 0): 1000, ("r1", 1): 750, ("r1", 2): 0, ("r1", 3): 0}
+    assert waits_by_device(cluster, 0) == {("r1", 0): 1000, ("r1", 1): 750, ("r1", 2): 0, ("r1", 3): 0}
     late, early = last_arrivals(cluster)
     assert (late.agent[-1], late.last, late.instances, late.late_us) == ("1", 1, 1, 750)
     assert (early.last, early.instances, early.late_us) == (0, 1, None)
@@ -180,9 +180,9 @@ def test_a_device_waits_no_longer_than_the_longest_wait_of_its_group():
 
 def test_a_process_that_has_exited_waits_for_nobody():
     cluster = run_of(Made(hosts=3, devices=2, late=1), 5)
-    assert {device for _, device in waits(cluster, 11)} == set(range(6))
+    assert {device for _, device in waits_by_device(cluster, 11)} == set(range(6))
     tell(cluster, (11, "r1-0", wire.Bye(11_000, "ended")))
-    assert {device for _, device in waits(cluster, 11)} == {2, 3, 4, 5}
+    assert {device for _, device in waits_by_device(cluster, 11)} == {2, 3, 4, 5}
 
 
 def test_without_groups_there_are_durations_and_no_waits():
@@ -202,7 +202,7 @@ def test_what_windows_saw_is_listed_though_no_program_tells_of_it():
     cluster = cluster_of((1, "r1-0", hello(0, devices=devices(0))))
     seen = window((7, {"all-to-all.3": (50, 60), "fusion.9": (5, 5)}), programs=(("jit_other", None),))
     tell(cluster, (2, "r1-0", seen))
-    first, second = collectives(cluster, 0)
+    first, second = collective_views(cluster, 0)
     assert (first.program, first.fingerprint, first.op, first.kind) == (
         "jit_other",
         None,
@@ -223,7 +223,7 @@ def test_a_window_says_how_much_of_a_launch_goes_to_collectives():
 
 def test_traffic_is_summed_by_axes():
     model, data = sorted(
-        axis_traffic(collectives(two_hosts(), 0)), key=lambda each: each.bytes_per_second or 0
+        axis_traffic(collective_views(two_hosts(), 0)), key=lambda each: each.bytes_per_second or 0
     )
     assert (data.axes, data.bytes_per_second, data.us_per_second, data.crosses_hosts) == (
         ("data",),
@@ -264,10 +264,10 @@ def test_the_late_host_is_named_once_and_again_when_it_is_another_one():
         "host 1 (node1) is the last to reach all-reduce.3 of jit_train_step (data) in 100% of samples"
     )
     tell(cluster, *told(made._replace(late=2), range(10, 13)))
-    (psum,) = (each for each in collectives(cluster, 0) if each.straggler)
+    (psum,) = (each for each in collective_views(cluster, 0) if each.straggler)
     assert (psum.op, psum.straggler.process_index) == ("all-reduce.3", 2)
     tell(cluster, *told(made._replace(late=None), range(13, 20)))
-    assert [each.straggler for each in collectives(cluster, 0)] == [None] * len(OPS)
+    assert [each.straggler for each in collective_views(cluster, 0)] == [None] * len(OPS)
     words = [(event.agent, event.severity) for event in cluster.events if event.kind == "straggler"]
     assert words[0] == ("r1-1", "warning")
     assert words[-1] == ("r1-2", "info")
@@ -278,39 +278,39 @@ def test_live_and_replayed_frames_give_equal_models():
     made = Made(hosts=3, devices=2, late=1)
     story = (*beginning(made), *told(made, range(6)))
     live = cluster_of(*story[: len(story) // 2])
-    collectives(live, 0)  # somebody looks in between
+    collective_views(live, 0)  # somebody looks in between
     tell(live, *story[len(story) // 2 :])
     assert live == cluster_of(*story)
-    assert collectives(live, 0) == collectives(cluster_of(*story), 0)
+    assert collective_views(live, 0) == collective_views(cluster_of(*story), 0)
 
 
 def test_a_paused_picture_does_not_move():
     made = Made(hosts=3, devices=2, late=1)
     cluster = run_of(made, 5)
     tell(cluster, *told(made, [5])[:1])  # a launch is under way
-    paused, before = cluster.frozen(), [each.samples for each in collectives(cluster, 0)]
+    paused, before = cluster.frozen(), [each.samples for each in collective_views(cluster, 0)]
     tell(cluster, *told(made, range(5, 8)))
-    assert [each.samples for each in collectives(paused, 0)] == before
-    assert [each.samples for each in collectives(cluster, 0)] != before
+    assert [each.samples for each in collective_views(paused, 0)] == before
+    assert [each.samples for each in collective_views(cluster, 0)] != before
     tell(paused, *told(made, range(5, 8)))
-    assert collectives(paused, 0) == collectives(cluster, 0)
+    assert collective_views(paused, 0) == collective_views(cluster, 0)
 
 
 def test_what_did_not_change_is_not_worked_out_again():
     made = Made(hosts=3, devices=2, late=1)
     cluster = run_of(made, 5)
-    views = collectives(cluster, 0)
-    waited = waits(cluster, 0)
-    assert collectives(cluster, 0) is views
+    views = collective_views(cluster, 0)
+    waited = waits_by_device(cluster, 0)
+    assert collective_views(cluster, 0) is views
     tell(cluster, (20, "r1-0", pulse(at_ms=21_000, launches={"train_step": 70})))
-    again = collectives(cluster, 0)  # the rate is another one, and nothing else
+    again = collective_views(cluster, 0)  # the rate is another one, and nothing else
     assert (again[0].per_second, views[0].per_second) == (5.0, 1.0)
-    assert waits(cluster, 0) is waited
+    assert waits_by_device(cluster, 0) is waited
     afresh = cluster.frozen()
     afresh.derived = Derived()
-    assert waits(afresh, 0) == waited
+    assert waits_by_device(afresh, 0) == waited
     tell(cluster, *told(made, [5]))
-    assert waits(cluster, 0) is not waited
+    assert waits_by_device(cluster, 0) is not waited
 
 
 def test_memory_is_bounded_however_long_a_run_is_watched():
@@ -346,7 +346,7 @@ def test_variants_with_and_without_a_fingerprint_stand_side_by_side():
     """Where a fingerprint could not be read, its program is listed before those that have one."""
     cluster = two_hosts()
     tell(cluster, *((5, "r1-0", replace(inventory(0), fingerprint=each)) for each in (None, "g")))
-    views = collectives(cluster, 0)
+    views = collective_views(cluster, 0)
     assert len(views) == 6
     assert [each.fingerprint for each in views if each.op == "all-reduce.1"] == [None, "f", "g"]
 

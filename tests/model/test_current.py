@@ -26,11 +26,11 @@ from jaxtop.model import (
     State,
     launch_rate,
     pace_of,
-    reported,
+    reported_figures,
     runs,
     step_of,
 )
-from jaxtop.model.programs.rates import rates
+from jaxtop.model.programs.rates import launch_rates_of
 from jaxtop.model.steps.script import collecting
 from jaxtop.tui.columns import hosts as host_columns
 from jaxtop.tui.columns.host_row import HostRow
@@ -124,7 +124,7 @@ FIGURES: dict[str, Callable[[Cluster, Host], float | None]] = {
     "flop/s": lambda _, host: None if (step := step_of(host)) is None else step.flops_per_second,
     "at step": lambda _, host: host.pulse.step.index if host.pulse.step else None,
     "agent's CPU": lambda _, host: None if host.pulse.cost.cpu_ppm is None else host.pulse.cost.cpu_ppm / 1e6,
-    "program's launches/s": lambda _, host: max(rates(host).of_function.values(), default=None),
+    "program's launches/s": lambda _, host: max(launch_rates_of(host).of_function.values(), default=None),
     "busy thread": lambda _, host: (
         sum(each.cpu_permille for each in host.pulse.host.busy_threads) / 1e3 or None
     ),
@@ -189,12 +189,12 @@ def cells(columns: tuple[Column, ...], row: object) -> Shown:
 
 
 def names(cluster: Cluster) -> set[str]:
-    return reported(host.pulse for host in cluster.hosts.values())
+    return reported_figures(host.pulse for host in cluster.hosts.values())
 
 
 def in_hosts(cluster: Cluster, now: float) -> Shown:
     moment = Moment(cluster, now)
-    (view,) = (each for each in moment.hosts if each.host.agent == "r1-0")
+    (view,) = (each for each in moment.host_views if each.host.agent == "r1-0")
     row = HostRow(view, moment)
     told = frozenset({"p50", "p99", "flops"})
     shown = cells(host_columns.columns_for(moment, names(cluster), told), row)
@@ -211,34 +211,34 @@ def in_devices(cluster: Cluster, now: float) -> Shown:
     columns = device_columns.columns_for(scene, names(cluster))
     return {
         k: v
-        for device in moment.devices
+        for device in moment.device_views
         for k, v in cells(columns, device_columns.FigureRow(device, scene)).items()
     }
 
 
 def in_filters(cluster: Cluster, now: float) -> Shown:
     moment = Moment(cluster, now)
-    (view,) = (each for each in moment.hosts if each.host.agent == "r1-0")
+    (view,) = (each for each in moment.host_views if each.host.agent == "r1-0")
     row = HostRow(view, moment)
     scene = device_columns.FigureScene(moment, device_columns.MeshAxes([]))
     shown = leaves({f"host {name}": field.read(row) for name, field in OF_HOSTS.items()})
     for name in ("index", "at_step"):
         shown.pop(f".host {name}", None)  # they stay on purpose, as in JSON
-    for device in moment.devices:
+    for device in moment.device_views:
         of_device = device_columns.FigureRow(device, scene)
         shown |= leaves({f"device {name}": field.read(of_device) for name, field in OF_DEVICES.items()})
     return shown
 
 
 def in_mesh(cluster: Cluster, now: float) -> Shown:
-    devices = Moment(cluster, now).devices
+    devices = Moment(cluster, now).device_views
     found = {metric.name: read(devices, metric).values for metric in METRICS}
     return {name: values[0] for name, values in found.items() if values and values[0] is not None}
 
 
 def in_plot(cluster: Cluster, now: float) -> Shown:
     moment, host = Moment(cluster, now), cluster.hosts["r1-0"]
-    device = next(iter(moment.devices), None)
+    device = next(iter(moment.device_views), None)
     found = {
         f"{figure.name} {beside}": peer.now
         for figure in (*DEVICE_FIGURES, *HOST_FIGURES, *STEP_FIGURES)

@@ -8,7 +8,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.export import to_json
-from jaxtop.model import Cluster, devices, exited, hosts, keyframe, runs, state_of
+from jaxtop.model import Cluster, device_views, exited, keyframe, newest_hosts, runs, state_of
 from jaxtop.model.state import Dropped
 from tests.builders import frame, well
 from tests.stage import shown_after
@@ -56,7 +56,7 @@ def test_a_process_that_was_started_three_hundred_times_is_kept_once_and_counted
 def test_of_a_hundred_runs_that_are_over_the_last_ones_are_kept():
     cluster = restarted(100, of_one_run=False)
     now = 2 * MINUTE * 100
-    kept = {host.run for host in hosts(cluster)}
+    kept = {host.run for host in newest_hosts(cluster)}
     assert kept >= {"r", "run99", "run98", f"run{100 - exited.MOST_RUNS}"}
     assert len(kept) <= exited.MOST_RUNS + 3 and max(known_of(cluster)) <= exited.MOST_RUNS + 3
     assert len(cluster.meshes) == 1 and len(cluster.dropped.starts) == 0
@@ -70,10 +70,10 @@ def test_the_last_run_stays_however_long_ago_it_ended():
     for run, at in (("first", 0.0), ("last", 300.0)):
         tell(cluster, *life(f"{run}-0", run, 0, at, count=1))
     tell(cluster, (3 * exited.RUN_KEPT, "", wire.Link("closed", "10.0.0.9:7411")))
-    assert [host.run for host in hosts(cluster)] == ["last"]
+    assert [host.run for host in newest_hosts(cluster)] == ["last"]
     tell(cluster, *life("new-0", "new", 0, 4 * exited.RUN_KEPT, None, count=1))
     tell(cluster, (4 * exited.RUN_KEPT + 60, "new-0", pulse()))
-    assert [host.run for host in hosts(cluster)] == ["new"]
+    assert [host.run for host in newest_hosts(cluster)] == ["new"]
 
 
 def test_hosts_that_died_stay_in_the_table_of_a_run_that_goes_on_and_lose_their_past():
@@ -82,9 +82,9 @@ def test_hosts_that_died_stay_in_the_table_of_a_run_that_goes_on_and_lose_their_
         tell(cluster, *life(f"a{index}", "r", index, index / 10, "closed" if index else None, count=300))
     later = 100 + exited.DETAILS_KEPT + MINUTE
     tell(cluster, (later, "a0", pulse(at_ms=int(later * 1000))))
-    assert len(hosts(cluster)) == 300 and cluster.dropped.count == 0
+    assert len(newest_hosts(cluster)) == 300 and cluster.dropped.count == 0
     assert known_of(cluster) == [300, 1, 1, 1]
-    assert {str(state_of(host, later)) for host in hosts(cluster)} == {"live", "died"}
+    assert {str(state_of(host, later)) for host in newest_hosts(cluster)} == {"live", "died"}
     assert sum(bool(host.arrays.groups) for host in cluster.hosts.values()) == 1
 
 
@@ -134,9 +134,9 @@ def test_the_app_says_how_many_were_dropped():
 
 def test_what_views_derived_of_the_dropped_is_dropped_with_them():
     cluster = restarted(3, of_one_run=False)
-    devices(cluster, 300)
+    device_views(cluster, 300)
     assert cluster.derived.members("devices") == cluster.hosts.keys()
     cluster.hosts.pop("a0")
     cluster.changes += 1
-    devices(cluster, 300)
+    device_views(cluster, 300)
     assert cluster.derived.members("devices") == cluster.hosts.keys()

@@ -6,7 +6,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.export.json import to_document
-from jaxtop.model import RULES, Cluster, findings, keyframe
+from jaxtop.model import RULES, Cluster, keyframe, reported_findings
 from jaxtop.model.finding import Finding, FindingCost, Findings, Severity
 from jaxtop.model.findings import reducer
 from jaxtop.model.findings.reducer import CHECK_EVERY
@@ -57,15 +57,15 @@ def test_a_rule_is_reported_once_it_has_held_and_ends_once_it_has_not(only):
     only(rule(lambda _facts: [found()] if holds[0] else [], holds_for=4, stays_for=6))
     cluster = run()
     live(cluster, 3)
-    assert findings(cluster) == []
+    assert reported_findings(cluster) == []
     live(cluster, 4, NOW + 3)
-    (shown,) = findings(cluster)
+    (shown,) = reported_findings(cluster)
     assert shown.since <= NOW + CHECK_EVERY
     holds[0] = False
     live(cluster, 3, NOW + 7)
-    assert findings(cluster)
+    assert reported_findings(cluster)
     live(cluster, 6, NOW + 10)
-    assert findings(cluster) == []
+    assert reported_findings(cluster) == []
     began, ended = [each for each in cluster.events if each.kind == "finding"]
     assert (began.severity, began.text) == ("warning", "Test: it is so")
     assert ended.severity == "info" and ended.text.startswith("Test ended after")
@@ -76,7 +76,7 @@ def test_a_figure_that_wavers_makes_one_finding(only):
     only(rule(lambda _facts: [found()] if next(times) % 2 == 0 else [], holds_for=4, stays_for=10))
     cluster = run()
     live(cluster, 60)
-    assert len(findings(cluster)) == 1
+    assert len(reported_findings(cluster)) == 1
     assert len([each for each in cluster.events if each.kind == "finding"]) == 1
 
 
@@ -90,9 +90,9 @@ def test_a_severity_that_wavers_stays_at_the_higher_one_and_falls_in_the_end(onl
     only(rule(check, holds_for=0, stays_for=10))
     cluster = run()
     live(cluster, 18)
-    assert [each.severity for each in findings(cluster)] == [Severity.WARNING]
+    assert [each.severity for each in reported_findings(cluster)] == [Severity.WARNING]
     live(cluster, 20, NOW + 18)
-    assert [each.severity for each in findings(cluster)] == [Severity.INFO]
+    assert [each.severity for each in reported_findings(cluster)] == [Severity.INFO]
     assert len([each for each in cluster.events if each.kind == "finding"]) == 1
 
 
@@ -104,7 +104,7 @@ def test_the_most_severe_comes_first_then_what_costs_most(only):
     )
     cluster = run()
     live(cluster, 3)
-    assert [each.rule for each in findings(cluster)] == ["grave", "large", "small"]
+    assert [each.rule for each in reported_findings(cluster)] == ["grave", "large", "small"]
 
 
 def test_a_cause_takes_its_consequences_with_it_in_its_own_run_only(only):
@@ -120,7 +120,7 @@ def test_a_cause_takes_its_consequences_with_it_in_its_own_run_only(only):
     cluster = run()
     cluster.feed(frame("b" * 16, replace_run(well()[1], "r2"), NOW + 1))
     live(cluster, 4, NOW + 1)
-    shown = {(each.rule, each.run): each.consequences for each in findings(cluster)}
+    shown = {(each.rule, each.run): each.consequences for each in reported_findings(cluster)}
     assert shown == {("cause", "r1"): ("Effect",), ("effect", "r2"): ()}
 
 
@@ -147,7 +147,7 @@ def test_a_rule_that_cannot_be_checked_says_why_and_one_that_fails_hides_no_othe
     )
     cluster = run()
     live(cluster, 3)
-    assert [each.rule for each in findings(cluster)] == ["fine"]
+    assert [each.rule for each in reported_findings(cluster)] == ["fine"]
     assert cluster.findings.unchecked["r1", "blind"] == "no window yet"
     assert cluster.findings.unchecked["r1", "broken"]
 
@@ -163,22 +163,22 @@ def test_a_rule_whose_inputs_are_the_same_is_not_checked_again(only):
     )
     cluster = run()
     live(cluster, 20)
-    assert calls.count("r1") == 1 and len(findings(cluster)) == 1
+    assert calls.count("r1") == 1 and len(reported_findings(cluster)) == 1
 
 
 def test_a_keyframe_holds_the_findings_and_goes_on_from_there():
     cluster = run()
     cluster.feed(frame(agent_id(1), wire.Link("closed", "x"), NOW + 1, 0))
     live(cluster, 5, NOW + 1)
-    assert [each.rule for each in findings(cluster)] == ["host_lost"]
+    assert [each.rule for each in reported_findings(cluster)] == ["host_lost"]
     again = Cluster()
     for each in keyframe.frames(cluster, NOW + 6):
         again.feed(each)
-    assert findings(again) == findings(cluster)
+    assert reported_findings(again) == reported_findings(cluster)
     assert again.findings.checked_at == cluster.findings.checked_at
     live(cluster, 9, NOW + 6)
     live(again, 9, NOW + 6)
-    assert findings(again) == findings(cluster)
+    assert reported_findings(again) == reported_findings(cluster)
 
 
 def test_a_finding_in_json_has_what_a_script_needs():
@@ -212,7 +212,7 @@ def test_each_rule_is_documented_and_unique(each):
 def test_a_healthy_run_has_no_findings():
     cluster = run()
     live(cluster, 60)
-    assert findings(cluster) == []
+    assert reported_findings(cluster) == []
 
 
 STAGED = {

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.model import findings
+from jaxtop.model import reported_findings
 from jaxtop.model.finding import Severity
 from jaxtop_agent.service import flags
 from tests import builders, staged
@@ -359,8 +359,10 @@ def test_a_mesh_of_another_order_is_found_in_a_real_run(tmp_path):
     with jax_run(path, 2, 2, env=environment(2)):
         until_a_run_is_found()
         with viewer("differing") as attached:
-            attached.until(lambda: "mesh_mismatch" in [each.rule for each in findings(attached.cluster)])
-            found = next(each for each in findings(attached.cluster) if each.rule == "mesh_mismatch")
+            attached.until(
+                lambda: "mesh_mismatch" in [each.rule for each in reported_findings(attached.cluster)]
+            )
+            found = next(each for each in reported_findings(attached.cluster) if each.rule == "mesh_mismatch")
             assert found.text.endswith("data 4 against another order of devices")
 
 
@@ -371,6 +373,10 @@ def test_a_program_with_another_constant_is_found_in_a_real_run(tmp_path):
     with jax_run(path, 2, 2, env=environment(2)):
         until_a_run_is_found()
         with viewer("differing") as attached:
-            attached.until(lambda: "program_mismatch" in [each.rule for each in findings(attached.cluster)])
-            found = next(each for each in findings(attached.cluster) if each.rule == "program_mismatch")
+            attached.until(
+                lambda: "program_mismatch" in [each.rule for each in reported_findings(attached.cluster)]
+            )
+            found = next(
+                each for each in reported_findings(attached.cluster) if each.rule == "program_mismatch"
+            )
             assert found.text.startswith("jit__lambda differs between processes in its ")

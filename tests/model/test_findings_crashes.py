@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import findings
+from jaxtop.model import reported_findings
 from jaxtop.model.finding import Severity
 from jaxtop.model.stalls.crashes import NOTICED_WITHIN, WAITS_FOR
 from tests.model.test_findings_liveness import TRAINS, link, only, stalls
@@ -50,7 +50,9 @@ def test_a_process_that_ended_with_an_exception_is_critical_at_once():
         "with ValueError at train.py:51 main: batch 7 is empty",
     )
     staged.train(60, only(0, 2))
-    assert [each.rule for each in findings(staged.cluster)] == ["crashed"]  # and no "ended early" beside it
+    assert [each.rule for each in reported_findings(staged.cluster)] == [
+        "crashed"
+    ]  # and no "ended early" beside it
 
 
 def test_where_all_processes_end_with_an_exception_one_finding_names_them():
@@ -60,7 +62,7 @@ def test_where_all_processes_end_with_an_exception_one_finding_names_them():
     ends(staged, 2, BAD)
     staged.at += 3600
     staged.tell(None, wire.Link("connecting", "elsewhere:1"))
-    (found,) = findings(staged.cluster)
+    (found,) = reported_findings(staged.cluster)
     assert found.text == "hosts 0–2 ended with ValueError at train.py:51 main: batch 7 is empty"
     assert found.subject.process_index == 1
 
@@ -82,7 +84,7 @@ def test_processes_that_die_after_an_exception_are_its_consequence():
     staged.train(30, only(0, 2))
     link(staged, 0, "closed")
     link(staged, 2, "closed")
-    (found,) = findings(staged.cluster)
+    (found,) = reported_findings(staged.cluster)
     assert (found.rule, found.consequences) == ("crashed", ("Host lost",))
 
 
@@ -99,7 +101,7 @@ def test_an_exception_of_jax_about_a_lost_process_is_a_consequence_of_the_loss(o
     if order == "failed first":
         staged.at += NOTICED_WITHIN / 2
         link(staged, 1, "closed")
-    (found,) = findings(staged.cluster)
+    (found,) = reported_findings(staged.cluster)
     assert (found.rule, found.consequences) == ("host_lost", ("Crashed",))
     assert found.severity is Severity.CRITICAL and found.text == "host 1 has died"
 
@@ -112,14 +114,14 @@ def test_an_exception_that_no_loss_explains_stands_beside_it(error, later):
     staged.train(later, only(0, 2), every=5)
     ends(staged, 0, error)
     staged.train(2, only(2))
-    rules = {each.rule: each.severity for each in findings(staged.cluster)}
+    rules = {each.rule: each.severity for each in reported_findings(staged.cluster)}
     assert rules == {"crashed": Severity.CRITICAL, "host_lost": Severity.WARNING}
 
 
 def test_an_exception_explains_the_stall_of_the_others():
     staged = crashes_after()
     stalls(staged, 12, silent=(1,))
-    (found,) = findings(staged.cluster)
+    (found,) = reported_findings(staged.cluster)
     assert (found.rule, found.consequences) == ("crashed", ("Stalled",))
 
 
@@ -253,7 +255,7 @@ def test_a_real_run_of_which_one_process_raises_is_told_live_and_from_its_black_
         with viewer("crashes") as attached:
 
             def found():
-                return {each.rule: each for each in findings(attached.cluster)}
+                return {each.rule: each for each in reported_findings(attached.cluster)}
 
             attached.until(lambda: "crashed" in found())
             assert found()["crashed"].text == text

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.model import findings
+from jaxtop.model import reported_findings
 from jaxtop.model.finding import Severity
 from jaxtop.model.findings.rules import liveness, starts
 from tests import builders
@@ -80,7 +80,7 @@ def test_a_stopped_process_explains_the_stall():
     run.train(20)
     link(run, 1, "silent")
     stalls(run, 12, silent=(1,))
-    (found,) = findings(run.cluster)
+    (found,) = reported_findings(run.cluster)
     assert (found.rule, found.severity, found.text) == ("host_lost", Severity.CRITICAL, "host 1 is stopped")
     assert found.consequences == ("Stalled",)
     assert "SIGCONT" in found.advice
@@ -148,7 +148,7 @@ def test_a_process_that_was_lost_long_before_a_stall_does_not_explain_it():
     link(run, 3, "unreachable")
     run.train(60, only(0, 1, 2))
     stalls(run, 12, silent=(3,))
-    assert sorted(each.rule for each in findings(run.cluster)) == ["host_lost", "stalled"]
+    assert sorted(each.rule for each in reported_findings(run.cluster)) == ["host_lost", "stalled"]
 
 
 def test_a_process_that_was_never_reached_is_a_note():
@@ -177,7 +177,7 @@ def test_a_script_that_ended_while_others_run_is_a_note_and_critical_once_they_s
     found = run.the("ended_early")
     assert (found.severity, found.text) == (Severity.INFO, "host 1 has ended, but hosts 0, 2 still run")
     stalls(run, 12, silent=(1,))
-    (found,) = findings(run.cluster)
+    (found,) = reported_findings(run.cluster)
     assert (found.rule, found.severity) == ("ended_early", Severity.CRITICAL)
     assert found.consequences == ("Stalled",)
 
@@ -191,7 +191,7 @@ def test_a_run_that_ends_and_an_agent_that_is_stopped_are_no_finding():
         run.tell(index, wire.Bye(int(run.at * 1000), "ended"))
     run.at += 60
     run.tell(None, wire.Link("connecting", "elsewhere:1"))
-    assert findings(run.cluster) == []
+    assert reported_findings(run.cluster) == []
 
 
 def test_a_run_that_launches_nothing_before_its_end_is_stalled_no_more_once_it_has_finished():
@@ -227,7 +227,7 @@ def test_processes_that_wait_for_one_that_does_not_come_name_it():
     run = Staged(2)
     joining(run, 0, 1)
     run.train(20, joins)
-    (found,) = findings(run.cluster)
+    (found,) = reported_findings(run.cluster)
     assert (found.rule, found.severity, found.subject.process_index) == ("never_started", Severity.INFO, 2)
     run.train(14, joins)
     found = run.the("never_started")
@@ -243,7 +243,7 @@ def test_processes_that_prepare_data_before_their_first_launch_wait_for_nobody()
     run = Staged(3)
     joining(run, 0, 1, 2, file="train.py")
     run.train(40, joins)
-    assert findings(run.cluster) == []
+    assert reported_findings(run.cluster) == []
 
 
 def test_a_process_without_an_agent_is_a_note_after_a_minute():
@@ -414,7 +414,7 @@ OURS = {each.name for each in (*liveness.RULES, *starts.RULES)}
 
 
 def reported(attached):
-    return {each.rule: each for each in findings(attached.cluster)}
+    return {each.rule: each for each in reported_findings(attached.cluster)}
 
 
 @pytest.mark.jax

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.export.json import to_json
-from jaxtop.model import Cluster, findings, keyframe
+from jaxtop.model import Cluster, keyframe, reported_findings
 from jaxtop.model.finding import Severity
 from jaxtop.model.steps.losses import MOST_VALUES, is_loss
 from tests import builders
@@ -175,8 +175,10 @@ def test_a_loss_that_becomes_nan_is_found_in_a_real_process(tmp_path):
     with processes([PYTHON, path], env=environment(1)):
         until_a_run_is_found()
         with viewer("nan") as attached:
-            attached.until(lambda: any(each.severity == "critical" for each in findings(attached.cluster)))
-            (finding,) = [each for each in findings(attached.cluster) if each.severity == "critical"]
+            attached.until(
+                lambda: any(each.severity == "critical" for each in reported_findings(attached.cluster))
+            )
+            (finding,) = [each for each in reported_findings(attached.cluster) if each.severity == "critical"]
             shown = json.loads(to_json(attached.cluster, time.time()))
     assert finding.rule == "bad_loss" and "loss is NaN" in finding.text
     assert shown["hosts"][0]["step"]["metrics"] == {"loss": None, "lr": None}

@@ -6,7 +6,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.base.units import in_bytes, in_minutes
-from jaxtop.model import RULES_BY_NAME, Severity, arrays, findings
+from jaxtop.model import RULES_BY_NAME, Severity, array_views, reported_findings
 from jaxtop.model.findings.trends import trend
 from jaxtop.tui.filters.arrays import understand
 from tests.builders import NOW
@@ -39,7 +39,7 @@ STATE = (
 def proves(run: Run, filter_text: str, name: str) -> bool:
     """Return whether the filter is valid on the screen of arrays, and shows this array."""
     test = understand(filter_text)
-    return any(test(view) and view.name == name for view in arrays(run.cluster))
+    return any(test(view) and view.name == name for view in array_views(run.cluster))
 
 
 def test_a_healthy_run_has_no_findings_about_memory():
@@ -47,7 +47,7 @@ def test_a_healthy_run_has_no_findings_about_memory():
         return 40 * GIB + (6 * GIB if (second + device) % 3 else 0)  # temporaries come and go
 
     run = Run(*STATE).live(150, used, lambda second, _: 4 * GIB + (second % 7) * 50 * MIB)
-    assert findings(run.cluster) == []
+    assert reported_findings(run.cluster) == []
     whys = run.cluster.findings.unchecked
     assert {name for _, name in whys} & {"memory_full_soon", "array_growth", "uneven_memory"} == {
         "array_growth"
@@ -88,7 +88,9 @@ class TestFullSoon:
         assert found.text.endswith("a minute, by losses[*], t.py:88")
         assert run.found("array_growth") is not None
         (shown,) = [
-            each for each in findings(run.cluster) if each.rule in ("memory_full_soon", "array_growth")
+            each
+            for each in reported_findings(run.cluster)
+            if each.rule in ("memory_full_soon", "array_growth")
         ]
         assert shown.rule == "memory_full_soon" and "Arrays grow" in shown.consequences
 

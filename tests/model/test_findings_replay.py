@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.model import Cluster, findings
+from jaxtop.model import Cluster, reported_findings
 from jaxtop.model.finding import FindingCost
 from jaxtop.recording import Recording
 from jaxtop.sources.recorder import SessionRecorder
@@ -73,7 +73,7 @@ def recorded(path, frames):
             if at >= due:
                 tape.sync(60)
                 due = at + 1.5
-            shown.append((at, findings(cluster), _events(cluster), dict(cluster.findings.unchecked)))
+            shown.append((at, reported_findings(cluster), _events(cluster), dict(cluster.findings.unchecked)))
         recorder.finish(cluster)
     return shown
 
@@ -98,13 +98,15 @@ def test_a_replay_shows_at_each_moment_what_was_shown_live(tmp_path, monkeypatch
     with session_of(path) as session:
         for at, found, events, unchecked in shown:
             cluster = session.at(at)
-            assert (findings(cluster), _events(cluster)) == (found, events), at - shown[0][0]
+            assert (reported_findings(cluster), _events(cluster)) == (found, events), at - shown[0][0]
             assert cluster.findings.unchecked == unchecked
         jumps = random.Random(7).sample(shown, 40)
         for at, found, events, unchecked in jumps:
             cluster = session.at(at)
             trim = list if name == "troubled" else _without_figures  # the other has windows
-            assert (trim(findings(cluster)), _events(cluster)) == (trim(found), events), at - shown[0][0]
+            assert (trim(reported_findings(cluster)), _events(cluster)) == (trim(found), events), (
+                at - shown[0][0]
+            )
             if name == "troubled":
                 # Keyframes leave out the history of the memory of processes.
                 differ = set(cluster.findings.unchecked.items()) ^ set(unchecked.items())
@@ -120,5 +122,5 @@ def test_that_session_has_much_to_find():
     cluster = Cluster()
     for each in troubled():
         cluster.feed(each)
-        shown |= {finding.rule for finding in findings(cluster)}
+        shown |= {finding.rule for finding in reported_findings(cluster)}
     assert shown >= {"versions_differ", "parts_off", "clock_offset", "bad_loss", "host_lost"}

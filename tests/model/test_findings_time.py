@@ -189,7 +189,7 @@ class TestGapsOfTheHost:
             # 100 of 200 ms, as the panel shows; 2 of 20 s are a fifth of it, 9 of 20 nearly all.
             for cluster, part, severity in ((slow, "20%", Severity.WARNING), (busy, "90%", Severity.INFO)):
                 one = only(kind, cluster)
-                (parts,) = step_parts.parts(cluster, NOW).values()
+                (parts,) = step_parts.parts_of_hosts(cluster, NOW).values()
                 assert one.cost.share_of_step == pytest.approx(parts.host_gap) == pytest.approx(0.5)
                 assert f"(50%, of which {part} waits for a core)" in one.text
                 assert parts.delayed / parts.host_gap == pytest.approx(float(part[:-1]) / 100)

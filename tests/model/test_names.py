@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from jaxtop.model import arrays, step_of
+from jaxtop.model import array_views, step_of
 from jaxtop.model.arrays.growth import growers
 from jaxtop.store import runfiles
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, viewer
@@ -134,11 +134,11 @@ def test_the_bytes_carry_the_names_that_the_script_gives_them(framework):
         step = step_of(attached.host(0))
         assert FUNCTIONS[framework] in step.functions and not step.is_told
         # Until it trains, the state is being made, and belongs to whoever makes it.
-        attached.until(lambda: {view.name for view in arrays(attached.cluster)} >= state)
+        attached.until(lambda: {view.name for view in array_views(attached.cluster)} >= state)
         for _ in range(LOOKS):
             attached.look(1.3)
             seen = []
-            for view in arrays(attached.cluster):
+            for view in array_views(attached.cluster):
                 right = expected.get(view.name or "")
                 is_right = right == (view.shape, view.role) and view.function == function
                 seen.append((is_right, view.bytes_per_device * len(view.device_ids), view))
@@ -186,7 +186,8 @@ def test_arrays_have_names_wherever_scripts_hold_them():
 
             def shown():
                 return {
-                    view.name: (view.shape, view.role, view.function) for view in arrays(attached.cluster)
+                    view.name: (view.shape, view.role, view.function)
+                    for view in array_views(attached.cluster)
                 }
 
             attached.until(lambda: len(shown()) >= len(HELD))
@@ -205,7 +206,7 @@ def test_in_a_notebook_arrays_have_the_names_of_the_cells_also_between_cells():
         with viewer() as attached:
 
             def shown():
-                return {(view.name, view.function, view.shape) for view in arrays(attached.cluster)}
+                return {(view.name, view.function, view.shape) for view in array_views(attached.cluster)}
 
             # A scalar that a cell needs for a moment has no name.
             attached.until(lambda: len(shown()) == 3 and all(name for name, _, _ in shown()))
@@ -226,7 +227,7 @@ def test_a_leak_is_the_top_grower_within_half_a_minute():
         top, *others = growers(attached.cluster)
         assert top.created.endswith(" train")
         assert (top.name, others) == ("history[*]", [])
-        leaked = next(view for view in arrays(attached.cluster) if view.name == "history[*]")
+        leaked = next(view for view in array_views(attached.cluster) if view.name == "history[*]")
         assert leaked.created.startswith("train_leaking.py:") and leaked.created.endswith(" train")
         assert leaked.count * 64 * 128 * 4 == leaked.bytes_per_device
         # Twenty a second, at most: what the loop takes besides, it does not make.
@@ -241,10 +242,12 @@ def test_a_state_that_no_variable_leads_to_has_the_name_it_was_given(how):
         given = {"weights['w']": (96, 64), "weights['b']": (64,), "again['c']": (32, 8)}
 
         def shown():
-            return {view.name: view.shape for view in arrays(attached.cluster)}
+            return {view.name: view.shape for view in array_views(attached.cluster)}
 
         attached.until(lambda: shown() == given)
         for _ in range(LOOKS):
             attached.look(1.3)
             assert shown() == given
-            assert all(view.count <= 2 for view in arrays(attached.cluster))  # before a step, and after it
+            assert all(
+                view.count <= 2 for view in array_views(attached.cluster)
+            )  # before a step, and after it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import Cluster, hosts, keyframe, nouns
+from jaxtop.model import Cluster, keyframe, newest_hosts, nouns
 from jaxtop.model.hosts import acting, named
 from jaxtop.model.nouns import counted, noun_of, several
 from tests.builders import NOW, agent_id, frame, hello
@@ -21,7 +21,7 @@ def met(*hostnames: str, **more: object) -> Cluster:
 
 
 def labels(cluster: Cluster) -> list[str]:
-    return [host.label for host in hosts(cluster)]
+    return [host.label for host in newest_hosts(cluster)]
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def labels(cluster: Cluster) -> list[str]:
 )
 def test_one_word_is_used_for_all_of_a_run(hostnames, noun):
     cluster = met(*hostnames)
-    assert {host.noun for host in hosts(cluster)} == {noun}
+    assert {host.noun for host in newest_hosts(cluster)} == {noun}
     last = len(hostnames) - 1
     at = f"host {last} ({hostnames[-1]})" if noun == "host" else f"process {last} on {hostnames[-1]}"
     assert labels(cluster)[-1] == at
 
 
 def test_numbers_follow_the_word():
-    apart, together = hosts(met("a", "b", "c")), hosts(met("a", "a", "a"))
+    apart, together = newest_hosts(met("a", "b", "c")), newest_hosts(met("a", "a", "a"))
     assert (named(apart), named(together)) == ("hosts 0–2", "processes 0–2")
     assert (named(apart[:1]), named(together[:1])) == ("host 0", "process 0")
     assert acting(together, "is", "are") == "processes 0–2 are"

@@ -11,10 +11,10 @@ from jaxtop.export.json import to_document
 from jaxtop.model import RULES_BY_NAME, Cluster, Severity, keyframe, runs
 from jaxtop.model.findings.rule import RunFacts
 from jaxtop.model.host import NO_WINDOW
-from jaxtop.model.wall_time.lateness import lateness
+from jaxtop.model.wall_time.lateness import lateness_by_run
 from jaxtop.model.wall_time.launch_times import measured_in
 from jaxtop.model.wall_time.parts import NAMES, Busy, OwnParts, Parts, mean_of, with_lateness
-from jaxtop.model.wall_time.step_parts import parts, run_parts
+from jaxtop.model.wall_time.step_parts import parts_of_hosts, run_parts
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.screens.overview import verdict as overview_verdict
 from jaxtop.tui.screens.overview_panels import _about_parts
@@ -68,7 +68,7 @@ def run(*messages, launches=50, functions=("train_step",), rhythms=None, pulses=
 
 
 def of_run(*messages, **more):
-    found = parts(run(*messages, **more), NOW).get(agent_id(0))
+    found = parts_of_hosts(run(*messages, **more), NOW).get(agent_id(0))
     if found is not None:
         assert sum(found[: len(NAMES)]) == pytest.approx(1) and min(found[: len(NAMES)]) >= 0
     return found
@@ -183,7 +183,7 @@ def test_windows_show_which_process_waits_for_which():
     for index in range(4):
         for at, launches in ((NOW + 1, 22), (NOW + 11, 58)):
             cluster.feed(frame(agent_id(index), pulse(index, at, 4, launches, rhythm=rhythm()), at))
-    found = parts(cluster, NOW + 11)
+    found = parts_of_hosts(cluster, NOW + 11)
     early, late = found[agent_id(0)], found[agent_id(3)]
     assert early.waiting == pytest.approx(0.3, abs=0.01) and late.waiting < 0.05
     mean = mean_of(found.values())
@@ -208,7 +208,7 @@ def test_the_document_and_a_keyframe_have_the_parts():
     for each in keyframe.frames(cluster, NOW):
         again.feed(each)
     assert again.hosts[agent_id(0)].launched == cluster.hosts[agent_id(0)].launched
-    assert parts(again, NOW)[agent_id(0)].compute == pytest.approx(0.5)
+    assert parts_of_hosts(again, NOW)[agent_id(0)].compute == pytest.approx(0.5)
 
 
 LATE = (wire.ActiveLine(LINE, wire.SCRIPT, 24),)
@@ -250,7 +250,7 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         cluster = two_hosts(took=(took, 200))
         (late,) = of_rule("straggler", cluster)
         assert late.cost.share_of_step == pytest.approx(0.6)
-        found = parts(cluster, NOW)
+        found = parts_of_hosts(cluster, NOW)
         early = found[agent_id(0)]
         assert early.waiting == pytest.approx(0.6) and early.compute == pytest.approx(0.4)
         assert found[agent_id(1)].host_gap == pytest.approx(0.6) and found[agent_id(1)].waiting == 0
@@ -271,7 +271,7 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         for host in cluster.hosts.values():
             cluster.hosts[host.agent] = host.but(launched={}, window=NO_WINDOW)
         (late,) = of_rule("straggler", cluster)
-        early = parts(cluster, NOW)[agent_id(0)]
+        early = parts_of_hosts(cluster, NOW)[agent_id(0)]
         assert early.waiting == pytest.approx(late.cost.share_of_step) == pytest.approx(0.6)
         assert early.unknown == pytest.approx(0.4) and early.at is None
 
@@ -283,7 +283,7 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         )
         cluster = two_hosts(took=(190, 190), rhythms=(healed, rhythm(per_second=4.0, p50_ms=500)),
                             span_s=since_s)  # fmt: skip
-        assert bool(lateness(cluster, NOW)["r1"].scripts) is names
+        assert bool(lateness_by_run(cluster, NOW)["r1"].scripts) is names
         assert bool(run_parts(cluster, NOW).late) is names
 
     def test_who_waits_less_for_a_core_is_not_late_for_that(self):
@@ -291,7 +291,7 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         cluster = two_hosts(took=(250, 250), script=(20, 20))
         busy = activity(script=20, wait=20, lines=LATE, delayed_ms=6_000)
         cluster.feed(frame(agent_id(0), busy, NOW))
-        found = lateness(cluster, NOW)["r1"]
+        found = lateness_by_run(cluster, NOW)["r1"]
         assert [each.script for each in found.gaps] == pytest.approx([0.2, 0.5])
         assert found.scripts == ()
 
@@ -302,7 +302,7 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
                             script=(0, 16))  # fmt: skip
         (one,) = of_rule("pauses", cluster)
         assert one.cost.share_of_step == pytest.approx(0.4)
-        assert parts(cluster, NOW)[agent_id(0)].waiting == pytest.approx(0.4)
+        assert parts_of_hosts(cluster, NOW)[agent_id(0)].waiting == pytest.approx(0.4)
 
     @pytest.mark.parametrize(("p50_ms", "is_late"), [(480, True), (405, False)], ids=["each step", "pauses"])
     def test_who_pauses_is_not_late_in_each_step(self, p50_ms, is_late):
@@ -311,7 +311,7 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         paused = replace(rhythm(per_second=2.0, p50_ms=p50_ms), **lost)
         cluster = two_hosts(took=(375, 375), rhythms=(rhythm(per_second=2.0, p50_ms=p50_ms), paused),
                             script=(0, 10))  # fmt: skip
-        assert bool(lateness(cluster, NOW)["r1"].scripts) is is_late
+        assert bool(lateness_by_run(cluster, NOW)["r1"].scripts) is is_late
         assert bool(of_rule("pauses", cluster)) is not is_late
 
     def test_the_document_has_the_parts_of_the_run(self):

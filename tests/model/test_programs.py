@@ -9,7 +9,7 @@ from jaxtop import wire
 from jaxtop.base.names import function_of, program_of
 from jaxtop.export.json import to_document
 from jaxtop.export.openmetrics import to_openmetrics
-from jaxtop.model import programs
+from jaxtop.model import program_views
 from jaxtop.model.programs.loaded import differing
 from jaxtop_agent.programs.compiles.compilations import Compiled
 from tests.stories import cluster_of, hello, pulse, running, tell
@@ -40,7 +40,7 @@ def pair(first: wire.Programs, second: wire.Programs, at_ms: int = 60_000, **mor
 
 
 def only(cluster):
-    (view,) = programs(cluster, 0)
+    (view,) = program_views(cluster, 0)
     return view
 
 
@@ -55,29 +55,29 @@ def test_programs_of_two_runs_are_not_one():
     cluster = cluster_of(
         *running(0), *running(0, run="r2"), (11, "r1-0", told(LOCAL)), (11, "r2-0", told(LOCAL))
     )
-    assert [view.run for view in programs(cluster, 0)] == ["r1", "r2"]
+    assert [view.run for view in program_views(cluster, 0)] == ["r1", "r2"]
 
 
 def test_variants_of_one_name_are_counted():
     cluster = pair(told(STEP, replace(STEP, fingerprint="f2")), told(STEP, replace(STEP, fingerprint="f2")))
-    assert [view.variants for view in programs(cluster, 0)] == [2, 2]
+    assert [view.variants for view in program_views(cluster, 0)] == [2, 2]
 
 
 def test_a_program_that_vanished_is_not_shown():
     cluster = pair(told(STEP), told(STEP))
     tell(cluster, (13, "r1-0", told()), (13, "r1-1", told()))
-    assert programs(cluster, 0) == []
+    assert program_views(cluster, 0) == []
 
 
 def test_what_was_merged_is_merged_again_only_when_somebody_tells_news():
     cluster = pair(told(STEP), told(STEP))
-    programs(cluster, 0)
+    program_views(cluster, 0)
     merged = cluster.derived.last("programs")
     tell(cluster, (13, "r1-0", pulse(at_ms=61_000)))
-    programs(cluster, 0)
+    program_views(cluster, 0)
     assert merged is not None and cluster.derived.last("programs") is merged
     tell(cluster, (13, "r1-0", told(STEP, LOCAL)))
-    assert [view.agents for view in programs(cluster, 0)] == [("r1-0", "r1-1"), ("r1-0",)]
+    assert [view.agents for view in program_views(cluster, 0)] == [("r1-0", "r1-1"), ("r1-0",)]
 
 
 class TestLaunches:
@@ -97,7 +97,7 @@ class TestLaunches:
             cluster = pair(first, second)
             tell(cluster, (13, "r1-0", pulse(at_ms=61_000, launches={"step": 7})))
             tell(cluster, (13, "r1-1", pulse(at_ms=61_000, launches={"step": 9})))
-            views = sorted(programs(cluster, 0), key=lambda view: view.program.fingerprint)
+            views = sorted(program_views(cluster, 0), key=lambda view: view.program.fingerprint)
             assert [view.launches for view in views] == launches
             assert {view.function_launches for view in views} == ({9} if len(first.programs) > 1 else {7, 9})
             shown = [each["launches"] for each in to_document(cluster, 0)["programs"]]
@@ -152,7 +152,7 @@ class TestDifferences:
     def test_two_programs_of_one_name_that_each_lack_a_process_are_told(self):
         cluster = pair(told(STEP), told(self.other))
         assert self.named(cluster) == [("jit_step", (("r1-0",), ("r1-1",)))]
-        assert {view.program.fingerprint: view.differs for view in programs(cluster, 0)} == {
+        assert {view.program.fingerprint: view.differs for view in program_views(cluster, 0)} == {
             "f1": ("r1-1",),
             "f2": ("r1-0",),
         }

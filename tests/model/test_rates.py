@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import programs
-from jaxtop.model.collectives import axis_traffic, collectives
-from jaxtop.model.programs.rates import rates
+from jaxtop.model import program_views
+from jaxtop.model.collectives import axis_traffic, collective_views
+from jaxtop.model.programs.rates import launch_rates_of
 from tests import stories
 
 MESH = wire.Mesh((("data", 2),), wire.pack_ids((0, 1)))
@@ -48,18 +48,18 @@ def run(sizes, *windows, loaded=3):
 
 
 def found(cluster):
-    return {each.program.fingerprint: each.launches_per_second for each in programs(cluster, 0)}
+    return {each.program.fingerprint: each.launches_per_second for each in program_views(cluster, 0)}
 
 
 def traffic(cluster):
-    (along,) = (each for each in axis_traffic(collectives(cluster, 0)) if each.axes == ("data",))
+    (along,) = (each for each in axis_traffic(collective_views(cluster, 0)) if each.axes == ("data",))
     return along.bytes_per_second, along.at_least
 
 
 def test_the_variant_that_windows_saw_has_all_launches():
     cluster = run((100, 100, 400), window("f2", "f2"))
     assert found(cluster) == {"f0": 0, "f1": 0, "f2": 2}
-    assert {each.function_per_second for each in programs(cluster, 0)} == {2}
+    assert {each.function_per_second for each in program_views(cluster, 0)} == {2}
     assert traffic(cluster) == (800, False)
 
 
@@ -79,7 +79,7 @@ def test_what_nobody_can_split_has_no_rate_and_its_sum_is_a_lower_bound(told):
     """No window; one from before the last variant was compiled; one that does not tell which it was."""
     cluster = run((100, 200, 400), *told)
     assert found(cluster) == {"f0": None, "f1": None, "f2": None}
-    assert {each.per_second for each in collectives(cluster, 0) if each.fingerprint} == {None}
+    assert {each.per_second for each in collective_views(cluster, 0) if each.fingerprint} == {None}
     assert traffic(cluster) == (200, True)
 
 
@@ -87,7 +87,7 @@ def test_variants_that_move_the_same_need_not_be_told_apart():
     """And what was measured in one of them has its axes and bytes."""
     cluster = run((100, 100, 100), window(None, None))
     assert traffic(cluster) == (200, False)
-    (measured,) = (each for each in collectives(cluster, 0) if each.samples)
+    (measured,) = (each for each in collective_views(cluster, 0) if each.samples)
     assert (measured.fingerprint, measured.axes, measured.bytes, measured.per_second) == (
         None,
         ("data",),
@@ -108,13 +108,13 @@ def test_a_single_program_has_its_functions_rate():
 def test_programs_without_fingerprints_cannot_be_told_apart():
     (host,) = run((), loaded=1).hosts.values()
     listed = tuple(wire.Program("jit_step", None, created=each) for each in ("a", "b"))
-    found = rates(host.but(programs=wire.Programs(1, listed, seen_ms=(1, 2))))
+    found = launch_rates_of(host.but(programs=wire.Programs(1, listed, seen_ms=(1, 2))))
     assert (found.of_program, found.unsplit["jit_step"]) == ({}, (2.0, 2))
 
 
 def test_what_was_not_told_apart_at_first_is_dropped_once_it_is():
     """Windows taken before all programs were read do not say which one they saw."""
     later = [window("f2", at_ms=30 + i) for i in range(3)]
-    views = collectives(run((100, 100, 400), window(None, None), *later), 0)
+    views = collective_views(run((100, 100, 400), window(None, None), *later), 0)
     assert {each.fingerprint for each in views} == {"f0", "f1", "f2"}
     assert {each.fingerprint for each in views if each.samples} == {"f2"}

@@ -12,11 +12,11 @@ from jaxtop.model import (
     STEP_FIGURES,
     Cluster,
     Scope,
-    devices,
+    device_views,
+    figure_series,
     keyframe,
     recent,
-    reported,
-    series,
+    reported_figures,
 )
 from jaxtop.model.figures import figures_of
 from jaxtop.model.state import HISTORY
@@ -47,7 +47,7 @@ def test_every_figure_is_remembered_as_it_was_told(figure):
     cluster = followed(told, pulse())
     for position in (0, 1, 2):
         now = figure.read(told, position)
-        assert series(cluster, AGENT, figure, position) == [(NOW, now), (NOW + 1, None)]
+        assert figure_series(cluster, AGENT, figure, position) == [(NOW, now), (NOW + 1, None)]
     assert figure.read(told, 0) is not None
 
 
@@ -55,9 +55,9 @@ def test_where_nothing_is_drawn_the_past_is_that_of_hosts_alone():
     cluster = followed(pulse(devices=DEVICES, host=HOST), is_drawn=False)
     told = pulse(devices=DEVICES, host=HOST)
     for each in HOST_FIGURES:
-        assert series(cluster, AGENT, each) == [(NOW, each.read(told, 0))]
+        assert figure_series(cluster, AGENT, each) == [(NOW, each.read(told, 0))]
     for each in set(DEVICE_FIGURES) - {FIGURES["used_bytes"]}:
-        assert series(cluster, AGENT, each) == [(NOW, None)]
+        assert figure_series(cluster, AGENT, each) == [(NOW, None)]
     whole = followed(pulse(devices=DEVICES, host=HOST))
     assert cluster.figures[AGENT][0][1] != whole.figures[AGENT][0][1] and cluster == whole
 
@@ -75,10 +75,10 @@ def test_no_two_figures_share_a_name():
 
 def test_a_device_that_is_not_there_has_no_figures():
     cluster = followed(pulse(devices=DEVICES, host=HOST))
-    assert [series(cluster, AGENT, each, 7) for each in DEVICE_FIGURES] == [[(NOW, None)]] * len(
+    assert [figure_series(cluster, AGENT, each, 7) for each in DEVICE_FIGURES] == [[(NOW, None)]] * len(
         DEVICE_FIGURES
     )
-    assert series(cluster, "nobody", DEVICE_FIGURES[0], 0) == []
+    assert figure_series(cluster, "nobody", DEVICE_FIGURES[0], 0) == []
 
 
 def test_as_much_is_remembered_of_each_figure_as_of_the_memory():
@@ -88,7 +88,7 @@ def test_as_much_is_remembered_of_each_figure_as_of_the_memory():
     cluster = followed(*pulses)
     memory, power = DEVICE_FIGURES[0], next(each for each in DEVICE_FIGURES if each.name == "power_w")
     for figure in (memory, power):
-        assert series(cluster, AGENT, figure, 0) == [(NOW + i, i) for i in range(5, HISTORY + 5)]
+        assert figure_series(cluster, AGENT, figure, 0) == [(NOW + i, i) for i in range(5, HISTORY + 5)]
         assert recent(cluster, AGENT, figure, 0, 3) == [HISTORY + 2, HISTORY + 3, HISTORY + 4]
 
 
@@ -96,7 +96,7 @@ def test_what_is_paused_does_not_go_on_by_itself():
     cluster = followed(pulse(host=HOST))
     paused = cluster.frozen()
     cluster.apply(AGENT, pulse(), NOW + 1)
-    assert [len(series(each, AGENT, HOST_FIGURES[0])) for each in (paused, cluster)] == [1, 2]
+    assert [len(figure_series(each, AGENT, HOST_FIGURES[0])) for each in (paused, cluster)] == [1, 2]
 
 
 def test_a_keyframe_is_the_model_though_its_other_figures_begin_there():
@@ -105,20 +105,20 @@ def test_a_keyframe_is_the_model_though_its_other_figures_begin_there():
     for each in keyframe.frames(cluster, NOW + 1):
         again.feed(each)
     assert again.history == cluster.history
-    assert [at for at, _ in series(again, AGENT, DEVICE_FIGURES[0])] == [NOW, NOW + 1]
-    assert [at for at, _ in series(again, AGENT, DEVICE_FIGURES[6])] == [NOW + 1]
+    assert [at for at, _ in figure_series(again, AGENT, DEVICE_FIGURES[0])] == [NOW, NOW + 1]
+    assert [at for at, _ in figure_series(again, AGENT, DEVICE_FIGURES[6])] == [NOW + 1]
 
 
 def test_the_rhythm_is_remembered_too():
     cluster = followed(pulse(), pulse(rhythm=wire.Rhythm(1, ("step",), mean_us=20_000, milli_per_s=49_500)))
-    told = [series(cluster, AGENT, figure) for figure in STEP_FIGURES]
+    told = [figure_series(cluster, AGENT, figure) for figure in STEP_FIGURES]
     assert told == [[(NOW, None), (NOW + 1, pytest.approx(value))] for value in (0.02, 49.5)]
 
 
 def test_what_nobody_reports_is_told_from_what_somebody_does():
     quiet, hot = pulse(), pulse(devices=wire.DeviceSample(temperature_c=(None, 71)))
     busy = pulse(host=wire.HostSample(memory_used_bytes=5))
-    assert reported([quiet]) == set()
+    assert reported_figures([quiet]) == set()
     steady = pulse(rhythm=wire.Rhythm(1, mean_us=20_000))
-    assert reported([quiet, hot, busy, steady]) == {"temperature_c", "memory_used_bytes", "mean_ms"}
-    assert devices(followed(hot), NOW)[1].read(DEVICE_FIGURES[7]) == 71
+    assert reported_figures([quiet, hot, busy, steady]) == {"temperature_c", "memory_used_bytes", "mean_ms"}
+    assert device_views(followed(hot), NOW)[1].read(DEVICE_FIGURES[7]) == 71

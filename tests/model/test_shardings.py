@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from jaxtop.model import arrays, slices
+from jaxtop.model import array_views, slices
 from tests.support import PYTHON, ROOT, environment, eventually, processes, viewer
 
 pytestmark = pytest.mark.jax
@@ -34,7 +34,7 @@ def seen(tmp_path_factory):
                 held = bytes_held(told)
                 with suppress(AssertionError):  # the tests say what differs
                     attached.until(lambda: attached.host(0).pulse.devices.used_bytes == held)
-                views = arrays(attached.cluster)
+                views = array_views(attached.cluster)
                 used = attached.host(0).pulse.devices.used_bytes
     print("without:", {"by the compiler", "unreduced"} - told.keys() or "nothing")
     return told, {view.name: view for view in views}, views, used

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from jaxtop.model.collectives import collectives
-from jaxtop.model.collectives.timeline import NO_TIMELINE, reporting_agents, timeline, windows_seen
+from jaxtop.model.collectives import collective_views
+from jaxtop.model.collectives.timeline import NO_TIMELINE, reporting_agents, timeline_of, windows_seen
 from tests import made_runs
 from tests.made_windows import Made
 from tests.stories import cluster_of
@@ -30,8 +30,8 @@ def _begun(window, later_us):
 
 
 def drawn(cluster, op="all-reduce.3", launches=1, anchors=("all-reduce.3",)):
-    view = next(view for view in collectives(cluster, 0) if view.op == op)
-    return timeline(cluster, view, anchors, reporting_agents(cluster, view), launches)
+    view = next(view for view in collective_views(cluster, 0) if view.op == op)
+    return timeline_of(cluster, view, anchors, reporting_agents(cluster, view), launches)
 
 
 def spans(found, op):

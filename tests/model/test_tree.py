@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from jaxtop.model import ArrayView
-from jaxtop.model.arrays.tree import MIXED, flatten, form, grow, parts
+from jaxtop.model.arrays.tree import MIXED, flatten, form, grow, path_parts
 
 RUN = {"r1": "train"}
 
@@ -57,8 +57,8 @@ def lines(views, runs=RUN, *, is_open=lambda _: True, in_order=list):
     ],
 )
 def test_a_name_is_taken_apart_and_what_is_in_quotes_stays_together(name, expected):
-    assert list(parts(name)) == expected
-    assert "".join(parts(name)) == name
+    assert list(path_parts(name)) == expected
+    assert "".join(path_parts(name)) == name
 
 
 def test_arrays_stand_under_their_function_their_variable_and_each_part_of_the_path():

@@ -16,7 +16,7 @@ from jaxtop.model.collectives.verdict import (
     is_enough,
     last_of,
     spread,
-    verdict,
+    verdict_on,
     wait_for_last,
 )
 
@@ -82,7 +82,7 @@ def followed(launches: list[Arrivals]) -> list[Verdict | None]:
     for window in sorted({each.window for each in launches}):
         so_far = [each for each in launches if each.window <= window][-64:]
         before = found[-1].unit if found and found[-1] else None
-        found.append(verdict(so_far, before))
+        found.append(verdict_on(so_far, before))
     return found
 
 
@@ -125,7 +125,7 @@ def steady(waits: tuple[int, ...], windows: int = 5, each: int = 2) -> list[Arri
 
 def test_a_wait_is_counted_from_the_one_that_came_last():
     assert (last_of([50, 0, 70]), wait_for_last([50, 0, 70])) == (1, 60)
-    found = verdict(steady((50_000, 0, 70_000)))
+    found = verdict_on(steady((50_000, 0, 70_000)))
     assert found is not None
     assert found == (1, 1.0, 60_000)
 
@@ -142,22 +142,22 @@ def test_a_wait_is_counted_from_the_one_that_came_last():
 def test_few_launches_and_a_single_burst_are_not_enough(windows, each, enough):
     launches = steady((50_000, 0, 70_000), windows, each)
     assert is_enough(launches) is enough
-    assert (verdict(launches) is not None) is enough
+    assert (verdict_on(launches) is not None) is enough
 
 
 def test_small_differences_name_nobody_however_steady():
-    assert verdict(steady((20_000, 0, 20_000))) is None
-    assert verdict(steady((4_000, 0, 4_000)), at_least_us=5_000) is None
-    assert verdict(steady((6_000, 0, 6_000)), at_least_us=5_000) is not None
+    assert verdict_on(steady((20_000, 0, 20_000))) is None
+    assert verdict_on(steady((4_000, 0, 4_000)), at_least_us=5_000) is None
+    assert verdict_on(steady((6_000, 0, 6_000)), at_least_us=5_000) is not None
 
 
 def test_lateness_that_is_little_of_a_long_launch_names_nobody():
     long = [each._replace(launch_us=3_000_000) for each in steady((50_000, 0, 60_000))]
-    assert verdict(long) is None
+    assert verdict_on(long) is None
 
 
 def test_two_that_are_late_together_are_not_one_that_is():
-    assert verdict(steady((60_000, 0, 0, 60_000))) is None
+    assert verdict_on(steady((60_000, 0, 0, 60_000))) is None
 
 
 def test_who_is_late_in_turns_is_not_named():
@@ -182,13 +182,13 @@ def test_who_is_late_all_the_time_stays_named_however_little_is_remembered_of_be
 
 
 def test_of_two_processes_the_late_one_is_named():
-    found = verdict(steady((0, 55_000)))
+    found = verdict_on(steady((0, 55_000)))
     assert found is not None
     assert (found.unit, found.late_us) == (0, 55_000)
 
 
 def test_who_was_not_heard_is_neither_late_nor_waits():
-    found = verdict(steady((50_000, MISSING, 0, 70_000)))
+    found = verdict_on(steady((50_000, MISSING, 0, 70_000)))
     assert found is not None
     assert (found.unit, found.late_us) == (2, 60_000)
 

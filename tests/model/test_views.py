@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.export.json import to_document
-from jaxtop.model import FIGURES, State, arrays, devices, launch_rate, memory_history, meshes
+from jaxtop.model import FIGURES, State, array_views, device_views, launch_rate, memory_history, mesh_views
 from jaxtop.model.liveness import BY_SEVERITY, worst
 from jaxtop.tui.columns.hosts import state_column
 from tests.stories import census, cluster_of, hello, link, pulse, running, tell
@@ -19,13 +19,13 @@ def test_devices_show_what_is_known_and_nothing_else():
     two = (wire.Device(0, "H100", "gpu", local_id=0), wire.Device(2048, "H100", "gpu", local_id=1))
     figures = wire.DeviceSample(used_bytes=(10, None), limit_bytes=(40, 0), power_mw=(350_500,))
     cluster = cluster_of(*running(0), (11, "r1-0", hello(0, devices=two)))
-    unknown = devices(cluster, 11)
+    unknown = device_views(cluster, 11)
     assert [(view.id, view.used_bytes, view.read(POWER), view.memory_source) for view in unknown] == [
         (0, None, None, None),
         (2048, None, None, None),
     ]
     tell(cluster, (12, "r1-0", pulse(devices=figures, memory_source="allocator")))
-    first, second = devices(cluster, 12)
+    first, second = device_views(cluster, 12)
     assert (first.used_bytes, first.used_share, first.read(POWER), first.read(UTILIZATION)) == (
         10,
         0.25,
@@ -39,7 +39,7 @@ def test_devices_show_what_is_known_and_nothing_else():
 def test_a_mesh_that_spans_hosts_is_one_mesh():
     """Each host tells of it; what is shown has its axes, and each device its place in row-major order."""
     cluster = cluster_of(*running(0, 1), *((10, agent, census()) for agent in ("r1-0", "r1-1")))
-    (mesh,) = meshes(cluster)
+    (mesh,) = mesh_views(cluster)
     assert mesh.axes == (("data", 2), ("model", 4))
     assert mesh.device_ids == (0, 1, 2, 3, 2048, 2049, 2050, 2051)
     assert [mesh.coordinates(each) for each in (0, 3, 2048, 2051, 7)] == [
@@ -57,20 +57,20 @@ def test_several_meshes_of_a_run_are_listed_largest_first():
     small = wire.Mesh((("batch", 4),), ((0, 4),))
     cluster = cluster_of(*running(0, 1), (10, "r1-0", census(mesh=small)), (10, "r1-1", census(mesh=turned)))
     tell(cluster, (11, "r1-1", census(mesh=turned)))
-    assert [mesh.device_ids[0] for mesh in meshes(cluster)] == [2048, 0]
-    assert [len(mesh.device_ids) for mesh in meshes(cluster)] == [8, 4]
+    assert [mesh.device_ids[0] for mesh in mesh_views(cluster)] == [2048, 0]
+    assert [len(mesh.device_ids) for mesh in mesh_views(cluster)] == [8, 4]
 
 
 def test_a_mesh_that_no_longer_holds_arrays_is_no_longer_shown():
     cluster = cluster_of(*running(0), (10, "r1-0", census()), (11, "r1-0", wire.Arrays(0)))
-    assert meshes(cluster) == [] and arrays(cluster) == []
+    assert mesh_views(cluster) == [] and array_views(cluster) == []
 
 
 @pytest.mark.parametrize("sizes", [(3, 4), (8, 2), (-2, -4), (0, 8)])
 def test_a_mesh_whose_sizes_do_not_fit_its_devices_is_not_shown(sizes):
     wrong = wire.Mesh((("data", sizes[0]), ("model", sizes[1])), ((0, 8 if all(sizes) else 0),))
     cluster = cluster_of(*running(0), (10, "r1-0", census(mesh=wrong)))
-    assert meshes(cluster) == []
+    assert mesh_views(cluster) == []
 
 
 def test_an_array_that_spans_hosts_appears_once():
@@ -82,9 +82,9 @@ def test_an_array_that_spans_hosts_appears_once():
         (10, "r1-0", census(weights, mine, counts=(2, 1))),
         (10, "r1-1", census(weights, counts=(3,))),
     )
-    merged, single = arrays(cluster)
+    merged, single = array_views(cluster)
     assert (merged.name, merged.count, merged.bytes_global) == ("params['w']", 3, 6 << 20)
-    assert merged.mesh == meshes(cluster)[0] and merged.device_ids == meshes(cluster)[0].device_ids
+    assert merged.mesh == mesh_views(cluster)[0] and merged.device_ids == mesh_views(cluster)[0].device_ids
     assert (single.mesh, single.device_ids, single.sharding) == (None, (0,), "SingleDeviceSharding")
 
 
@@ -97,7 +97,7 @@ def test_arrays_that_differ_in_anything_are_told_apart():
     cluster = cluster_of(
         *running(0, 1), (10, "r1-0", census(same, *others)), (10, "r1-1", census(same, spec="P()"))
     )
-    assert len(arrays(cluster)) == 6
+    assert len(array_views(cluster)) == 6
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_arrays_that_differ_in_anything_are_told_apart():
 def test_replication_says_how_many_copies_the_devices_hold(bytes_global, bytes_per_device, copies):
     group = wire.ArrayGroup((1,), "float32", 0, bytes_global, bytes_per_device)
     cluster = cluster_of(*running(0), (10, "r1-0", census(group)))
-    assert arrays(cluster)[0].replication == copies
+    assert array_views(cluster)[0].replication == copies
 
 
 @pytest.mark.parametrize("silence", ["silent", "deaf", "unreachable"])
@@ -126,10 +126,10 @@ def test_a_silent_host_shows_what_it_holds_and_nothing_that_goes_on(silence):
     for at in (10, 11, 12):
         said = pulse(devices=figures, host=machine, launches={"step": at * 50}, rhythm=rhythm)
         tell(cluster, (at, "r1-0", said))
-    (live,) = devices(cluster, 12)
+    (live,) = device_views(cluster, 12)
     assert (live.launches_per_second, live.read(CPU), live.read(UTILIZATION)) == (50, 0.16, 0.99)
     tell(cluster, (13, "r1-0", link(silence)))
-    (view,) = devices(cluster, 13)
+    (view,) = device_views(cluster, 13)
     assert (view.launches_per_second, *map(view.read, (CPU, UTILIZATION, POWER))) == (None,) * 4
     assert view.used_bytes == 10
     (host,) = to_document(cluster, 13)["hosts"]

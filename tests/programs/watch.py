@@ -12,7 +12,7 @@ import time
 from argparse import Namespace
 
 from jaxtop.cli import targets
-from jaxtop.model import Cluster, hosts, state_of
+from jaxtop.model import Cluster, newest_hosts, state_of
 
 named = Namespace(target=sys.argv[2:], hostfile=None, owner=None, via=None, map=[])
 source, cluster = targets.open_source(named), Cluster()
@@ -27,6 +27,6 @@ while True:
         cluster.feed(frame)
     known = {
         str(host.process_index): {"state": state_of(host, time.time()), "launches": dict(host.launches)}
-        for host in hosts(cluster)
+        for host in newest_hosts(cluster)
     }
     print(json.dumps({"missed": missed, "agents": len(cluster.hosts), "hosts": known}), flush=True)

@@ -10,7 +10,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.base.units import size
 from jaxtop.cli.live.recorder import AppRecorder
-from jaxtop.model import Cluster, arrays, growers
+from jaxtop.model import Cluster, array_views, growers
 from jaxtop.recording import Recording, compact
 from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.wire.bounds import to_ns
@@ -165,7 +165,7 @@ def test_what_grows_is_known_at_any_moment(tmp_path):
             session._at = None
             now = session.at(at)
             assert growers(now) == growers(folded(grown, at)) != []
-            assert arrays(now) == arrays(folded(grown, at))
+            assert array_views(now) == array_views(folded(grown, at))
 
 
 def test_playing_on_is_as_jumping_there(tmp_path):

@@ -105,11 +105,11 @@ class TestReplay:
         deck.to_end()
         deck.to_start()
         assert deck.to_event(1) is None
-        assert not deck.moment.hosts
+        assert not deck.moment.host_views
         reel.frames = session(10)
         deck.tick(1.0)
         assert (place(deck), deck.is_playing) == (0, True)
-        assert len(deck.moment.hosts) == 2
+        assert len(deck.moment.host_views) == 2
 
     def test_the_end_of_a_finished_reel_is_where_it_stays(self):
         deck = replayed(is_playing=True)
@@ -195,7 +195,7 @@ class TestMoving:
         assert deck.moment.cluster.derived is first.cluster.derived
         deck.seek(NOW + 10)
         assert deck.moment.cluster.derived is not first.cluster.derived
-        assert len(deck.moment.devices) == 8
+        assert len(deck.moment.device_views) == 8
 
     def test_a_cluster_after_a_jump_back_is_as_if_nothing_later_had_been(self):
         deck = replayed(LONG)

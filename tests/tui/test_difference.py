@@ -8,7 +8,7 @@ from textual.widgets import Static
 
 from jaxtop import wire
 from jaxtop.model import Cluster
-from jaxtop.model.session.difference import ChangeKind, MomentChange, Then, difference
+from jaxtop.model.session.difference import ChangeKind, MomentChange, Then, difference_of
 from jaxtop.tui.playback import Start
 from jaxtop.tui.screens.difference import DifferenceScreen
 from tests import builders, staged
@@ -32,7 +32,7 @@ def after(told: list[wire.Frame], seconds: float = 0) -> Then:
 
 
 def changes(before: Then, later: Then, kind: ChangeKind) -> list[MomentChange]:
-    return [each for each in difference(before, later) if each.kind is kind]
+    return [each for each in difference_of(before, later) if each.kind is kind]
 
 
 def told(found: list[MomentChange]) -> list[tuple[str, str]]:
@@ -158,12 +158,12 @@ class TestProgramsAndLaunches:
 
 
 def test_a_moment_does_not_differ_from_itself():
-    assert difference(after(TOLD, 100), after(TOLD, 100)) == []
-    assert difference(Then(0, Cluster()), Then(9, Cluster())) == []
+    assert difference_of(after(TOLD, 100), after(TOLD, 100)) == []
+    assert difference_of(Then(0, Cluster()), Then(9, Cluster())) == []
 
 
 def test_what_is_told_comes_by_kind():
-    kinds = [each.kind for each in difference(after(TOLD, 50), after(TOLD, 200))]
+    kinds = [each.kind for each in difference_of(after(TOLD, 50), after(TOLD, 200))]
     assert list(dict.fromkeys(kinds)) == list(ChangeKind)
 
 

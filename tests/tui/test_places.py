@@ -52,7 +52,7 @@ def test_the_palette_finds_a_name_and_opens_its_row(typed, name, screen):
 
 def test_the_palette_finds_programs():
     async def act(stage: Stage) -> None:
-        (first, *_) = stage.app.moment.programs
+        (first, *_) = stage.app.moment.program_views
         assert f"program {first.function}" in await found(stage, first.function[:4])
         named = next(each for each in places(stage.app.moment) if each.opens.screen == "programs")
         stage.app.post_message(named.opens)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.style import Style
 
-from jaxtop.model import State, devices
+from jaxtop.model import State, device_views
 from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.draw.ink import PEER, SELECTED, ink_of
@@ -43,7 +43,7 @@ def room(width, height, count=8):
 
 def picture(plan, cluster=None, ink=PLAIN, metric=MEMORY, **options):
     """The lines of a plan, painted."""
-    known = devices(cluster or a_run(hosts=len(plan.by_device) // 4, meshes=()), NOW)
+    known = device_views(cluster or a_run(hosts=len(plan.by_device) // 4, meshes=()), NOW)
     scene = GridScene(plan, known, read(known, metric), ink, id_width=len(str(known[-1].id)), **options)
     return [paint(scene, y).text.rstrip() for y in range(plan.height)]
 
@@ -184,7 +184,7 @@ class TestByAxes:
 
     def test_the_row_and_the_column_of_the_selected_device_stand_out(self):
         plan = by_axes(table(4, 2), ("data", "model"), room(40, 8))
-        known = devices(a_run(meshes=()), NOW)
+        known = device_views(a_run(meshes=()), NOW)
         scene = GridScene(plan, known, read(known, MEMORY), PLAIN, selected=5)
         bold = [
             segment.text.strip()
@@ -235,7 +235,7 @@ class TestGrids:
 
 class TestCoordinates:
     def known(self, coords, count=8, **more):
-        return devices(a_run(hosts=count // 4, meshes=(), coords=coords, **more), NOW)
+        return device_views(a_run(hosts=count // 4, meshes=(), coords=coords, **more), NOW)
 
     def test_x_runs_across_and_y_down(self):
         grid = physical(self.known(lambda i: (i % 4, i // 4, 0)), "r1")
@@ -355,7 +355,7 @@ class TestSigns:
     def test_devices_of_a_host_that_is_not_live_show_its_sign(self, level, width, height, expected):
         known = [
             replace(device, state=State.DIED if device.process_index else State.LIVE)
-            for device in devices(a_run(meshes=()), NOW)
+            for device in device_views(a_run(meshes=()), NOW)
         ]
         plan = by_host(blocks(2, 4), room(width, height))
         assert plan.tile.level is level
@@ -364,21 +364,21 @@ class TestSigns:
         assert expected in "\n".join(lines)
 
     def test_a_process_that_is_gone_holds_nothing_any_more(self):
-        known = devices(a_run(meshes=()), NOW)
+        known = device_views(a_run(meshes=()), NOW)
         gone = [replace(d, state=State.DIED if d.id == 7 else State.LIVE) for d in known]
         assert read(known, MEMORY).most == 7
         assert read(gone, MEMORY).most == 6
         assert read(gone, MEMORY).end == 7 * MIB
 
     def test_unknown_is_no_step_of_the_scale(self):
-        known = [replace(d, used_bytes=None if d.id == 1 else 0) for d in devices(a_run(meshes=()), NOW)]
+        known = [replace(d, used_bytes=None if d.id == 1 else 0) for d in device_views(a_run(meshes=()), NOW)]
         scene = GridScene(by_host(blocks(2, 4), room(12, 2)), known, read(known, MEMORY), PLAIN)
         assert paint(scene, 1).text == "░╌░░  ░░░░"
 
 
 class TestTheLegend:
     def line(self, metric=MEMORY, width=120, **options):
-        known = devices(a_run(meshes=(), **options), NOW)
+        known = device_views(a_run(meshes=(), **options), NOW)
         return legend(read(known, metric), known, PLAIN, width)
 
     def test_it_says_metric_scale_ramp_and_who_holds_most(self):
@@ -397,13 +397,13 @@ class TestTheLegend:
         assert "0% ░░▒▒▓▓██ 100%   most: device 7 on host 1, 50%" in self.line(SHARE, limit=16 * MIB).plain
 
     def test_what_is_pointed_at_takes_the_place_of_most(self):
-        known = devices(a_run(meshes=()), NOW)
+        known = device_views(a_run(meshes=()), NOW)
         said = legend(read(known, MEMORY), known, PLAIN, 120, pointed=2).plain
         assert "here: device 2 on host 0, 3.0M" in said
         assert "most" not in said
 
     def test_signs_are_explained_where_they_are_seen(self):
-        known = devices(a_run(meshes=()), NOW)
+        known = device_views(a_run(meshes=()), NOW)
         said = legend(
             read(known, MEMORY), known, PLAIN, 140, states=[State.LIVE, State.QUIET, State.DIED], absent=True
         ).plain
@@ -415,7 +415,7 @@ class TestTheLegend:
 
 class TestRepaints:
     def scene(self, plan, used, **options):
-        known = devices(a_run(meshes=(), used=used), NOW)
+        known = device_views(a_run(meshes=(), used=used), NOW)
         return GridScene(plan, known, read(known, MEMORY), INK, (State.LIVE,) * 2, id_width=1, **options)
 
     def used(self, **more):
@@ -481,7 +481,7 @@ class TestSmallDrawings:
     def test_what_others_sent_cannot_reach_the_terminal_as_control_characters(self):
         plan = by_host([Block(("a\x1b[2Jb", "0"), (0,))], room(40, 6))
         assert isinstance(plan.labels[0], Label)
-        known = devices(a_run(meshes=()), NOW)
+        known = device_views(a_run(meshes=()), NOW)
         scene = GridScene(plan, known, read(known, MEMORY), INK, (State.LIVE,))
         assert "\x1b" not in paint(scene, 0).text
 

@@ -18,7 +18,7 @@ THREE_AXES = (("data", 2), ("fsdp", 2), ("model", 2))
 
 def spot(app, device):
     """Where a click hits this device."""
-    cell = app.grid.plan.by_device[app.grid._scene.devices.index(app.view.moment.devices[device])]
+    cell = app.grid.plan.by_device[app.grid._scene.devices.index(app.view.moment.device_views[device])]
     return cell.x + app.grid.plan.tile.width // 2, cell.y
 
 
@@ -244,10 +244,10 @@ class TestArrangements:
         async def act(app, pilot):
             await pilot.press("tab")
             assert "slice 0" in app.text("#switches")
-            shown = [app.view.moment.devices[cell.device].id for cell in app.grid.plan.cells]
+            shown = [app.view.moment.device_views[cell.device].id for cell in app.grid.plan.cells]
             await pilot.press("pagedown")
             assert "slice 1" in app.text("#switches")
-            then = [app.view.moment.devices[cell.device].id for cell in app.grid.plan.cells]
+            then = [app.view.moment.device_views[cell.device].id for cell in app.grid.plan.cells]
             assert (shown, then) == ([*range(8)], [*range(8, 16)])
 
         drive(
@@ -277,7 +277,7 @@ class TestArrangements:
     def test_devices_stand_in_the_order_of_the_mesh(self):
         async def act(app, pilot):
             await pilot.press("tab")
-            ids = [app.view.moment.devices[cell.device].id for cell in app.grid.plan.cells]
+            ids = [app.view.moment.device_views[cell.device].id for cell in app.grid.plan.cells]
             assert ids == [7, 6, 5, 4, 3, 2, 1, 0]
 
         drive(act, a_run(meshes=((DATA_MODEL, (7, 6, 5, 4, 3, 2, 1, 0)),)))
@@ -539,7 +539,7 @@ def _devices(*ids):
 
 class TestGroups:
     def marked(self, app):
-        return sorted(app.view.moment.devices[i].id for i in app.grid._scene.peers)
+        return sorted(app.view.moment.device_views[i].id for i in app.grid._scene.peers)
 
     def test_x_goes_through_the_axes_whose_group_is_marked(self):
         async def act(app, pilot):

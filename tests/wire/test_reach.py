@@ -13,7 +13,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.base import keys, processes
-from jaxtop.model import hosts, state_of
+from jaxtop.model import newest_hosts, state_of
 from jaxtop.sources import descriptors
 from jaxtop.sources.evidence import AgentAddress, judged
 from jaxtop.store import runfiles
@@ -71,12 +71,12 @@ def tunnels(stack: ExitStack, hello: wire.Hello, at: str) -> list[Relay]:
 
 
 def states(seen) -> list[str]:
-    return [str(state_of(host, time.time())) for host in hosts(seen.cluster)]
+    return [str(state_of(host, time.time())) for host in newest_hosts(seen.cluster)]
 
 
 def is_met(seen) -> bool:
     """Whether the only host is live and has introduced itself; without that, an end is no death."""
-    return states(seen) == ["live"] and hosts(seen.cluster)[0].hello is not None
+    return states(seen) == ["live"] and newest_hosts(seen.cluster)[0].hello is not None
 
 
 def kill(process: subprocess.Popen[str]) -> None:

@@ -12,7 +12,7 @@ from jaxtop.cli.machine.processes import end_with_sigterm
 from jaxtop.cli.record import has_ended
 from jaxtop.cli.snapshot import complaints
 from jaxtop.cli.text.words import legible, note
-from jaxtop.model import Cluster, Severity, hosts, runs
+from jaxtop.model import Cluster, Severity, newest_hosts, runs
 
 if TYPE_CHECKING:
     import argparse
@@ -108,7 +108,7 @@ def follow(
                 for each in receivers:
                     each.put(alert)
             ended_at = (ended_at or now) if has_ended(cluster, now) else None
-            if not is_reached and any(host.hello for host in hosts(cluster)):
+            if not is_reached and any(host.hello for host in newest_hosts(cluster)):
                 is_reached = True
                 names = ", ".join(run.name or run.id for run in runs(cluster, now))
                 note(f"watching {names}")

@@ -21,7 +21,7 @@ from jaxtop.export.samples import DETAILS, HOST, PROGRAM
 from jaxtop.features.metrics.boards import BOARDS
 from jaxtop.features.metrics.prometheus import exposition, preferred
 from jaxtop.features.metrics.prometheus import targets as machines
-from jaxtop.model import Cluster, findings
+from jaxtop.model import Cluster, reported_findings
 from jaxtop.store import probe as saved
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def pages(watched: WatchedCluster, detail: str) -> Pages:
 
 
 def _found(cluster: Cluster, now: float) -> str:
-    return _json({"schema": 1, "findings": [as_value(each, now) for each in findings(cluster)]})
+    return _json({"schema": 1, "findings": [as_value(each, now) for each in reported_findings(cluster)]})
 
 
 def _json(value: Any) -> str:

@@ -14,7 +14,7 @@ from jaxtop.cli.machine.processes import die_with_parent
 from jaxtop.cli.record import has_ended
 from jaxtop.cli.snapshot import complaints, watch
 from jaxtop.features.notebook.summary import summary
-from jaxtop.model import Cluster, hosts
+from jaxtop.model import Cluster, newest_hosts
 
 if TYPE_CHECKING:
     from jaxtop.sources import Source
@@ -55,7 +55,7 @@ def _follow(source: Source, cluster: Cluster, every: float) -> None:
 
 
 def _is_reached(cluster: Cluster) -> bool:
-    return any(host.hello and host.pulse_at is not None for host in hosts(cluster))
+    return any(host.hello and host.pulse_at is not None for host in newest_hosts(cluster))
 
 
 def _write(**fields: str) -> None:

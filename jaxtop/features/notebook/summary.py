@@ -12,7 +12,7 @@ from jaxtop.model import (
     RULES_BY_NAME,
     Severity,
     State,
-    devices,
+    device_views,
     fullest,
     host_views,
     pace_of,
@@ -77,7 +77,7 @@ def _facts(cluster: Cluster, now: float) -> Iterator[str]:
     views = host_views(cluster, now)
     live = sum(view.state is State.LIVE for view in views)
     yield f"{live} of {len(views)} processes live"
-    shown = devices(cluster, now)
+    shown = device_views(cluster, now)
     yield f"{len(shown)} device{'' if len(shown) == 1 else 's'}"
     hosts = [view.now for view in views]
     counts = [count for host in hosts if (count := steps_of(host)) is not None]

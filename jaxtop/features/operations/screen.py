@@ -71,7 +71,7 @@ PROGRAM: Column[OperationRow] = words("program", "program", 16, lambda row: row.
 
 
 def empty(moment: Moment) -> str:
-    if not moment.hosts:
+    if not moment.host_views:
         return "no operations yet: no process has reported"
     return f"no operations yet: {untimed(moment)}"
 

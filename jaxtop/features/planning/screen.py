@@ -143,10 +143,10 @@ class PlanView(TableView[Table[PlanRow]]):
     def _make_plan(self) -> None:
         """Begin to make a plan if what it depends on has changed."""
         moment = self.moment
-        if self.is_planning or not moment.hosts:
+        if self.is_planning or not moment.host_views:
             return
-        programs = [view.host.programs for view in moment.hosts]
-        inputs = (moment.probe, moment.arrays, moment.collectives, self._run, *programs)
+        programs = [view.host.programs for view in moment.host_views]
+        inputs = (moment.probe, moment.array_views, moment.collective_views, self._run, *programs)
         made = _Made(self._goal, inputs, moment.cluster.changes, moment.now)
         last = self._made
         is_same_goal = last is not None and made.goal == last.goal
@@ -210,7 +210,7 @@ class PlanView(TableView[Table[PlanRow]]):
     @property
     def _why_empty(self) -> str:
         """What is missing for a plan, or that it is being made."""
-        if not self.moment.hosts:
+        if not self.moment.host_views:
             return "no plan yet: no process has reported"
         return f"no plan: {self._why_not}" if self._why_not else "planning…"
 

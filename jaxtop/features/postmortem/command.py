@@ -13,7 +13,7 @@ from jaxtop.cli.text.formats import JSON, add_formats
 from jaxtop.cli.text.words import legible
 from jaxtop.features.postmortem import kernel_log
 from jaxtop.model import host_views
-from jaxtop.model.findings.postmortem import postmortem, postmortems
+from jaxtop.model.findings.postmortem import postmortem_of, postmortems
 from jaxtop.model.liveness import State
 from jaxtop.model.stalls.crashes import ending, exit_status
 
@@ -72,7 +72,7 @@ def _found(cluster: Cluster, at: float, process: int | None) -> list[Postmortem]
     views = [view for view in host_views(cluster, at) if view.host.process_index == process]
     if not views:
         raise UserError(f"there is no process {process} in these recordings")
-    return [postmortem(cluster, view.host, view.state) for view in views]
+    return [postmortem_of(cluster, view.host, view.state) for view in views]
 
 
 def _print(cluster: Cluster, at: float, found: list[Postmortem], arguments: argparse.Namespace) -> None:

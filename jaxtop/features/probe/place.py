@@ -155,9 +155,9 @@ def _of_run(arguments: argparse.Namespace, probe: Probe | None) -> DevicesToRank
 
 def of_cluster(cluster: Cluster, now: float, probe: Probe | None) -> list[KnownDevice]:
     """Return the devices of processes that have not exited."""
-    from jaxtop.model import devices  # as above
+    from jaxtop.model import device_views  # as above
 
-    views = [view for view in devices(cluster, now) if not view.state.has_exited]
+    views = [view for view in device_views(cluster, now) if not view.state.has_exited]
     return [_of_view(view, cluster, probe) for view in views]
 
 

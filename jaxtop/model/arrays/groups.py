@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtop import wire
 from jaxtop.model.arrays.meshes import MeshView, mesh_view
 from jaxtop.model.host import run_of
-from jaxtop.model.hosts import hosts
+from jaxtop.model.hosts import newest_hosts
 from jaxtop.model.liveness import has_exited
 
 if TYPE_CHECKING:
@@ -109,13 +109,13 @@ class _SameSignature(NamedTuple):
 Signature = tuple[Any, ...]
 
 
-def arrays(cluster: ClusterState) -> list[ArrayView]:
+def array_views(cluster: ClusterState) -> list[ArrayView]:
     """Return the arrays of all runs, largest on a device first. An array that spans processes appears once.
 
     For arrays that are alike, one process supplies the names. Processes are read at slightly different
     moments, so it is the process that knows most arrays, and then has most names for them.
     """
-    members = _holders(hosts(cluster))
+    members = _holders(newest_hosts(cluster))
     return cluster.derived.get("arrays", [host.arrays for host in members], lambda: _arrays(cluster, members))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.arrays.memory import places_of
 from jaxtop.model.host import run_of
-from jaxtop.model.hosts import hosts
+from jaxtop.model.hosts import newest_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -67,7 +67,7 @@ _Stem = tuple[str | None, str | None]
 def growers(cluster: ClusterState) -> list[Grower]:
     """Return what grew over the last two minutes, fastest first; of several processes, the fastest counts."""
     more: dict[str, list[tuple[int, Host, list[wire.Arrays]]]] = {}
-    for host in hosts(cluster):
+    for host in newest_hosts(cluster):
         past = _past(cluster, host)
         if len(past) > STEPS_UP and (risen := _more(cluster, host, past)):
             more.setdefault(run_of(host), []).append((risen, host, past))

@@ -81,7 +81,7 @@ class _Plan(NamedTuple):
     positions: list[tuple[int, ...]]
 
 
-def memory(cluster: ClusterState, devices: Iterable[DeviceView]) -> list[MemoryView]:
+def memory_views(cluster: ClusterState, devices: Iterable[DeviceView]) -> list[MemoryView]:
     found: list[MemoryView] = []
     for agent, of_host in groupby(devices, key=attrgetter("agent")):
         host = cluster.hosts.get(agent)

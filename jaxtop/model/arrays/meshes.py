@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop.model.host import run_of
-from jaxtop.model.hosts import hosts
+from jaxtop.model.hosts import newest_hosts
 
 if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
@@ -39,10 +39,10 @@ class MeshView:
         return tuple(reversed(found))
 
 
-def meshes(cluster: ClusterState) -> list[MeshView]:
+def mesh_views(cluster: ClusterState) -> list[MeshView]:
     """Return the distinct meshes of all runs, largest first."""
     # By identity: the fold shares equal meshes, and a thousand hosts report the same few.
-    found = {(run_of(host), id(mesh)): mesh for host in hosts(cluster) for mesh in host.arrays.meshes}
+    found = {(run_of(host), id(mesh)): mesh for host in newest_hosts(cluster) for mesh in host.arrays.meshes}
     views = [mesh_view(run, mesh) for (run, _), mesh in found.items() if _is_whole(mesh)]
     return sorted(views, key=lambda mesh: (mesh.run, -len(mesh.device_ids), mesh.axes, mesh.device_ids))
 

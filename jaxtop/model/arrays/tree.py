@@ -27,7 +27,7 @@ _PART = re.compile(rf"\[(?:{_QUOTED}|{_PLAIN}|\[(?:{_QUOTED}|{_PLAIN})*\])*\]|\.
 _DIGITS = re.compile(r"(\d{1,18})", re.ASCII)
 
 
-def parts(name: str) -> tuple[str, ...]:
+def path_parts(name: str) -> tuple[str, ...]:
     """Return the parts of a name: the variable, then each attribute or key."""
     return tuple(_PART.findall(name))
 
@@ -45,8 +45,8 @@ def path_to(run: str, function: str | None, name: str | None, created: str | Non
     if not name:
         return TreePath((run, NO_NAME, f"made at {created}" if created else NO_ORIGIN), 1)
     if function is None:
-        return TreePath((run, *parts(name)), 2)
-    return TreePath((run, MODULE if function == "<module>" else f"{function}()", *parts(name)), 3)
+        return TreePath((run, *path_parts(name)), 2)
+    return TreePath((run, MODULE if function == "<module>" else f"{function}()", *path_parts(name)), 3)
 
 
 # An array and the path to it.

@@ -17,7 +17,7 @@ What is where:
 - inspected.py: what NCCL Inspector reports
 """
 
-from jaxtop.model.collectives.doubts import Doubts, doubts
+from jaxtop.model.collectives.doubts import Doubts, doubts_about
 from jaxtop.model.collectives.sums import (
     AxisTraffic,
     LastArrivals,
@@ -26,12 +26,12 @@ from jaxtop.model.collectives.sums import (
     last_arrivals,
     program_waits,
     step_shares,
-    waits,
+    waits_by_device,
 )
-from jaxtop.model.collectives.views import CollectiveView, collectives
+from jaxtop.model.collectives.views import CollectiveView, collective_views
 from jaxtop.model.collectives.waits import Straggler
 
 __all__ = [
     "AxisTraffic", "CollectiveView", "Doubts", "LastArrivals", "StepShare", "Straggler", "axis_traffic",
-    "collectives", "doubts", "last_arrivals", "program_waits", "step_shares", "waits",
+    "collective_views", "doubts_about", "last_arrivals", "program_waits", "step_shares", "waits_by_device",
 ]  # fmt: skip

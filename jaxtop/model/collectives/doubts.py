@@ -31,7 +31,7 @@ class Doubts(NamedTuple):
         return tuple(found)
 
 
-def doubts(cluster: ClusterState, run: str | None = None) -> Doubts:
+def doubts_about(cluster: ClusterState, run: str | None = None) -> Doubts:
     """Return what the windows of a run, or of all runs, could not be used for."""
     hosts = [host for host in cluster.hosts.values() if run is None or run_of(host) == run]
     shares = [host.window.unassigned_permille for host in hosts if not host.window.launches]

@@ -16,7 +16,9 @@ SMALL_BYTES = 64 << 10
 FEWEST = 4
 
 
-def folded(views: Sequence[CollectiveView], unfolded: Collection[Hashable] = ()) -> list[CollectiveView]:
+def folded_views(
+    views: Sequence[CollectiveView], unfolded: Collection[Hashable] = ()
+) -> list[CollectiveView]:
     """Return the rows, each at the place of its first collective; groups in `unfolded` are listed singly."""
     groups: dict[tuple[Any, ...], list[CollectiveView]] = defaultdict(list)
     for view in views:

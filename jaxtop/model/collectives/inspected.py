@@ -38,7 +38,7 @@ class Inspected(NamedTuple):
     p99_us: int
 
 
-def inspected(cluster: ClusterState, now: float) -> Mapping[SameTimes, Inspected]:
+def inspected_ops(cluster: ClusterState, now: float) -> Mapping[SameTimes, Inspected]:
     """Return the current times of the processes."""
     views = host_views(cluster, now)
     reports = [(run_of(view.host), view.now.nccl_times) for view in views if view.now.nccl_times.times]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.hosts import host_views
-from jaxtop.model.programs.rates import LaunchRates, Unsplit, rates
+from jaxtop.model.programs.rates import LaunchRates, Unsplit, launch_rates_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ class SampledRate(NamedTuple):
     unsplit: Unsplit | None
 
 
-def launch_rates(
+def sampled_rates(
     cluster: ClusterState, keys: Iterable[ProgramKey], now: float
 ) -> Mapping[ProgramKey, SampledRate]:
     """Return how often each of these programs is launched; the last result, if it is the same."""
@@ -48,7 +48,7 @@ def _rate_of(
         if agent not in views:
             continue  # another process has taken its place
         if agent not in of_agents:
-            of_agents[agent] = rates(views[agent].now)
+            of_agents[agent] = launch_rates_of(views[agent].now)
         found = of_agents[agent]
         if (rate := found.of(name, fingerprint)) is not None:
             own.append(rate)

@@ -13,7 +13,7 @@ from jaxtop.model.arrays.meshes import MeshView, mesh_view
 from jaxtop.model.collectives.groups import assignment, axes_of, best_mesh, expand
 from jaxtop.model.hardware.domains import domain_of
 from jaxtop.model.host import run_of
-from jaxtop.model.hosts import hosts
+from jaxtop.model.hosts import newest_hosts
 from jaxtop.model.windows import Grouped, Team, TeamUnit
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _devices_of_runs(cluster: ClusterState) -> Counter[str]:
 def _layouts(cluster: ClusterState, before: Mapping[ProgramKey, Layout]) -> dict[ProgramKey, Layout]:
     of_run: dict[str, list[Host]] = {}
     loaded_by: dict[ProgramKey, list[Host]] = {}
-    for host in hosts(cluster):
+    for host in newest_hosts(cluster):
         run = run_of(host)
         of_run.setdefault(run, []).append(host)
         for name, fingerprint in host.inventories:

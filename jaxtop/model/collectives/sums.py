@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.collectives.present import first_windows
 from jaxtop.model.collectives.verdict import arrivals_of, last_of, wait_for_last
-from jaxtop.model.collectives.views import collectives
+from jaxtop.model.collectives.views import collective_views
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views
 
@@ -171,7 +171,7 @@ def last_arrivals(cluster: ClusterState) -> list[LastArrivals]:
     return sorted(found, key=lambda each: (-each.last, each.run, each.agent))
 
 
-def waits(cluster: ClusterState, now: float) -> Mapping[tuple[str, int], int]:
+def waits_by_device(cluster: ClusterState, now: float) -> Mapping[tuple[str, int], int]:
     """Return how long each device waits in a launch, by run and id: the sum of its median waits.
 
     The sum is taken over the collectives of a program. If a device takes part in several programs, the one in
@@ -189,7 +189,7 @@ def _exited_devices(cluster: ClusterState, now: float) -> frozenset[tuple[str, i
 
 def program_waits(cluster: ClusterState, now: float) -> Mapping[ProgramKey, Mapping[int, int]]:
     """Return how long each device waits in a launch of each program: the sum of its median waits."""
-    views = collectives(cluster, now)
+    views = collective_views(cluster, now)
     return cluster.derived.get(
         "waits of programs", [view.waits_us for view in views], lambda: _program_waits(views)
     )

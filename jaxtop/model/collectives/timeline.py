@@ -118,7 +118,7 @@ def reporting_agents(cluster: ClusterState, view: CollectiveView) -> tuple[str, 
     return tuple(host.agent for host in hosts)
 
 
-def timeline(
+def timeline_of(
     cluster: ClusterState, view: CollectiveView, anchors: Iterable[str], agents: Sequence[str], launches: int
 ) -> Timeline:
     """Return the latest launches of a collective's program on these hosts, at most as many as requested.

@@ -83,7 +83,7 @@ def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float)
             if 2 * sum(each >= at_least_us * STAYS / 2 for each in waits) < len(waits):
                 continue  # most teams are never late, so this check saves most of the work
             named = next((i for i, unit in enumerate(team.units) if unit in before), None)
-            found_here = verdict(arrivals_of(timings, number), named, at_least_us)
+            found_here = verdict_on(arrivals_of(timings, number), named, at_least_us)
             if found_here is not None:
                 found.append(LateUnit(number, team.units[found_here.unit], found_here))
         windows.late[op] = tuple(found)
@@ -104,7 +104,7 @@ def is_enough(launches: Sequence[Arrivals]) -> bool:
     return len(launches) >= ENOUGH_LAUNCHES and len({each.window for each in launches}) >= ENOUGH_WINDOWS
 
 
-def verdict(
+def verdict_on(
     launches: Sequence[Arrivals], named: int | None = None, at_least_us: float = LATE_MS_ON_CPU.default * 1000
 ) -> Verdict | None:
     """Return the unit that clearly comes last, from launches in order of time; None if there is none."""

@@ -7,9 +7,9 @@ from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model.collectives.inspected import NAME, SameTimes, inspected
+from jaxtop.model.collectives.inspected import NAME, SameTimes, inspected_ops
 from jaxtop.model.collectives.kinds import busbw, kind_of
-from jaxtop.model.collectives.launch_rates import launch_rates
+from jaxtop.model.collectives.launch_rates import sampled_rates
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.present import first_windows, old_windows, still_late
 from jaxtop.model.collectives.verdict import arrivals_of, is_enough
@@ -120,7 +120,7 @@ class CollectiveView:
         return None if self.p50_us is None or self.per_second is None else self.p50_us * self.per_second
 
 
-def collectives(cluster: ClusterState, now: float) -> list[CollectiveView]:
+def collective_views(cluster: ClusterState, now: float) -> list[CollectiveView]:
     """Return the collectives of all runs, by time spent. Those without timings follow, by bytes."""
     windows, of_programs = cluster.windows, layouts(cluster)
     names = {key[:2] for key in of_programs}
@@ -130,8 +130,8 @@ def collectives(cluster: ClusterState, now: float) -> list[CollectiveView]:
         for key in windows.programs
         if key not in of_programs and not (key[:2] in names and _is_settled(cluster, key))
     ]
-    launched = launch_rates(cluster, keys, now)
-    times = cluster.derived.same("inspected collectives", inspected(cluster, now))
+    launched = sampled_rates(cluster, keys, now)
+    times = cluster.derived.same("inspected collectives", inspected_ops(cluster, now))
     old = old_windows(cluster, now)
     inputs = windows.changes, cluster.layout_changes, launched, times, first_windows(cluster), old
     return cluster.derived.get("collectives", inputs, lambda: _collectives(cluster, launched, times, old))

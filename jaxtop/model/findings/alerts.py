@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import legible
-from jaxtop.model.findings.reducer import findings
+from jaxtop.model.findings.reducer import reported_findings
 from jaxtop.model.findings.rules import RULES_BY_NAME
 from jaxtop.model.findings.words import costs
 from jaxtop.model.hosts import runs
@@ -62,7 +62,7 @@ class AlertBook:
                 ended.append(alert._replace(event=ENDS, at=at))
         started = []
         names = {run.id: run.name or run.id for run in runs(cluster, at)}
-        for finding in findings(cluster):
+        for finding in reported_findings(cluster):
             before = self._open.get(finding.key)
             # One that was a warning and is now critical has another alert.
             least = self._least.rank if before is None else before.finding.severity.rank + 1

@@ -65,7 +65,7 @@ class Coverage(NamedTuple):
 NOT_CHECKED = Coverage()
 
 
-def coverage(unchecked: Mapping[tuple[str, str], str]) -> Coverage:
+def coverage_of(unchecked: Mapping[tuple[str, str], str]) -> Coverage:
     """Return the coverage, from the reasons by run and rule."""
     titles: dict[str, dict[str, None]] = {}
     for (_, name), reason in unchecked.items():

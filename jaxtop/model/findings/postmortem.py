@@ -12,7 +12,7 @@ from jaxtop.base import names
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.arrays.growth import growers_of, without_indices
 from jaxtop.model.arrays.memory import held_by_arrays
-from jaxtop.model.findings.shortage import Shortage, Size, shortage
+from jaxtop.model.findings.shortage import Shortage, Size, shortage_of
 from jaxtop.model.findings.words import line_of
 from jaxtop.model.hardware.allocators import free_bytes
 from jaxtop.model.host import figure
@@ -117,14 +117,14 @@ def has_failed(host: Host, state: State) -> bool:
 def postmortems(cluster: ClusterState, now: float) -> list[Postmortem]:
     """Return the post-mortems of all processes that failed, the first one first."""
     found = [
-        postmortem(cluster, view.host, view.state)
+        postmortem_of(cluster, view.host, view.state)
         for view in host_views(cluster, now)
         if has_failed(view.host, view.state)
     ]
     return sorted(found, key=lambda each: each.at)
 
 
-def postmortem(cluster: ClusterState, host: Host, state: State) -> Postmortem:
+def postmortem_of(cluster: ClusterState, host: Host, state: State) -> Postmortem:
     """Return what is known of the end of a process."""
     return cluster.derived.of(
         "post-mortems", host.agent, cluster.hosts, (host, state), lambda: _postmortem(cluster, host, state)
@@ -133,7 +133,7 @@ def postmortem(cluster: ClusterState, host: Host, state: State) -> Postmortem:
 
 def _postmortem(cluster: ClusterState, host: Host, state: State) -> Postmortem:
     error, at = host.error, ended_at(host)
-    says = None if error is None else shortage(error.type, error.message)
+    says = None if error is None else shortage_of(error.type, error.message)
     free, source = _free(host, says)
     pulse, census = host.pulse, host.arrays
     counted = max(pulse.counted_ms or 0, census.at_ms)

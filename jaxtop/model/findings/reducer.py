@@ -68,7 +68,7 @@ def check(state: ClusterState, at: float) -> list[LoggedEvent]:
     return [event for facts in all_runs.values() for event in _check_run(facts, all_runs)] + _drop(state, at)
 
 
-def findings(state: ClusterState) -> list[Finding]:
+def reported_findings(state: ClusterState) -> list[Finding]:
     """Return the reported findings of all runs, the most important first; consequences are left out."""
     reported = [
         each.finding

@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jaxtop.model.arrays.growth import growers
-from jaxtop.model.collectives.views import collectives
+from jaxtop.model.collectives.views import collective_views
 from jaxtop.model.hardware.allocators import taken_share
 from jaxtop.model.hosts import named
 from jaxtop.model.nouns import several
 from jaxtop.model.steps.views import pace_of_run
-from jaxtop.model.wall_time.lateness import NO_LATENESS, Lateness, lateness, reporting
-from jaxtop.model.wall_time.step_parts import RunParts, parts, run_parts
+from jaxtop.model.wall_time.lateness import NO_LATENESS, Lateness, lateness_by_run, reporting
+from jaxtop.model.wall_time.step_parts import RunParts, parts_of_hosts, run_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -108,7 +108,7 @@ class RunFacts:
     @cached_property
     def parts(self) -> Mapping[str, Parts]:
         """Where the time of each host goes, by agent, as far as it is measured."""
-        return parts(self.cluster, self._at)
+        return parts_of_hosts(self.cluster, self._at)
 
     @cached_property
     def run_parts(self) -> RunParts | None:
@@ -117,7 +117,7 @@ class RunFacts:
 
     @cached_property
     def _lateness(self) -> Lateness:
-        return lateness(self.cluster, self._at).get(self.run.id, NO_LATENESS)
+        return lateness_by_run(self.cluster, self._at).get(self.run.id, NO_LATENESS)
 
     @cached_property
     def gaps(self) -> list[Gap]:
@@ -152,7 +152,7 @@ class RunFacts:
     @cached_property
     def collectives(self) -> list[CollectiveView]:
         """The collectives of the run, without times of before the rhythm of the step changed."""
-        found = (each for each in collectives(self.cluster, self._at) if each.run == self.run.id)
+        found = (each for each in collective_views(self.cluster, self._at) if each.run == self.run.id)
         return [each if each.is_current else each.untimed() for each in found]
 
     @cached_property

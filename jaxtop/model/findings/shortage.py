@@ -29,7 +29,7 @@ class Shortage(NamedTuple):
     free: Size | None = None
 
 
-def shortage(kind: str, message: str) -> Shortage | None:
+def shortage_of(kind: str, message: str) -> Shortage | None:
     """Return what an exception of this type says about memory; None if it is about something else."""
     if kind not in _TYPES and not _SAYS.search(message):
         return None

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop.model.host import figure, run_of
-from jaxtop.model.hosts import hosts
+from jaxtop.model.hosts import newest_hosts
 from jaxtop.model.liveness import WINDOW, is_current
 from jaxtop.model.programs.rates import program_of
 
@@ -66,8 +66,8 @@ class MergedPrograms(NamedTuple):
     suspects: list[list[LoadedProgram]]
 
 
-def loaded(cluster: ClusterState) -> MergedPrograms:
-    members = hosts(cluster)
+def merged_programs(cluster: ClusterState) -> MergedPrograms:
+    members = newest_hosts(cluster)
     inputs = [each for host in members for each in (host.agent, host.programs)]
     return cluster.derived.get("programs", inputs, lambda: _merge(members))
 
@@ -113,11 +113,11 @@ def _used_apart(cluster: ClusterState) -> list[list[LoadedProgram]]:
     processes may just go on to another variant, so that only windows of one slot with several launches are
     compared.
     """
-    members = hosts(cluster)
+    members = newest_hosts(cluster)
     inputs = [each for host in members for each in (host.agent, host.programs, host.launched)]
 
     def derive() -> list[list[LoadedProgram]]:
-        merged = loaded(cluster).merged
+        merged = merged_programs(cluster).merged
         used = {host.agent: _used(host) for host in members}
         names = {name for of_host in used.values() for name, found in of_host.items() if len(found) == 1}
         named = [each for each in merged if each.program.name in names]
@@ -228,7 +228,7 @@ def differing(cluster: ClusterState) -> list[list[LoadedProgram]]:
 
 
 def _differing(cluster: ClusterState) -> list[list[LoadedProgram]]:
-    found = [parts for parts in loaded(cluster).suspects if _lasts(cluster, parts)]
+    found = [parts for parts in merged_programs(cluster).suspects if _lasts(cluster, parts)]
     known = {(parts[0].run, parts[0].program.name) for parts in found}
     apart = (each for each in _used_apart(cluster) if (each[0].run, each[0].program.name) not in known)
     return [*found, *(parts for parts in apart if _lasts(cluster, parts))]

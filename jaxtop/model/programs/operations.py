@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.programs.views import programs
+from jaxtop.model.programs.views import program_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -129,7 +129,7 @@ def program_times(
     inputs = [basis, *(host.operations for host in hosts), *(host.programs for host in hosts)]
 
     def derive() -> list[ProgramTime]:
-        views = (program_time(cluster, view, rates_of) for view in programs(cluster, now))
+        views = (program_time(cluster, view, rates_of) for view in program_views(cluster, now))
         found = [each for each in views if each is not None]
         lately = max((each.at_ms for each in found), default=0) - LATELY_MS
         return sorted(found, key=lambda each: (each.at_ms < lately, -each.total_us))

@@ -46,7 +46,7 @@ def program_of(function: str) -> str:
     return names.program_of(function)
 
 
-def rates(host: Host) -> LaunchRates:
+def launch_rates_of(host: Host) -> LaunchRates:
     """Return how often a process launches each program, as far as its launches are counted.
 
     `HostView.now` has no rates if the process has exited or is silent.

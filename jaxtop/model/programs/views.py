@@ -10,8 +10,8 @@ from jaxtop.base import names
 from jaxtop.model.hardware.allocators import free_bytes
 from jaxtop.model.hosts import host_views
 from jaxtop.model.programs.compiles import cause_of, lost_ms
-from jaxtop.model.programs.loaded import differing, identity, loaded, most, unlike
-from jaxtop.model.programs.rates import program_of, rates
+from jaxtop.model.programs.loaded import differing, identity, merged_programs, most, unlike
+from jaxtop.model.programs.rates import launch_rates_of, program_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -91,10 +91,10 @@ def adds_bytes(program: wire.Program) -> int | None:
     return None if added is None else max(0, added - alias)
 
 
-def programs(cluster: ClusterState, now: float) -> list[ProgramView]:
+def program_views(cluster: ClusterState, now: float) -> list[ProgramView]:
     """Return the programs of all runs, those that need most memory first."""
     by_agent = {view.host.agent: view for view in host_views(cluster, now)}
-    merged = loaded(cluster).merged
+    merged = merged_programs(cluster).merged
     differs: dict[tuple[str, Any], tuple[tuple[str, ...], str]] = {}
     for parts in differing(cluster):
         words = unlike(parts)
@@ -185,7 +185,7 @@ def _figures(listed: Sequence[wire.Program], members: list[HostView]) -> _Figure
         _keep_highest(
             launches, ((program_of(function), count) for function, count in view.host.launches.items())
         )
-        measured = rates(view.now)
+        measured = launch_rates_of(view.now)
         _keep_highest(of_names, measured.of_function.items())
         _keep_highest(of_programs, measured.of_program.items())
         _keep_highest(compiles, view.host.programs.compiles.items())

@@ -7,13 +7,13 @@ from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from jaxtop.model.arrays.groups import arrays
+from jaxtop.model.arrays.groups import array_views
 from jaxtop.model.arrays.growth import without_indices
-from jaxtop.model.arrays.memory import PARTS, Part, memory
-from jaxtop.model.devices import devices
+from jaxtop.model.arrays.memory import PARTS, Part, memory_views
+from jaxtop.model.devices import device_views
 from jaxtop.model.host import run_of
-from jaxtop.model.hosts import host_views, hosts
-from jaxtop.model.programs.views import programs
+from jaxtop.model.hosts import host_views, newest_hosts
+from jaxtop.model.programs.views import program_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -80,7 +80,7 @@ class MomentChange:
         return abs(grown) if grown is not None else max(self.before or 0, self.after or 0)
 
 
-def difference(before: Then, after: Then) -> list[MomentChange]:
+def difference_of(before: Then, after: Then) -> list[MomentChange]:
     """Return all changes, by kind and then by size, largest first."""
     found = [
         *_of_hosts(before, after),
@@ -127,7 +127,7 @@ def _place(host: Host) -> tuple[str, int | None]:
 
 def _runs_without(then: Then, has_reported: Callable[[Host], bool]) -> set[str]:
     """Return the runs that have hosts, none of which has reported this."""
-    members = hosts(then.cluster)
+    members = newest_hosts(then.cluster)
     return {run_of(host) for host in members} - {run_of(host) for host in members if has_reported(host)}
 
 
@@ -142,7 +142,7 @@ def _pairs(
 
 
 def _of_programs(before: Then, after: Then) -> Iterator[MomentChange]:
-    was, now = ({view.key: view for view in programs(then.cluster, then.at)} for then in (before, after))
+    was, now = ({view.key: view for view in program_views(then.cluster, then.at)} for then in (before, after))
     without_before, without_after = (
         _runs_without(then, lambda host: host.programs.at_ms > 0) for then in (before, after)
     )
@@ -182,7 +182,7 @@ def _of_memory(before: Then, after: Then) -> Iterator[MomentChange]:
 def _parts(then: Then) -> dict[str, dict[Part, int]]:
     """Return what the devices of each run hold, by parts; unknown parts are left out."""
     found: dict[str, dict[Part, int]] = {}
-    for view in memory(then.cluster, _present(then)):
+    for view in memory_views(then.cluster, _present(then)):
         sums = found.setdefault(view.device.run, {})
         for part in PARTS:
             held = view.of(part)
@@ -193,7 +193,7 @@ def _parts(then: Then) -> dict[str, dict[Part, int]]:
 
 def _present(then: Then) -> list[DeviceView]:
     # The memory of an exited process is free again.
-    return [device for device in devices(then.cluster, then.at) if not device.state.has_exited]
+    return [device for device in device_views(then.cluster, then.at) if not device.state.has_exited]
 
 
 def _of_devices(before: Then, after: Then) -> Iterator[MomentChange]:
@@ -257,7 +257,7 @@ def _of_arrays(before: Then, after: Then) -> Iterator[MomentChange]:
 
 def _held(cluster: ClusterState) -> dict[tuple[str, ...], _ArrayTotal]:
     found: dict[tuple[Any, ...], _ArrayTotal] = {}
-    for view in arrays(cluster):
+    for view in array_views(cluster):
         name = view.name and without_indices(view.name)
         shape = "" if view.groups > 1 else f"{view.dtype}[{','.join(map(str, view.shape))}]"
         key = view.run, name, shape, view.sharding, view.memory_kind, None if name else view.created
@@ -273,7 +273,7 @@ def _held(cluster: ClusterState) -> dict[tuple[str, ...], _ArrayTotal]:
 def _of_launches(before: Then, after: Then) -> Iterator[MomentChange]:
     """Yield the launches of each function, from the process that launched it most: they launch together."""
     most: dict[tuple[str, str], MomentChange] = {}
-    for host in hosts(after.cluster):
+    for host in newest_hosts(after.cluster):
         earlier = _launches(before, host)
         for function, count in host.launches.items():
             first = None if earlier is None else earlier.get(function, 0)

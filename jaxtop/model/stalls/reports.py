@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop.model.host import run_of
-from jaxtop.model.hosts import hosts
+from jaxtop.model.hosts import newest_hosts
 from jaxtop.model.liveness import has_exited
 from jaxtop.model.stalls.diagnosis import diagnose, has_resumed
 from jaxtop.model.stalls.lulls import still_of
@@ -65,7 +65,7 @@ def _has_finished(state: ClusterState, run: str) -> bool:
     """Return whether all scripts of a run came to their end: what looked like a stall was none or is over."""
     if not all(has_exited(host) for host in state.hosts.values() if run_of(host) == run):
         return False  # this check is cheap: many processes may end at once
-    byes = [host.bye for host in hosts(state) if run_of(host) == run]
+    byes = [host.bye for host in newest_hosts(state) if run_of(host) == run]
     return all(bye is not None and bye.error is None and bye.status != wire.INTERRUPTED for bye in byes)
 
 

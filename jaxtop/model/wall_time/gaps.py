@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.earlier import ProgramLaunches
 from jaxtop.model.host import changed_ms
 from jaxtop.model.liveness import TIMES_IN_WINDOW, is_current
-from jaxtop.model.programs.rates import program_of, rates
+from jaxtop.model.programs.rates import launch_rates_of, program_of
 from jaxtop.model.steps.script import is_sampled, not_launching
 from jaxtop.model.steps.views import pace_of
 from jaxtop.model.tuning import Number
@@ -185,7 +185,7 @@ def launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> tuple[float, f
     """Return the launches a second and a step, if they are many and Python spends its time on them."""
     if gap.launch < max(LAUNCHING, gap.wait):
         return None
-    found = rates(gap.host).of_function
+    found = launch_rates_of(gap.host).of_function
     launches = sum(found.values())
     a_step = _launches_a_step(gap, found)
     if not launches or (launches < MANY_A_SECOND and a_step < many):
@@ -217,7 +217,7 @@ def lost_to_launches(gap: Gap) -> float:
 
 def measured_busy(host: Host) -> float:
     """Return the share of wall time in which those programs run whose durations windows have shown."""
-    found, busy = rates(host).of_function, 0.0
+    found, busy = launch_rates_of(host).of_function, 0.0
     for name, launched in host.launched.items():
         launches = reduce(ProgramLaunches.plus, launched.times.values(), ProgramLaunches())
         if launches.number:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.collectives.views import collectives
+from jaxtop.model.collectives.views import collective_views
 from jaxtop.model.hosts import runs
 from jaxtop.model.steps.views import pace_of_run
 from jaxtop.model.wall_time.gaps import (
@@ -51,7 +51,7 @@ class Lateness(NamedTuple):
 NO_LATENESS = Lateness()
 
 
-def lateness(cluster: ClusterState, now: float) -> Mapping[str, Lateness]:
+def lateness_by_run(cluster: ClusterState, now: float) -> Mapping[str, Lateness]:
     """Return who is late in each run, by the id of the run."""
 
     def derive() -> dict[str, Lateness]:
@@ -84,7 +84,7 @@ def _by_collectives(
     pace, found = pace_of_run(view.now for view in views), dict[str, float]()
     if not pace:
         return found
-    for view in collectives(cluster, now):
+    for view in collective_views(cluster, now):
         late = view.straggler
         if view.run == run.id and late is not None:
             found[late.agent] = max(found.get(late.agent, 0.0), min(1.0, late.late_us / 1e6 * pace))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.sums import program_waits
 from jaxtop.model.hosts import host_views
-from jaxtop.model.programs.rates import program_of, rates
+from jaxtop.model.programs.rates import launch_rates_of, program_of
 from jaxtop.model.steps.script import not_launching
 from jaxtop.model.steps.views import past_of
 from jaxtop.model.wall_time.launch_times import measured_in
@@ -150,7 +150,7 @@ def _parts_in(
 
 def _parts(host: Host, measured: MeasuredLaunches) -> OwnParts | None:
     """Return the parts of a host; None if the launches of its step are not measured, or its steps stopped."""
-    found = rates(host)
+    found = launch_rates_of(host)
     if not _is_running(host, found.of_function):
         return None
     compute = exposed = waiting = unsplit = 0.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views
 from jaxtop.model.wall_time.gaps import launches_of, lost_to_launches
-from jaxtop.model.wall_time.lateness import NO_LATENESS, lateness
+from jaxtop.model.wall_time.lateness import NO_LATENESS, lateness_by_run
 from jaxtop.model.wall_time.launch_times import has_current_windows
 from jaxtop.model.wall_time.parts import mean_of, own_parts, with_lateness
 
@@ -50,11 +50,11 @@ def too_little_of(cluster: ClusterState, now: float) -> str:
     return f"not enough measured: {found.parts.unknown:.0%} of a step is unknown"
 
 
-def parts(cluster: ClusterState, now: float) -> Mapping[str, Parts]:
+def parts_of_hosts(cluster: ClusterState, now: float) -> Mapping[str, Parts]:
     """Return where the time of each host goes, by agent; hosts of which too little is known are left out."""
 
     def derive() -> dict[str, Parts]:
-        own, late = own_parts(cluster, now), lateness(cluster, now)
+        own, late = own_parts(cluster, now), lateness_by_run(cluster, now)
         gaps = {each.host.agent: each for run in late.values() for each in run.gaps}
         found = {}
         for view in host_views(cluster, now):
@@ -82,7 +82,7 @@ def run_parts(cluster: ClusterState, now: float, run: str | None = None) -> RunP
 
     Processes without windows since the time of a step changed count only where there are no others.
     """
-    found, late = parts(cluster, now), lateness(cluster, now)
+    found, late = parts_of_hosts(cluster, now), lateness_by_run(cluster, now)
     accused = {agent for name, each in late.items() if run in (None, name) for agent in each.costs}
     views = [
         view

@@ -24,7 +24,7 @@ class DeviceScene:
 
     @cached_property
     def has_limits(self) -> bool:
-        return any(device.limit_bytes for device in self.moment.devices)
+        return any(device.limit_bytes for device in self.moment.device_views)
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ def id_column() -> Column[AnyRow]:
 
 
 def empty(moment: Moment) -> str:
-    if not moment.hosts:
+    if not moment.host_views:
         return "no devices yet: no process has reported"
     return "no devices yet: JAX is not initialized in any process"
 

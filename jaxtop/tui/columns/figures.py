@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop.base import units
-from jaxtop.model import Cluster, Figure, Pulse, recent, reported
+from jaxtop.model import Cluster, Figure, Pulse, recent, reported_figures
 from jaxtop.tui.core.palette import SIGN, Palette
 from jaxtop.tui.core.text import width_of, writer
 from jaxtop.tui.draw.sparkline import sparkline
@@ -89,8 +89,8 @@ class Reported:
         runs = [run.id for run in moment.runs]
         if runs != self._runs:
             self._runs, self._seen, self.names = runs, {}, frozenset()
-        last = [view.host for view in moment.hosts]
+        last = [view.host for view in moment.host_views]
         news = [host.pulse for host in last if self._seen.get(host.agent) is not host.pulse]
         self._seen = {host.agent: host.pulse for host in last}
-        self.names |= reported(news)
+        self.names |= reported_figures(news)
         return self.names

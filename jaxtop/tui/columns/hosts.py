@@ -170,7 +170,7 @@ def columns_for(
     usual = STEP_TIME if STEP_TIME.name in reported else _CPU
     history = _history(FOLLOWED.get(followed, usual))
     times = [_derived_column(of) for of in _TIMES if of.name in step_figures]
-    lasts = [view.host for view in moment.hosts[:HOSTS_CHECKED]]
+    lasts = [view.host for view in moment.host_views[:HOSTS_CHECKED]]
     return (
         state_column(lambda row: row.state),
         Column("process", "proc", 4, "right", lambda row: row.place, lambda row: _index(row.place)),

@@ -104,7 +104,7 @@ def wait_metric(moment: Moment) -> DeviceMetric:
     late = {each.subject.agent for each in moment.findings if each.rule == "straggler"}
 
     def read(device: DeviceView) -> float | None:
-        return moment.waits.get((device.run, device.id))
+        return moment.waits_by_device.get((device.run, device.id))
 
     def is_late(device: DeviceView) -> bool:
         return device.agent in late
@@ -114,7 +114,7 @@ def wait_metric(moment: Moment) -> DeviceMetric:
 
 def _step_limit(moment: Moment) -> Callable[[DeviceView], float | None]:
     """Return the limit of waits: the time of a step in microseconds, if it is known."""
-    step = step_of_run(view.now for view in moment.hosts)
+    step = step_of_run(view.now for view in moment.host_views)
     micros = None if step is None else step.p50_s * 1e6
     return lambda _: micros
 
@@ -199,7 +199,7 @@ class MetricChoice:
             self._collective = selection.collective, None
             found = self._groups()
         else:
-            view = next((view for view in self._moment.arrays if view.key == selection.array), None)
+            view = next((view for view in self._moment.array_views if view.key == selection.array), None)
             self._collective = None
             found = None if view is None else slice_metric(view)
         if found is None:
@@ -219,7 +219,7 @@ class MetricChoice:
         if self._collective is None:
             return None
         key, before = self._collective
-        view = next((view for view in self._moment.collectives if view.key == key), None)
+        view = next((view for view in self._moment.collective_views if view.key == key), None)
         shown = None if view is None else (view.groups, view.straggler, id(view.waits_us))
         if view is None or shown == before:
             return None

@@ -66,7 +66,7 @@ class Moment:
     @cached_property
     def findings(self) -> list[Finding]:
         """What is wrong, the most important first."""
-        return model.findings(self.cluster)
+        return model.reported_findings(self.cluster)
 
     @cached_property
     def run_names(self) -> dict[str, str]:
@@ -98,7 +98,7 @@ class Moment:
 
     def nouns(self, run: str | None = None) -> str:
         """Return the word for several processes, of one run or of all."""
-        return several(view.host for view in self.hosts if run in (None, self.run_of(view.host)))
+        return several(view.host for view in self.host_views if run in (None, self.run_of(view.host)))
 
     def label_of(self, device: DeviceView) -> str:
         return self._of_run(device.run, f"device {device.id}")
@@ -107,16 +107,16 @@ class Moment:
         return f"{self.run_name(run)} {name}" if len(self.runs) > 1 else name
 
     @cached_property
-    def hosts(self) -> list[HostView]:
+    def host_views(self) -> list[HostView]:
         return [view for run in self.runs for view in run.hosts]
 
     @cached_property
     def states(self) -> dict[str, State]:
-        return {view.host.agent: view.state for view in self.hosts}
+        return {view.host.agent: view.state for view in self.host_views}
 
     @cached_property
-    def devices(self) -> list[DeviceView]:
-        return model.devices(self.cluster, self.now)
+    def device_views(self) -> list[DeviceView]:
+        return model.device_views(self.cluster, self.now)
 
     def probed(self, device: DeviceView) -> ProbedDevice | None:
         """Return the probe's result for a device; None if it was not probed."""
@@ -130,22 +130,22 @@ class Moment:
         """Return the probed bus bandwidth of such a collective at about this size; None if not probed."""
         if self.probe is None or not view.groups or view.bytes is None:
             return None
-        platform = next((device.platform for device in self.devices if device.run == view.run), "")
+        platform = next((device.platform for device in self.device_views if device.run == view.run), "")
         found = probed_collective(self.probe, platform, view.kind, view.groups[0], view.bytes)
         return None if found is None else found.busbw_bytes_per_s
 
     @cached_property
-    def meshes(self) -> list[MeshView]:
-        return model.meshes(self.cluster)
+    def mesh_views(self) -> list[MeshView]:
+        return model.mesh_views(self.cluster)
 
     @cached_property
-    def arrays(self) -> list[ArrayView]:
+    def array_views(self) -> list[ArrayView]:
         """The arrays of all hosts. It is the same list until a census differs."""
-        return model.arrays(self.cluster)
+        return model.array_views(self.cluster)
 
     @cached_property
-    def programs(self) -> list[ProgramView]:
-        return model.programs(self.cluster, self.now)
+    def program_views(self) -> list[ProgramView]:
+        return model.program_views(self.cluster, self.now)
 
     @cached_property
     def program_times(self) -> list[ProgramTime]:
@@ -166,19 +166,19 @@ class Moment:
         return live, sum(max(run.process_count or 0, len(run.hosts)) for run in self.runs)
 
     @cached_property
-    def collectives(self) -> list[CollectiveView]:
+    def collective_views(self) -> list[CollectiveView]:
         """The collectives of all runs. It is the same list until new data arrives."""
-        return of_collectives.collectives(self.cluster, self.now)
+        return of_collectives.collective_views(self.cluster, self.now)
 
     @cached_property
-    def waits(self) -> Mapping[tuple[str, int], int]:
-        return of_collectives.waits(self.cluster, self.now)
+    def waits_by_device(self) -> Mapping[tuple[str, int], int]:
+        return of_collectives.waits_by_device(self.cluster, self.now)
 
     def not_on(self, source: str) -> list[str]:
         """Return why a source does not work on hosts that have not exited, each reason once."""
         reasons = [
             view.host.hello.sources.get(source, "")
-            for view in self.hosts
+            for view in self.host_views
             if view.host.hello and not view.state.has_exited
         ]
         return list(dict.fromkeys(each for each in reasons if each and each != "on"))
@@ -187,7 +187,9 @@ class Moment:
     def counted_ago(self) -> float | None:
         """The age of the oldest current census in seconds; None if all are recent."""
         counted = [
-            self.ago(view.now, view.now.pulse.counted_ms) for view in self.hosts if view.now.pulse.counted_ms
+            self.ago(view.now, view.now.pulse.counted_ms)
+            for view in self.host_views
+            if view.now.pulse.counted_ms
         ]
         ago = max(counted, default=0.0)
         return ago if ago > COUNTED_NOW else None
@@ -203,7 +205,7 @@ class Moment:
 
     @cached_property
     def views(self) -> dict[str, HostView]:
-        return {view.host.agent: view for view in self.hosts}
+        return {view.host.agent: view for view in self.host_views}
 
 
 def name_of(host: Host) -> str:

@@ -6,7 +6,16 @@ from enum import StrEnum
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, DeviceView, Figure, Host, Scope, series
+from jaxtop.model import (
+    DEVICE_FIGURES,
+    HOST_FIGURES,
+    STEP_FIGURES,
+    DeviceView,
+    Figure,
+    Host,
+    Scope,
+    figure_series,
+)
 from jaxtop.model.host import run_of
 from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.draw.plot import LETTERS, PlotLine
@@ -60,13 +69,13 @@ def peers(
     if is_of_device(figure) and beside is not Beside.HOSTS:
         return [
             _device(figure, each)
-            for each in moment.devices
+            for each in moment.device_views
             if each.agent == host.agent
             and (beside is Beside.DEVICES or (device is not None and each.id == device.id))
         ]
     return [
         _host(figure, view.now)
-        for view in moment.hosts
+        for view in moment.host_views
         if (run_of(view.host) == run_of(host) if beside is Beside.HOSTS else view.host.agent == host.agent)
     ]
 
@@ -84,7 +93,7 @@ def few(candidates: Sequence[PlotSubject], chosen: tuple[str, int | None]) -> li
 
 
 def line_of(moment: Moment, figure: Figure, peer: PlotSubject, *, is_chosen: bool) -> PlotLine:
-    columns = [series(moment.cluster, peer.agent, figure, position) for position in peer.positions]
+    columns = [figure_series(moment.cluster, peer.agent, figure, position) for position in peer.positions]
     points = columns[0] if len(columns) == 1 else _mean(columns)
     return PlotLine(peer.name, tuple(points), is_chosen)
 

@@ -56,16 +56,18 @@ class Arranger:
 
     @property
     def devices(self) -> Sequence[DeviceView]:
-        return self.moment.devices
+        return self.moment.device_views
 
     def see(self, moment: Moment) -> None:
         self.moment = moment
         # A mesh without axes, or with an axis of size 0, has nothing to arrange.
-        self.meshes = [mesh for mesh in moment.meshes if mesh.axes and all(size > 0 for _, size in mesh.axes)]
+        self.meshes = [
+            mesh for mesh in moment.mesh_views if mesh.axes and all(size > 0 for _, size in mesh.axes)
+        ]
         if self.mesh not in self.meshes and self.meshes:
             self.mesh, self.page = self.meshes[0], 0
         # A hello is immutable: an equal hello means the same devices.
-        hosts = [view.host for view in moment.hosts]
+        hosts = [view.host for view in moment.host_views]
         cluster = [(host.agent, host.process_index, host.hostname, host.hello) for host in hosts]
         if cluster != self._cluster:
             self._cluster = cluster
@@ -74,13 +76,13 @@ class Arranger:
 
     def _learn(self, moment: Moment) -> None:
         """Rebuild the indexes of hosts and devices. Changes of figures and states do not need this."""
-        self._index = {device.key: i for i, device in enumerate(moment.devices)}
-        self._in_run = {(device.run, device.id): i for i, device in enumerate(moment.devices)}
+        self._index = {device.key: i for i, device in enumerate(moment.device_views)}
+        self._in_run = {(device.run, device.id): i for i, device in enumerate(moment.device_views)}
         self._mesh_grid = None
-        hellos = ((view.host.agent, view.host.hello) for view in moment.hosts)
+        hellos = ((view.host.agent, view.host.hello) for view in moment.host_views)
         self._silent = tuple(agent for agent, hello in hellos if hello is None or not hello.devices)
-        self.id_width = max((len(str(device.id)) for device in moment.devices), default=1)
-        grids = {run.id: physical(moment.devices, run.id) for run in moment.runs}
+        self.id_width = max((len(str(device.id)) for device in moment.device_views), default=1)
+        grids = {run.id: physical(moment.device_views, run.id) for run in moment.runs}
         self._physical = {run: grid for run, grid in grids.items() if grid is not None}
 
     def position(self, key: tuple[str, int] | None) -> int | None:
@@ -124,7 +126,7 @@ class Arranger:
     def states(self) -> tuple[State, ...]:
         if self.arrangement is not Arrangement.HOST:
             return ()
-        return tuple(self.moment.states[view.host.agent] for view in self.moment.hosts)
+        return tuple(self.moment.states[view.host.agent] for view in self.moment.host_views)
 
     def cycle(self, by: int = 1) -> None:
         here = self.available
@@ -235,7 +237,7 @@ class Arranger:
 
 
 def _blocks(moment: Moment) -> tuple[Block, ...]:
-    counts = Counter(device.agent for device in moment.devices)
+    counts = Counter(device.agent for device in moment.device_views)
     usual = Counter(counts.values()).most_common(1)[0][0] if counts else 1
     several = len(moment.runs) > 1
     blocks, start = [], 0

@@ -75,11 +75,11 @@ def _growing(node: Node, palette: Palette) -> str | None:
 
 
 def empty(moment: Moment) -> str:
-    if not moment.hosts:
+    if not moment.host_views:
         return "no arrays yet: no process has reported"
     if reasons := moment.not_on("arrays"):
         return f"arrays are not counted: {reasons[0]}"
-    if not any(view.host.arrays.at_ms for view in moment.hosts):
+    if not any(view.host.arrays.at_ms for view in moment.host_views):
         return "no arrays yet: no process has counted its arrays"
     return "no arrays: no process holds any"
 
@@ -176,8 +176,8 @@ class ArraysView(TableView[TreeTable]):
         self.set_class(width < BESIDE and height < LOW, "-low")
 
     def _prepare(self, moment: Moment) -> None:
-        if moment.arrays is not self._views:
-            self._views = moment.arrays
+        if moment.array_views is not self._views:
+            self._views = moment.array_views
             self._total = sum([view.held_bytes for view in self._views])
         ago = moment.counted_ago
         self._counted = "" if ago is None else f"counted {units.age(ago)} ago"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model.collectives.timeline import NO_TIMELINE, Timeline, reporting_agents, timeline
+from jaxtop.model.collectives.timeline import NO_TIMELINE, Timeline, reporting_agents, timeline_of
 from jaxtop.tui.draw.panes.collective import by_wait
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], last: Cha
     chosen = chosen_hosts(
         moment, view, agents, max(1, height - 2 if len(agents) > height - 1 else height - 1)
     )
-    met = [each.op for each in moment.collectives if each.key[:3] == view.key[:3] and each.crosses_hosts]
+    met = [each.op for each in moment.collective_views if each.key[:3] == view.key[:3] and each.crosses_hosts]
     anchors = dict.fromkeys([view.op, *met] if view.crosses_hosts is not False else met)
-    drawn = timeline(cluster, view, anchors, chosen, max(1, width // LAUNCH_WIDTH))
+    drawn = timeline_of(cluster, view, anchors, chosen, max(1, width // LAUNCH_WIDTH))
     return Chart(inputs, drawn, len(agents) - len(drawn.strips))
 
 
@@ -47,7 +47,7 @@ def chosen_hosts(moment: Moment, view: CollectiveView, agents: tuple[str, ...], 
 
     The straggler is chosen first, then the hosts of the slowest group, then the others.
     """
-    owners = {device.id: device.agent for device in moment.devices if device.run == view.run}
+    owners = {device.id: device.agent for device in moment.device_views if device.run == view.run}
     slowest = view.groups[by_wait(view)[0]] if view.groups else ()
     wanted = [view.straggler.agent] if view.straggler is not None else []
     wanted += [owners[each] for each in slowest if each in owners]

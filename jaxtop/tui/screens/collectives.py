@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 
 from jaxtop.base import units
 from jaxtop.model.collectives import CollectiveView, step_shares
-from jaxtop.model.collectives.doubts import doubts
-from jaxtop.model.collectives.folded import folded, group_key
+from jaxtop.model.collectives.doubts import doubts_about
+from jaxtop.model.collectives.folded import folded_views, group_key
 from jaxtop.model.collectives.timeline import windows_seen
 from jaxtop.tui.core.moment import Moment, Selection, name_of
 from jaxtop.tui.draw.panes.collective import (
@@ -111,11 +111,11 @@ COLUMNS: tuple[Column[CollectiveView], ...] = (
 
 
 def empty(moment: Moment) -> str:
-    if not moment.hosts:
+    if not moment.host_views:
         return "no collectives yet: no process has reported"
-    if len(moment.devices) == 1:
+    if len(moment.device_views) == 1:
         return "no collectives: the run has one device"
-    inventories = [each for view in moment.hosts for each in view.host.inventories.values()]
+    inventories = [each for view in moment.host_views for each in view.host.inventories.values()]
     reasons = [each.why_not for each in inventories if each.why_not] or moment.not_on("programs")
     if reasons:
         return f"no collectives: {reasons[0]}"
@@ -125,7 +125,7 @@ def empty(moment: Moment) -> str:
 
 
 def untimed(moment: Moment) -> str:
-    note = next((view.host.window.note for view in moment.hosts if view.host.window.note), "")
+    note = next((view.host.window.note for view in moment.host_views if view.host.window.note), "")
     reasons = moment.not_on("collectives")
     if reasons:
         hint = "; press c for a window, C for a full profile" if reasons[0].startswith("on request") else ""
@@ -141,7 +141,7 @@ def untimed(moment: Moment) -> str:
 
 def summary(moment: Moment, width: int, palette: Palette) -> Text:
     """Return the number of collectives, their share of a launch, and the age of the measurement."""
-    views = moment.collectives
+    views = moment.collective_views
     if not views:
         return Text()
     crossing = sum(view.crosses_hosts is True for view in views)
@@ -165,7 +165,7 @@ def summary(moment: Moment, width: int, palette: Palette) -> Text:
 
 
 def _lately(moment: Moment) -> list[str]:
-    seen, left_out = windows_seen(moment.cluster), doubts(moment.cluster).words
+    seen, left_out = windows_seen(moment.cluster), doubts_about(moment.cluster).words
     if seen.newest is None or not seen.windows:
         return [untimed(moment)]
     age = units.age(moment.ago(seen.newest, seen.newest.window.at_ms))
@@ -211,8 +211,8 @@ class CollectivesView(TableView[Table[CollectiveView]]):
 
     def _prepare(self, moment: Moment) -> None:
         self.table.update_columns((COLUMNS[0], self._run, *COLUMNS[1:]) if len(moment.runs) > 1 else COLUMNS)
-        listed = moment.collectives
-        rows = listed if self.table.words else folded(listed, self._unfolded)
+        listed = moment.collective_views
+        rows = listed if self.table.words else folded_views(listed, self._unfolded)
         self.table.update_rows(rows, empty(moment))
 
     def _draw(self) -> None:
@@ -235,7 +235,7 @@ class CollectivesView(TableView[Table[CollectiveView]]):
 
     def point_at(self, row: Hashable) -> None:
         """Put the cursor on the collective with this key, or on the one of this name that waits longest."""
-        views = self.moment.collectives
+        views = self.moment.collective_views
         named = [view for view in views if row in (view.key, view.op)]
         if not named and isinstance(row, tuple):  # the program may be listed without its fingerprint
             named = [view for view in views if (view.run, view.program, view.op) == (*row[:2], row[-1])]

@@ -57,11 +57,13 @@ class FigureScene(DeviceScene):
 
     @cached_property
     def most(self) -> int:
-        return max((device.used_bytes or 0 for device in self.moment.devices), default=0)
+        return max((device.used_bytes or 0 for device in self.moment.device_views), default=0)
 
     @cached_property
     def has_coords(self) -> bool:
-        return any(device.coords is not None and device.platform != "gpu" for device in self.moment.devices)
+        return any(
+            device.coords is not None and device.platform != "gpu" for device in self.moment.device_views
+        )
 
 
 @dataclass(slots=True)
@@ -242,8 +244,8 @@ class DevicesView(DeviceTableView[FigureRow]):
         )
 
     def _prepare(self, moment: Moment) -> None:
-        if self._axes.meshes != moment.meshes:
-            self._axes = MeshAxes(moment.meshes)
+        if self._axes.meshes != moment.mesh_views:
+            self._axes = MeshAxes(moment.mesh_views)
         scene = FigureScene(moment, self._axes)
         self.table.update_columns(columns_for(scene, self._reported.see(moment), self._followed))
-        self.table.update_rows([FigureRow(device, scene) for device in moment.devices], empty(moment))
+        self.table.update_rows([FigureRow(device, scene) for device in moment.device_views], empty(moment))

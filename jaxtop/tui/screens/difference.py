@@ -16,7 +16,7 @@ from jaxtop.model.session.difference import (
     ChangeKind,
     MomentChange,
     Then,
-    difference,
+    difference_of,
 )
 from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.dialogs.help import Help
@@ -139,7 +139,7 @@ class DifferenceScreen(ModalScreen[DifferenceOutcome]):
         super().__init__()
         self._before, self._after = sorted((marked, here), key=lambda then: then.at)
         self._marked_first = self._before is marked
-        self._changes = difference(self._before, self._after)
+        self._changes = difference_of(self._before, self._after)
         self.table: Table[MomentChange] = Table(
             columns_for(runs),
             id,  # changes of programs with the same name may be equal in all columns

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from jaxtop.model import STEP_TIME, recent
-from jaxtop.model.findings.postmortem import has_failed, postmortem
+from jaxtop.model.findings.postmortem import has_failed, postmortem_of
 from jaxtop.model.hosts import seen_by
 from jaxtop.model.wall_time.parts import shares_of
-from jaxtop.model.wall_time.step_parts import parts
+from jaxtop.model.wall_time.step_parts import parts_of_hosts
 from jaxtop.tui.columns.devices import tone
 from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.columns.host_row import HostRow
@@ -72,7 +72,7 @@ class HostsView(TableView[Table[HostRow]]):
         self.set_class(event.size.height < ROOM_BELOW, "low")
 
     def _prepare(self, moment: Moment) -> None:
-        rows = [HostRow(view, moment) for view in moment.hosts]
+        rows = [HostRow(view, moment) for view in moment.host_views]
         reported = self._reported.see(moment)
         self._step_figures |= reported_steps(rows)
         self.table.update_columns(columns_for(moment, reported, self._step_figures, self._followed))
@@ -90,9 +90,9 @@ class HostsView(TableView[Table[HostRow]]):
         subject = HostSubject(
             label, row.state, row.now, row.view.host, row.age, row.rhythm, past, row.still,
             seen_by(self.moment.cluster, row.host, self.moment.now),
-            postmortem(self.moment.cluster, row.view.host, row.state)
+            postmortem_of(self.moment.cluster, row.view.host, row.state)
             if has_failed(row.view.host, row.state) else None,
-            shares_of(parts(self.moment.cluster, self.moment.now).get(row.host.agent)),
+            shares_of(parts_of_hosts(self.moment.cluster, self.moment.now).get(row.host.agent)),
         )  # fmt: skip
         self._pane.show(lambda width, height: host_pane(subject, ink, width, height))
 

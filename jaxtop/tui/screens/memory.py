@@ -19,8 +19,8 @@ from jaxtop.model import (
     ProgramView,
     at_peaks,
     growers,
-    memory,
     memory_total,
+    memory_views,
 )
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
 from jaxtop.tui.columns.figures import curve
@@ -256,7 +256,7 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
         return understand(typed, _ASKED, self.table.columns)
 
     def _prepare(self, moment: Moment) -> None:
-        scene = self._scene = MemoryScene(moment, memory(moment.cluster, moment.devices))
+        scene = self._scene = MemoryScene(moment, memory_views(moment.cluster, moment.device_views))
         self._fit_columns()
         self.table.update_rows([MemoryRow(view.device, scene, view) for view in scene.views], empty(moment))
 
@@ -272,7 +272,7 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
             height = self._growing.size.height
             found = growers(moment.cluster)
             self._growing.read(growing(found, height, palette))
-            self._headroom.read(headroom(moment.programs, height, palette))
+            self._headroom.read(headroom(moment.program_views, height, palette))
 
     def _moved(self, row: MemoryRow) -> None:
         super()._moved(row)

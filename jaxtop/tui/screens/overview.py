@@ -15,7 +15,7 @@ from jaxtop.model import (
     Severity,
     step_of_run,
 )
-from jaxtop.model.findings.coverage import HEALTHY, coverage
+from jaxtop.model.findings.coverage import HEALTHY, coverage_of
 from jaxtop.model.hosts import named
 from jaxtop.model.nouns import counted
 from jaxtop.model.stalls.case import LOST
@@ -74,11 +74,11 @@ def _titled(finding: Finding) -> str:
 
 def verdict(moment: Moment, muted: Collection[tuple[str, str, str]] = ()) -> tuple[str, str]:
     """Return one sentence on the health of the runs, and the name of its colour."""
-    checked = coverage(moment.cluster.findings.unchecked)
+    checked = coverage_of(moment.cluster.findings.unchecked)
     why = " (i: why)" * bool(checked.unchecked)
     serious = [each for each in moment.findings if each.severity is not Severity.INFO]
     found = [each for each in serious if each.key not in muted]
-    if not moment.hosts:
+    if not moment.host_views:
         return "waiting for a run", "muted"
     if found:
         critical = sum(each.severity is Severity.CRITICAL for each in found)
@@ -86,13 +86,13 @@ def verdict(moment: Moment, muted: Collection[tuple[str, str, str]] = ()) -> tup
         count += f", {critical} critical" if critical else ""
         sentence = f"{count}: ⏎ opens the proof, i explains · {checked.in_short}"
         return sentence, "bad" if critical else "warning"
-    if not any(view.now.pulse_at for view in moment.hosts):
+    if not any(view.now.pulse_at for view in moment.host_views):
         return "connecting: no process has reported yet", "muted"
-    lost = [view for view in moment.hosts if view.state in LOST]
+    lost = [view for view in moment.host_views if view.state in LOST]
     if lost:
         return f"{named([view.host for view in lost])} {lost[0].state.value}", "bad"
-    facts = [f"{len(moment.devices)} devices"]
-    step = step_of_run(view.now for view in moment.hosts)
+    facts = [f"{len(moment.device_views)} devices"]
+    step = step_of_run(view.now for view in moment.host_views)
     if step is not None:
         facts.append(f"step {units.seconds(step.p50_s)}")
     if serious:
@@ -107,9 +107,9 @@ def verdict(moment: Moment, muted: Collection[tuple[str, str, str]] = ()) -> tup
 
 def _too_early(moment: Moment) -> str:
     """Return why a verdict is provisional; empty if it is not."""
-    compiling = sum(bool(view.now.pulse.compiling) for view in moment.hosts)
-    if 2 * compiling > len(moment.hosts):
-        members = [view.host for view in moment.hosts]
+    compiling = sum(bool(view.now.pulse.compiling) for view in moment.host_views)
+    if 2 * compiling > len(moment.host_views):
+        members = [view.host for view in moment.host_views]
         return f"{compiling} of {counted(len(members), members)} compile"
     is_new = moment.since is not None and moment.now - moment.since < SETTLES_IN
     return "still measuring" if is_new else ""
@@ -184,12 +184,12 @@ class OverviewView(TableView[Table[Finding]]):
 
     def _select_accused(self, shown: Sequence[Finding]) -> None:
         """Select the subject of the first finding, or the first device, until the user selects something."""
-        if self.selection != self._proposed or not self.moment.devices:
+        if self.selection != self._proposed or not self.moment.device_views:
             return
         subject = next((each.subject for each in shown if each.subject.agent), None)
-        first = self.moment.devices[0]
+        first = self.moment.device_views[0]
         device = next(
-            (each for each in self.moment.devices if subject and each.agent == subject.agent), first
+            (each for each in self.moment.device_views if subject and each.agent == subject.agent), first
         )
         wanted = subject.device_id if subject and subject.device_id is not None else device.id
         if self._proposed != Selection(device.agent, wanted):
@@ -210,7 +210,7 @@ class OverviewView(TableView[Table[Finding]]):
         shown, ink = overview(self.moment, self.palette), self.ink
         self._panels.show(lambda width, height: draw.draw(shown, ink, width, height))
         if row is None:
-            found = coverage(self.moment.cluster.findings.unchecked)
+            found = coverage_of(self.moment.cluster.findings.unchecked)
             self._explained.show(lambda width, height: coverage_pane(found, ink, width, height))
         else:
             tuning = self.moment.cluster.tuning

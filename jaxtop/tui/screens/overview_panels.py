@@ -15,7 +15,7 @@ from jaxtop.model import (
     State,
     fullest,
     growers,
-    memory,
+    memory_views,
     pace_of,
     recent,
     step_of_run,
@@ -54,14 +54,14 @@ _CPU, _MEMORY = FIGURES["process_cpu_cores"], FIGURES["memory_used_bytes"]
 
 def overview(moment: Moment, palette: Palette) -> draw.Overview:
     """Return what the panels show of a moment."""
-    now = [view.now for view in moment.hosts]
+    now = [view.now for view in moment.host_views]
     step = step_of_run(now)
     paces = [pace for host in now if (pace := pace_of(host)) is not None]
-    first = next((view.host.agent for view in moment.hosts if view.now.pulse.rhythm), None)
+    first = next((view.host.agent for view in moment.host_views if view.now.pulse.rhythm), None)
     past = recent(moment.cluster, first, STEP_TIME, 0, STEPS) if first else []
     found = run_parts(moment.cluster, moment.now)
-    holder = fullest(moment.devices)
-    held = memory(moment.cluster, [holder]) if holder else []
+    holder = fullest(moment.device_views)
+    held = memory_views(moment.cluster, [holder]) if holder else []
     grows = next(iter(growers(moment.cluster)), None)
     return draw.Overview(
         step_s=step.p50_s if step else None,
@@ -80,10 +80,10 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
         collectives=_collectives(moment),
         programs=_programs(moment),
         hosts=_hosts(moment),
-        host_count=len(moment.hosts),
+        host_count=len(moment.host_views),
         nouns=moment.nouns(),
-        live=sum(view.state is State.LIVE for view in moment.hosts),
-        devices=len(moment.devices),
+        live=sum(view.state is State.LIVE for view in moment.host_views),
+        devices=len(moment.device_views),
         events=[
             (text.time_of_day(event.at), text.printable(words), palette.of_level(Level(event.rank)))
             for event, words in islice(_news(moment), MOST_HOSTS)
@@ -116,7 +116,7 @@ def _news(moment: Moment) -> Iterator[tuple[LoggedEvent, str]]:
 
 def _collectives(moment: Moment) -> Sequence[Sequence[str]]:
     """Return the collectives that devices wait in longest, one for each kind and axes, with their titles."""
-    longest = sorted(moment.collectives, key=lambda view: -(view.wait_us or 0))
+    longest = sorted(moment.collective_views, key=lambda view: -(view.wait_us or 0))
     views = _first_of_each(longest, lambda view: (view.kind, axes_in_words(view)))
     rows = [
         (
@@ -136,7 +136,7 @@ def _programs(moment: Moment) -> Sequence[Sequence[str]]:
 
     Without allocators that count, no program has a headroom.
     """
-    often = sorted(moment.programs, key=lambda view: (-_rate(view), -(view.needs_bytes or 0)))
+    often = sorted(moment.program_views, key=lambda view: (-_rate(view), -(view.needs_bytes or 0)))
     views = _first_of_each(often, lambda view: view.function)
     has_headroom = any(view.headroom_bytes is not None for view in views)
     rows = [
@@ -163,7 +163,9 @@ def _hosts(moment: Moment) -> list[draw.HostLine]:
     """Return the hosts, those with findings and in the worst states first."""
     about = {each.subject.agent: each for each in reversed(moment.findings) if each.subject.agent}
     ranks = {agent: each.severity.rank for agent, each in about.items()}
-    order = sorted(moment.hosts, key=lambda view: (-view.state.severity, -ranks.get(view.host.agent, -1)))
+    order = sorted(
+        moment.host_views, key=lambda view: (-view.state.severity, -ranks.get(view.host.agent, -1))
+    )
     return [_host(view, about.get(view.host.agent), moment) for view in order[:MOST_HOSTS]]
 
 
@@ -187,12 +189,12 @@ def _host(view: HostView, finding: Finding | None, moment: Moment) -> draw.HostL
 
 def _mesh(moment: Moment) -> MeshMap | None:
     """Return the first mesh by its first axis, coloured by waits, or by memory where nothing waits."""
-    metric = wait_metric(moment) if moment.waits else METRICS[0]
-    reading = read(moment.devices, metric)
-    codes = {(device.run, device.id): reading.codes[i] for i, device in enumerate(moment.devices)}
-    if not moment.meshes:
+    metric = wait_metric(moment) if moment.waits_by_device else METRICS[0]
+    reading = read(moment.device_views, metric)
+    codes = {(device.run, device.id): reading.codes[i] for i, device in enumerate(moment.device_views)}
+    if not moment.mesh_views:
         return None
-    mesh = moment.meshes[0]
+    mesh = moment.mesh_views[0]
     names = " × ".join(f"{name} {size}" for name, size in mesh.axes)
     (axis, rows) = mesh.axes[0]
     each = max(1, len(mesh.device_ids) // max(1, rows))

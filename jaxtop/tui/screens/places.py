@@ -40,20 +40,20 @@ class _App(Protocol):
 
 def places(moment: Moment) -> Iterator[Destination]:
     """Yield everything that has a name and a row."""
-    for view in moment.hosts:
+    for view in moment.host_views:
         opens = View.Drilled(Selection(view.host.agent), "hosts")
         yield Destination(moment.label(view.host), view.state.value, opens)
-    for program in moment.programs:
+    for program in moment.program_views:
         selection = Selection(program.agents[0] if program.agents else None)
         opens = View.Drilled(selection, "programs", row=program.program.name)
         yield Destination(f"program {program.function}", program.program.name, opens)
-    for array in moment.arrays:
+    for array in moment.array_views:
         if array.name:
             opens = View.Drilled(Selection(), "arrays", row=array.name)
             yield Destination(
                 f"array {array.name}", f"{units.size(array.bytes_per_device)} per device", opens
             )
-    for device in moment.devices:
+    for device in moment.device_views:
         opens = View.Drilled(Selection(*device.key), "devices")
         yield Destination(f"{moment.label_of(device)} on {device.hostname}", device.kind, opens)
 

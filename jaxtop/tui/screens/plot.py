@@ -63,7 +63,7 @@ class PlotView(View):
     @property
     def _host(self) -> Host | None:
         """The selected host or the process that replaced it; else the first host."""
-        hosts = [view.host for view in self.moment.hosts]
+        hosts = [view.host for view in self.moment.host_views]
         selected = None if self.selection.agent is None else self.moment.host(self.selection.agent)
         if selected is not None and selected.agent not in self.moment.states:  # it was restarted
             place = run_of(selected), selected.process_index
@@ -73,7 +73,7 @@ class PlotView(View):
     @property
     def _device(self) -> DeviceView | None:
         host = self._host
-        devices = [each for each in self.moment.devices if host is not None and each.agent == host.agent]
+        devices = [each for each in self.moment.device_views if host is not None and each.agent == host.agent]
         found = (each for each in devices if each.id == self.selection.device_id)
         return next(found, next(iter(devices), None))
 

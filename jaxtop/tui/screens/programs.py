@@ -145,7 +145,7 @@ def columns_for(moment: Moment) -> tuple[Column[ProgramRow], ...]:
 
 
 def empty(moment: Moment) -> str:
-    if not moment.hosts:
+    if not moment.host_views:
         return "no programs yet: no process has reported"
     off = next((source for source in moment.not_on("programs") if source.startswith("off")), None)
     return f"no programs: {off}" if off else "no programs yet: no process has compiled any"
@@ -216,7 +216,7 @@ class ProgramsView(TableView[Table[ProgramRow]]):
 
     def _prepare(self, moment: Moment) -> None:
         self.table.update_columns(columns_for(moment))
-        self.table.update_rows([ProgramRow(view, moment) for view in moment.programs], empty(moment))
+        self.table.update_rows([ProgramRow(view, moment) for view in moment.program_views], empty(moment))
 
     def _draw(self) -> None:
         row = self.table.row
@@ -226,7 +226,7 @@ class ProgramsView(TableView[Table[ProgramRow]]):
 
     def point_at(self, row: Hashable) -> None:
         """Put the cursor on the program of this name, on that of the selected host if there are several."""
-        found = [view for view in self.moment.programs if row in (view.function, view.program.name)]
+        found = [view for view in self.moment.program_views if row in (view.function, view.program.name)]
         of_host = [view for view in found if view.differs and self.selection.agent in view.agents]
         self.table.select(next((view.key for view in (*of_host, *found)), None))
 

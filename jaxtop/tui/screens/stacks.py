@@ -84,7 +84,7 @@ class StackTable(FoldingTable[StackNode]):
         inputs = (
             self._query.test,
             *names.items(),
-            *((view.host.agent, id(view.host.stacks)) for view in moment.hosts),
+            *((view.host.agent, id(view.host.stacks)) for view in moment.host_views),
         )
         if self._grouped[0] != inputs:
             self._grouped = inputs, stack_nodes(moment.cluster, names, self._query.test)
@@ -94,7 +94,7 @@ class StackTable(FoldingTable[StackNode]):
         return node.opens_by_default or (node.depth == 0 and self._query.test is not None)
 
     def _tally(self) -> tuple[int, int]:
-        hosts = sum(bool(view.host.stacks.threads) for view in self._moment.hosts)
+        hosts = sum(bool(view.host.stacks.threads) for view in self._moment.host_views)
         return sum(len(node.hosts) for node in self._shown if node.depth == 0), hosts
 
 
@@ -134,7 +134,9 @@ class StacksView(TableView[StackTable]):
         yield FilteredTable(self.table, CONDITIONS.format("function~load | file~data_loader"))
 
     def _prepare(self, moment: Moment) -> None:
-        self.table.update_moment(moment, ASK if moment.hosts else "no stacks yet: no process has reported")
+        self.table.update_moment(
+            moment, ASK if moment.host_views else "no stacks yet: no process has reported"
+        )
 
     def count(self, tally: str) -> None:
         if tally != self._tally:
@@ -185,8 +187,8 @@ class StacksView(TableView[StackTable]):
                 name = f"{run.name or run.id}: " if len(moment.runs) > 1 else ""
                 colour = palette.of_severity(Severity(found.severity).rank)
                 lines.append(Text(text.printable(f"! {name}{found.text}"), colour))
-        present = [view for view in moment.hosts if not view.state.is_silent]
-        reported = [view for view in moment.hosts if view.host.stacks.threads]
+        present = [view for view in moment.host_views if not view.state.is_silent]
+        reported = [view for view in moment.host_views if view.host.stacks.threads]
         if reported:
             here = sum(bool(view.host.stacks.threads) for view in present)
             past = Counter(view.state for view in reported if view.state.is_silent)

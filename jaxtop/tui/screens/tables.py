@@ -91,7 +91,7 @@ class DeviceTableView(TableView[Table[AnyRow]], Generic[AnyRow]):
 
     def select(self, selection: Selection) -> None:
         super().select(selection)
-        of_host = (device.key for device in self.moment.devices if device.agent == selection.agent)
+        of_host = (device.key for device in self.moment.device_views if device.agent == selection.agent)
         self.table.select(selection.device_key or next(of_host, None))
 
     def _moved(self, row: Any) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from jaxtop.features.notebook import live as notebook
 from jaxtop.features.notebook.summary import MOST_FINDINGS, summary
-from jaxtop.model import Cluster, arrays
+from jaxtop.model import Cluster, array_views
 from jaxtop_agent.handle import Handle
 from tests import patience
 from tests.builders import NOW
@@ -248,7 +248,7 @@ def test_a_notebook_shows_its_run_and_variables_have_their_own_names(tmp_path):
         with viewer() as attached:
 
             def names():
-                return {(view.name, view.function) for view in arrays(attached.cluster)}
+                return {(view.name, view.function) for view in array_views(attached.cluster)}
 
             attached.until(lambda: names() == {("x", "<module>"), ("params['w']", "<module>")})
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.cli.text.formats import written
 from jaxtop.export import to_document
-from jaxtop.model import Cluster, keyframe, programs
+from jaxtop.model import Cluster, keyframe, program_views
 from jaxtop.model.hardware.peaks import SET_BY_OWNER
 from jaxtop.model.programs.operations import IDLE, DeviceRates, Roof, program_time, program_times, roof
 from jaxtop.model.programs.roofline import DATA_SHEET, rates_of
@@ -45,7 +45,7 @@ def cluster_of(*messages, hosts=1):
 
 
 def shown(cluster, rates=RATES):
-    (view,) = programs(cluster, 1.0)
+    (view,) = program_views(cluster, 1.0)
     return program_time(cluster, view, lambda _: rates)
 
 

@@ -10,7 +10,7 @@ from jaxtop.features.planning.model.plan import Today
 from jaxtop.features.planning.model.times.links import ANY, BETWEEN, WITHIN, cost_of, reach_of
 from jaxtop.features.planning.model.times.published import published_link
 from jaxtop.features.planning.model.times.today_time import today_time
-from jaxtop.model.arrays.meshes import meshes
+from jaxtop.model.arrays.meshes import mesh_views
 from jaxtop.wire.probing import SCHEMA, Probe, ProbedCollective, ProbedDevice, ProbedGroup
 from tests import made_runs, made_windows, stories
 from tests.made_windows import Made
@@ -26,7 +26,7 @@ def read(*more, made=MADE, probe=None):
     cluster = stories.cluster_of(
         *told, *((10.2, f"r1-{i}", each) for each in more for i in range(made.hosts))
     )
-    (mesh,) = meshes(cluster)
+    (mesh,) = mesh_views(cluster)
     return today_time(cluster, NOW, mesh, made_windows.program(made), probe=probe)
 
 
@@ -106,7 +106,7 @@ def test_a_probe_stands_in_where_nothing_was_measured():
     ]
     quiet = [*made_runs.beginning(MADE)]
     cluster = stories.cluster_of(*quiet)
-    (mesh,) = meshes(cluster)
+    (mesh,) = mesh_views(cluster)
     links = today_time(cluster, NOW, mesh, made_windows.program(MADE), probe=probe(*found)).links
     assert links[WITHIN, "all-gather"].busbw_bytes_per_s == pytest.approx(8e9)
     assert links[BETWEEN, "all-gather"].busbw_bytes_per_s == pytest.approx(1e9)

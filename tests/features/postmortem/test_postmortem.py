@@ -12,10 +12,17 @@ from msgspec.structs import replace as replace_struct
 from jaxtop import wire
 from jaxtop.features.postmortem import document as export
 from jaxtop.features.postmortem import kernel_log
-from jaxtop.model import exited, findings
-from jaxtop.model.findings.postmortem import COMPILED, RAISED, RAN_LATELY, SAME_LINE, postmortem, postmortems
+from jaxtop.model import exited, reported_findings
+from jaxtop.model.findings.postmortem import (
+    COMPILED,
+    RAISED,
+    RAN_LATELY,
+    SAME_LINE,
+    postmortem_of,
+    postmortems,
+)
 from jaxtop.model.findings.postmortem_words import facts, headline
-from jaxtop.model.findings.shortage import Size, shortage
+from jaxtop.model.findings.shortage import Size, shortage_of
 from jaxtop.model.liveness import State
 from jaxtop.store import runfiles
 from tests import builders
@@ -72,7 +79,7 @@ SAYS = [
 
 @pytest.mark.parametrize(("kind", "message", "asked", "free"), SAYS)
 def test_what_an_exception_says_about_memory(kind, message, asked, free):
-    found = shortage(kind, message)
+    found = shortage_of(kind, message)
     assert found is not None and (found.asked, found.free) == (asked, free)
 
 
@@ -80,7 +87,7 @@ def test_what_an_exception_says_about_memory(kind, message, asked, free):
     "message", ["", "INVALID_ARGUMENT: a shape", "allocated 12 workers", "there are 3 free"]
 )
 def test_an_exception_about_something_else_says_nothing_about_memory(message):
-    assert shortage("ValueError", message) is None
+    assert shortage_of("ValueError", message) is None
 
 
 # The model, on staged messages
@@ -200,7 +207,7 @@ def test_a_program_compiled_just_before_the_end_comes_before_those_that_ran(erro
         found = the_postmortem(staged).program
     else:
         host = staged.cluster.hosts[builders.agent_id(1)]
-        found = postmortem(staged.cluster, host, State.DIED).program
+        found = postmortem_of(staged.cluster, host, State.DIED).program
     assert (found.program.name, found.basis, found.adds_bytes) == ("jit_huge", COMPILED, None)
 
 
@@ -253,7 +260,7 @@ def test_a_death_without_a_signal_says_who_knows_it():
     staged = Staged(2)
     staged.train(5.0, trains())
     host = staged.cluster.hosts[builders.agent_id(1)]
-    found = postmortem(staged.cluster, host, State.DIED)
+    found = postmortem_of(staged.cluster, host, State.DIED)
     assert dict(facts(found))["signal"][0].startswith("not known here")
     assert dict(facts(replace(found, kernel="SIGSEGV")))["signal"] == ("SIGSEGV",)
 
@@ -441,8 +448,8 @@ def test_who_comes_after_a_crash_learns_the_exception(tmp_path):
         eventually(runfiles.endings)
         assert started[1].poll() is None
         with viewer("lingers") as attached:
-            attached.until(lambda: "crashed" in {each.rule for each in findings(attached.cluster)})
-            (found,) = (each for each in findings(attached.cluster) if each.rule == "crashed")
+            attached.until(lambda: "crashed" in {each.rule for each in reported_findings(attached.cluster)})
+            (found,) = (each for each in reported_findings(attached.cluster) if each.rule == "crashed")
             assert found.text.startswith("process 1 ended with ValueError at script.py:")
             assert found.text.endswith("batch 7 is empty")
             (ending,) = runfiles.endings()

@@ -15,7 +15,7 @@ from jaxtop.base import keys
 from jaxtop.features.relay import listening, stream
 from jaxtop.features.relay.conversation import Conversation, NoRelay
 from jaxtop.features.relay.dialled import DialledRelays
-from jaxtop.model.hosts import hosts
+from jaxtop.model.hosts import newest_hosts
 from jaxtop.sources import discovery, peers
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.requests import RequestPool
@@ -48,7 +48,7 @@ def test_one_address_shows_all_agents_and_who_comes_late_gets_the_last_values(st
         viewer = stack(Viewer(PAIR, relay.at))
         viewer.until_states(live(*agents))
         viewer.until_settled()
-        for host in hosts(viewer.cluster):
+        for host in newest_hosts(viewer.cluster):
             assert set(host.launches) == {"warm_up", "train_step"}, (
                 "counters that do not change any more, too"
             )
@@ -278,5 +278,5 @@ def test_a_forwarded_port_is_dialled_in_place_of_the_address(stack, has_ports):
     entries = [f"node05:{port}=localhost:{port}" for port in ports] if has_ports else ["node05=localhost"]
     viewer = stack(Viewer(PAIR, f"node05:{ports[0]}", address_map=discovery.forwards(entries)))
     viewer.until_states(live(agent))
-    (host,) = hosts(viewer.cluster)
+    (host,) = newest_hosts(viewer.cluster)
     assert host.link.endpoint == f"127.0.0.1:{ports[1]}" and host.hello.telemetry == f"192.0.2.9:{ports[1]}"

@@ -13,7 +13,7 @@ import pytest
 from jaxtop.features.relay.near import RelaySource
 from jaxtop.features.relay.stream import Open
 from jaxtop.model import Cluster, state_of
-from jaxtop.model.hosts import hosts
+from jaxtop.model.hosts import newest_hosts
 from jaxtop.wire import Request
 from tests import patience
 from tests.logins import needs_sshd, sshd
@@ -72,22 +72,22 @@ def test_requests_pass_and_a_cut_connection_heals(login):
     def follow(check):
         end = patience.deadline()
         while not check():
-            assert end.left() > 0, [str(state_of(host, time.time())) for host in hosts(cluster)]
+            assert end.left() > 0, [str(state_of(host, time.time())) for host in newest_hosts(cluster)]
             for frame in source.poll(0.1):
                 cluster.feed(frame)
 
     def states():
-        return sorted(str(state_of(host, time.time())) for host in hosts(cluster))
+        return sorted(str(state_of(host, time.time())) for host in newest_hosts(cluster))
 
     try:
         follow(lambda: states() == ["live", "live"])
-        windows = {host.agent: host.window.at_ms for host in hosts(cluster)}
+        windows = {host.agent: host.window.at_ms for host in newest_hosts(cluster)}
         replies = []
         for agent in windows:
             source.request(agent, Request("capture"), replies.append)
         follow(lambda: len(replies) == 2)
         assert [reply and reply.error for reply in replies] == ["", ""]
-        follow(lambda: all(host.window.at_ms > windows[host.agent] for host in hosts(cluster)))
+        follow(lambda: all(host.window.at_ms > windows[host.agent] for host in newest_hosts(cluster)))
         source._process._popen.kill()
         follow(lambda: states() == ["unreachable", "unreachable"])
         assert "was lost" in source.notes[0]

@@ -9,7 +9,7 @@ from jaxtop.base.units import in_bytes
 from jaxtop.features.planning.model.plan import Basis, Interval
 from jaxtop.features.planning.model.sharding import if_divided, on_fullest
 from jaxtop.features.planning.model.temporaries import scaled, temporaries
-from jaxtop.model.arrays.tree import parts as steps_of_name
+from jaxtop.model.arrays.tree import path_parts as steps_of_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

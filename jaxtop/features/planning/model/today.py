@@ -12,13 +12,13 @@ from jaxtop.features.planning.messages import trimmed
 from jaxtop.features.planning.model.plan import CannotPlan, NeverPlannable, Tensor, Today
 from jaxtop.features.planning.model.roles import BATCH, axes_in, without
 from jaxtop.features.planning.model.times.today_time import devices_per_host, today_time
-from jaxtop.model.arrays.groups import ArrayView, apart, arrays, is_in_host_memory, slices
+from jaxtop.model.arrays.groups import ArrayView, apart, array_views, is_in_host_memory, slices
 from jaxtop.model.arrays.meshes import mesh_view
-from jaxtop.model.arrays.tree import parts as steps_of_name
+from jaxtop.model.arrays.tree import path_parts as steps_of_name
 from jaxtop.model.hardware.allocators import usable_bytes
 from jaxtop.model.hosts import runs
 from jaxtop.model.liveness import has_exited
-from jaxtop.model.programs.rates import program_of, rates
+from jaxtop.model.programs.rates import launch_rates_of, program_of
 from jaxtop.model.programs.views import launched_lately
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
         CannotPlan: There is no such run, or none of its arrays lies on a mesh.
     """
     found = _run(cluster, now, run)
-    views = [view for view in arrays(cluster) if view.run == found.id]
+    views = [view for view in array_views(cluster) if view.run == found.id]
     if not views:
         raise CannotPlan(
             f"no process of {_name(found)} has counted its arrays yet; wait for the first census"
@@ -342,7 +342,7 @@ def _program(members: Iterable[Host], devices: int) -> _Step:
     repeats = _repeats(members)
     for host in members:
         names = _of_step(host) if not repeats or host.pulse.rhythm is not None else set[str]()
-        measured = rates(host)
+        measured = launch_rates_of(host)
         for program in host.programs.programs:
             is_on_mesh = program.devices in (None, devices)
             if program.name not in names or not (is_on_mesh or repeats):
@@ -385,7 +385,7 @@ def _launches_per_step(host: Host, program: wire.Program) -> float:
     rhythm = host.pulse.rhythm
     if rhythm is None:
         return 1.0
-    rate = rates(host).of(program.name, program.fingerprint)
+    rate = launch_rates_of(host).of(program.name, program.fingerprint)
     if rate and rhythm.milli_per_s:
         found = rate * 1000 / rhythm.milli_per_s
         whole = max(1, round(found))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.names import shorten
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
-from jaxtop.model.findings.postmortem import postmortem
+from jaxtop.model.findings.postmortem import postmortem_of
 from jaxtop.model.findings.postmortem_words import facts as facts_of
 from jaxtop.model.findings.rule import Rule, never
 from jaxtop.model.findings.rules.liveness import CONSEQUENCES, stall_of
@@ -45,7 +45,7 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
     error, at = first.error, ended_at(first)
     assert error is not None
     line = None if error.place is None else line_text(error.place)
-    found = postmortem(facts.cluster, first, State.ENDED)
+    found = postmortem_of(facts.cluster, first, State.ENDED)
     alike = [host for host in crashes if _kind(host) == _kind(first)]
     others = [host for host in crashes if host not in alike]
     stall, agents = stall_of(facts), {host.agent for host in crashes}

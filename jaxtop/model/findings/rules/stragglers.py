@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from jaxtop.model.collectives.doubts import doubts
+from jaxtop.model.collectives.doubts import doubts_about
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.gap_findings import gap_over, of_core, place_of, source_of
@@ -56,7 +56,7 @@ def _straggler(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _why_few(facts: RunFacts) -> str:
-    return next(iter(doubts(facts.cluster, facts.run.id).words), FEW)
+    return next(iter(doubts_about(facts.cluster, facts.run.id).words), FEW)
 
 
 def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model.arrays.tree import MIXED, Node, form, parts
+from jaxtop.model.arrays.tree import MIXED, Node, form, path_parts
 from jaxtop.tui.core.slices import ArraySlices, in_words
 from jaxtop.tui.draw.panes import slices as pictures
 from jaxtop.tui.draw.panes.device import axes_in_words
@@ -178,7 +178,7 @@ def _wrapped(name: str, width: int) -> list[str]:
     if len(name) <= width:
         return [name]
     first = ""
-    for part in parts(name):
+    for part in path_parts(name):
         if len(first) + len(part) > width:
             break
         first += part

@@ -23,14 +23,14 @@ from jaxtop.features.planning.model.times.links import (
 from jaxtop.features.planning.model.times.published import assumed_link
 from jaxtop.model.collectives.groups import axes_of
 from jaxtop.model.collectives.layout import layouts
-from jaxtop.model.collectives.views import collectives
+from jaxtop.model.collectives.views import collective_views
 from jaxtop.model.hardware.domains import Domain, domain_of
 from jaxtop.model.hardware.peaks import peak_of
 from jaxtop.model.host import figure, run_of
 from jaxtop.model.hosts import host_views
 from jaxtop.model.steps.views import step_in
 from jaxtop.model.wall_time.parts import mean_of
-from jaxtop.model.wall_time.step_parts import parts
+from jaxtop.model.wall_time.step_parts import parts_of_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -122,7 +122,9 @@ def exchanges_of(
     if program is None:
         return (), []
     key = mesh.run, program.name, program.fingerprint
-    views = [view for view in collectives(cluster, now) if view.key[:3] == key and view.listed is not None]
+    views = [
+        view for view in collective_views(cluster, now) if view.key[:3] == key and view.listed is not None
+    ]
     layout = layouts(cluster).get(key)
     inventory = layout.inventory if layout is not None else None
     missing = inventory.rest + inventory.unread if inventory is not None else 0
@@ -180,7 +182,7 @@ def step_of_today(
     if not steps_ms:
         return None, ["the step: no process reports a repeating step, so times are unknown"]
     step_ms = fmean(steps_ms)
-    of_hosts = parts(cluster, now)
+    of_hosts = parts_of_hosts(cluster, now)
     members = (of_hosts[view.host.agent] for view in views if view.host.agent in of_hosts)
     shares = mean_of(each for each in members if each.at is not None)
     measured = sum((each.transfer_us or 0.0) * each.times for each in exchanges) * launches_per_step / 1000

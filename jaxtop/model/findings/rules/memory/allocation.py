@@ -11,7 +11,7 @@ from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.words import line_of
 from jaxtop.model.hardware.allocators import free_bytes, free_of, largest_block, largest_piece, most_held
-from jaxtop.model.programs.loaded import loaded
+from jaxtop.model.programs.loaded import merged_programs
 from jaxtop.model.programs.rates import program_of
 from jaxtop.model.programs.views import adds_bytes, launched_lately
 from jaxtop.model.tuning import Number
@@ -116,7 +116,7 @@ def _will_not_fit(facts: RunFacts) -> Iterator[Finding]:
     if any(view.host.is_off("launches") for view in views.values()):
         raise Unmeasured("launches are not counted, so it is unknown which programs ran")
     least = min(free.values())
-    of_run = [each for each in loaded(facts.cluster).merged if each.run == facts.run.id]
+    of_run = [each for each in merged_programs(facts.cluster).merged if each.run == facts.run.id]
     most = max((each.program.flops or 0 for each in of_run), default=0)
     for each in of_run:
         adds = adds_bytes(each.program)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.units import in_bytes
 from jaxtop.model.arrays.growth import without_indices
-from jaxtop.model.arrays.tree import parts
+from jaxtop.model.arrays.tree import path_parts
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
     ALL_SMALL,
@@ -125,7 +125,7 @@ def _copies(
 
 def _root(group: wire.ArrayGroup) -> str:
     """Return the variable that holds an array, or the line that created it."""
-    return parts(group.name)[0] if group.name else (group.created or "")
+    return path_parts(group.name)[0] if group.name else (group.created or "")
 
 
 def _dividing(shape: Sequence[int], used: Sequence[int], free: dict[str, int]) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ def _advice(copies: _Copies, axis: str) -> str:
 def _common(names: Sequence[str]) -> str:
     """Return the path that all names share."""
     shared = []
-    for steps in zip(*map(parts, names), strict=False):
+    for steps in zip(*map(path_parts, names), strict=False):
         if len(set(steps)) > 1:
             break
         shared.append(steps[0])

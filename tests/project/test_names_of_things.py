@@ -1,9 +1,8 @@
-"""No two classes have one name, so that a name says which class is meant.
+"""A name means one thing: one class in the whole project, and in the model either a module or a function.
 
-This holds for public classes in the whole project. In one room it holds for private classes too, without
-their underscore: a reader of `_Line` beside `Line` has to look up both. A room is the agent, each package of
-`jaxtop`, and each feature. Classes in a class or a function do not count: the messages of a widget are named
-with it, as in `MeshGrid.Moved`.
+Of private classes this holds in one room only, there without their underscore: a reader of `_Line` beside
+`Line` has to look up both. A room is the agent, each package of `jaxtop`, and each feature. Classes in a
+class or a function do not count: the messages of a widget are named with it, as in `MeshGrid.Moved`.
 """
 
 from __future__ import annotations
@@ -52,3 +51,16 @@ def test_two_classes_of_one_name_are_found(tmp_path):
     (tmp_path / "two.py").write_text("class _Line: pass\n")
     assert shared(tmp_path, with_private=True) == {"Line": ["one.py:1", "two.py:1"]}
     assert shared(tmp_path, with_private=False) == {}
+
+
+def test_no_function_of_the_model_has_the_name_of_a_module():
+    """`jaxtop.model.devices` is the module also where the package exports the function."""
+    paths = list((PACKAGE / "model").rglob("*.py"))
+    modules = {path.parent.name if path.name == "__init__.py" else path.stem for path in paths}
+    functions = {
+        node.name
+        for path in paths
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert functions & modules == set()
