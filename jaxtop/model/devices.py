@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from jaxtop import wire
+from jaxtop.base import units
 from jaxtop.model.figure_type import Level
 from jaxtop.model.hardware.allocators import taken_share
 from jaxtop.model.host import NO_PULSE, figure, run_of
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 # Launches a second are measured over about this long, or over two pulses if these are less frequent.
 RATE_SECONDS = 10.0
+# Shares that differ by less look alike.
+SAME_SHARE = 0.005
 
 
 # Not frozen: thousands are created at each paint, and freezing them takes five times as long.
@@ -104,10 +109,17 @@ def device_views(cluster: ClusterState, now: float) -> list[DeviceView]:
     return found
 
 
-def fullest(views: Iterable[DeviceView]) -> DeviceView | None:
-    """Return the device with the largest share of its limit in use, or the most bytes without limits."""
-    held = [each for each in views if each.used_bytes is not None]
-    return max(held, key=lambda each: (each.used_share or 0.0, each.used_bytes or 0), default=None)
+def fullest(views: Iterable[DeviceView]) -> list[DeviceView]:
+    """Return the devices with the largest share of their limits in use, or the most bytes without limits.
+
+    All that look alike are among them, in their order, so that the first does not flicker.
+    """
+    held = [(each.used_share or 0.0, each.used_bytes, each) for each in views if each.used_bytes is not None]
+    share, largest, _ = max(held, key=itemgetter(0, 1), default=(0.0, 0, None))
+    text = units.size(largest)
+    # Bisect for the smallest size with the same text, because there may be thousands of devices.
+    least = bisect_left(range(largest), True, key=lambda size: units.size(size) == text)
+    return [each for its, used, each in held if used >= least and its >= share - SAME_SHARE]
 
 
 def launch_rate(cluster: ClusterState, host: Host) -> float | None:

@@ -32,12 +32,6 @@ from jaxtop.recording.thread import RecordingLimits, RecordingWriter
 from jaxtop.recording.writer import Keyframe, Writer
 
 __all__ = [
-    "Keyframe",
-    "KeyframeAt",
-    "NotARecording",
-    "Recording",
-    "RecordingLimits",
-    "RecordingWriter",
-    "Writer",
-    "compact",
+    "Keyframe", "KeyframeAt", "NotARecording", "Recording", "RecordingLimits", "RecordingWriter",
+    "Writer", "compact",
 ]  # fmt: skip

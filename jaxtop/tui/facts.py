@@ -13,7 +13,6 @@ from jaxtop.model.nouns import counted
 from jaxtop.model.stalls.case import LOST
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.tui.core import text
-from jaxtop.tui.core.moment import holding_most
 from jaxtop.tui.draw.panes.finding import figure_of
 from jaxtop.tui.screens.overview import verdict
 
@@ -201,13 +200,11 @@ def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str
     words = [f"all {nouns} live" if live == expected else f"{live} of {expected} {nouns} live"]
     if moment.mesh_views:
         words.append("mesh " + " × ".join(f"{name} {size}" for name, size in moment.mesh_views[0].axes))
-    holders = [device for device in moment.device_views if device.used_bytes is not None]
-    if holders:
-        alike = holding_most(holders)
-        most = units.size(max(device.used_bytes or 0 for device in alike))
-        more = f" (and {len(alike) - 1:,} more)" if len(alike) > 1 else ""
-        limit = "" if any(device.limit_bytes for device in holders) else ", no limit known"
-        words.append(f"most memory on {moment.label_of(alike[0])}: {most}{more}{limit}")
+    if moment.fullest:
+        first, *others = moment.fullest
+        more = f" (and {len(others):,} more)" if others else ""
+        limit = "" if any(device.limit_bytes for device in moment.device_views) else ", no limit known"
+        words.append(f"most memory on {moment.label_of(first)}: {units.size(first.used_bytes)}{more}{limit}")
     is_good = verdict(moment, muted)[1] == "good"
     return Fact(
         *(("●", ", ".join(words), palette.good) if is_good else ("·", ", ".join(words), palette.muted))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from textual.app import App
 from textual.widgets import Static
 
 from jaxtop import wire
-from jaxtop.model import Cluster
+from jaxtop.model import Cluster, device_views, fullest
 from jaxtop.tui.columns.figures import curve
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.palette import DARK, PALETTES
@@ -297,6 +298,25 @@ def test_the_most_important_columns_of_a_device_are_there_at_every_width(width, 
         assert titles[-1] == last
 
     drive(DevicesView(), two_hosts(), steps, size=(width, 20))
+
+
+def test_the_memory_in_use_is_marked_past_its_threshold_as_other_figures_are():
+    cluster = two_hosts(limits=(4 * GIB, 4 * GIB))
+
+    async def steps(app, _pilot):
+        assert app.cells("memory") == ["1.0G", "2.0G", "3.0G", "!4.0G"]
+
+    drive(DevicesView(), cluster, steps)
+
+
+def test_devices_that_look_alike_are_equally_full():
+    most = device_views(two_hosts(limits=(4 * GIB, 4 * GIB)), NOW)[-1]
+    alike = replace(most, id=9, used_bytes=most.used_bytes + 1)
+    with_more_room = replace(
+        most, id=10, used_bytes=5 * GIB, pulse=pulse(4, (0, 5 * GIB), limits=(0, 9 * GIB))
+    )
+    assert [each.id for each in fullest([with_more_room, most, alike])] == [3, 9]
+    assert fullest([]) == []
 
 
 def test_without_a_mesh_there_are_no_columns_for_axes():

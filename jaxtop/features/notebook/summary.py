@@ -87,7 +87,7 @@ def _facts(cluster: Cluster, now: float) -> Iterator[str]:
         yield f"{step.p50_s * 1e3:.3g} ms a step" if step.p50_s < 1 else f"{step.p50_s:.3g} s a step"
     if paces := [pace for host in hosts if (pace := pace_of(host)) is not None]:
         yield f"{min(paces):.3g} steps/s"
-    if (holder := fullest(shown)) is not None:
+    for holder in fullest(shown)[:1]:
         limit = f" of {in_bytes(holder.limit_bytes)}" if holder.limit_bytes else ""
         yield f"at most {in_bytes(holder.used_bytes or 0)}{limit} on a device"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import model
-from jaxtop.base import units
 from jaxtop.model import (
     ArrayView,
     Cluster,
@@ -31,7 +29,7 @@ from jaxtop.model.programs.roofline import rates_of
 from jaxtop.store.probed import Probe, ProbedDevice, probed_collective, probed_device
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from jaxtop.model.collectives import CollectiveView
 
@@ -117,6 +115,10 @@ class Moment:
     @cached_property
     def device_views(self) -> list[DeviceView]:
         return model.device_views(self.cluster, self.now)
+
+    @cached_property
+    def fullest(self) -> list[DeviceView]:
+        return model.fullest(self.device_views)
 
     def probed(self, device: DeviceView) -> ProbedDevice | None:
         """Return the probe's result for a device; None if it was not probed."""
@@ -246,12 +248,3 @@ class Selection(NamedTuple):
 
 NOTHING = Selection()
 EMPTY = Moment(model.Cluster(), 0.0)
-
-
-def holding_most(devices: Sequence[DeviceView]) -> list[DeviceView]:
-    """Return the devices with most memory in use, all that look alike: the first of them does not flicker."""
-    largest = max(device.used_bytes or 0 for device in devices)
-    most = units.size(largest)
-    # Bisect for the smallest size with the same text, because there may be thousands of devices.
-    least = bisect_left(range(largest), True, key=lambda size: units.size(size) == most)
-    return [device for device in devices if (device.used_bytes or 0) >= least]

@@ -195,7 +195,8 @@ def columns_for(
     axes = [_axis(name, size) for name, size in scene.axes.sizes.items()]
     first = list(_figures(reported, _FIRST))
     memory = [
-        figure("memory", "memory", 6, lambda row: row.device.used_bytes, units.size),
+        # Users know the column, which they may choose or sort by, as "memory".
+        *(replace(column, key="memory") for column in _figures((_MEMORY.name,), (_MEMORY,))),
         _gauge("of limit" if scene.has_limits else "of most"),
     ]
     return (

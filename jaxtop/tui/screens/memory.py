@@ -26,7 +26,7 @@ from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
 from jaxtop.tui.columns.figures import curve
 from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.core import text
-from jaxtop.tui.core.moment import EMPTY, Moment, holding_most
+from jaxtop.tui.core.moment import EMPTY, Moment
 from jaxtop.tui.draw.panes.peak import device_peak_lines
 from jaxtop.tui.draw.stacked import Segment, bar, legend, stacked
 from jaxtop.tui.draw.table import Column, figure, words
@@ -161,7 +161,7 @@ def summary(scene: MemoryScene, width: int, palette: Palette) -> Text:
     if not views:
         return Text()
     total, used = memory_total(views), sum(view.device.used_bytes or 0 for view in views)
-    fullest = holding_most([view.device for view in views])[0]
+    fullest = scene.moment.fullest[0]
     held = f"{len(views):,} {'device holds' if len(views) == 1 else 'devices hold'} {units.size(used)}"
     most = f"most on device {fullest.id}: {units.size(fullest.used_bytes)}"
     if scene.has_limits:

@@ -13,7 +13,6 @@ from jaxtop.model import (
     STEP_TIME,
     Finding,
     State,
-    fullest,
     growers,
     memory_views,
     pace_of,
@@ -60,7 +59,7 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
     first = next((view.host.agent for view in moment.host_views if view.now.pulse.rhythm), None)
     past = recent(moment.cluster, first, STEP_TIME, 0, STEPS) if first else []
     found = run_parts(moment.cluster, moment.now)
-    holder = fullest(moment.device_views)
+    holder = next(iter(moment.fullest), None)
     held = memory_views(moment.cluster, [holder]) if holder else []
     grows = next(iter(growers(moment.cluster)), None)
     return draw.Overview(
