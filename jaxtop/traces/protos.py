@@ -38,7 +38,7 @@ MOST_STEPS = 64
 METADATA, PROTO = "/host:metadata", "Hlo Proto"
 _MODULE = 1
 _MODULE_NAME, _COMPUTATION, _ASSIGNMENT = 1, 3, 15
-_COMPUTATION_INSTRUCTION, _COMPUTATION_ID = 2, 5
+_COMPUTATION_INSTRUCTION, _COMPUTATION_ID, _ROOT = 2, 5, 6
 _NAME, _OPCODE, _CHANNEL, _TARGET, _ID, _OPERAND, _CALLED = 1, 2, 26, 28, 35, 36, 38
 _CONFIG, _LISTED, _PAIR, _GLOBAL_IDS, _LIST, _IOTA, _MESH = 43, 49, 52, 71, 87, 92, 93
 _REPLICAS, _PARTITIONS, _OF_PARTITION, _DEVICE = 1, 2, 3, 1
@@ -55,6 +55,8 @@ _KINDS = re.compile(
 )
 _ENDS = re.compile(r".+-(done|update)")
 _WRAPPER = re.compile(r"(async|call|fusion)-start")
+# The profiler shows the operation that this one starts, by its own name.
+_ASYNC = "async-start"
 # The calls in the first and the last fusion of a TPU's collective beside other work; all its fusions repeat
 # the collective, with this in its configuration.
 _STARTS, _FINISHES = "AsyncCollectiveStart", "AsyncCollectiveDone"
@@ -95,12 +97,32 @@ class ProfilePrograms:
 def programs(trace: Trace) -> ProfilePrograms:
     """Return the programs that a trace has, as far as they can be read."""
     found = ProfilePrograms()
-    for proto in _protos(trace):
+    for proto in messages(trace):
         with suppress(Malformed):  # the names of its operations still say much
             module = read(proto).message(_MODULE)
             if module is not None:
                 _add(found, module)
     return found
+
+
+def started(message: bytes) -> dict[str, str]:
+    """Return the names of the operations that asynchronous starts wrap, by those of the starts."""
+    module = read(message)
+    roots = {
+        computation.number(_COMPUTATION_ID): computation.number(_ROOT)
+        for computation in module.messages(_COMPUTATION)
+    }
+    instructions = [
+        each for its in module.messages(_COMPUTATION) for each in its.messages(_COMPUTATION_INSTRUCTION)
+    ]
+    names = {each.number(_ID): each.text(_NAME) or "" for each in instructions}
+    return {
+        each.text(_NAME) or "": names[root]
+        for each in instructions
+        if each.text(_OPCODE) == _ASYNC
+        for called in each.numbers(_CALLED)[:1]
+        if (root := roots.get(called)) in names
+    }
 
 
 def _add(found: ProfilePrograms, module: ProtobufMessage) -> None:
@@ -117,7 +139,7 @@ def _add(found: ProfilePrograms, module: ProtobufMessage) -> None:
     found.devices[name] = devices if found.devices.get(name, devices) == devices else None
 
 
-def _protos(trace: Trace) -> Iterator[bytes]:
+def messages(trace: Trace) -> Iterator[bytes]:
     for plane in trace.planes:
         if plane.name == METADATA:
             for stats in plane.described():
@@ -173,7 +195,7 @@ class _Module:
             collective = self._collective(start)
             if collective is None:
                 continue
-            name = start.text(_NAME) or ""
+            name = (collective if start.text(_OPCODE) == _ASYNC else start).text(_NAME) or ""
             if start.text(_OPCODE) == "fusion":
                 parts = self._parts_of(start)
                 if _FINISHES in parts:

@@ -12,7 +12,7 @@ import random
 import pytest
 
 from jaxtop import wire
-from jaxtop_agent.programs import fitting, hlo, lines
+from jaxtop_agent.programs import counting, fitting, hlo, lines
 from tests import patience
 from tests.hlo_texts import DATA, DATA_GROUPS, EVERYBODY, MODEL_GROUPS, members, module, only, text, told
 
@@ -99,7 +99,7 @@ class TestGpu:
         assert (collective.kind, collective.bytes, collective.is_async) == ("reduce-scatter", 32, True)
         assert reading.ends["done"] == "reduce-scatter-start"
 
-    def test_wrapped_ones_are_shown_by_the_name_of_what_starts_them(self):
+    def test_what_a_general_start_wraps_is_shown_by_its_own_name(self):
         inside = (
             "%async_computation (param: f32[8,4]) -> f32[8,4] {\n  %param = f32[8,4]{1,0} parameter(0)\n"
             "  ROOT %all-to-all.9 = f32[8,4]{1,0} all-to-all(%param), channel_id=3, "
@@ -110,9 +110,25 @@ class TestGpu:
             "ROOT %all-to-all-done = f32[8,4]{1,0} async-done(%all-to-all-start)",
             before=inside,
         )
-        assert (collective.op, collective.source) == ("all-to-all-start", "all_to_all")
+        assert (collective.op, collective.source) == ("all-to-all.9", "all_to_all")
         assert (collective.is_async, collective.bytes, collective.times) == (True, 128, 1)
-        assert reading.ends == {"all-to-all-done": "all-to-all-start"}
+        assert reading.ends == {"all-to-all-start": "all-to-all.9", "all-to-all-done": "all-to-all.9"}
+
+    def test_a_general_start_has_the_bytes_of_its_results(self):
+        """Its type is ((operands), results); the text lacks the name of the operation inside."""
+        collective, reading = only(
+            "%all-reduce-start = ((f32[8]{0}, f32[]), (f32[8]{0}, f32[])) all-reduce-start(%p, %q), "
+            "channel_id=1, replica_groups=[1,8]<=[8], use_global_device_ids=true, to_apply=%add",
+            "ROOT %done = (f32[8]{0}, f32[]) all-reduce-done(%all-reduce-start)",
+        )
+        assert (collective.op, collective.bytes) == ("all-reduce-start", 36)
+        assert collective.shape == "(f32[8], f32[])"
+        assert reading.ends == {"done": "all-reduce-start"}
+
+    def test_several_sums_in_one_start_of_their_own_kind_have_no_operands_in_its_type(self):
+        start = "%s = (f32[2]{0}, f32[4]{0}) all-reduce-start(%a, %b), replica_groups={}, to_apply=%add"
+        assert only(start)[0].bytes == 24
+        assert [each.bytes for each in counting.results(lines.read(start))] == [8, 16]
 
     def test_names_in_the_text_of_the_script_mislead_nobody(self):
         reading = hlo.read(

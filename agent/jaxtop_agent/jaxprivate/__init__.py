@@ -75,6 +75,7 @@ from jaxtop_agent.jaxprivate.programs import (
     parts,
     platform,
     program_traceback,
+    started,
 )
 
 if TYPE_CHECKING:

@@ -50,6 +50,13 @@ def instructions(computation: Any) -> list[Any]:
     return list(find(computation, "instructions")())
 
 
+def started(instruction: Any) -> str | None:
+    """Return the name of the operation that an asynchronous start of the general kind wraps, else None."""
+    if str(instruction.opcode) != "HloOpcode.kAsyncStart":  # the compiler aborts the process for others
+        return None
+    return str(find(instruction, "async_wrapped_root")().name)
+
+
 def module_number(module: Any) -> int | None:
     """Return the compiler's number of a module, as in traces; serialising the module holds the GIL."""
     raw = module_message(module)

@@ -115,9 +115,10 @@ def results(by: Instruction) -> tuple[Extent, ...]:
     if not by.opcode.endswith("-start") or not by.shape.startswith("("):
         return extents(by.shape)
     shape = shapes.read(by.shape)
-    if shape is None or isinstance(shape, shapes.Array) or len(shape) < 2:
+    both = None if shape is None else shapes.of_start(by.opcode.removesuffix("-start"), shape)
+    if both is None:
         return extents(by.shape)
-    part = shape[0 if by.opcode == "copy-start" else 1]
+    part = both[0 if by.opcode == "copy-start" else 1]
     return tuple(Extent(each.dimensions, each.bytes or 0) for each in shapes.arrays(part))
 
 

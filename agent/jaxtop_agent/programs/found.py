@@ -47,8 +47,8 @@ class FoundCollective(NamedTuple):
         shape = shapes.read(self.by.shape)
         if shape is None:
             return (), ()
-        if self.is_start and self.kind != REDUCE and not isinstance(shape, shapes.Array) and len(shape) > 1:
-            return shapes.arrays(shape[0]), shapes.arrays(shape[1])
+        if self.is_start and (both := shapes.of_start(self.kind, shape)) is not None:
+            return shapes.arrays(both[0]), shapes.arrays(both[1])
         return shapes.inside(self.by.operands), shapes.arrays(shape)
 
     def bytes(self, sides: tuple[Arrays, Arrays], group_size: int | None) -> int | None:

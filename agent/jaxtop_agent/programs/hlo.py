@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
@@ -20,7 +21,7 @@ from jaxtop_agent.programs.resharding import Added, Partitioner
 from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from jaxtop_agent.programs.lines import Instruction
 
@@ -28,8 +29,8 @@ _KIND = re.compile(rf"({'|'.join(KINDS)})(-start|-done|-update)?")
 _GOES_ON = frozenset(
     {f"{each}-{part}" for each in ("async", "call", "fusion") for part in ("done", "update")}
 )
-# The profiler shows these instructions instead of the collective inside them.
-_BESIDE = frozenset({"async-start", "call-start", "fusion-start"})
+_ASYNC = "async-start"
+_BESIDE = frozenset({_ASYNC, "call-start", "fusion-start"})
 _WRAPPERS = _BESIDE | {"fusion"}
 _SPEAKS_TO_HOST = frozenset({"custom-call", "send", "recv"})
 _CALLBACK = re.compile(r'\bcustom_call_target="[^"]*python\w*callback')
@@ -45,8 +46,8 @@ _COUNTS = re.compile(r"\b(replica_count|num_partitions)=(\d{1,7})\b")
 class HloReading(NamedTuple):
     """The collectives of a program and their members, read from its text.
 
-    `ends` maps the operation that waits for a collective to the name of the collective. `devices` is None if
-    the number of devices is unknown.
+    `ends` maps the operation that waits for a collective to the name of the collective, and so the operation
+    that starts it, if that has another name. `devices` is None if the number of devices is unknown.
     """
 
     collectives: tuple[wire.Collective, ...] = ()
@@ -58,13 +59,21 @@ class HloReading(NamedTuple):
 
 
 def read(
-    module_text: str, pause: Callable[[], None] = lambda: None, cuts: Sequence[Sequence[int]] = ()
+    module_text: str,
+    pause: Callable[[], None] = lambda: None,
+    cuts: Sequence[Sequence[int]] = (),
+    started: Mapping[str, str] = MappingProxyType({}),
 ) -> HloReading:
-    """Return all collectives of a module; `pause` is called often. `cuts` is that of `Partitioner`."""
+    """Return all collectives of a module; `pause` is called often.
+
+    `cuts` is that of `Partitioner`. `started` has the names of the operations in asynchronous starts, which the
+    text lacks, by those of the starts.
+    """
     first_line = module_text[: max(0, module_text.find("\n"))]
     counts = {name: int(count) for name, count in _COUNTS.findall(first_line)}
     places = DeviceAssignment(counts.get("replica_count", 1), counts.get("num_partitions", 1))
     module, entries = Module(cuts), set()
+    module.started.update(started)
     for words in ((*text.COLLECTIVES, *text.CALLERS, *text.CALLBACKS), text.FUSIONS):
         for line in text.having(words, module_text, pause):
             module.add(line.computation, line.text)
@@ -98,6 +107,8 @@ class Module:
     def __init__(self, cuts: Sequence[Sequence[int]] = ()) -> None:
         self._found: list[FoundCollective] = []
         self._calls = Calls()
+        # The names of the collectives that asynchronous starts wrap, which the profiler shows, by the starts.
+        self.started: dict[str, str] = {}
         self._before: dict[str, str] = {}  # from a later part of an operation to the part before it
         self._unread = 0
         self._calls_back = False
@@ -157,13 +168,16 @@ class Module:
         alone = {name for name, count in counted.items() if count == 1}
         collectives: list[wire.Collective] = []
         shown: dict[str, str] = {}
+        wrapped = {self.started[each.by.name] for each in self._found if each.by.name in self.started}
         ahead, self._found = self._found[::-1], []
         while ahead:  # one by one: freeing thousands at once holds the GIL for milliseconds
             each = self._fused.as_scattered(ahead.pop(), self._calls)
-            if self._fused.goes_on(each):
+            if each.by.name in wrapped or self._fused.goes_on(each):
                 continue
-            op, is_async = self._shown_as(each, alone)
+            op, is_async, start = self._shown_as(each, alone)
             shown[each.by.name] = shown[op] = op
+            if start not in {"", op}:
+                shown[start] = waits[start] = op
             place, sides = table.place(each), each.sides()
             added = self._partitioner.added(each, frames, table.size(place), pause) or NOT_ADDED
             named = added.consumer or each.by
@@ -196,13 +210,17 @@ class Module:
             calls_back=self._calls_back,
         )
 
-    def _shown_as(self, each: FoundCollective, alone: set[str]) -> tuple[str, bool]:
-        """Return the name that the profiler shows, and whether the collective is asynchronous.
+    def _shown_as(self, each: FoundCollective, alone: set[str]) -> tuple[str, bool, str]:
+        """Return the name that the profiler shows, whether it is asynchronous, and what starts it.
 
-        A collective that is alone in a wrapper is shown under the name of the wrapper.
+        A collective that is alone in a wrapper is shown under the name of the wrapper, but for the general
+        asynchronous start. "" stands for a start without a name of its own.
         """
         is_start = each.is_start or self._fused.is_start(each)
         op, is_async = each.by.name, is_start and not _is_sync(each.by)
+        if op in self.started:
+            return self.started[op], is_async, op
+        start = ""
         computation, outer = each.computation, {each.computation}
         while computation in alone or computation != each.computation:
             calls = self._calls.to(computation)
@@ -210,8 +228,12 @@ class Module:
                 break
             by, computation = calls[0].by, calls[0].caller
             outer.add(computation)
-            op, is_async = by.name, is_async or (by.opcode in _BESIDE and not _is_sync(by))
-        return op, is_async
+            is_async = is_async or (by.opcode in _BESIDE and not _is_sync(by))
+            if by.opcode == _ASYNC:
+                start = by.name
+            else:
+                op = by.name
+        return op, is_async, start
 
     def _ends(self, shown: dict[str, str]) -> dict[str, str]:
         ends = {}

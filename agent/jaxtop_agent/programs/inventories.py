@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.base.clock import now_ms
 from jaxtop.base.names import reason
+from jaxtop.traces import protos
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import Breather, breathe
 from jaxtop_agent.programs import fitting, hlo, shapes
@@ -37,6 +39,8 @@ MOST_CONSTANT_BYTES = 4 << 20
 # The operations that are stored of a program, and of all; one takes 0.3 kB.
 MOST_OPERATIONS, ALL_OPERATIONS = 1_000, 6_000
 BETWEEN_LOOKS = 32
+# What may be an asynchronous start of the general kind: its text lacks the name of the operation inside.
+_STARTED = re.compile(r"= \(\([^=\n]*-start\(")
 
 
 class _Entry(NamedTuple):
@@ -213,7 +217,7 @@ def _reading(source: _Source, room: int) -> Generator[None, None, tuple[HloReadi
     yield
     frames = Frames.of(source.module, operations.instructions)
     yield
-    executed = operations.executed(frames, room, pace)
+    executed = _as_shown(operations.executed(frames, room, pace), module.started)
     yield
     reading = module.finish(_places(module, source), pace, frames=frames)
     return reading, PerLaunch(work, operations.sides(), executed)
@@ -224,6 +228,8 @@ def _add(module: Module, operations: OperationSums, computation: Any) -> Iterato
     for number, instruction in enumerate(jaxprivate.instructions(computation)):
         if (by := module.add(name, instruction.to_string())) is not None:
             listed.append(by)
+            if by.opcode.endswith("-start") and (inside := jaxprivate.started(instruction)) is not None:
+                module.started[by.name] = inside
         if not number % BETWEEN_LOOKS:
             yield
     module.add_computation(name, listed)
@@ -239,8 +245,16 @@ def _reading_of_text(
     breathe()
     operations, entry = summed(printed, pace)
     work = operations.work(entry, pace)
-    executed = operations.executed(Frames(printed), room, pace, entry)
-    return hlo.read(printed, pace, source.cuts), PerLaunch(work, executed=executed)
+    started = {}
+    if _STARTED.search(printed) and not has_large_constants(compiled):
+        started = protos.started(jaxprivate.module_message(compiled))
+    executed = _as_shown(operations.executed(Frames(printed), room, pace, entry), started)
+    return hlo.read(printed, pace, source.cuts, started), PerLaunch(work, executed=executed)
+
+
+def _as_shown(executed: dict[str, ExecutedOperation], started: Mapping[str, str]) -> dict[str, ExecutedOperation]:
+    """Return the operations by the names that the profiler shows: those of what asynchronous starts wrap."""
+    return {started.get(name, name): each for name, each in executed.items()}
 
 
 def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:

@@ -100,6 +100,16 @@ def arrays(shape: Shape) -> tuple[Array, ...]:
     return tuple(array for part in shape for array in arrays(part))
 
 
+def of_start(kind: str, shape: Shape) -> tuple[Shape, Shape] | None:
+    """Return the operands and results in the shape of what starts a collective; None if it has no operands.
+
+    That of an all-reduce has its operands only where they are a tuple of their own.
+    """
+    if isinstance(shape, Array) or len(shape) < 2 or (kind == "all-reduce" and isinstance(shape[0], Array)):
+        return None
+    return shape[0], shape[1]
+
+
 def size(listed: tuple[Array, ...]) -> int | None:
     """Return the total bytes of these arrays; None if the bytes of one are unknown."""
     sizes = [array.bytes for array in listed]
