@@ -137,8 +137,13 @@ class Executes:
         """Bring what all threads said into order."""
         for producers in self._producers.values():
             producers.sort(key=lambda event: event.start)
-        # An inner one is a part of the outer one, from which it was reached.
-        outer = {root for each in self._executes if (root := self._root(each)) is not None}
+        # An inner one is a part of the outer one, from which it was reached. The outermost of JAX 0.11 is
+        # that of the C interface of PJRT, which has no number: an inner one has it.
+        outer: set[HostEvent] = set()
+        for each in self._executes:
+            if (root := self._root(each)) is not None:
+                outer.add(root)
+                root.number = each.number if root.number is None else root.number
         self._executes = sorted(outer, key=lambda event: event.start)
         self._starts = [event.start for event in self._executes]
         self._longest = max((event.end - event.start for event in self._executes), default=0)
