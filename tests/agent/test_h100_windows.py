@@ -11,7 +11,7 @@ from statistics import median
 import pytest
 
 from jaxtop import traces, wire
-from jaxtop.model.collectives import collectives
+from jaxtop.model.collectives import collective_views
 from jaxtop.traces import protos
 from jaxtop.traces.contents import contents
 from jaxtop.traces.xspace import Trace
@@ -107,7 +107,9 @@ def test_the_late_process_is_named_and_how_long_the_other_waited():
             *windows(process, inventory),
         )
         story += [(float(place), f"r1-{process}", each) for place, each in enumerate(told)]
-    found = {each.op: each for each in collectives(cluster_of(*sorted(story, key=lambda each: each[0])), 0)}
+    found = {
+        each.op: each for each in collective_views(cluster_of(*sorted(story, key=lambda each: each[0])), 0)
+    }
     assert found.keys() == {"all-reduce.2", "all_gather.3.1", "reduce_scatter.7.1"}
     psum = found["all-reduce.2"]
     assert (psum.samples, psum.axes, psum.line) == (6, ("data",), "pair.py:11")

@@ -66,8 +66,8 @@ def read(
 ) -> HloReading:
     """Return all collectives of a module; `pause` is called often.
 
-    `cuts` is that of `Partitioner`. `started` has the names of the operations in asynchronous starts, which the
-    text lacks, by those of the starts.
+    `cuts` is that of `Partitioner`. `started` has the names of the operations in asynchronous starts, by
+    those of the starts: the text lacks them.
     """
     first_line = module_text[: max(0, module_text.find("\n"))]
     counts = {name: int(count) for name, count in _COUNTS.findall(first_line)}

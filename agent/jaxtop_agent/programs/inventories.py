@@ -246,13 +246,13 @@ def _reading_of_text(
     operations, entry = summed(printed, pace)
     work = operations.work(entry, pace)
     started = {}
-    if _STARTED.search(printed) and not has_large_constants(compiled):
-        started = protos.started(jaxprivate.module_message(compiled))
+    if _STARTED.search(printed) and not has_large_constants(source.module):
+        started = protos.started(jaxprivate.module_message(source.module))
     executed = _as_shown(operations.executed(Frames(printed), room, pace, entry), started)
     return hlo.read(printed, pace, source.cuts, started), PerLaunch(work, executed=executed)
 
 
-def _as_shown(executed: dict[str, ExecutedOperation], started: Mapping[str, str]) -> dict[str, ExecutedOperation]:
+def _as_shown(executed: dict[str, Executed], started: Mapping[str, str]) -> dict[str, Executed]:
     """Return the operations by the names that the profiler shows: those of what asynchronous starts wrap."""
     return {started.get(name, name): each for name, each in executed.items()}
 
