@@ -8,7 +8,7 @@ import pytest
 
 from jaxtop_agent.programs import hlo, resharding
 from jaxtop_agent.programs.lines import Instruction
-from tests.hlo_texts import text
+from tests.hlo_texts import only, text
 from tests.support import PYTHON, run, script
 
 # Each function has one mistake, on the line that ends with "# here".
@@ -154,6 +154,29 @@ def test_a_gather_of_weights_bears_the_name_of_the_operation_that_uses_them(vers
         ("dot_general", "capture.py:59", "weights", "cut along dimension 0 in 4", "whole along dimension 0"),
         ("dot_general", "capture.py:57", "layers", "cut along dimension 1 in 4", "whole along dimension 0"),
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "added"),
+    [
+        ("jit(f)/shard_map/(a/psum:b/psum:psum)", "psum", ""),
+        (
+            "jit(f)/transpose(jvp())/(dot_general:reduce_sum:dot_general)",
+            "dot_general, reduce_sum",
+            REDUCTION,
+        ),
+        ("(jit(f)/psum:jit(f)/f(a:b)/psum)", "psum", ""),
+        ("(psum:dot_general)", "psum, dot_general", REDUCTION),
+        ("jit(f)/transpose(jvp(f/while/psum))", "psum", ""),
+        ("jit(f)/transpose(a:b)", "transpose(a:b)", REDUCTION),
+        (":)", ":", REDUCTION),
+    ],
+)
+def test_a_collective_that_the_compiler_combined_has_the_names_of_its_parts(path, source, added):
+    metadata = f'metadata={{op_name="{path}"}}'
+    line = "%a = (f32[8]{0}, f32[8]{0}) all-reduce(%p, %q), replica_groups={{0,1}}, to_apply=%add"
+    collective, _ = only(f"{line}, {metadata}", devices="num_partitions=2")
+    assert (collective.source, collective.added) == (source, added)
 
 
 @pytest.mark.jax

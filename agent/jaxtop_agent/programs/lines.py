@@ -12,6 +12,7 @@ _OPCODE = re.compile(r"\s*([a-z][a-z0-9\-]*)\(")
 _BRACKET = re.compile(r"[()]")
 _QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _NAMED = re.compile(r"%([\w.\-]+)")
+_PATH = re.compile(r"[():]")
 _COMMENT = re.compile(r"/\*[^*]*\*/")
 _LAST_NAME = re.compile(r"%?([\w.\-]+)\s*$")
 _METADATA = re.compile(r'\bmetadata=\{((?:[^"}]++|"[^"\\]*(?:\\.[^"\\]*)*")*+)\}')
@@ -89,11 +90,14 @@ class Instruction(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The script's name for it: the last part of the path that JAX recorded."""
-        last = self.name_stack.split("[", 1)[0].rsplit("/", 1)[-1]
-        if last.count(")") > last.count("("):  # a split in "transpose(jvp(f/while/g))" leaves these unmatched
-            last = last.rstrip(")")
-        return shorten(last, LONGEST_SOURCE)
+        """The script's name for it, or names if the compiler combined several operations."""
+        return shorten(", ".join(self.sources), LONGEST_SOURCE)
+
+    @property
+    def sources(self) -> list[str]:
+        """The script's names for it: the last part of each path that JAX recorded."""
+        paths = _combined(self.name_stack.split("[", 1)[0])
+        return list(dict.fromkeys(_last(each) for each in paths))
 
     @property
     def trips(self) -> int | None:
@@ -122,6 +126,29 @@ def read(line: str) -> Instruction | None:
         line[opcode.end() : closing - 1],
         line[closing:],
     )
+
+
+def _combined(path: str) -> list[str]:
+    """Return the paths of all operations that the compiler combined: g/a and b of "f/(g/a:b)"."""
+    depth, end, found = 0, len(path) - 1, []
+    for mark in reversed(list(_PATH.finditer(path))) if path.endswith(")") else ():
+        if mark[0] == ")":
+            depth += 1
+        elif mark[0] == ":" and depth == 1:
+            found.append(path[mark.end() : end])
+            end = mark.start()
+        elif mark[0] == "(":
+            depth -= 1
+            if not depth:
+                is_group = bool(found) and path[: mark.start()][-1:] in {"", "/"}
+                return [path[mark.end() : end], *reversed(found)] if is_group else [path]
+    return [path]
+
+
+def _last(path: str) -> str:
+    last = path.rsplit("/", 1)[-1]
+    # A split in "transpose(jvp(f/while/g))" leaves these unmatched.
+    return last.rstrip(")") if last.count(")") > last.count("(") else last
 
 
 def _closing(line: str, start: int) -> int:

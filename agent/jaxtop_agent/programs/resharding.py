@@ -113,11 +113,12 @@ class Partitioner:
         self, found: FoundCollective, frames: Frames, group_size: int | None, pause: Callable[[], None]
     ) -> Added | None:
         """Return why the partitioner added a collective; None if the script wrote it, or it may have."""
-        name, is_sum = found.by.source, found.kind in {REDUCE, SCATTER}
+        names, is_sum = [each for each in found.by.sources if each], found.kind in {REDUCE, SCATTER}
         is_marked = _IS_MARKED in found.by.quoted
         if found.kind in _ONLY_WRITTEN:
             return None
-        if not is_marked and (_OF_JAX.fullmatch(name) or (is_sum and not name)):
+        is_of_jax = all(map(_OF_JAX.fullmatch, names)) if names else is_sum
+        if is_of_jax and not is_marked:
             return None
         origin = self._origin(found)
         operand, has, line = "", "", ""
@@ -136,7 +137,7 @@ class Partitioner:
             operand,
             has or _cut_by(found, group_size),
             _wanted(found, how),
-            "" if name else line,
+            "" if names else line,
             self._consumer(found, pause) if is_marked else None,
         )
 
