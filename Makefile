@@ -75,14 +75,15 @@ test-lowest: $(VENV)-lowest/.ready   ## every screen, recordings, the wire and t
 		tests/agent/test_black_box.py::test_a_killed_process_is_shown_as_it_was_less_than_two_seconds_before \
 		tests/agent/test_black_box.py::test_a_run_says_that_it_records_and_when_it_cannot
 
-test-pythons: $(VENV)/.ready         ## agent, snapshot, recordings and screens on each Python that can be had here
+test-pythons: $(VENV)/.ready         ## what depends on Python or JAX, on each Python that can be had here with its newest JAX
 	$(BIN)/python $(INSTALL) uv
 	for each in $(PYTHONS); do $(MAKE) --no-print-directory test-python-$$each || exit; done
 
 test-python-%:
 	@if $(BIN)/uv venv --quiet --clear --python $* $(VENV)-py$*; then \
-		$(BIN)/uv pip install --quiet --python $(VENV)-py$*/bin/python --editable '.[demo,tpu]' $(TOOLS) && \
-		$(VENV)-py$*/bin/python -m pytest $(SIDE_BY_SIDE) $(JOBS) $(ON_EACH_PYTHON); \
+		$(BIN)/uv pip install --quiet --python $(VENV)-py$*/bin/python --editable '.[demo,tpu]' equinox flax $(TOOLS) && \
+		$(VENV)-py$*/bin/python -m pytest $(SIDE_BY_SIDE) $(JOBS) $(ON_EACH_PYTHON) && \
+		$(VENV)-py$*/bin/python -m pytest -m 'jax and not newest' $(SIDE_BY_SIDE) $(JOBS) $(OF_JAX) $(ONCE_MORE); \
 	else echo "not tested on Python $*, which cannot be had here"; fi
 
 test-node: $(VENV)/.ready            ## the public TypeScript reader of MCAP on files of ours
