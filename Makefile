@@ -52,7 +52,7 @@ check-nicely:
 test-newest: test-side-by-side test-pairs test-alone        ## on the newest JAX
 
 test-side-by-side: $(VENV)/.ready
-	$(BIN)/python -m pytest -m 'not quiet' $(SIDE_BY_SIDE) $(JOBS) $(ONCE_MORE)
+	$(BIN)/python -m pytest -m 'not quiet' $(SIDE_BY_SIDE) $(JOBS) --fillers 2 $(ONCE_MORE)
 
 test-pairs: $(VENV)/.ready
 	$(BIN)/python -m pytest -m 'quiet' $(SIDE_BY_SIDE) 2 $(filter-out $(ALONE),$(QUIET)) $(ONCE_MORE)

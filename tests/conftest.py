@@ -37,7 +37,7 @@ gc.set_threshold(20_000)
 
 
 def pytest_collection_modifyitems(items):
-    """Run tests of real JAX processes first: they mostly wait, and the others fill the time."""
+    """Run tests of real JAX processes first: they mostly wait, and fillers (side_by_side.py) use the time."""
     items.sort(key=lambda item: item.get_closest_marker("jax") is None)
 
 

@@ -2,6 +2,9 @@
 
 Each worker of pytest-xdist imports and collects all tests itself: a minute of CPU time for nine of them.
 Tests that share a fixture of their module or a mark `together` run one after the other in the same fork.
+
+Tests that start JAX come first, and mostly wait: the cores are idle for a third of their time. Fillers use
+that time. They take the other tests, the last one first, and give way to the forks that do not fill.
 """
 
 from __future__ import annotations
@@ -21,10 +24,19 @@ import pytest
 
 PARENT_DIES = 1  # PR_SET_PDEATHSIG
 LEAVE_WITHIN = 10.0
+# A third of the share of the other forks: little enough for them, and enough to end soon beside them.
+NICENESS_OF_FILLERS = 5
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--side-by-side", type=int, default=0, metavar="N", help="run N tests at a time")
+    parser.addoption(
+        "--fillers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="beside them, run N that start no JAX, with low priority",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -35,6 +47,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return None
     todo = Todo(session, deque(units(session.items)))
     forks = [Fork(todo, number) for number in range(min(count, len(todo.units)))]
+    forks += [Fork(todo, len(forks) + number, fills=True) for number in range(session.config.option.fillers)]
     try:
         while forks:
             for connection in wait([fork.connection for fork in forks]):
@@ -42,8 +55,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
                 if fork.answer():
                     continue
                 forks.remove(fork)
-                if todo.units:  # it has died
-                    forks.append(Fork(todo, fork.number))
+                if todo.units and (fork.given or not fork.fills):  # it has died
+                    forks.append(Fork(todo, fork.number, fork.fills))
             if session.shouldfail or session.shouldstop:
                 raise session.Failed(session.shouldfail or session.shouldstop)
     finally:
@@ -74,6 +87,15 @@ class Todo:
     session: pytest.Session
     units: deque[list[int]]
 
+    def next(self, *, is_filler: bool) -> list[int]:
+        """Take the tests that a fork is to run next; none if there are none for it."""
+        if not self.units:
+            return []
+        if not is_filler:
+            return self.units.popleft()
+        starts_jax = self.session.items[self.units[-1][0]].get_closest_marker("jax")
+        return [] if starts_jax else self.units.pop()
+
     def failed(self, index: int, text: str) -> None:
         """Report a test whose fork has died."""
         item = self.session.items[index]
@@ -87,6 +109,7 @@ class Fork:
 
     todo: Todo
     number: int
+    fills: bool = False
     pid: int = 0
     given: list[int] = field(default_factory=list)  # tests without a result
     connection: Connection = field(init=False)
@@ -101,6 +124,7 @@ class Fork:
             try:
                 ctypes.CDLL(None).prctl(PARENT_DIES, signal.SIGKILL)
                 if os.getppid() == parent:
+                    os.nice(NICENESS_OF_FILLERS * self.fills)
                     Work(self.todo.session, theirs).run(self.number)
                     status = 0
             finally:
@@ -122,7 +146,7 @@ class Fork:
         elif what == "done":
             self.given.remove(value)
         else:
-            unit = self.todo.units.popleft() if self.todo.units else []
+            unit = self.todo.next(is_filler=self.fills)
             self.given += unit
             self.connection.send(unit)
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from tests.side_by_side import NICENESS_OF_FILLERS
 from tests.support import PYTHON, ROOT, run, script
 
 TESTS = """
@@ -25,6 +26,20 @@ TESTS = """
     def test_shares(shared, number): assert shared == os.getpid()
     def test_stands_apart(): assert len(os.listdir(".")) > 0
 """
+FILLING = """
+    import os, pytest
+
+    def ran(name): open(f"{name}-{os.nice(0)}-{os.getpid()}", "w").close()
+
+    @pytest.mark.jax
+    def test_starts_jax():
+        while len([each for each in os.listdir() if each.startswith("small")]) < 3: pass
+        ran("large")
+    @pytest.mark.jax
+    def test_starts_jax_too(): ran("large too")
+    @pytest.mark.parametrize("number", range(3))
+    def test_is_small(number): ran(f"small{number}")
+"""
 DIES = """
     import os, pytest
 
@@ -35,13 +50,34 @@ DIES = """
 """
 
 
+def report_on(folder, *words):
+    """What pytest says of the tests of a folder, which run in forks."""
+    plugins = ("-p", "tests.side_by_side", *words, "-p", "no:cacheprovider")
+    markers = "markers=together: as in ours\njax: as in ours"
+    options = ("-rA", "--strict-markers", "-o", markers, "--rootdir", folder)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return run(PYTHON, "-m", "pytest", *plugins, *options, cwd=folder, env=env)
+
+
+def test_fillers_run_what_starts_no_jax_while_the_others_wait(tmp_path):
+    """Each test once, and those that fill the time with low priority."""
+    script(tmp_path, FILLING, "test_filling.py")
+    done = report_on(tmp_path, "--side-by-side", "1", "--fillers", "1")
+    assert done.returncode == 0 and "5 passed" in done.stdout, done.stdout
+    ran = sorted(each.name.split("-") for each in tmp_path.glob("*-*"))
+    usual = os.nice(0)
+    low = min(usual + NICENESS_OF_FILLERS, 19)
+    assert [(name, int(nice)) for name, nice, _ in ran] == [
+        ("large", usual),
+        ("large too", usual),
+        *((f"small{number}", low) for number in range(3)),
+    ]
+
+
 def test_each_test_is_reported_once_also_one_that_takes_its_fork_with_it(tmp_path):
     script(tmp_path, TESTS, "test_these.py")
     script(tmp_path, DIES, "test_those.py")
-    plugins = ("-p", "tests.side_by_side", "--side-by-side", "2", "-p", "no:cacheprovider")
-    options = ("-rA", "--strict-markers", "-o", "markers=together: as in ours", "--rootdir", tmp_path)
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = run(PYTHON, "-m", "pytest", *plugins, *options, cwd=tmp_path, env=env)
+    done = report_on(tmp_path, "--side-by-side", "2")
     told = sorted(
         line for line in done.stdout.splitlines() if line.startswith(("PASSED", "FAILED", "SKIPPED"))
     )
