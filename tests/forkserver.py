@@ -210,7 +210,8 @@ def become(request: dict[str, Any], ends: list[int]) -> types.CodeType:
         os.close(end)
     for number, (name, opened) in enumerate(OPENED.items()):
         old = getattr(sys, name)  # it remembers whether what it was opened on can seek
-        new = os.fdopen(number, *opened, encoding=old.encoding, errors=old.errors, closefd=False)
+        new: Any = os.fdopen(number, *opened, encoding=old.encoding, errors=old.errors, closefd=False)
+        new.buffer.raw.name = f"<{name}>"  # as Python calls it in errors
         setattr(sys, name, new)
         setattr(sys, f"__{name}__", new)
     os.chdir(request["cwd"])

@@ -32,10 +32,10 @@ def test_backends_are_not_initialised_by_the_agent(tmp_path, watch):
     """Nor is the choice of the platform or the number of devices taken from the script."""
     text = """
         {start}
-        import time
+        import sys, time
         import jax
         from jax._src import xla_bridge
-        end = time.monotonic() + 3
+        end = time.monotonic() + 1.5 * int(sys.argv[1])
         while time.monotonic() < end:
             assert not xla_bridge._backends
             time.sleep(0.001)
@@ -43,21 +43,21 @@ def test_backends_are_not_initialised_by_the_agent(tmp_path, watch):
         print(jax.device_count(), jax.default_backend())
     """
     env = {**environment(), "XLA_FLAGS": ""}
-    assert watched(tmp_path, watch, text, env=env) == "3 cpu\n"
+    assert watched(tmp_path, watch, text, str(LONG), env=env) == "3 cpu\n"
 
 
 LATE = """
     {start}
-    import sys, time
+    import os, sys, time
     import numpy as np
     import jax
     from jax.extend.backend import clear_backends
-    address, index, moment = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    address, index, moment, pause = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
     if moment == "cleared":                            # alone at first, and then anew with the others
         jax.numpy.ones(4).block_until_ready()
-        time.sleep(1)
+        time.sleep(pause / 2)
         clear_backends()
-    time.sleep(4 * index)
+    time.sleep(pause * index)
     jax.distributed.initialize(address, 2, index)
     named, spec = jax.sharding.NamedSharding, jax.sharding.PartitionSpec
     mesh = jax.sharding.Mesh(np.array(jax.devices()), "x")
@@ -66,7 +66,8 @@ LATE = """
     for _ in range(20):
         total(x).block_until_ready()
     print(float(total(x)), jax.process_count(), flush=True)
-    time.sleep(2)
+    while not os.path.exists("go"):
+        time.sleep(0.01)
 """
 
 
@@ -75,9 +76,18 @@ def test_a_host_that_comes_late_harms_nobody(tmp_path, watch, moment):
     """Between `initialize` and the connection JAX's client kills the process of whoever touches it."""
     path = script(tmp_path, LATE.replace("{start}", START_HOT))
     address = f"127.0.0.1:{free_port()}"
-    commands = [[PYTHON, path, address, index, moment] for index in (0, 1)]
-    with processes(*commands, stdout=PIPE, stderr=PIPE) as started:
-        eventually(lambda: {each.pid for each in started} <= watch.met)
+    commands = [[PYTHON, path, address, index, moment, 4 if SOAK else 2] for index in (0, 1)]
+    with processes(*commands, stdout=PIPE, stderr=PIPE, cwd=tmp_path) as started:
+
+        def is_one_run():
+            met = [watch.live(each.pid) for each in started]
+            return all(met) and {each["hello"].process_count for each in met} == {2}
+
+        def has_ended():
+            return any(each.poll() is not None for each in started)
+
+        eventually(lambda: is_one_run() or has_ended())
+        (tmp_path / "go").touch()
         ends = [process.communicate() for process in started]
         assert [process.returncode for process in started] == [0, 0], ends
     assert [stdout.splitlines()[-1] for stdout, _ in ends] == ["28.0 2"] * 2
@@ -93,7 +103,7 @@ def test_arrays_that_the_script_drops_are_gone_at_once(tmp_path, watch):
         import jax
         many = [jax.device_put(np.zeros(i % 300 + 1)) for i in range(6000)]
         longest = 0
-        end = time.monotonic() + 3 * int(sys.argv[1])
+        end = time.monotonic() + 2 * int(sys.argv[1])
         while time.monotonic() < end:
             x = jax.device_put(np.zeros(1000))
             time.sleep(0.003)
@@ -113,7 +123,7 @@ def test_a_census_adds_no_arrays_to_those_of_the_script(tmp_path, watch):
     """As reading `addressable_shards` would: eight more for an array over eight devices."""
     text = """
         {start}
-        import time
+        import sys, time
         import numpy as np
         import jax
         mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("data", "model"))
@@ -122,12 +132,12 @@ def test_a_census_adds_no_arrays_to_those_of_the_script(tmp_path, watch):
             globals()[str(spec)] = jax.device_put(np.zeros((8, 8)), sharding)
         time.sleep(0.5)  # what it took to make them, a census may hold for a moment
         counts = set()
-        for _ in range(100):
+        for _ in range(50 * int(sys.argv[1])):
             counts.add(len(jax.live_arrays()))
             time.sleep(0.02)
         print(counts)
     """
-    assert watched(tmp_path, watch, text, env=environment(8)) == "{4}\n"
+    assert watched(tmp_path, watch, text, str(LONG), env=environment(8)) == "{4}\n"
 
 
 DONATING = """

@@ -13,6 +13,8 @@ from tests.unharmed import PLAIN, START_HOT, WAYS, Watch, outcome, some
 pytestmark = pytest.mark.jax
 
 FORKS = 300 if SOAK else 7
+# How often a script does what the agent, which is never at rest there, must not disturb.
+OFTEN = 300 if SOAK else 60
 
 WORKERS = """
     {start}
@@ -39,10 +41,12 @@ WORKERS = """
             for i, (sample, names, *flags) in enumerate(pool.map(load, map(Sample, range(20)))):
                 x = step(x)
                 print(i, sample.value, names, flags if sys.argv[1] != "fork" else "")
-        process = context.Process(target=sys.exit, args=(5,))
-        process.start()
-        process.join()
-        print(process.exitcode, float(x.sum()), multiprocessing.active_children())
+        if sys.argv[2] == "one more":
+            process = context.Process(target=sys.exit, args=(5,))
+            process.start()
+            process.join()
+            print(process.exitcode)
+        print(float(x.sum()), multiprocessing.active_children())
 """
 
 FORKING = """
@@ -98,10 +102,13 @@ def watch():
 def test_pools_of_workers_work_and_are_no_hosts_of_the_run(tmp_path, watch, method):
     """Whoever started the agent: the command, the script, and not the copy of it that a worker imports."""
     imports = {"imports_jax": method == "spawn"}  # what is spawned imports the script
-    plain = outcome(tmp_path, WORKERS, PLAIN, method, **imports)
-    assert plain.status == 0 and plain.stdout.endswith("\n5 84.0 []\n")
+    # Each process that is spawned imports JAX, so that one more takes seconds.
+    words = (method, "one more" if SOAK or method != "spawn" else "no more")
+    plain = outcome(tmp_path, WORKERS, PLAIN, *words, imports_jax=False)
+    end = "5\n84.0 []\n" if words[1] == "one more" else "\n84.0 []\n"
+    assert plain.status == 0 and plain.stdout.endswith(end)
     for way in WAYS if SOAK else ("run" if method == "spawn" else "hot",):
-        watched = outcome(tmp_path, WORKERS, way, method, watch=watch, **imports)
+        watched = outcome(tmp_path, WORKERS, way, *words, watch=watch, **imports)
         assert watched.told_apart(plain) == [], way
         assert watch.met == {watched.pid}
         watch.met.clear()
@@ -317,7 +324,7 @@ STOPPED = """
         {start}
         while not os.path.exists("go"):
             time.sleep(0.01)
-        for i in range(300):
+        for i in range(int(sys.argv[1])):
             x = step(x)
             agent.step(i, loss=x.sum())
             time.sleep(0.005)
@@ -330,7 +337,7 @@ STOPPED = """
 
 def test_stopped_it_leaves_nothing_behind(tmp_path, watch):
     """No thread, no file, no hook, no listener, no array; also after several starts."""
-    done = outcome(tmp_path, STOPPED, "hot", watch=watch, imports_jax=False)
+    done = outcome(tmp_path, STOPPED, "hot", str(OFTEN), watch=watch, imports_jax=False)
     assert (done.status, done.stderr) == (0, "")
     assert {line.partition(" ")[2] for line in done.stdout.splitlines()} == {"True"}, done.stdout
     assert watch.met == {done.pid} and not runfiles.find()
@@ -358,9 +365,10 @@ SIGNALS = """
     rung = []
     signal.signal(signal.SIGALRM, lambda *_: rung.append(threading.current_thread()))
     signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
-    for _ in range(200):
+    often = int(sys.argv[1])
+    for _ in range(often):
         signal.pause()                                   # would stay here if another thread took the signal
-    while len(rung) < 300:
+    while len(rung) < 2 * often:
         x = step(x)
     signal.setitimer(signal.ITIMER_REAL, 0)
     print({*rung} == {threading.main_thread()})
@@ -373,7 +381,7 @@ SIGNALS = """
 @pytest.mark.newest
 def test_signals_reach_the_script_and_never_a_thread_of_the_agent(tmp_path, watch):
     path = script(tmp_path, SIGNALS.replace("{start}", START_HOT))
-    with processes([PYTHON, path], stdout=PIPE, stderr=PIPE, cwd=tmp_path) as (process,):
+    with processes([PYTHON, path, OFTEN], stdout=PIPE, stderr=PIPE, cwd=tmp_path) as (process,):
         watch.until_met(process.pid)
         (tmp_path / "met").touch()
         stdout, stderr = process.communicate()
@@ -395,7 +403,7 @@ TRACED = """
     sys.settrace(None); sys.setprofile(None)  # else the script takes minutes; threads keep theirs
     step = jax.jit(lambda x: x + 1)
     x = step(jax.numpy.ones(4))
-    for _ in range(200):
+    for _ in range(int(sys.argv[1])):
         x = step(x)
         time.sleep(0.01)
     while not os.path.exists("go"):
@@ -407,7 +415,7 @@ TRACED = """
 
 @pytest.mark.newest
 def test_a_debugger_or_coverage_does_not_stop_or_count_in_the_agents_threads(tmp_path, watch):
-    done = outcome(tmp_path, TRACED, "hot", watch=watch)
+    done = outcome(tmp_path, TRACED, "hot", str(OFTEN), watch=watch)
     assert (done.status, done.stdout, done.stderr) == (0, "True []\n", "")
     assert watch.met == {done.pid}
 

@@ -10,7 +10,7 @@ import pytest
 from jaxtop.model import array_views, step_of
 from jaxtop.model.arrays.growth import growers
 from jaxtop.store import runfiles
-from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, viewer
+from tests.support import JAXTOP, PYTHON, ROOT, SOAK, eventually, processes, viewer
 
 pytestmark = pytest.mark.jax
 
@@ -37,7 +37,7 @@ LINEN = "['Dense_{}']['kernel']", "['Dense_{}']['bias']"
 HAIKU = "['mlp/~/linear_{}']['w']", "['mlp/~/linear_{}']['b']"
 EQUINOX = "layers[{}].weight", "layers[{}].bias"
 ADAM = ("mu", "nu")
-LOOKS = 4
+LOOKS = 4 if SOAK else 2
 
 
 @contextmanager
