@@ -26,7 +26,14 @@ APPS = {
     "attach": (["attach", "r0"], "NO HOST"),
     "picker": ([], "evaluate"),
 }
-MOMENTS = 100 if SOAK else 3
+MOMENTS = 100 if SOAK else 2
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# Each signal and each app; all pairs of them in the long run.
+ENDS = (
+    [(name, number) for name in APPS for number in SIGNALS]
+    if SOAK
+    else [*(("replay", number) for number in SIGNALS), ("attach", signal.SIGHUP), ("picker", signal.SIGTERM)]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -55,8 +62,7 @@ class Shown:
         assert "Traceback" not in self.seen
 
 
-@pytest.mark.parametrize("name", APPS)
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(("name", "number"), ENDS)
 def test_a_signal_ends_an_app_and_leaves_the_terminal_as_it_was(name, number):
     words, shown = APPS[name]
     with in_a_terminal(*words, TERM="xterm-256color") as (process, screen):
