@@ -45,11 +45,13 @@ class Checkup:
     unchecked: dict[tuple[str, str], str]
     # Why too little is measured to call the runs healthy; empty if enough is.
     too_little: str = ""
+    coverage: Coverage = NOT_CHECKED
 
     @classmethod
     def of(cls, cluster: Cluster, at: float) -> Checkup:
         unchecked, why = dict(cluster.findings.unchecked), too_little_of(cluster, at)
-        return cls(at, tuple(runs(cluster, at)), tuple(reported_findings(cluster)), unchecked, why)
+        found = tuple(reported_findings(cluster))
+        return cls(at, tuple(runs(cluster, at)), found, unchecked, why, coverage_of(cluster))
 
     @property
     def status(self) -> int:
@@ -88,10 +90,6 @@ class Checkup:
         words = [_counted(count, severity) for severity, count in counts.items() if count]
         verdict = ", ".join(words if self.status else [HEALTHY, *words])
         return self.coverage.after(verdict, too_little=self.too_little)
-
-    @property
-    def coverage(self) -> Coverage:
-        return coverage_of(self.unchecked) if self.runs else NOT_CHECKED
 
 
 def to_text(checkup: Checkup, *, coloured: bool = False) -> str:
@@ -179,7 +177,7 @@ def _since(since: float, now: float) -> str:
     seconds = int(max(0.0, now - since))
     minutes, hours = seconds // 60, seconds // 3600
     ago = f"{seconds} s" if not minutes else f"{minutes} min" if hours < 2 else f"{hours} h"
-    return f"{_time(since, now)}, for {ago}"
+    return f"{_time(since, now)}, {ago} ago"
 
 
 def _time(at: float, now: float) -> str:

@@ -19,6 +19,7 @@ from jaxtop.export.check import Checkup
 from jaxtop.export.series import SERIES
 from jaxtop.model import RULES, Cluster
 from jaxtop.model.finding import Finding, FindingCost, Severity, Subject
+from jaxtop.model.findings.coverage import coverage_without
 from jaxtop.model.findings.reducer import MUTED
 from jaxtop.sources import SessionRecorder
 from tests.builders import NOW, agent_id, frame, pulse, well
@@ -61,7 +62,8 @@ def recorded(path, frames):
 
 def staged(*findings: Finding, unchecked=()) -> Checkup:
     at = NOW + 100
-    return Checkup(at, Checkup.of(cluster_of(well()), NOW).runs, findings, dict(unchecked))
+    runs, checked = Checkup.of(cluster_of(well()), NOW).runs, coverage_without(dict(unchecked))
+    return Checkup(at, runs, findings, dict(unchecked), coverage=checked)
 
 
 LATE = Finding(
@@ -115,6 +117,16 @@ def test_rules_that_could_not_be_checked_are_named_by_reason():
     assert check.to_text(staged(unchecked=without)).startswith(f"train: not checked; 0 of {every} rules ch")
 
 
+def test_before_the_first_check_and_without_a_run_nothing_is_checked():
+    never, nobody = Cluster(), Cluster()
+    never.hosts.update(cluster_of(well()).hosts)
+    nobody.check(NOW)
+    for cluster in (never, nobody):
+        checkup = Checkup.of(cluster, NOW)
+        assert (checkup.checked, checkup.coverage.in_short) == ([], f"0 of {len(RULES)} rules checked")
+        assert checkup.verdict.startswith("not checked")
+
+
 @pytest.mark.parametrize(("share", "word"), [(1.0, "healthy"), (0.6, "healthy"), (0.4, "nothing wrong in")])
 def test_a_run_is_called_healthy_only_if_most_rules_were_checked(share, word):
     """Also beside notes, which are no warnings; how much was checked is always said."""
@@ -136,7 +148,7 @@ def test_a_finding_is_a_block_with_its_cost_and_the_next_step():
     assert head == "△ warning  Straggler: host 1 is late: the others wait 84 ms for all_reduce_*"
     cost = "84 ms per step on average (50% of the time), 3.0 GiB on each device, memory is full in 12 min"
     assert facts[0] == f"    cost    {cost}"
-    assert facts[1].startswith("    since   ") and facts[1].endswith(", for 1 min")
+    assert facts[1].startswith("    since   ") and facts[1].endswith(", 1 min ago")
     assert facts[2].startswith("    advice  Look at that host")
     assert "\x1b" not in text and "\x1b[33m△ warning\x1b[0m" in check.to_text(staged(LATE), coloured=True)
 

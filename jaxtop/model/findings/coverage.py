@@ -11,6 +11,8 @@ from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from jaxtop.model.state import ClusterState
+
 # What a run without warnings is called.
 HEALTHY = "healthy"
 # While this rule is not checked, no run is called healthy.
@@ -65,7 +67,13 @@ class Coverage(NamedTuple):
 NOT_CHECKED = Coverage()
 
 
-def coverage_of(unchecked: Mapping[tuple[str, str], str]) -> Coverage:
+def coverage_of(state: ClusterState) -> Coverage:
+    """Return the coverage of all runs; without a run and before the first check, nothing is checked."""
+    is_checked = state.hosts and state.findings.checked_at
+    return coverage_without(state.findings.unchecked) if is_checked else NOT_CHECKED
+
+
+def coverage_without(unchecked: Mapping[tuple[str, str], str]) -> Coverage:
     """Return the coverage, from the reasons by run and rule."""
     titles: dict[str, dict[str, None]] = {}
     for (_, name), reason in unchecked.items():

@@ -74,7 +74,7 @@ def _titled(finding: Finding) -> str:
 
 def verdict(moment: Moment, muted: Collection[tuple[str, str, str]] = ()) -> tuple[str, str]:
     """Return one sentence on the health of the runs, and the name of its colour."""
-    checked = coverage_of(moment.cluster.findings.unchecked)
+    checked = coverage_of(moment.cluster)
     why = " (i: why)" * bool(checked.unchecked)
     serious = [each for each in moment.findings if each.severity is not Severity.INFO]
     found = [each for each in serious if each.key not in muted]
@@ -210,7 +210,7 @@ class OverviewView(TableView[Table[Finding]]):
         shown, ink = overview(self.moment, self.palette), self.ink
         self._panels.show(lambda width, height: draw.draw(shown, ink, width, height))
         if row is None:
-            found = coverage_of(self.moment.cluster.findings.unchecked)
+            found = coverage_of(self.moment.cluster)
             self._explained.show(lambda width, height: coverage_pane(found, ink, width, height))
         else:
             tuning = self.moment.cluster.tuning

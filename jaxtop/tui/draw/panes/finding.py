@@ -35,7 +35,7 @@ def finding_pane(
     if cost := costs(finding.cost):
         lines.append(Text(f"costs {cost}"))
     ago = units.age(now - finding.since)
-    since = f"since {text.time_of_day(finding.since)} ({ago})"
+    since = f"since {text.time_of_day(finding.since)} ({ago} ago)"
     lines.append(Text(f"{since}, confidence {units.share(finding.confidence)}"))
     if finding.consequences:
         lines.append(Text(f"also explains: {', '.join(finding.consequences)}"))
