@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, NoReturn
 from jaxtop import __version__
 from jaxtop.base import debuglog
 from jaxtop.base.feature import Command, features, load, options_of
-from jaxtop.cli.errors import UserError
+from jaxtop.cli.errors import Terminated, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -93,8 +93,8 @@ def main(argv: list[str] | None = None, *, begin: Callable[[], object] = lambda:
         debuglog.warning("command", "ended with an error", error=error)
         print(f"jaxtop: {error}", file=sys.stderr)
         return failed or error.status
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as ended:
+        return 143 if isinstance(ended, Terminated) else 130
     except BrokenPipeError:  # the reader of our output has closed it
         _drop_output()
         return 141

@@ -11,6 +11,8 @@ import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from jaxtop.cli.errors import Terminated
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
@@ -52,12 +54,12 @@ def die_with_parent(number: int = signal.SIGTERM) -> None:
 
 
 def end_with_sigterm() -> None:
-    """Make SIGTERM end the command as Ctrl-C does."""
+    """Make SIGTERM end the command as Ctrl-C does, with its own status."""
     signal.signal(signal.SIGTERM, _as_interrupt)
 
 
 def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+    raise Terminated
 
 
 def messages(pipe: int, decoder: msgspec.json.Decoder[T]) -> Iterator[list[T]]:

@@ -222,15 +222,16 @@ def test_a_process_that_does_not_exist_or_cannot_answer_is_named(pair, tmp_path)
     assert not (tmp_path / "none").exists()
 
 
-def test_ctrl_c_leaves_nothing_behind_and_the_next_capture_works(pair, tmp_path):
+def test_a_signal_leaves_nothing_behind_and_the_next_capture_works(pair, tmp_path):
     env = {**environment(), "HOME": str(pair.home)}
     words = [*JAXTOP, "capture", "--seconds", "60", "-o", tmp_path / "cut"]
-    with processes(words, env=env, stdout=PIPE, stderr=PIPE) as (process,):
-        eventually((tmp_path / "cut").exists)
-        time.sleep(1.5)
-        process.send_signal(signal.SIGINT)
-        assert process.wait() == 130
-    assert not (tmp_path / "cut").exists()
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        with processes(words, env=env, stdout=PIPE, stderr=PIPE) as (process,):
+            eventually((tmp_path / "cut").exists)
+            time.sleep(1.5)
+            process.send_signal(number)
+            assert process.wait() == status
+        assert not (tmp_path / "cut").exists()
     done = capture_of(pair, "-o", tmp_path / "next", "--seconds", "0.2", "--hosts", "0")
     assert done.returncode == 0, done.stderr
 

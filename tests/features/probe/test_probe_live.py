@@ -202,12 +202,14 @@ def test_a_process_that_is_lost_is_named_and_nothing_is_left_behind(tmp_path):
     assert last.startswith("jaxtop: process 1 of the probe was killed by SIGKILL (matmul)")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_whatever_ends_a_probe_nothing_is_left_behind(tmp_path, number):
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_whatever_ends_a_probe_nothing_is_left_behind(tmp_path, number, status):
     with probing(tmp_path, *CPUS) as process:
         eventually(lambda: "probing: memory" in (tmp_path / "err").read_text(), every=0.05)
         process.send_signal(number)
-        assert process.wait() == (-9 if number == signal.SIGKILL else 130)
+        assert process.wait() == status
         eventually(lambda: group(process) == [])
     lines = (tmp_path / "err").read_text().splitlines()
     assert all(line.startswith("probing: ") for line in lines)
