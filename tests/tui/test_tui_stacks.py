@@ -35,6 +35,15 @@ class TestTheTree:
         ]  # fmt: skip
         assert "data.py:88 load_batch" in line("host 3 (node03)  ", shown)
 
+    def test_the_column_of_their_number_is_called_as_the_run_calls_them(self):
+        assert "WHO" in line(" HOSTS ", seen(*staged.standing()))
+        together = [
+            frame(agent_id(i), builders.hello(i, staged.HOSTS, staged.DEVICES, hostname="vm"))
+            for i in range(staged.HOSTS)
+        ]
+        shown = seen(*staged.standing(), *together)
+        assert "▸ processes 0–2" in shown and "WHO" in line(" PROCESSES ", shown)
+
     def test_what_holds_the_run_up_stands_on_top(self):
         first = seen(*staged.standing()).splitlines()[2]
         assert "host 3 has not launched it: data.py:88 load_batch" in first

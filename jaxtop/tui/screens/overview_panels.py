@@ -69,7 +69,7 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
         parts=[draw.StepPart(*each) for each in shares_of(found and found.parts)],
         accounted=found.parts.accounted if found else None,
         about_parts=_about_parts(moment, found),
-        why_no_parts="no profiler window yet: press c for one now",
+        why_no_parts=_why_no_parts(moment),
         memory=held[0] if held else None,
         memory_label=moment.label_of(holder) if holder else "",
         grows=f"{grows.name or grows.created or 'unnamed arrays'} +{units.size(grows.bytes_per_minute)}/min"
@@ -88,6 +88,12 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
             for event, words in islice(_news(moment), MOST_HOSTS)
         ],
     )
+
+
+def _why_no_parts(moment: Moment) -> str:
+    if not any(view.now.pulse_at for view in moment.host_views):
+        return "no process has reported yet"  # nor can any be asked
+    return "no profiler window yet: press c for one now"
 
 
 def _about_parts(moment: Moment, found: RunParts | None) -> str:

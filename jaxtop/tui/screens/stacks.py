@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 
 from jaxtop.base import units
 from jaxtop.model import Host, Severity, diagnose
+from jaxtop.model.nouns import several
 from jaxtop.model.stalls.stack_tree import StackNode, search_text, stack_nodes
 from jaxtop.model.stalls.stacks import place_text
 from jaxtop.tui.core import text
@@ -105,6 +106,7 @@ class StacksView(TableView[StackTable]):
     StacksView #diagnosis { height: auto; max-height: 5; padding: 0 2; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "app.stacks", "Sample now")]
+    _nouns = several(())
 
     def __init__(self) -> None:
         super().__init__(
@@ -122,7 +124,15 @@ class StacksView(TableView[StackTable]):
     def _columns(self, name: Callable[[StackNode], str]) -> tuple[Column[StackNode], ...]:
         return (
             Column("where", "who", 24, "left", lambda node: node.label, name, flexible=True),
-            Column("hosts", "hosts", 5, "right", lambda node: len(node.hosts), _count, largest_first=True),
+            Column(
+                "hosts",
+                self._nouns,
+                len(self._nouns),
+                "right",
+                lambda node: len(node.hosts),
+                _count,
+                largest_first=True,
+            ),
             Column("does", "does", 8, "left", self._does, self._does, self._does_colour),
             Column("script", "in the script", 24, "left", _script, _script),
             Column("at", "is at", 34, "left", _at, _at),
@@ -134,6 +144,9 @@ class StacksView(TableView[StackTable]):
         yield FilteredTable(self.table, CONDITIONS.format("function~load | file~data_loader"))
 
     def _prepare(self, moment: Moment) -> None:
+        if moment.host_views:
+            self._nouns = moment.nouns()
+        self.table.renew_columns()
         self.table.update_moment(
             moment, ASK if moment.host_views else "no stacks yet: no process has reported"
         )

@@ -93,6 +93,11 @@ class FoldingTable(Table[AnyNode]):
             understand=understand,
         )
         self._folds, self._folds_filtered = Folds(), Folds()
+        self._offer = columns
+
+    def renew_columns(self) -> None:
+        """Ask for the columns again; they may have other titles now."""
+        self.update_columns(self._offer(self._first_cell))
 
     def _top(self) -> Sequence[AnyNode]:
         raise NotImplementedError
