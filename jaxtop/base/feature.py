@@ -29,12 +29,16 @@ class Command(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """A screen: the key that opens it, its title, the place of its class, and the screen that it follows."""
+    """A screen: the key that opens it, its title, the place of its class, and the screen that it follows.
+
+    `short` is its title in narrow terminals.
+    """
 
     key: str
     title: str
     place: str
     after: str = ""
+    short: str = ""
 
     @property
     def name(self) -> str:

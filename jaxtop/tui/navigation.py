@@ -53,7 +53,7 @@ class Navigation:
         self.selection: Selection = NOTHING
         # The finding whose proof the open screen shows.
         self.proven: tuple[str, str, str] | None = None
-        self.keys = KeyBar()
+        self.keys = KeyBar({f"screen('{each.name}')": each.short for each in SCREENS})
         self.notice = Static()
         # The screens that were opened, by name.
         self._views: dict[str, View] = {}

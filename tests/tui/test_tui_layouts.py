@@ -383,7 +383,7 @@ class TestTheLegend:
 
     def test_it_says_metric_scale_ramp_and_who_holds_most(self):
         assert self.line().plain == (
-            " m memory used  0B ░░▒▒▓▓██ 8.0M  no limit known   most: device 7 on host 1, 8.0M"
+            " m memory used  0B ░░▒▒▓▓██ 8.0M  relative: no limit known   most: device 7 on host 1, 8.0M"
         )
 
     def test_it_says_so_where_several_hold_as_much(self):

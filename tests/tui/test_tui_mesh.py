@@ -582,14 +582,14 @@ class TestMetrics:
         drive(act, a_run(limit=16 * MIB))
 
     @pytest.mark.parametrize(
-        ("limit", "colour"), [(8 * MIB, DARK.ramp[-1]), (16 * MIB, DARK.ramp[4]), (None, DARK.greys[-1])]
+        ("limit", "colour"), [(8 * MIB, DARK.ramp[-1]), (16 * MIB, DARK.ramp[4]), (None, DARK.ramp[-1])]
     )
-    def test_cells_have_the_colour_of_their_share_of_the_limit_and_grey_without_one(self, limit, colour):
+    def test_cells_have_the_colour_of_their_share_of_the_limit_or_of_the_largest_value(self, limit, colour):
         async def act(app, _):
             top = app.grid.render_line(app.grid.plan.by_device[7].y)
             colours = {segment.style.color for segment in top if segment.style and "─" in segment.text}
             assert Color.parse(colour).rich_color in colours
-            assert ("no limit" in app.text("#legend")) == (limit is None)
+            assert ("relative" in app.text("#legend")) == (limit is None)
 
         drive(act, a_run(limit=limit))
 

@@ -19,7 +19,7 @@ from jaxtop.tui.draw import overview
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.panel import beside, cut, panel
 from jaxtop.tui.draw.panes.finding import figure_of
-from jaxtop.tui.draw.sparkline import columns
+from jaxtop.tui.draw.sparkline import area, sparkline
 from tests import builders, staged_collectives
 from tests.builders import NOW, agent_id, frame
 from tests.model.test_findings_losses import reports
@@ -93,10 +93,32 @@ def test_it_fits_every_terminal(frames):
     play(act, *frames, size=(40, 10))
 
 
-def test_columns_stand_on_zero_so_that_a_steady_value_is_drawn_flat():
-    assert columns([100, 99, 100, 101], 4, 1) == ["████"]
-    assert columns([10, None, 5], 3, 2) == ["█  ", "█ █"]
-    assert columns([], 3, 1) == ["   "] and columns([0, 0], 2, 1) == ["▁▁"]
+def test_a_sparkline_stands_on_zero():
+    assert sparkline([100, 99, 100, 101], 4) == "████"
+    assert sparkline([10, None, 5], 4) == " █ ▄"
+    assert sparkline([], 3) == "   " and sparkline([0, 0], 2) == "▁▁"
+    assert sparkline([5, 20], 2, limit=10) == "▄█"
+
+
+class TestAreas:
+    def test_the_scale_is_the_range_of_the_values_and_two_stand_in_a_character(self):
+        lines, low, high = area([1.0, 2.0, 3.0, 4.0], 2, 2)
+        assert (high, round(low, 3)) == (4.0, 0.625)
+        assert lines == ["⠀⣼", "⣰⣿"]
+
+    def test_noise_looks_flat(self):
+        lines, low, high = area([100, 99, 100, 101], 2, 4)
+        assert high - low > 10 and low < 99 and high > 101
+        assert lines[0] == "⠀⠀" and lines[-1] == "⣿⣿"
+
+    def test_unknown_values_are_blank_and_the_newest_one_is_at_the_right(self):
+        lines, _, _ = area([1.0, None, 1.0], 3, 1)
+        assert lines[0][0] == "⠀" and lines[0][1:] != "⠀⠀"
+        assert area([None, 1.0], 1, 1).lines[0] in "⢀⢠⢰⢸"
+        assert area([], 2, 2).lines == ["⠀⠀", "⠀⠀"]
+
+    def test_nothing_but_zeros_has_a_line_at_the_bottom(self):
+        assert area([0.0, 0.0], 1, 2).lines[0] == "⠀" and area([0.0, 0.0], 1, 2).lines[1] != "⠀"
 
 
 def test_a_panel_has_exactly_its_size_and_panels_stand_side_by_side():

@@ -5,7 +5,13 @@ from jaxtop.base.feature import Feature, Screen
 FEATURE = Feature(
     "operations",
     screens=(
-        Screen("O", "Operations", "jaxtop.features.operations.screen:OperationsView", after="Programs"),
+        Screen(
+            "O",
+            "Operations",
+            "jaxtop.features.operations.screen:OperationsView",
+            after="Programs",
+            short="Ops",
+        ),
     ),
     hooks={"program_fields": "jaxtop.features.operations.document:program_fields"},
 )

@@ -26,5 +26,5 @@ FEATURE = Feature(
             failed=2,
         ),
     },
-    screens=(Screen("W", "Plan", "jaxtop.features.planning.screen:PlanView", after="Plot"),),
+    screens=(Screen("W", "Plan", "jaxtop.features.planning.screen:PlanView", after="Plot", short="Plan"),),
 )

@@ -50,7 +50,7 @@ def _fit_colour(row: PlanRow, palette: Palette) -> str | None:
 
 
 def _memory(row: PlanRow, width: int, palette: Palette) -> list[tuple[str, str | None, str | None]]:
-    colour = _fit_colour(row, palette) or palette.trend()
+    colour = _fit_colour(row, palette) or palette.trend
     return draw.memory_bar(row.candidate.memory_bytes, row.scales, width, colour, palette)
 
 

@@ -60,7 +60,7 @@ def memory_bar(
     low, high = (_place(bound, scale.bytes, width) for bound in interval)
     bar = SURE * low + POSSIBLE * (high - low) + " " * (width - high)
     if scale.limit is None:
-        return [(bar, palette.trend(has_limit=False), None)]
+        return [(bar, palette.trend, None)]
     at = min(width - 1, _place(scale.limit, scale.bytes, width))
     return [(bar[:at], colour, None), (LIMIT, palette.foreground, None), (bar[at + 1 :], colour, None)]
 
@@ -72,7 +72,7 @@ def step_bar(interval: Interval | None, scale: Scales, width: int, palette: Pale
     low, high = (min(width - 1, _place(bound, scale.ms, width)) for bound in interval)
     inner = EXACT if low == high else STEP * (high - low + 1)
     bar = " " * low + inner + " " * (width - low - len(inner))
-    colour = palette.trend()
+    colour = palette.trend
     if scale.today_ms is None:
         return [(bar, colour, None)]
     at = min(width - 1, _place(scale.today_ms, scale.ms, width))

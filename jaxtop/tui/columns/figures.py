@@ -51,7 +51,7 @@ def past(
     limit: Callable[[AnyRow], float | None],
     is_past: Callable[[AnyRow], bool],
 ) -> Column[AnyRow]:
-    """Return a column of the last samples of a figure, in grey where it has no known limit.
+    """Return a column of the last samples of a figure.
 
     It sorts by the current value, and keeps its place whichever figure it shows.
     """
@@ -61,7 +61,7 @@ def past(
         return curve(recent(cluster, agent, of, position, HISTORY), limit=limit(row))
 
     def style(row: AnyRow, palette: Palette) -> str | None:
-        return None if is_past(row) else palette.trend(has_limit=limit(row) is not None)
+        return None if is_past(row) else palette.trend
 
     drawn = Column(HISTORY_KEY, f"{of.short}, recent", HISTORY, "left", value, write)
     return replace(drawn, style=style, largest_first=True, searched=False)

@@ -1,8 +1,8 @@
 """The only place that names colours: one role for each meaning, for each theme.
 
-There are four roles, and no colour has two of them: state (good, warning, bad), magnitude (one ramp, or
-greys where no limit is known), category (parts of memory, slices, lines of a plot) and interaction (the
-accent: keys, the cursor, what is selected). On screen each meaning also has a sign.
+There are four roles, and no colour has two of them: state (good, warning, bad), magnitude (one ramp),
+category (parts of memory, slices, lines of a plot) and interaction (the accent: keys, the cursor, what is
+selected). Grey means no data. On screen each meaning also has a sign.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ class Palette:
     bad: str
     muted: str
     ramp: tuple[str, ...]
-    greys: tuple[str, ...]
     categories: tuple[str, ...]
 
     def of_state(self, state: State) -> str:
@@ -61,9 +60,10 @@ class Palette:
     def of_category(self, number: int) -> str:
         return self.categories[number % STEPS]
 
-    def trend(self, *, has_limit: bool = True) -> str:
-        """Return the colour of bars and curves: grey if their scale ends at no known limit."""
-        return (self.ramp if has_limit else self.greys)[_TREND]
+    @property
+    def trend(self) -> str:
+        """The colour of bars and curves."""
+        return self.ramp[_TREND]
 
     def cursor(self, *, focused: bool) -> str:
         """Return the background of the row under the cursor."""
@@ -86,11 +86,6 @@ _RAMPS = """\
 #0a2a6b #123f96 #1c56c2 #2f72e6 #4f90ff #7cafff #a9cdff #d8eaff
 #22125f #3d2a82 #503c9e #6a56a8 #8069b5 #9c88cb #bbabdf #d9ccff
 """
-# The same without a known limit, for dark and for light backgrounds.
-_GREYS = """\
-#262626 #3a3a3a #4e4e4e #626262 #767676 #8a8a8a #9e9e9e #b2b2b2
-#e4e4e4 #d0d0d0 #bcbcbc #a8a8a8 #8a8a8a #6c6c6c #4e4e4e #303030
-"""
 _CATEGORIES = """\
 #3c9d93 #b08d6a #b5658f #8a9440 #6c6fc4 #46b8b8 #e0a3b8 #8a5a44
 #3aa79b #c2a07a #c47ba6 #98a24a #8a8dd8 #62c4c4 #e8a9c0 #a06d52
@@ -101,13 +96,11 @@ _CATEGORIES = """\
 
 def _palettes() -> Iterator[Palette]:
     (_, *roles), *rows = map(str.split, _COLOURS.splitlines())
-    dark_greys, light_greys = (tuple(line.split()) for line in _GREYS.splitlines())
     scales = zip(map(str.split, _RAMPS.splitlines()), map(str.split, _CATEGORIES.splitlines()), strict=True)
     for (name, *colours), (ramp, categories) in zip(rows, scales, strict=True):
         of = dict(zip(roles, colours, strict=True))
         theme = _theme(name, of, of.pop("surface"), dark=name != "light")
-        greys = dark_greys if theme.dark else light_greys
-        yield Palette(theme, **of, ramp=tuple(ramp), greys=greys, categories=tuple(categories))
+        yield Palette(theme, **of, ramp=tuple(ramp), categories=tuple(categories))
 
 
 def _theme(name: str, of: Mapping[str, str], surface: str | None, *, dark: bool) -> Theme:

@@ -39,8 +39,8 @@ class Ink:
         self.background = Color.parse(palette.background)
         self.foreground = Color.parse(palette.foreground)
         self.panel = Color.parse(palette.panel)
-        colours = {Scale.LIMITED: palette.ramp, Scale.OPEN: palette.greys, Scale.CATEGORY: palette.categories}
-        self._ramp = [Color.parse(colour) for colour in colours[scale]]
+        colours = palette.categories if scale is Scale.CATEGORY else palette.ramp
+        self._ramp = [Color.parse(colour) for colour in colours]
         self._whole: dict[int, tuple[str, Style]] = {}
         self._halves: dict[int, tuple[str, Style]] = {}
         self.blank = self.style()
@@ -74,9 +74,15 @@ class Ink:
         """Return the ink of the same palette for another kind of scale."""
         return _ink(self.palette.theme.name, scale, self.plain)
 
-    def trend(self, *, has_limit: bool = True) -> Style:
-        """Return the style of bars and curves: grey if their scale ends at no known limit."""
-        return self.style(self.palette.trend(has_limit=has_limit))
+    @property
+    def trend(self) -> Style:
+        """The style of bars and curves."""
+        return self.style(self.palette.trend)
+
+    def by_height(self, share: float) -> Style:
+        """Return the style of a part of an area at this share of its height: the higher, the brighter."""
+        first = STEPS // 2
+        return self.style(self.palette.ramp[min(STEPS - 1, first + int(share * (STEPS - 1 - first)))])
 
     def ramp(self, code: int) -> Color:
         return self._ramp[code]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # What is said where a scale ends at the largest value, the longest first.
-NO_LIMIT = ("no limit known", "no limit")
+NO_LIMIT = ("relative: no limit known", "relative")
 
 
 def printable(line: Text) -> Text:

@@ -13,7 +13,7 @@ from jaxtop.tui.core import text
 from jaxtop.tui.draw import stacked
 from jaxtop.tui.draw.mesh.panel import MeshMap, mesh_height, mesh_panel
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, beside, panel
-from jaxtop.tui.draw.sparkline import bar, columns, sparkline
+from jaxtop.tui.draw.sparkline import area, bar, sparkline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -211,13 +211,15 @@ def _step(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
     if not known or rows < 2:
         words = shown.still or ("no step was found yet" if shown.step_s is None else "")
         return panel(title, [Text(words, ink.muted)], (width, height), ink)
-    drawn = columns(shown.steps, room, rows)
-    labels = [units.seconds(max(known)), *[""] * (rows - 2), "0"]
+    drawn = area(shown.steps, room, rows)
+    labels = [units.seconds(drawn.high), *[""] * (rows - 2), units.seconds(drawn.low)]
     lines = [
         Text.assemble(
-            (label.rjust(_LABEL), ink.muted), ("┤" if label else "│", ink.faint), (line, ink.trend())
+            (label.rjust(_LABEL), ink.muted),
+            ("┤" if label else "│", ink.faint),
+            (line, ink.by_height((rows - i) / rows)),
         )
-        for label, line in zip(labels, drawn, strict=True)
+        for i, (label, line) in enumerate(zip(labels, drawn.lines, strict=True))
     ]
     return panel(title, lines, (width, height), ink, shown.still)
 
@@ -228,7 +230,7 @@ def _where(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
     lines = [
         Text.assemble(
             part.name.ljust(name + 1),
-            (bar(part.share, max(0, room - name - 7)), ink.trend()),
+            (bar(part.share, max(0, room - name - 7)), ink.trend),
             units.share(part.share).rjust(6),
         )
         for part in shown.parts
@@ -256,9 +258,11 @@ def _parts_of_memory(shown: Overview, ink: Ink, room: int) -> list[Text]:
     lines: list[Text] = []
     if view is not None and view.device.used_bytes is not None:
         end = view.device.limit_bytes or view.device.used_bytes
-        drawn = stacked.bar(view.bytes, end, room, ink.palette)
-        lines = [Text(drawn.plain) if ink.plain else drawn]
-        lines += stacked.legend(view.bytes, room, ink.palette)
+        if ink.plain:
+            lines = [Text(stacked.bar(view.bytes, end, room, ink.palette).plain)]
+        else:
+            lines = [stacked.solid(view.bytes, end, room, ink.palette)]
+        lines += stacked.legend(view.bytes, room, ink.palette, letters=ink.plain)
     if shown.grows:
         lines.insert(1, Text(shown.grows, ink.palette.warning if not ink.plain else ""))
     return lines
@@ -281,7 +285,7 @@ def _host(host: HostLine, ink: Ink, room: int, name: int) -> Text:
     trend = 8 if room >= 56 else 0
     if trend:
         line.append(" ")
-        line.append(sparkline(host.past, trend), ink.trend())
+        line.append(sparkline(host.past, trend), ink.trend)
     for label, value in (("cpu", host.cpu), ("mem", host.memory)):
         words = f"  {label} {units.share(value):>4}"
         if line.cell_len + len(words) <= room - (12 if host.note else 0):

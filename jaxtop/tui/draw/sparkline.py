@@ -1,40 +1,60 @@
-"""Sparklines and bars: values as one line of block characters."""
+"""Sparklines, bars and areas: values as block characters, or as the dots of braille characters."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
-_EIGHTHS = " ▏▎▍▌▋▊▉"
+EIGHTHS = " ▏▎▍▌▋▊▉"
+# The dots of a braille character that are filled from below, in its left and its right column.
+_LEFT, _RIGHT = (0, 0x40, 0x44, 0x46, 0x47), (0, 0x80, 0xA0, 0xB0, 0xB8)
+# The range of an area is at least this share of its largest value.
+LEAST_SPAN = 0.1
 
 
 def sparkline(values: Sequence[float | None], width: int, limit: float | None = None) -> str:
     """Return the newest values on a scale from 0 to the limit, or else to the largest of them."""
-    return columns(values, width, 1, limit)[0]
-
-
-def columns(values: Sequence[float | None], width: int, height: int, limit: float | None = None) -> list[str]:
-    """Return the newest values as columns that stand on 0, in this many lines; unknown values are blank.
-
-    They end at the limit; if none is known, at the largest value.
-    """
     shown = list(values)[-width:]
     high = limit or max((value for value in shown if value is not None), default=0.0)
-    eighths = [
-        None if value is None else max(1, round(value / high * height * 8)) if high > 0 else 1
+    heights = (
+        None if value is None else min(8, max(1, round(value / high * 8))) if high > 0 else 1
         for value in shown
+    )
+    return "".join(" " if each is None else _HEIGHTS[each - 1] for each in heights).rjust(width)
+
+
+class Area(NamedTuple):
+    """A curve with what is below it filled, from the highest line down, and the range of its scale."""
+
+    lines: list[str]
+    low: float
+    high: float
+
+
+def area(values: Sequence[float | None], width: int, height: int) -> Area:
+    """Return the newest values as an area of dots, two values a character; unknown values are blank.
+
+    The scale is the range of the values, but at least a tenth of the largest one, so that noise looks flat.
+    """
+    shown = list(values)[-2 * width :]
+    known = [value for value in shown if value is not None]
+    largest, least = max(known, default=0.0), min(known, default=0.0)
+    span = max(largest - least, LEAST_SPAN * largest) or 1.0
+    high = largest + (span - (largest - least)) / 2
+    low = max(0.0, high - span - span / (4 * height))  # the lowest value has a dot, too
+    dots = [
+        0 if value is None else max(1, round((value - low) / (high - low) * 4 * height)) for value in shown
     ]
+    dots = [0] * (2 * width - len(dots)) + dots
     lines = []
     for row in reversed(range(height)):
-        line = "".join(
-            " " if each is None or each <= row * 8 else _HEIGHTS[min(8, each - row * 8) - 1]
-            for each in eighths
-        )
-        lines.append(line.rjust(width))
-    return lines
+        filled = [min(4, max(0, each - 4 * row)) for each in dots]
+        cells = zip(filled[::2], filled[1::2], strict=True)
+        lines.append("".join(chr(0x2800 + _LEFT[left] + _RIGHT[right]) for left, right in cells))
+    return Area(lines, low, high)
 
 
 def bar(share: float | None, width: int) -> str:
@@ -43,4 +63,4 @@ def bar(share: float | None, width: int) -> str:
         return " " * width
     eighths = round(min(1.0, max(0.0, share)) * width * 8)
     whole, rest = divmod(eighths, 8)
-    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
+    return ("█" * whole + (EIGHTHS[rest] if rest else "")).ljust(width)

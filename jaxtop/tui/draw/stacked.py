@@ -13,6 +13,7 @@ from textual.color import Color
 from jaxtop.base import units
 from jaxtop.model import PARTS, Part
 from jaxtop.tui.core.palette import PALETTES, Palette
+from jaxtop.tui.draw.sparkline import EIGHTHS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +59,29 @@ def bar(sizes: Sequence[int], end: int, width: int, palette: Palette) -> Text:
     return line
 
 
-def legend(sizes: Sequence[int], width: int, palette: Palette) -> list[Text]:
+def solid(sizes: Sequence[int], end: int, width: int, palette: Palette) -> Text:
+    """Return the bar without letters; each part ends where it belongs to an eighth of a character."""
+    parts: list[Part | None] = []
+    for part, length in zip(PARTS, lengths(sizes, end, 8 * width), strict=True):
+        parts += [part] * length
+    parts += [None] * (8 * width - len(parts))
+    line = Text(no_wrap=True, end="")
+    for cell in range(0, 8 * width, 8):
+        first, last = parts[cell], parts[cell + 7]
+        fore, back = (
+            None if each is None else _colours(each, palette.theme.name)[2] for each in (first, last)
+        )
+        if fore is None:
+            line.append(" " if first is None else LETTERS[first], Style(color=palette.muted))
+        elif first is last:
+            line.append(" ", Style(bgcolor=fore))
+        else:
+            line.append(EIGHTHS[parts[cell : cell + 8].count(first)], Style(color=fore, bgcolor=back))
+    return line
+
+
+def legend(sizes: Sequence[int], width: int, palette: Palette, *, letters: bool = True) -> list[Text]:
+    """Return the names and sizes of the parts, each after its letter, or after a square of its colour."""
     lines = [Text(no_wrap=True, end="")]
     for part, size in zip(PARTS, sizes, strict=True):
         if not size:
@@ -69,7 +92,10 @@ def legend(sizes: Sequence[int], width: int, palette: Palette) -> list[Text]:
             lines.append(Text(no_wrap=True, end=""))
         if lines[-1].cell_len:
             lines[-1].append("  ")
-        lines[-1].append(LETTERS[part], Style(color=first, bgcolor=back))
+        if letters or back is None:
+            lines[-1].append(LETTERS[part], Style(color=first, bgcolor=back))
+        else:
+            lines[-1].append("■", Style(color=back))
         lines[-1].append(words)
     return lines
 

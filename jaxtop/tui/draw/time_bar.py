@@ -239,7 +239,7 @@ _Cell = tuple[str, Style]
 
 def _curve(found: Glance, palette: Palette) -> list[_Cell | None]:
     heights = sparkline(found.used, len(found.used))
-    full, short, none = (Style(color=each) for each in (palette.trend(), palette.bad, palette.muted))
+    full, short, none = (Style(color=each) for each in (palette.trend, palette.bad, palette.muted))
     return [
         (UNKNOWN, none) if used is None else (height, short if missing else full)
         for height, used, missing in zip(heights, found.used, found.missing, strict=True)

@@ -30,19 +30,19 @@ from importlib import import_module
 from jaxtop.base.feature import Screen, features
 
 _OF_CORE = tuple(
-    Screen(key, title, f"{__name__}.{title.lower()}:{class_name}")
-    for key, title, class_name in (
-        ("1", "Overview", "OverviewView"),
-        ("2", "Mesh", "MeshScreenView"),
-        ("3", "Hosts", "HostsView"),
-        ("D", "Devices", "DevicesView"),
-        ("4", "Arrays", "ArraysView"),
-        ("5", "Memory", "MemoryScreenView"),
-        ("6", "Collectives", "CollectivesView"),
-        ("7", "Programs", "ProgramsView"),
-        ("8", "Events", "EventsView"),
-        ("9", "Stacks", "StacksView"),
-        ("0", "Plot", "PlotView"),
+    Screen(key, title, f"{__name__}.{title.lower()}:{class_name}", short=short)
+    for key, title, short, class_name in (
+        ("1", "Overview", "Over", "OverviewView"),
+        ("2", "Mesh", "Mesh", "MeshScreenView"),
+        ("3", "Hosts", "Host", "HostsView"),
+        ("D", "Devices", "Dev", "DevicesView"),
+        ("4", "Arrays", "Arr", "ArraysView"),
+        ("5", "Memory", "Mem", "MemoryScreenView"),
+        ("6", "Collectives", "Col", "CollectivesView"),
+        ("7", "Programs", "Prog", "ProgramsView"),
+        ("8", "Events", "Ev", "EventsView"),
+        ("9", "Stacks", "Stk", "StacksView"),
+        ("0", "Plot", "Plot", "PlotView"),
     )
 )
 

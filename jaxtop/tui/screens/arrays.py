@@ -196,7 +196,7 @@ class ArraysView(TableView[TreeTable]):
         return palette.muted if node.run in self._past_runs else None
 
     def _bar_colour(self, node: Node, palette: Palette) -> str | None:
-        return self._tone(node, palette) or palette.trend()
+        return self._tone(node, palette) or palette.trend
 
     def _share(self, node: Node) -> float | None:
         """Return the share of the memory of all arrays on all devices. These shares add up to 1."""

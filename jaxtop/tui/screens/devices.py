@@ -102,7 +102,7 @@ def _gauge_colour(row: FigureRow, palette: Palette) -> str | None:
         return None
     reached = _MEMORY.reached(row.device.pulse, row.device.position)
     if reached is None:
-        return palette.trend(has_limit=row.scene.has_limits)
+        return palette.trend
     return palette.of_level(reached.level)
 
 

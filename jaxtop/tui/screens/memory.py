@@ -105,7 +105,7 @@ def _history() -> Column[MemoryRow]:
         return f"{drawn} {units.size(max(known)):>6}" if known else units.NA
 
     def style(row: MemoryRow, palette: Palette) -> str | None:
-        return palette.trend(has_limit=row.device.limit_bytes is not None) if any(row.history) else None
+        return palette.trend if any(row.history) else None
 
     drawn = Column("history", "recent and peak", HISTORY + 7, "left", used, write, style)
     return replace(drawn, largest_first=True, searched=False)

@@ -210,7 +210,7 @@ def _mesh(moment: Moment) -> MeshMap | None:
             for device_id in mesh.device_ids[i * each : (i + 1) * each]
         ]
 
-    limit = ", no limit" if reading.scale is Scale.OPEN else ""
+    limit = ", relative" if reading.scale is Scale.OPEN else ""
     title = f"{metric.name}{limit}  {names}"
     return MeshMap(title, [(f"{axis} {i}", row(i)) for i in range(rows)], reading.scale)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.style import Style
@@ -13,7 +14,7 @@ from jaxtop.tui.draw.switches import pressed_by
 from jaxtop.tui.widgets.time_bar import LIVE_LINE_FROM
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from textual import events
     from textual.binding import ActiveBinding
@@ -25,45 +26,47 @@ BACK = "step(-1)"
 ORDER = "123D4567O890W"
 # A narrow bar never drops these keys: a lost user needs them.
 NEVER_DROPPED = ("help", "quit")
-# Shorter screen names are not understandable.
-FEWEST_LETTERS = 3
-# The name of the open screen may be cut to this length.
-ENOUGH_LETTERS = 8
+# For the short names of screens so many other keys are dropped.
+MOST_DROPPED = 2
 
 
 class Item(NamedTuple):
-    """A key, its description, and the action that a click runs."""
+    """A key, its description, the action that a click runs, and a short description."""
 
     key: str
     label: str
     action: str
     is_open: bool = False
+    short: str = ""
 
 
 @lru_cache(maxsize=64)  # it is drawn whenever the keys may have changed
 def key_bar(screens: tuple[Item, ...], keys: tuple[Item, ...], width: int) -> Text:
     """Return the line: the screens on the left, the other keys on the right.
 
-    If the line is too long, the names of the screens that are not open are cut. One key is dropped for them,
-    but what more keys do here matters more: then these names are left out, then the blanks between the keys
-    of the screens. At last more keys are dropped, the first one first.
+    If the line is too long, the screens that are not open have their short names, then only their keys. Two
+    of the other keys are dropped for the short names, but what more keys do here matters more. Then the open
+    screen has its short name or none, the blanks are left out, and more keys are dropped, the first one
+    first.
     """
-    longest = max((len(item.label) for item in screens), default=FEWEST_LETTERS)
     needed = [item for item in keys if item.action in NEVER_DROPPED]
     dropped = [item for item in keys if item.action not in NEVER_DROPPED]
-    cut = [item._replace(label=item.label[:ENOUGH_LETTERS]) for item in screens]
+    short = [item if item.is_open else item._replace(label=item.short or item.label) for item in screens]
+    only_open = [item if item.is_open else item._replace(label="") for item in screens]
+    open_short = [item._replace(label=item.short if item.is_open else "") for item in screens]
     bare = [item._replace(label="") for item in screens]
-    ways: list[tuple[Sequence[Item], Sequence[Item], int, str]] = [
-        *((screens, keys, letters, " ") for letters in range(longest, FEWEST_LETTERS - 1, -1)),
-        (screens, [*dropped[1:], *needed], FEWEST_LETTERS, " "),
-        (screens, keys, 0, " "),
-        (cut, keys, 0, " "),
-        (bare, keys, 0, " "),
-        *((bare, [*dropped[i:], *needed], 0, "") for i in range(len(dropped) + 1)),
+    ways: list[tuple[Sequence[Item], Sequence[Item], str]] = [
+        (screens, keys, " "),
+        (short, keys, " "),
+        *((short, [*dropped[i:], *needed], " ") for i in range(1, MOST_DROPPED + 1)),
+        (only_open, keys, " "),
+        (open_short, keys, " "),
+        (bare, keys, " "),
+        *((bare, [*dropped[i:], *needed], "") for i in range(len(dropped) + 1)),
     ]
     line = Text()
-    for left, right, letters, gap in ways:
-        shown, verbs = _items(left, letters, gap), _items(right)
+    for left, right, gap in ways:
+        shown, verbs = _items(left, gap), _items(right)
         between = max(1, width - shown.cell_len - verbs.cell_len)
         line = Text.assemble(shown, " " * between, verbs, no_wrap=True, end="")
         if line.cell_len <= width:
@@ -72,15 +75,15 @@ def key_bar(screens: tuple[Item, ...], keys: tuple[Item, ...], width: int) -> Te
     return line
 
 
-def _items(items: Sequence[Item], letters: int | None = None, gap: str = " ") -> Text:
-    """Return keys with descriptions; those of items that are not open are cut to this many letters."""
+def _items(items: Sequence[Item], gap: str = " ") -> Text:
     line = Text()
     for item in items:
-        label = item.label if item.is_open or letters is None else item.label[:letters]
         press = Style(meta={"press": item.action})
         line.append(gap)
         line.append(item.key, Style(bold=True, reverse=item.is_open) + press)
-        line.append(f" {label}" if label else "", Style(bold=item.is_open, reverse=item.is_open) + press)
+        line.append(
+            f" {item.label}" if item.label else "", Style(bold=item.is_open, reverse=item.is_open) + press
+        )
     return line
 
 
@@ -91,8 +94,10 @@ class KeyBar(Static):
     KeyBar { dock: bottom; height: 1; background: $panel; }
     """
 
-    def __init__(self) -> None:
+    def __init__(self, short: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Create it; `short` has the short names of screens by the actions that open them."""
         super().__init__(id="keys")
+        self._short = short
         self._actions: dict[str, ActiveBinding] = {}
         self._open = ""
 
@@ -125,6 +130,7 @@ class KeyBar(Static):
                 "Rewind" if binding.action == BACK else binding.description,
                 binding.action,
                 is_screen and binding.action == f"{SCREEN_ACTION}'{self._open}')",
+                self._short.get(binding.action, ""),
             )
             (screens if is_screen else keys).append(item)
         screens.sort(key=lambda item: ORDER.find(item.key))

@@ -155,7 +155,7 @@ def _memory(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
     values = [value for value in subject.history if value is not None]
     if values:
         curve = sparkline(subject.history, width, device.limit_bytes)
-        lines.append(Text(curve, ink.trend(has_limit=device.limit_bytes is not None)))
+        lines.append(Text(curve, ink.trend))
         low, high = units.size(min(values[-width:])), units.size(max(values[-width:]))
         span = units.age(subject.seconds * min(1.0, width / max(1, len(subject.history))))
         ends = pairs([("min", low), ("max", high), ("in", span)], ink)

@@ -77,7 +77,7 @@ def device_lines(pulse: Pulse, position: int, ink: Ink, width: int, trend: Trend
         if line.cell_len + 1 + drawn <= width:
             line.append(" " * (width - drawn - line.cell_len))
             full = figure.full(pulse, position)
-            line.append(sparkline(trend(figure), drawn, full), ink.trend(has_limit=full is not None))
+            line.append(sparkline(trend(figure), drawn, full), ink.trend)
         lines.append(line)
     return lines
 
@@ -195,5 +195,5 @@ def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | Non
         each for each in ([together] if fits else [pairs(pace, ink), pairs(costs, ink)]) if each.cell_len
     ]
     if any(value is not None for value in trend):
-        lines.append(Text(sparkline(trend, min(width, LONGEST_TREND)), ink.trend(has_limit=False)))
+        lines.append(Text(sparkline(trend, min(width, LONGEST_TREND)), ink.trend))
     return lines
