@@ -120,7 +120,7 @@ def test_what_was_so_before_the_fault_is_not_about_it_however_late_it_is_reporte
     follower = Follower([])
     follower._source = SimpleNamespace(poll=lambda _: [])
     began, shown = 1000.0, []
-    monkeypatch.setattr("tests.faults.follower.findings", lambda _: shown)
+    monkeypatch.setattr("tests.faults.follower.reported_findings", lambda _: shown)
     monkeypatch.setattr("tests.faults.follower.time.time", lambda: began + 0.5)
     output, fault = SimpleNamespace(began=began), FAULTS_BY_NAME["slow_network"]
 
@@ -172,7 +172,7 @@ def test_what_is_reported_after_a_fault_has_ended_is_wrong(monkeypatch):
     follower.before = lambda _: None
     output = SimpleNamespace(began=5.0, costs=5.0, bytes_per_device=None, step_ms=lambda **_: 100.0)
     for reported in ([], [found]):
-        monkeypatch.setattr("tests.faults.outcome.findings", lambda _, reported=reported: reported)
+        monkeypatch.setattr("tests.faults.outcome.reported_findings", lambda _, reported=reported: reported)
         seen = Outcome("straggler_heals", "demo")
         judge(FAULTS_BY_NAME["straggler_heals"], [(10.0, found)], follower, output, seen)
         assert seen.rule == "straggler" and len(seen.wrong) == len(reported)
