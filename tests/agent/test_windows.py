@@ -566,7 +566,7 @@ class TestWhereTheEndOfAProfileCanEndTheRun:
         thread = WindowThread(board, SimpleNamespace(launches=None), "auto")
         thread._profiler = SimpleNamespace(is_noisy=False, has_server=lambda: False)
         assert not thread._is_sampled(board.sampler.topology)
-        assert board.sources["collectives"].startswith("off: the end of a profile can end a run")
+        assert board.sources["collectives"].startswith("off: unsafe with CUDA graphs")
         assert not board.windows.can_capture
 
 

@@ -84,7 +84,7 @@ def why_dangerous(policy: str, vendor: str | None, flags: str) -> str | None:
     has_graphs = values.get(GRAPHS) != ""
     if not has_graphs or values.get(SEVERAL_SUBSCRIBERS, "false").lower() in {"", "true", "1"}:
         return None
-    return f"the end of a profile can end a run with CUDA graphs; start it with XLA_FLAGS={GRAPHS}="
+    return f"unsafe with CUDA graphs; XLA_FLAGS={GRAPHS}= makes it safe"
 
 
 def why_not_sampled(policy: str, platform: str, profiler: Profiler) -> str | None:
