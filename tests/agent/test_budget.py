@@ -46,6 +46,41 @@ def test_the_first_turns_are_close_together_while_they_are_cheap():
         assert pauses == [WARM_UP_PAUSE] * close + [pytest.approx(cost / 0.001)] * (WARM_UP_TURNS + 1 - close)
 
 
+def test_a_part_may_use_its_first_seconds_again_once_it_has_earned_them():
+    throttle = Throttle(CpuShare(0.002, at_first=0.25))
+    assert [throttle.after(0.1, elapsed=1) for _ in range(3)] == [0.0, 0.0, WARM_UP_PAUSE]
+    assert throttle.after(0.01, elapsed=20) > 0  # 0.04 s of these earned, 0.06 s too much used
+    assert throttle.after(0.0001, elapsed=60) == 0.0
+    assert throttle.after(0.2, elapsed=1e6) == 0.0
+    assert throttle.after(0.2, elapsed=0) > 0  # they are never more than at first
+
+
+class Reading:
+    """A collector that has read everything after some turns."""
+
+    name = "reading"
+    share = CpuShare(0.002, at_first=60)
+    also_unwatched = False
+    turns = 0
+
+    def collect(self, board, _client) -> bool:
+        self.turns += 1
+        if self.turns == 5:
+            board.stopping = True
+            board.bells.sampler.ring()
+        return not board.stopping
+
+    def forget(self, board) -> None:
+        """Nothing is on it."""
+
+
+def test_what_has_more_to_read_is_not_asked_once_an_interval_only():
+    board, reading = Board(identify("test"), interval=3600), Reading()
+    board.publisher.viewers, board.sampler.topology = 1, SimpleNamespace()
+    Sampler(board, [reading]).run()
+    assert reading.turns == 5
+
+
 class Figures:
     """A collector that takes as long as it is told to."""
 

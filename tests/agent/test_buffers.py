@@ -184,7 +184,7 @@ choose(jnp.ones((128, 128)), 1.0)
 donated(jnp.ones((512, 512)))
 found = {}
 for executable in jaxprivate.live_executables():
-    program = described.describe(executable, alone=True)
+    program, _ = described.describe(executable, alone=True)
     if program is None or program.name.removeprefix("jit_") not in ("chain", "layers", "choose", "donated"):
         continue
     program = described.with_memory(program, executable)

@@ -43,7 +43,7 @@ found = []
 for size in (1 << 10, 1 << 21):
     executable = made(size)
     serialised.clear()
-    number = inventories._number(executable)
+    number = inventories._number(executable, jaxprivate.module(executable))
     peak = peaks.read(peaks.PeakSource.of(executable), wire.Program("f", "f", 1, 1), lambda: None)
     found.append([number is not None, peak.why_not, len(serialised)])
 print(json.dumps(found))

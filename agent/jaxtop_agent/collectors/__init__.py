@@ -27,8 +27,11 @@ class Collector(Protocol):
     # Whether it also runs without viewers: for figures of the roster, and rates that need an earlier reading.
     also_unwatched: bool
 
-    def collect(self, board: Board, client: Any) -> None:
-        """Read the figures and put them onto the board; `client` is the default backend's, or None."""
+    def collect(self, board: Board, client: Any) -> bool | None:
+        """Read the figures and put them onto the board; `client` is the default backend's, or None.
+
+        Return true if there is more to read at once.
+        """
 
     def forget(self, board: Board) -> None:
         """Remove the figures from the board: the collector is off, and they are unknown from now on."""

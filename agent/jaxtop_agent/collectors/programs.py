@@ -94,9 +94,12 @@ class LoadedPrograms:
         self._inventories = Inventories()
         self._peaks_sent = 0  # the number of requests for peaks that were answered
 
-    def collect(self, board: Board, client: Any) -> None:
-        if client is None:
-            return
+    def collect(self, board: Board, client: Any) -> bool:
+        if client is not None:
+            self._collect(board)
+        return bool(self._unread)
+
+    def _collect(self, board: Board) -> None:
         if board.requests.peaks > self._peaks_sent:
             self._peaks_sent = board.requests.peaks
             known = {key: read.program for key, read in self._read.items() if read.program is not None}
@@ -132,11 +135,8 @@ class LoadedPrograms:
         del listed  # from here on only new programs are held, each until it is read
         until = time.thread_time() + TURN_S
         for key in [key for key in reversed(keys) if key not in read]:
-            read[key] = _Read(
-                described.describe(new[key], alone=alone),
-                now_ms(),
-                computations=described.computations(new[key]),
-            )
+            program, computations = described.describe(new[key], alone=alone)
+            read[key] = _Read(program, now_ms(), computations=computations)
             self._untimed.add(key)
             if time.thread_time() > until:
                 break

@@ -20,7 +20,7 @@ STRIKES = 3
 class CpuShare(NamedTuple):
     """A share of a core, and the longest pause: older figures would be mistaken for current ones.
 
-    `at_first` are CPU seconds that the part may use before its first pause.
+    `at_first` are CPU seconds that the part may use before its first pause, and again once they are earned.
     """
 
     of_core: float
@@ -33,7 +33,7 @@ CENSUS = CpuShare(0.0007)
 # For each of the other collectors. Those of the machine take half a millisecond: every other pulse has them.
 COLLECTOR = CpuShare(0.0004, 10.0)
 # Each program is read only once. At first there are many, of which the user wants to see all.
-PROGRAMS = CpuShare(0.002, at_first=0.25)
+PROGRAMS = CpuShare(0.002, at_first=0.4)
 # A change of the step's rhythm must be noticed soon: windows and samples follow it.
 RHYTHM = CpuShare(0.0004, 3.0)
 HARDWARE = CpuShare(0.0007, 10.0)
@@ -50,9 +50,9 @@ class Throttle:
         # The median counts: a turn in which Python runs a full garbage collection is not itself expensive.
         self._costs: deque[float] = deque(maxlen=3)
 
-    def after(self, cost: float) -> float:
-        """Return the pause after a turn that used `cost` seconds of CPU."""
-        self._free -= cost
+    def after(self, cost: float, elapsed: float = 0.0) -> float:
+        """Return the pause after a turn that used `cost` seconds of CPU, so long after the turn before."""
+        self._free = min(self._share.at_first, self._free + elapsed * self._share.of_core) - cost
         if self._free > 0:
             return 0.0
         self._costs.append(cost)

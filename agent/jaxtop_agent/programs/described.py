@@ -19,34 +19,30 @@ Key = tuple[int, Any]
 MOST_CODE_BYTES = 256 << 20
 
 
-def describe(executable: Any, *, alone: bool) -> wire.Program | None:
-    """Describe a program; None if its name cannot be read or its code is too large."""
+def describe(executable: Any, *, alone: bool) -> tuple[wire.Program | None, int]:
+    """Describe a program and count its computations; None if it cannot be read or its code is too large."""
     try:
         if (code := jaxprivate.code_bytes(executable)) and code > MOST_CODE_BYTES:
-            return None
-        name = jaxprivate.module_name(executable)[:LONGEST_NAME]
+            return None, 0
+        module = jaxprivate.module(executable)
+        name, computations = str(module.name)[:LONGEST_NAME], len(jaxprivate.parts(module))
     except Exception:
-        return None
+        return None, 0
     local = _local_devices(executable)
     created = origins.created(jaxprivate.program_traceback(executable))
-    return wire.Program(
+    program = wire.Program(
         name=name,
         fingerprint=_text(jaxprivate.fingerprint(executable)),
         devices=local if alone else _devices(executable, name, local),
         local_devices=local,
         created=shorten(created, LONGEST_NAME) if created else None,
     )
+    return program, computations
 
 
 def key_of(executable: Any) -> Key:
     """Return what names a loaded program, which supports no weak references and must not be held."""
     return id(executable), jaxprivate.fingerprint(executable)
-
-
-def computations(executable: Any) -> int:
-    with suppress(Exception):
-        return len(jaxprivate.parts(jaxprivate.module(executable)))
-    return 0
 
 
 def with_memory(program: wire.Program, executable: Any) -> wire.Program:

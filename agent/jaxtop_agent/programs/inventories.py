@@ -65,8 +65,8 @@ class Inventories:
 
         The executable is held only until the first part is read.
         """
-        number = _number(executable)
         source = _Source.of(executable, program, alone=alone)
+        number = _number(executable, source.module)
         del executable
         yield
         stored = sum(len(each.executed) for each in self._entries.values())
@@ -175,10 +175,9 @@ def _inventory(
     return fitting.fitted(blank, reading), reading, per_launch
 
 
-def _number(executable: Any) -> int | None:
+def _number(executable: Any, module: Any) -> int | None:
     """Return the compiler's number for a program, which CPU traces contain; None for large ones."""
     try:
-        module = jaxprivate.module(executable)
         listed = jaxprivate.parts(module)
         is_quick = hasattr(listed[0], "instructions")
         if len(listed) > (MOST_NUMBERED if is_quick else MOST_NUMBERED_SLOWLY):

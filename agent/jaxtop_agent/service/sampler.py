@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Without viewers the sampler only checks whether the backends are up, and keeps the hooks installed.
 IDLE_INTERVAL = 2.0
+# A collector that has more to read is asked again so soon, until its first pause.
+AGAIN_S = 0.2
 
 
 class _Turn:
@@ -29,6 +31,7 @@ class _Turn:
         self.asked_at = -math.inf
         self.asked_ms: int | None = None
         self.pause = 0.0
+        self.goes_on = False
         self.strikes = 0
         self.is_asked_often = collector.share.longest < math.inf
 
@@ -65,7 +68,8 @@ class Sampler:
             watched = board.is_watched
             self._tick(watched)
             now = time.monotonic()
-            due = max(due + self._interval(watched), now)
+            interval = AGAIN_S if any(turn.goes_on for turn in self._turns) else self._interval(watched)
+            due = max(due + interval, now)
             if wait(board.bells.sampler, due - now):
                 due = time.monotonic()  # a viewer connected: sample at once
 
@@ -115,12 +119,12 @@ class Sampler:
     def _ask(self, turn: _Turn, client: Any, interval: float) -> None:
         started = time.monotonic()
         # Slightly early, because a collector that is due at each tick would otherwise miss every second one.
-        due = turn.asked_at + max(interval * 0.9, turn.pause)
+        due = turn.asked_at + (AGAIN_S / 2 if turn.goes_on else max(interval * 0.9, turn.pause))
         if turn.is_off or started < due or self._board.stopping:
             return
-        cpu = time.thread_time()
+        cpu, has_more = time.thread_time(), False
         try:
-            turn.collector.collect(self._board, client)
+            has_more = bool(turn.collector.collect(self._board, client))
             turn.strikes = 0
         except Exception as error:
             turn.strikes += 1
@@ -130,7 +134,9 @@ class Sampler:
                 self._switch_off(turn.collector, error)
         cost = time.thread_time() - cpu
         self._board.sampler.costs[turn.collector.name] += cost
-        turn.asked_at, turn.asked_ms, turn.pause = started, now_ms(), turn.throttle.after(cost)
+        turn.pause = turn.throttle.after(cost, started - turn.asked_at)
+        turn.goes_on = has_more and not turn.pause
+        turn.asked_at, turn.asked_ms = started, now_ms()
 
     def _switch_off(self, collector: collectors.Collector, error: BaseException) -> None:
         why = reason(error)
