@@ -324,8 +324,8 @@ def test_one_process_tells_the_names_of_what_all_hold():
 WATCHES = """
     import json, sys
     import jax, jax.numpy as jnp
-    from jaxtop_agent.arrays.watched import Watched
-    watched, arrays = Watched(), {"w": jnp.ones(3), "b": jnp.ones(2)}
+    from jaxtop_agent.arrays.watched import WatchedNames
+    watched, arrays = WatchedNames(), {"w": jnp.ones(3), "b": jnp.ones(2)}
     watched.watch({"params": arrays})
     heavy = ("jaxtop.wire", "jaxtop.transport", "jaxtop.recording", "zmq", "jaxtop_agent.arrays.census")
     loaded = [name for name in sys.modules if name.startswith(heavy)]
@@ -364,7 +364,7 @@ import json
 import threading
 import jax.numpy as jnp
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.arrays.watched import Watched
+from jaxtop_agent.arrays.watched import WatchedNames
 from jaxtop_agent.collectors.arrays import ArrayCensus
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.service.identity import identify
@@ -386,7 +386,7 @@ if __name__ == "__main__":
     thread.start()
     begun.wait()
     board = Board(identify("run"))
-    ArrayCensus(Watched()).collect(board, jaxprivate.default_client())
+    ArrayCensus(WatchedNames()).collect(board, jaxprivate.default_client())
     ended.set()
     thread.join()
     print(json.dumps([group.name for group in board.sampler.arrays.groups]))
