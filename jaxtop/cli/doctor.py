@@ -62,20 +62,17 @@ _TRACES = "traces made by the tests in the profiler's format"
 # The readers and figures that no real device has met, for this command and docs/hardware.md. A row is removed
 # once a real reading is kept as test data.
 STAND_INS = (
-    StandIn("figures of NVIDIA GPUs", "NVML", _NVML),
     StandIn("MIG instances", "NVML", _NVML),
     StandIn("XIDs and lost GPUs", "NVML", _NVML),
     StandIn("figures of AMD GPUs", "`/sys`", "a folder with the driver's files"),
     StandIn("figures of TPUs", "the metric service", "a server that speaks its protocol"),
-    StandIn("who hangs on NVIDIA GPUs", "NCCL's RAS service", "a server that speaks its protocol"),
     StandIn("who hangs on TPUs", "the metric service", "a server that speaks its protocol"),
-    StandIn("times of NCCL's collectives", "NCCL Inspector", "files made by the tests in its format"),
-    StandIn("collectives on GPUs", "JAX's profiler", f"{_TRACES}; captured profiles have none"),
+    StandIn("collectives on AMD GPUs", "JAX's profiler", f"{_TRACES}; captured profiles have none"),
     StandIn("collectives on TPUs", "JAX's profiler", f"a captured profile of a v6e, and {_TRACES}"),
     StandIn(
-        "memory of GPUs and TPUs",
+        "memory of AMD GPUs and TPUs",
         "JAX's allocators",
-        "figures that others printed on GPUs and TPUs, and published",
+        "figures that others printed on TPUs, and published",
     ),
 )
 
