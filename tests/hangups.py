@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from jaxtop.base import keys
 from jaxtop.store import runfiles
 from tests import patience, recorded
-from tests.support import JAXTOP, environment
+from tests.support import JAXTOP, die_with_tests, environment
 from tests.wire.test_runfiles import hello
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Way(NamedTuple):
 
     def prepare(self) -> None:
         """Take the terminal, in the child."""
+        die_with_tests()
         signal.signal(signal.SIGHUP, signal.SIG_IGN if self.ignores_hangups else signal.SIG_DFL)
         if self.is_controlling:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)

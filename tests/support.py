@@ -146,8 +146,14 @@ def until_a_run_is_found() -> None:
     eventually(lambda: any(not each.is_stale for each in runfiles.find()), every=0.05)
 
 
-def _die_with_tests() -> None:
+def die_with_tests() -> None:
+    """Have the kernel kill this child with the process that runs the tests."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def started(words: Sequence[object], **options: Any) -> subprocess.Popen[str]:
+    """Start a process that ends with the tests, even if these are killed."""
+    return subprocess.Popen([str(word) for word in words], **{"preexec_fn": die_with_tests, **options})
 
 
 @contextmanager
@@ -158,18 +164,18 @@ def processes(*commands: list[object], imports_jax: bool = False, **options: Any
     imports do (`imports_jax`).
     """
     options = {"env": environment(), "stdin": subprocess.DEVNULL, "text": True, **options}
-    started: list[subprocess.Popen[str]] = []
+    running: list[subprocess.Popen[str]] = []
     try:
         for command in commands:
             words = [str(word) for word in command]
             if not imports_jax and can_fork(words, options):
                 process: Any = Forked(words, **options)
             else:
-                process = subprocess.Popen(words, **{"preexec_fn": _die_with_tests, **options})
-            started.append(process)
-        yield started
+                process = started(words, **options)
+            running.append(process)
+        yield running
     finally:
-        for process in started:
+        for process in running:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
@@ -186,8 +192,8 @@ def in_a_group(folder: Path, *words: object, devices: int = 4):
     Its output is in the files `out` and `err` of this folder.
     """
     with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
-        process = subprocess.Popen(
-            [*JAXTOP, *map(str, words)],
+        process = started(
+            [*JAXTOP, *words],
             stdout=out,
             stderr=err,
             stdin=subprocess.DEVNULL,

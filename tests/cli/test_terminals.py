@@ -7,7 +7,6 @@ import os
 import pty
 import select
 import signal
-import subprocess
 from contextlib import contextmanager
 
 import pytest
@@ -31,7 +30,7 @@ from jaxtop.tui.widgets.key_bar import KeyBar
 from tests import builders, patience
 from tests import stage as staging
 from tests.stage import Stage, play
-from tests.support import JAXTOP, environment, jaxtop
+from tests.support import JAXTOP, environment, jaxtop, started
 from tests.wire.test_runfiles import hello
 
 BLACK = TextualColor(0, 0, 0)
@@ -42,8 +41,8 @@ def in_a_terminal(*words: object, within=(), **variables: str):
     """A command in a terminal of its own: the process, and the file that is its screen and keyboard."""
     ours, theirs = pty.openpty()
     try:
-        process = subprocess.Popen(
-            [*within, *map(str, [*JAXTOP, *words])],
+        process = started(
+            [*within, *JAXTOP, *words],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

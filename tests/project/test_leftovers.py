@@ -8,9 +8,10 @@ import sys
 import time
 
 import psutil
+import pytest
 
 from tests import leftovers
-from tests.support import ROOT, eventually
+from tests.support import PYTHON, ROOT, eventually, started
 
 FAILING = """
 import os, subprocess, sys, time
@@ -27,6 +28,26 @@ def test_fails():
         os._exit(0)
     os.waitpid(between, 0)
     assert 0, "as planned"
+"""
+
+
+KILLED = """
+import socket, time
+from pathlib import Path
+from tests.cli.test_terminals import in_a_terminal
+from tests.support import in_a_group
+
+def test_lasts(home):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        target = f"127.0.0.1:{silent.getsockname()[1]}"
+        with (
+            in_a_group(home, "snapshot", target, "--watch", "600") as command,
+            in_a_terminal("attach", target, TERM="xterm-256color") as (app, _),
+        ):
+            draft = home / "draft"
+            draft.write_text(f"{command.pid} {app.pid}")
+            draft.rename(__PIDS__)
+            time.sleep(600)
 """
 
 
@@ -49,6 +70,24 @@ def test_what_a_failed_test_has_started_is_ended_before_the_next_one(tmp_path):
     assert "Processes that were left running, and ended" in done.stdout
     for pid in map(int, pids.read_text().split()):
         eventually(lambda pid=pid: not is_running(pid))
+
+
+@pytest.mark.parametrize(
+    "more", [(), ("-p", "tests.side_by_side", "--side-by-side", "1")], ids=["one", "forks"]
+)
+def test_tests_that_are_killed_leave_no_command_and_no_app_running(tmp_path, more):
+    pids, file = tmp_path / "pids", tmp_path / "test_lasting.py"
+    file.write_text(KILLED.replace("__PIDS__", repr(str(pids))))
+    words = [PYTHON, "-m", "pytest", "-q", "-p", "tests.conftest", *more, "--rootdir", tmp_path, file]
+    runner = started(words, cwd=ROOT, stdout=subprocess.DEVNULL)
+    try:
+        eventually(lambda: pids.exists() or runner.poll() is not None)
+        left = [*map(int, pids.read_text().split())]
+        assert all(map(is_running, left))
+    finally:
+        runner.kill()
+        runner.wait()
+    eventually(lambda: not any(map(is_running, left)))
 
 
 def test_only_what_began_since_is_ended():

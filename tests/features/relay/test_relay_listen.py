@@ -21,7 +21,7 @@ from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.requests import RequestPool
 from jaxtop.transport import Dialogue
 from tests.made_agents import Agent, Relay, Viewer, closing
-from tests.support import JAXTOP, environment, eventually, free_port, jaxtop
+from tests.support import JAXTOP, environment, eventually, free_port, jaxtop, started
 
 PAIR = keys.throwaway()
 
@@ -239,7 +239,7 @@ def own_key(home):
 def test_the_command_says_what_it_serves_and_ends_with_sigterm(agents):
     at = f"127.0.0.1:{free_port()}"
     words = [*JAXTOP, "relay", "--listen", at, *(each.requests for each in agents)]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment()) as relay:
+    with started(words, stderr=subprocess.PIPE, text=True, env=environment()) as relay:
         assert relay.stderr is not None
         assert f"listens on {at}: `jaxtop attach {at}`" in relay.stderr.readline()
         assert "serves 3 processes" in relay.stderr.readline()
