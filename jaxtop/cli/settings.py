@@ -27,7 +27,8 @@ FILE = "config.toml"
 SAVED = "saved.toml"
 FORMS = ("plain", "slack", "discord")
 ALERTING = (Severity.CRITICAL.value, Severity.WARNING.value)
-LEAST_REWIND = 1 << 20
+# Sizes of the rewind buffer: the default, and the least in bytes.
+USUAL_REWIND, LEAST_REWIND = "256M", 1 << 20
 
 
 class Setting(NamedTuple):
@@ -122,7 +123,7 @@ def _keys(value: object) -> dict[str, str]:
 
 
 _OWN = (
-    Setting("view.rewind", "256M", "size of the rewind buffer of the app", _size, "JAXTOP_REWIND"),
+    Setting("view.rewind", USUAL_REWIND, "size of the rewind buffer of the app", _size, "JAXTOP_REWIND"),
     Setting(
         "run.interval",
         "1",

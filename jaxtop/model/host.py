@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - keyframes read the annotations
 from dataclasses import dataclass, field
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -227,6 +228,12 @@ def changed_ms(pulse: Pulse) -> int:
     """Return when the rhythm of the steps last changed, by the agent's clock: what is older is outdated."""
     rhythm = pulse.rhythm
     return 0 if rhythm is None or rhythm.before_us is None else rhythm.since_ms
+
+
+def stopped_ms(pulse: Pulse) -> float:
+    """Return since when a process makes no progress, by the agent's clock; infinite if it makes some."""
+    still = pulse.stall or pulse.lull
+    return inf if still is None else still.since_ms
 
 
 def run_of(host: Host) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from jaxtop.model.host import NO_ACTIVITY, NO_NCCL_TIMES, changed_ms
+from jaxtop.model.host import NO_ACTIVITY, NO_NCCL_TIMES, changed_ms, stopped_ms
 from jaxtop.wire import DeviceSample, HostSample, Pulse
 
 if TYPE_CHECKING:
@@ -27,13 +27,15 @@ class Lasts(NamedTuple):
     """For how long an entry describes the present unless it is renewed.
 
     What is `of_windows` lasts at least twice the time between these. What is `of_rhythm` does not outlast a
-    change of the rhythm of the steps either, but may be from `earlier_ms` before it.
+    change of the rhythm of the steps either, but may be from `earlier_ms` before it. What is `of_stop` is of
+    a process without progress: it must have come since the progress stopped.
     """
 
     ms: int
     of_windows: bool = False
     of_rhythm: bool = False
     earlier_ms: int = 0
+    of_stop: bool = False
 
 
 ACTIVITY, NCCL_TIMES = Lasts(15_000), Lasts(60_000)
@@ -43,6 +45,10 @@ TIMES_IN_WINDOW = WINDOW._replace(of_rhythm=True)
 # What is of the present steps, however long ago; samples of the main thread may begin a little before.
 OF_STEPS = Lasts(1 << 62, of_rhythm=True)
 SAMPLES_OF_STEPS = OF_STEPS._replace(earlier_ms=500)
+# A change of the rhythm is dated back by about five seconds, so what held until then is of before.
+HELD_IN_STEPS = OF_STEPS._replace(earlier_ms=-5_000)
+# What shows why a process makes no progress, however long ago.
+OF_STOP = Lasts(1 << 62, of_stop=True)
 
 
 class State(StrEnum):
@@ -124,6 +130,8 @@ def is_current(host: Host, at_ms: int, lasts: Lasts, now: float | None = None) -
     since = 0.0 if now is None or host.pulse_at is None else max(0.0, now - host.pulse_at) * 1000
     longest = max(lasts.ms, 2 * host.window.every_ms) if lasts.of_windows else lasts.ms
     if host.pulse.at_ms + since - at_ms > longest:
+        return False
+    if lasts.of_stop and at_ms < stopped_ms(host.pulse):
         return False
     return not lasts.of_rhythm or at_ms >= changed_ms(host.pulse) - lasts.earlier_ms
 

@@ -9,7 +9,7 @@ import pytest
 
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.live import rewind
-from jaxtop.cli.live.rewind import FILES, USUAL_SIZE, RewindBuffer, size_of
+from jaxtop.cli.live.rewind import FILES, RewindBuffer, size_of
 from jaxtop.model import Cluster
 from tests import made_sessions
 from tests.made_sessions import Made
@@ -90,7 +90,7 @@ def test_a_jump_shows_its_very_moment_also_when_a_file_was_just_begun():
 
 def test_a_session_that_fits_is_kept_whole_and_leaves_no_file(tmp_path, monkeypatch, batches):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    buffer = filled(batches[:30], USUAL_SIZE)
+    buffer = filled(batches[:30], size_of(None))
     refresh(buffer)
     assert list(tmp_path.iterdir()) == []
     assert buffer.notes == () and buffer.span[0] == pytest.approx(batches[0][0].at)
@@ -99,14 +99,14 @@ def test_a_session_that_fits_is_kept_whole_and_leaves_no_file(tmp_path, monkeypa
 
 def test_where_nothing_can_be_written_it_says_so(monkeypatch, batches):
     monkeypatch.setattr(tempfile, "tempdir", "/proc/nowhere")
-    buffer = filled(batches[:0], USUAL_SIZE)
+    buffer = filled(batches[:0], size_of(None))
     assert buffer.span is None and "no rewind buffer" in buffer.notes[0]
     buffer.take(batches[0], Cluster(), 0.0)
     buffer.close()
 
 
 def test_its_size_can_be_set(monkeypatch):
-    assert size_of(None) == USUAL_SIZE == 256 << 20
+    assert size_of(None) == 256 << 20
     monkeypatch.setenv(rewind.VARIABLE, "1G")
     assert (size_of(None), size_of("64M")) == (1 << 30, 64 << 20)
     monkeypatch.setenv(rewind.VARIABLE, "much")

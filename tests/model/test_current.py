@@ -366,6 +366,5 @@ def test_one_place_decides_what_has_outlasted_the_rhythm_of_the_steps():
     assert found == {
         "model/fold.py",  # measures rates anew
         "model/collectives/present.py",  # looks again at windows when it changes
-        "model/findings/reducer.py",  # dates the change by the viewer's clock
         "model/wall_time/gaps.py",  # compares processes only when all have noticed it
     }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.units import in_bytes
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.settings import LEAST_REWIND
+from jaxtop.cli.settings import LEAST_REWIND, USUAL_REWIND
 from jaxtop.cli.text.words import amount
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.model.tuning import AS_DECLARED
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from jaxtop.wire import Frame
 
 VARIABLE = "JAXTOP_REWIND"
-USUAL_SIZE = 256 << 20
 # The buffer has at most this many files. The oldest is deleted when a further one is begun.
 FILES = 4
 # The longest time that the user waits for queued frames to be written.
@@ -36,10 +35,8 @@ SYNC_SECONDS = 0.5
 def size_of(typed: str | None, configured: str | None = None) -> int:
     """Return the size limit of the buffer: as typed, else from the environment, the file, or the default."""
     text = typed if typed is not None else os.environ.get(VARIABLE) or configured
-    if not text:
-        return USUAL_SIZE
     try:
-        return amount(text, LEAST_REWIND)
+        return amount(text or USUAL_REWIND, LEAST_REWIND)
     except ArgumentTypeError as error:
         raise UserError(f"{'--rewind' if typed is not None else VARIABLE}: {error}") from None
 
@@ -77,7 +74,7 @@ class _File:
 class RewindBuffer:
     """A recording in a few files without names; the oldest is deleted when there are too many."""
 
-    def __init__(self, most_bytes: int = USUAL_SIZE, tuning: Tuning = AS_DECLARED) -> None:
+    def __init__(self, most_bytes: int, tuning: Tuning = AS_DECLARED) -> None:
         self._tuning = tuning
         self._most_bytes = most_bytes
         self._files: list[_File] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop.model.collectives.verdict import AGREEING_WINDOWS, arrivals_of, last_of, wait_for_last
 from jaxtop.model.host import changed_ms
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import LateUnit, ProgramKey, ProgramWindows, Timing
+    from jaxtop.model.windows import LateUnit, LaunchShare, ProgramKey, ProgramWindows, Timing
 
+InWindow = TypeVar("InWindow", bound="Timing | LaunchShare")
 # A unit is still late if it came last in this share of the launches since.
 STILL_LATE = 0.5
 
@@ -31,6 +32,11 @@ def first_windows(cluster: ClusterState) -> Mapping[ProgramKey, int]:
         inputs,
         lambda: {key: _first(cluster, windows) for key, windows in cluster.windows.programs.items()},
     )
+
+
+def of_present(entries: Sequence[InWindow], first: int) -> Sequence[InWindow]:
+    """Return the entries from the first window of the present rhythm on; all if there are none since."""
+    return [each for each in entries if each.window >= first] or entries
 
 
 def old_windows(cluster: ClusterState, now: float) -> frozenset[ProgramKey]:

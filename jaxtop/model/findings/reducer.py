@@ -15,9 +15,9 @@ from jaxtop.model.collectives.present import old_windows
 from jaxtop.model.finding import Ongoing, Severity
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
 from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
-from jaxtop.model.host import changed_ms, run_of
+from jaxtop.model.host import run_of
 from jaxtop.model.hosts import runs
-from jaxtop.model.liveness import has_exited
+from jaxtop.model.liveness import HELD_IN_STEPS, has_exited, is_current
 from jaxtop.model.state import LoggedEvent
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ HOSTS_A_SECOND = 256
 # While a rule cannot be checked, its findings stay for this long. Those that cost time do not outlast a
 # change of the step's rhythm.
 UNCHECKED_STAYS = 120.0
-# A change of the rhythm is dated back by about this much when it is noticed.
-DATED_BACK = 5.0
 # After a connection changed they are checked sooner: a lost process must be seen at once.
 SOONEST_CHECK = 0.5
 # The reason why a rule is not checked that the user muted.
@@ -187,23 +185,21 @@ def _drop(state: ClusterState, at: float) -> list[LoggedEvent]:
 
 def _stays_for(state: ClusterState, each: Ongoing, rule: Rule) -> float:
     """Return for how long a finding stays without its rule holding."""
-    if (each.finding.run, rule.name) in state.findings.unchecked and not _is_of_before(state, each):
+    if (each.finding.run, rule.name) in state.findings.unchecked and _is_of_present(state, each):
         return UNCHECKED_STAYS
     return rule.stays_for if each.is_reported else 2 * check_every(state)
 
 
-def _is_of_before(state: ClusterState, each: Ongoing) -> bool:
-    """Return whether the rhythm of the step has changed since a finding about the time of steps last held."""
+def _is_of_present(state: ClusterState, each: Ongoing) -> bool:
+    """Return whether a finding about the time of steps has held in their present rhythm; others have."""
     cost = each.finding.cost
     if cost.ms_per_step is None and cost.share_of_step is None:
-        return False
-    for host in state.hosts.values():
-        since_ms = changed_ms(host.pulse)
-        if since_ms and host.pulse_at is not None and run_of(host) == each.finding.run:
-            changed_at = host.pulse_at - (host.pulse.at_ms - since_ms) / 1000
-            if changed_at > each.last_at - DATED_BACK:
-                return True
-    return False
+        return True
+    return all(
+        is_current(host, round(host.pulse.at_ms - (host.pulse_at - each.last_at) * 1000), HELD_IN_STEPS)
+        for host in state.hosts.values()
+        if host.pulse_at is not None and run_of(host) == each.finding.run
+    )
 
 
 def _event(finding: Finding, at: float, text: str, severity: Severity) -> LoggedEvent:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import program_of
+from jaxtop.model.liveness import OF_STOP, is_current
 from jaxtop.model.stalls.stacks import is_waiting, main_frames
 from jaxtop.wire import COMPILED
 
@@ -56,8 +57,7 @@ def running_of(host: Host) -> RunningLaunch | None:
 
 def has_stacks_of_now(host: Host) -> bool:
     """Return whether the stacks of a host were read since its progress stopped."""
-    still = still_of(host)
-    return still is not None and bool(host.stacks.threads) and host.stacks.at_ms >= still.since_ms
+    return bool(host.stacks.threads) and is_current(host, host.stacks.at_ms, OF_STOP)
 
 
 def computes(host: Host) -> bool | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base.names import shorten
 from jaxtop.model.finding import Evidence
 from jaxtop.model.hosts import named
-from jaxtop.model.stalls.lulls import still_of
+from jaxtop.model.liveness import OF_STOP, is_current
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -50,8 +50,7 @@ def by_nccl(hosts: Sequence[Host], for_ms: int) -> Witness | None:
     answers = [
         host.nccl
         for host in hosts
-        if (still := still_of(host)) is not None
-        and host.nccl.at_ms >= still.since_ms
+        if is_current(host, host.nccl.at_ms, OF_STOP)
         and host.nccl.same_ms > 0
         and host.nccl.same_ms >= for_ms
     ]
@@ -166,7 +165,7 @@ def by_cores(hosts: Sequence[Host], for_ms: int) -> Witness | None:
     cores = [
         (host, core)
         for host in hosts
-        if (still := still_of(host)) is not None and host.cores.at_ms >= still.since_ms
+        if is_current(host, host.cores.at_ms, OF_STOP)
         for core in host.cores.cores
         if core.is_tensor_core
     ]

@@ -230,10 +230,10 @@ def confirmed(share: float, samples: float) -> float:
     return share if samples >= CONFIRMED * share else samples
 
 
-def longer_than_before(host: Host, pace: float) -> float | None:
+def longer_than_before(host: Host, pace: float | None) -> float | None:
     """Return the part of a step by which it is longer than before its rhythm changed; None if it did not."""
     rhythm = host.pulse.rhythm
-    if rhythm is None or rhythm.before_us is None:
+    if not pace or rhythm is None or rhythm.before_us is None:
         return None
     return max(0.0, 1 - rhythm.before_us * pace / 1e6)
 
@@ -250,12 +250,12 @@ def not_hidden(host: Host, parts: Parts | None) -> float:
     cores of the machine, that work slows them down, and no device is idle. Where the two are about the same,
     steps are the better measure: what devices do not compute contains the gaps of before.
     """
-    pace, left = pace_of(host), 1.0 if parts is None else 1 - parts.busy
-    longer = (longer_than_before(host, pace) if pace else None) or 0.0
-    return longer if is_close(longer, left) else max(left, longer)
+    pace = pace_of(host)
+    left = _uncovered(host, parts, pace)
+    return 1.0 if left is None else max(left, longer_than_before(host, pace) or 0.0)
 
 
-def _uncovered(host: Host, parts: Parts | None, pace: float) -> float | None:
+def _uncovered(host: Host, parts: Parts | None, pace: float | None) -> float | None:
     """Return the share of the time in which no program is known to run; None if nothing measures it.
 
     After a change of the step's rhythm, until a new window comes, this is the time that a step takes longer.
