@@ -22,6 +22,7 @@ from jaxtop.export.metrics import METRICS, SERIES, SNAPSHOT
 from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Scope
 from jaxtop.model.figures import figures_of
 from jaxtop.model.hardware.chips import CHIPS
+from jaxtop.tui.screens import SCREENS
 from tests.faults import table
 from tests.plans import table as plans_table
 
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from jaxtop.model.figure_type import Threshold
     from jaxtop.model.findings.rule import Rule
 
-# Where the bindings of a class work, in the order of the page. A class that is missing here fails the test.
+# Where the bindings of a class work, in the order of the page: on all screens, on one (its title), and below
+# one. A class that is missing here fails the test.
 PLACES = {
     "JaxtopApp": "Every screen",
     "Navigation": "From screen to screen",
@@ -44,15 +46,8 @@ PLACES = {
     "FilterInput": "While typing a filter",
     "FoldingTable": "Trees: Arrays, Stacks",
     "MeshGrid": "Mesh: the cursor",
-    "OverviewView": "Overview",
-    "MeshScreenView": "Mesh",
+    **{each.place.partition(":")[2]: each.title for each in SCREENS},
     "Plot": "Plot",
-    "CollectivesView": "Collectives",
-    "MemoryScreenView": "Memory",
-    "ProgramsView": "Programs",
-    "OperationsView": "Operations",
-    "StacksView": "Stacks",
-    "PlanView": "Plan",
     "Explanation": "Plan: where the figures come from",
     "DifferenceScreen": "Difference",
 }
@@ -79,7 +74,18 @@ def pages() -> dict[str, str]:
         "findings.md": findings_page(),
         "hardware.md": hardware_page(),
         "planner.md": planner_page(),
+        "watching.md": _with_generated("watching.md", "screens", screens_table()),
     }
+
+
+def screens_table() -> str:
+    lines = ["| key | screen | shows |", "|---|---|---|"]
+    for each in SCREENS:
+        about = each.page.partition("#")[0]
+        name = about.removesuffix(".md").replace("-", " ")
+        link = f" ([{name}]({each.page}))" if about else ""
+        lines.append(_row((f"`{each.key}`", each.title, f"{each.shows}{link}")))
+    return "\n".join(lines)
 
 
 def hardware_page() -> str:
@@ -141,11 +147,11 @@ def arguments(command: str) -> Iterator[tuple[str, str]]:
 
 def keys_page() -> str:
     found = dict(bindings_by_class())
-    lines = [
-        "# Keys\n",
-        "`?` in the app shows the keys of the current screen. Digits, `D`, `O` and `W` open the screens.\n",
-    ]
-    for name in [*PLACES, *sorted(found.keys() - PLACES.keys() - DIALOGS)]:
+    *letters, last = [f"`{each.key}`" for each in SCREENS if not each.key.isdigit()]
+    opening = f"Digits, {', '.join(letters)} and {last} open the screens."
+    lines = ["# Keys\n", f"`?` in the app shows the keys of the current screen. {opening}\n"]
+    own = [name for name in PLACES if name in found]
+    for name in [*own, *sorted(found.keys() - PLACES.keys() - DIALOGS)]:
         lines += [f"## {PLACES[name]}\n", "| key | does |", "|---|---|"]
         lines += [f"| {keys} | {description} |" for keys, description in found[name]]
         lines.append("")

@@ -32,6 +32,7 @@ class Screen(NamedTuple):
     """A screen: the key that opens it, its title, the place of its class, and the screen that it follows.
 
     `short` is its title in narrow terminals.
+    `shows` says what it shows, and `page` is the page of `docs/` about it: `docs/watching.md` lists them.
     """
 
     key: str
@@ -39,6 +40,8 @@ class Screen(NamedTuple):
     place: str
     after: str = ""
     short: str = ""
+    shows: str = ""
+    page: str = ""
 
     @property
     def name(self) -> str:

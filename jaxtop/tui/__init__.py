@@ -10,6 +10,7 @@ What is where; a folder imports only from those below it:
 - playback.py, ingest.py: which time is shown; the folding of frames by slices
 - history.py, requests.py: what the app asks of a session, of its recorder and of processes
 - stack_tally.py: samples of the main threads, and how often each line was seen
+- places.py: hosts, devices, arrays and programs in the palette
 - notifier.py: the bell and desktop notifications
 - colours256.py: colours for terminals with 256 colours
 - screens/: one file per screen: it turns a moment into rows or a scene, and holds the selection;

@@ -25,10 +25,10 @@ from jaxtop.tui.header import header
 from jaxtop.tui.looks import Looks
 from jaxtop.tui.navigation import Navigation
 from jaxtop.tui.notifier import Notifier
+from jaxtop.tui.places import Destinations
 from jaxtop.tui.request_keys import RequestKeys
 from jaxtop.tui.runs import RunSwitch
 from jaxtop.tui.screens import SCREENS, load_all
-from jaxtop.tui.screens.places import Destinations
 from jaxtop.tui.time_keys import LOW, TimeKeys, call_after
 from jaxtop.tui.widgets.detail import Line
 from jaxtop.tui.widgets.time_bar import SeekBar

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jaxtop.tui.screens.places import Destinations, places
+from jaxtop.tui.places import Destinations, places
 from tests import builders, staged, staged_collectives
 from tests.builders import agent_id
 from tests.stage import Stage, play

@@ -11,6 +11,8 @@ FEATURE = Feature(
             "jaxtop.features.operations.screen:OperationsView",
             after="Programs",
             short="Ops",
+            shows="where the time of each program goes, and what bounds each operation",
+            page="operations.md",
         ),
     ),
     hooks={"program_fields": "jaxtop.features.operations.document:program_fields"},

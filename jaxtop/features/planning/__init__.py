@@ -26,5 +26,15 @@ FEATURE = Feature(
             failed=2,
         ),
     },
-    screens=(Screen("W", "Plan", "jaxtop.features.planning.screen:PlanView", after="Plot", short="Plan"),),
+    screens=(
+        Screen(
+            "W",
+            "Plan",
+            "jaxtop.features.planning.screen:PlanView",
+            after="Plot",
+            short="Plan",
+            shows="what the run would need, and how fast it would be, on other meshes",
+            page="planner.md#in-the-app",
+        ),
+    ),
 )

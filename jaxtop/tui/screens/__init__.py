@@ -7,20 +7,16 @@ What is where, in the order in which to read it:
 - overview.py: is the run healthy, what costs most, who causes it
 - overview_panels.py: what its panels show of a moment
 - mesh.py: one cell per device
-- arranger.py: the arrangement of devices on it
-- mesh_switches.py: the switches above it
 - hosts.py: the processes
 - devices.py: the devices
 - arrays.py: the tree of arrays
 - memory.py: the memory of each device by use
 - collectives.py: cost, waits and straggler of each collective
-- collective_chart.py: the strips below them
 - programs.py: the compiled programs
 - events.py: all events, newest first
 - stacks.py: the stacks of all processes
 - plot.py: a figure over time
 - difference.py: the difference between the marked time and the one that is shown
-- places.py: hosts, devices, arrays and programs in the palette
 """
 
 from __future__ import annotations
@@ -29,22 +25,31 @@ from importlib import import_module
 
 from jaxtop.base.feature import Screen, features
 
-_OF_CORE = tuple(
-    Screen(key, title, f"{__name__}.{title.lower()}:{class_name}", short=short)
-    for key, title, short, class_name in (
-        ("1", "Overview", "Over", "OverviewView"),
-        ("2", "Mesh", "Mesh", "MeshScreenView"),
-        ("3", "Hosts", "Host", "HostsView"),
-        ("D", "Devices", "Dev", "DevicesView"),
-        ("4", "Arrays", "Arr", "ArraysView"),
-        ("5", "Memory", "Mem", "MemoryScreenView"),
-        ("6", "Collectives", "Col", "CollectivesView"),
-        ("7", "Programs", "Prog", "ProgramsView"),
-        ("8", "Events", "Ev", "EventsView"),
-        ("9", "Stacks", "Stk", "StacksView"),
-        ("0", "Plot", "Plot", "PlotView"),
-    )
-)
+
+def _own(key: str, title: str, short: str, class_name: str, shows: str, page: str = "") -> Screen:
+    place = f"{__name__}.{title.lower()}:{class_name}"
+    return Screen(key, title, place, short=short, shows=shows, page=page)
+
+
+_OF_CORE = (
+    _own("1", "Overview", "Over", "OverviewView",
+         "is the run healthy, what costs most, who causes it, what to do; where a step goes, memory, hosts"),
+    _own("2", "Mesh", "Mesh", "MeshScreenView",
+         "one cell per device, by host, by mesh axes, or by physical coordinates"),
+    _own("3", "Hosts", "Host", "HostsView",
+         "one row per process: state, step, launches, CPU, memory, network, disks"),
+    _own("D", "Devices", "Dev", "DevicesView", "one row per device: memory and the figures of its driver"),
+    _own("4", "Arrays", "Arr", "ArraysView",
+         "every live array, by the name that the script gives it", "arrays-and-memory.md"),
+    _own("5", "Memory", "Mem", "MemoryScreenView", "what fills each device, what grows, what a launch would add"),
+    _own("6", "Collectives", "Col", "CollectivesView",
+         "what each collective costs and which host is late", "collectives.md"),
+    _own("7", "Programs", "Prog", "ProgramsView",
+         "compiled programs, their memory, and functions that are compiled repeatedly", "steps.md"),
+    _own("8", "Events", "Ev", "EventsView", "what happened, newest first"),
+    _own("9", "Stacks", "Stk", "StacksView", "the stacks of the threads of each process", "hangs.md"),
+    _own("0", "Plot", "Plot", "PlotView", "any figure over the last 120 samples", "hardware.md"),
+)  # fmt: skip
 
 
 def _with_features() -> tuple[Screen, ...]:

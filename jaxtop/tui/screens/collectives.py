@@ -21,11 +21,11 @@ from jaxtop.tui.draw.panes.collective import (
     straggler_in_words,
     strips_room,
 )
+from jaxtop.tui.draw.panes.collective_chart import Chart, chart
 from jaxtop.tui.draw.panes.facts import first_fitting, joined
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.collectives import understand
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.collective_chart import Chart, chart
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable

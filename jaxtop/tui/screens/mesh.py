@@ -13,16 +13,16 @@ from jaxtop.model import DeviceView, MeshView, memory_history, recent
 from jaxtop.tui.core.metrics import DeviceMetric, MetricChoice
 from jaxtop.tui.core.moment import Moment, Selection
 from jaxtop.tui.draw.legend import legend, printable
+from jaxtop.tui.draw.mesh.arranger import Arrangement, Arranger
 from jaxtop.tui.draw.mesh.axes import Grid
 from jaxtop.tui.draw.mesh.cells import GridScene
 from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN
+from jaxtop.tui.draw.mesh.switches import switches_of
 from jaxtop.tui.draw.panes.device import DeviceSubject, detail
 from jaxtop.tui.draw.panes.hardware import LONGEST_TREND
 from jaxtop.tui.draw.reading import MISSING, MetricReading, read
 from jaxtop.tui.draw.switches import run_pressed, switches
-from jaxtop.tui.screens.arranger import Arrangement, Arranger
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.mesh_switches import switches_of
 from jaxtop.tui.widgets.detail import Detail, Line
 from jaxtop.tui.widgets.mesh_grid import MeshGrid
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.tui.draw.mesh.arranger import Arrangement
 from jaxtop.tui.draw.panes.device import axes_in_words
 from jaxtop.tui.draw.switches import Switch
-from jaxtop.tui.screens.arranger import Arrangement
 
 if TYPE_CHECKING:
-    from jaxtop.tui.screens.arranger import Arranger
+    from jaxtop.tui.draw.mesh.arranger import Arranger
 
 
 def switches_of(arranger: Arranger) -> list[list[Switch]]:
