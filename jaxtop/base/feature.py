@@ -31,8 +31,8 @@ class Command(NamedTuple):
 class Screen(NamedTuple):
     """A screen: the key that opens it, its title, the place of its class, and the screen that it follows.
 
-    `short` is its title in narrow terminals.
-    `shows` says what it shows, and `page` is the page of `docs/` about it: `docs/watching.md` lists them.
+    `short` is its title in narrow terminals, `shows` says what it shows, and `page` is the page of `docs/`
+    about it: `docs/watching.md` lists them.
     """
 
     key: str

@@ -26,30 +26,86 @@ from importlib import import_module
 from jaxtop.base.feature import Screen, features
 
 
-def _own(key: str, title: str, short: str, class_name: str, shows: str, page: str = "") -> Screen:
+def _own(named: str, class_name: str, short: str, shows: str, page: str = "") -> Screen:
+    """Return a screen of the core; `named` are its key and its title."""
+    key, title = named.split()
     place = f"{__name__}.{title.lower()}:{class_name}"
     return Screen(key, title, place, short=short, shows=shows, page=page)
 
 
 _OF_CORE = (
-    _own("1", "Overview", "Over", "OverviewView",
-         "is the run healthy, what costs most, who causes it, what to do; where a step goes, memory, hosts"),
-    _own("2", "Mesh", "Mesh", "MeshScreenView",
-         "one cell per device, by host, by mesh axes, or by physical coordinates"),
-    _own("3", "Hosts", "Host", "HostsView",
-         "one row per process: state, step, launches, CPU, memory, network, disks"),
-    _own("D", "Devices", "Dev", "DevicesView", "one row per device: memory and the figures of its driver"),
-    _own("4", "Arrays", "Arr", "ArraysView",
-         "every live array, by the name that the script gives it", "arrays-and-memory.md"),
-    _own("5", "Memory", "Mem", "MemoryScreenView", "what fills each device, what grows, what a launch would add"),
-    _own("6", "Collectives", "Col", "CollectivesView",
-         "what each collective costs and which host is late", "collectives.md"),
-    _own("7", "Programs", "Prog", "ProgramsView",
-         "compiled programs, their memory, and functions that are compiled repeatedly", "steps.md"),
-    _own("8", "Events", "Ev", "EventsView", "what happened, newest first"),
-    _own("9", "Stacks", "Stk", "StacksView", "the stacks of the threads of each process", "hangs.md"),
-    _own("0", "Plot", "Plot", "PlotView", "any figure over the last 120 samples", "hardware.md"),
-)  # fmt: skip
+    _own(
+        "1 Overview",
+        "OverviewView",
+        "Over",
+        "is the run healthy, what costs most, who causes it, what to do; where a step goes, memory, hosts",
+    ),
+    _own(
+        "2 Mesh",
+        "MeshScreenView",
+        "Mesh",
+        "one cell per device, by host, by mesh axes, or by physical coordinates",
+    ),
+    _own(
+        "3 Hosts",
+        "HostsView",
+        "Host",
+        "one row per process: state, step, launches, CPU, memory, network, disks",
+    ),
+    _own(
+        "D Devices",
+        "DevicesView",
+        "Dev",
+        "one row per device: memory and the figures of its driver",
+    ),
+    _own(
+        "4 Arrays",
+        "ArraysView",
+        "Arr",
+        "every live array, by the name that the script gives it",
+        "arrays-and-memory.md",
+    ),
+    _own(
+        "5 Memory",
+        "MemoryScreenView",
+        "Mem",
+        "what fills each device, what grows, what a launch would add",
+    ),
+    _own(
+        "6 Collectives",
+        "CollectivesView",
+        "Col",
+        "what each collective costs and which host is late",
+        "collectives.md",
+    ),
+    _own(
+        "7 Programs",
+        "ProgramsView",
+        "Prog",
+        "compiled programs, their memory, and functions that are compiled repeatedly",
+        "steps.md",
+    ),
+    _own(
+        "8 Events",
+        "EventsView",
+        "Ev",
+        "what happened, newest first",
+    ),
+    _own(
+        "9 Stacks",
+        "StacksView",
+        "Stk",
+        "the stacks of the threads of each process",
+        "hangs.md",
+    ),
+    _own(
+        "0 Plot",
+        "PlotView",
+        "Plot",
+        "any figure over the last 120 samples",
+        "hardware.md",
+    ),
+)
 
 
 def _with_features() -> tuple[Screen, ...]:

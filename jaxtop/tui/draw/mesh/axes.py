@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from jaxtop.model import DeviceView
 
 
+def sizes_in_words(axes: Sequence[tuple[str, int]]) -> str:
+    """Return axes with their sizes, such as `data 4 × model 2`."""
+    return " × ".join(f"{name} {size}" for name, size in axes)
+
+
 class Pair(NamedTuple):
     """The two axes that are drawn, by position; `rows` is None if there is only one axis."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.tui.draw.mesh.arranger import Arrangement
-from jaxtop.tui.draw.panes.device import axes_in_words
+from jaxtop.tui.draw.mesh.axes import sizes_in_words
 from jaxtop.tui.draw.switches import Switch
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def switches_of(arranger: Arranger) -> list[list[Switch]]:
     ]
     at, count = arranger.choices
     if arranger.mesh is not None and arranger.arrangement is not Arrangement.COORDINATES:
-        words = axes_in_words(arranger.mesh.axes)
+        words = sizes_in_words(arranger.mesh.axes)
         place = f" ({at + 1} of {count})" if count > 1 else ""
         groups.append([Switch("o" if count > 1 else "", (f"mesh {words}{place}", f"{words}{place}"), "mesh")])
     grid = arranger.grid

@@ -10,8 +10,8 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.model.arrays.tree import MIXED, Node, form, path_parts
 from jaxtop.tui.core.slices import ArraySlices, in_words
+from jaxtop.tui.draw.mesh.axes import sizes_in_words
 from jaxtop.tui.draw.panes import slices as pictures
-from jaxtop.tui.draw.panes.device import axes_in_words
 from jaxtop.tui.draw.panes.facts import GAP, fitted, pairs, side_by_side
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
     lines.append(pairs([("", form(view)), ("count", units.number(view.count))], ink))
     lines.append(pairs([("spec", view.sharding or units.NA)], ink))
     if view.mesh is not None:
-        lines.append(pairs([("mesh", axes_in_words(view.mesh.axes))], ink))
+        lines.append(pairs([("mesh", sizes_in_words(view.mesh.axes))], ink))
     else:
         lines.append(pairs([("devices", units.number(len(view.device_ids)))], ink))
     lines.append(pairs([*_sizes(view), ("", copies)], ink))

@@ -12,6 +12,7 @@ from jaxtop.model import FIGURES, DeviceView, Host, pace_of
 from jaxtop.model.steps.views import step_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
+from jaxtop.tui.draw.mesh.axes import sizes_in_words
 from jaxtop.tui.draw.panes.facts import GAP, fitted, joined, pairs, probed_lines, side_by_side
 from jaxtop.tui.draw.panes.hardware import device_lines, device_words
 from jaxtop.tui.draw.sparkline import bar, sparkline
@@ -113,7 +114,7 @@ def _mesh(subject: DeviceSubject, mesh: Grid, ink: Ink, width: int, room: int) -
     at = mesh.coordinates(subject.device.id)
     if at is None:
         return []
-    words = axes_in_words(mesh.axes)
+    words = sizes_in_words(mesh.axes)
     lines = [_title("mesh", words if len(words) + 5 <= width else words.replace(" × ", "×"), ink)]
     lines.append(pairs([(name, str(index)) for (name, _), index in zip(mesh.axes, at, strict=True)], ink))
     for axis, (name, size) in enumerate(mesh.axes):
@@ -176,11 +177,6 @@ def _host(subject: DeviceSubject, ink: Ink) -> list[Text]:
         pairs([("launches", units.rate(device.launches_per_second))], ink),
         pairs(paces or [("step", units.NA)], ink),
     ]
-
-
-def axes_in_words(axes: Sequence[tuple[str, int]]) -> str:
-    """Return axes with their sizes, such as `data 4 × model 2`."""
-    return " × ".join(f"{name} {size}" for name, size in axes)
 
 
 def _wrapped(ids: Sequence[int], width: int, start: int) -> list[str]:

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.core.slices import SIGNS, ArraySlices, in_words
-from jaxtop.tui.draw.panes.device import axes_in_words, ids_in_words
+from jaxtop.tui.draw.mesh.axes import sizes_in_words
+from jaxtop.tui.draw.panes.device import ids_in_words
 from jaxtop.tui.draw.reading import Scale
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _names(axes: Sequence[tuple[str, int]]) -> str:
 
 
 def _sized(axes: Sequence[tuple[str, int]]) -> str:
-    return axes_in_words(axes) if len(axes) == 1 else _names(axes)
+    return sizes_in_words(axes) if len(axes) == 1 else _names(axes)
 
 
 def legend(slices: ArraySlices, picture: Picture, ink: Ink, width: int, height: int) -> list[Text]:
