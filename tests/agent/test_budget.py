@@ -17,7 +17,7 @@ from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.budget import WARM_UP_PAUSE, WARM_UP_TURNS, CpuShare, Throttle
 from jaxtop_agent.core.threads import Bell
 from jaxtop_agent.service.identity import identify
-from jaxtop_agent.service.sampler import Sampler
+from jaxtop_agent.service.sampler import IDLE_INTERVAL, Sampler
 
 
 def paced(share: CpuShare, *costs: float) -> list[float]:
@@ -79,6 +79,14 @@ def test_what_has_more_to_read_is_not_asked_once_an_interval_only():
     board.publisher.viewers, board.sampler.topology = 1, SimpleNamespace()
     Sampler(board, [reading]).run()
     assert reading.turns == 5
+
+
+def test_without_viewers_nothing_is_asked_more_often_though_there_was_more_to_read():
+    board, reading = Board(identify("test"), interval=3600), Reading()
+    board.sampler.topology = SimpleNamespace()
+    sampler = Sampler(board, [reading])
+    sampler._tick(watched=True)
+    assert sampler._until_next(watched=True) < 1 <= IDLE_INTERVAL == sampler._until_next(watched=False)
 
 
 class Figures:

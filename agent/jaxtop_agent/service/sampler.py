@@ -68,10 +68,15 @@ class Sampler:
             watched = board.is_watched
             self._tick(watched)
             now = time.monotonic()
-            interval = AGAIN_S if any(turn.goes_on for turn in self._turns) else self._interval(watched)
-            due = max(due + interval, now)
+            due = max(due + self._until_next(watched), now)
             if wait(board.bells.sampler, due - now):
                 due = time.monotonic()  # a viewer connected: sample at once
+
+    def _until_next(self, watched: bool) -> float:
+        """Return the seconds between this tick and the next one: few while a collector has more to read."""
+        if watched and any(turn.goes_on for turn in self._turns):
+            return AGAIN_S
+        return self._interval(watched)
 
     def _interval(self, watched: bool) -> float:
         """Return the seconds between ticks; at most 2 until the backends are up, to notice that soon."""
