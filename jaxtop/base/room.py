@@ -68,7 +68,7 @@ def _wait_for_end(tasks: list[int], count: int) -> None:
 
 
 def require_address_space(threads: int) -> None:
-    """Raise unless so many threads fit into a limit of address space (`ulimit -v`).
+    """Raise unless this many threads fit into a limit of address space (`ulimit -v`).
 
     Nothing is allocated for this: the script would be short of it meanwhile, and JAX crashes then.
     """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ENCODING = "json"
 # Channels are numbered with 16 bits.
 MOST_TOPICS = (1 << 16) - 1
-# The end of the file, with its whole index, is written once for so many bytes.
+# The end of the file, with its whole index, is written once for this many bytes.
 FLUSH_BYTES = 64 << 20
 PROGRESS_EVERY = 1_000
 

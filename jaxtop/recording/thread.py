@@ -279,7 +279,7 @@ class RecordingWriter:
         self._finished_bytes += path.stat().st_size
 
     def _look_for_room(self, needed: int = 0) -> None:
-        """Raise `OSError` if the run would have too little of the disk, with so many bytes more written."""
+        """Raise `OSError` if the run would have too little of the disk, with this many bytes more written."""
         folder = Path(tempfile.gettempdir()) if self._is_unnamed else self._path.parent
         room.require_disk(folder, LEAST_FREE + needed)
 

@@ -17,7 +17,7 @@ from jaxtop.wire.bounds import to_ns, to_seconds
 if TYPE_CHECKING:
     from jaxtop.sources.streams import WriterStream
 
-# Two viewers receive a message at about the same time, and their clocks differ by at most so many seconds.
+# Two viewers receive a message at about the same time, and their clocks differ by at most this many seconds.
 SAME_WITHIN = 2.0
 
 

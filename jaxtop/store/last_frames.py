@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The most bytes of one agent. Beyond them, the oldest large frames are dropped.
 MOST_BYTES = 4 << 20
-# Viewers join the windows of all processes, and wait for so many. Older ones do not describe the present.
+# Viewers join the windows of all processes, and wait for this many. Older ones do not describe the present.
 WINDOWS, OLDEST_WINDOW_S = 4, 600.0
 # So many changes of a census are stored; then they are applied.
 MOST_CHANGES = 64

@@ -117,7 +117,7 @@ class Contents:
 
 
 def contents(trace: Trace, compiled: ProfilePrograms, most: int = MOST_READ) -> Contents:
-    """Return the contents of a trace with at most so many events; the readers raise what odd bytes raise."""
+    """Return the contents of a trace of at most this many events; readers raise what odd bytes raise."""
     platform, devices = platform_of(trace.planes)
     seen = traces.read(platform, trace, compiled.wanted, {}, has_names=True, most=most)
     host = _Host(trace.planes)

@@ -37,7 +37,7 @@ LAUNCHING = re.compile(r"python|.*PjRt.*")
 AT_ONCE_NS = 50_000
 # The end of an operation that continued after the window.
 NEVER = (0, -1)
-# On a thread, operations of so many other launches may come between the two halves of one.
+# On a thread, operations of this many other launches may come between the two halves of one.
 MOST_BETWEEN = 64
 
 

@@ -20,7 +20,7 @@ OFF, AUTO, OSC9, OSC777 = "off", "auto", "osc9", "osc777"
 FORMS = (OFF, AUTO, OSC9, OSC777)
 # Terminals that take OSC 777 and not OSC 9. All others that notify take OSC 9, or ignore it.
 _TAKE_777 = ("rxvt", "foot")
-# At most one notification in so many seconds; what happens meanwhile is in the next one.
+# At most one notification in this many seconds; what happens meanwhile is in the next one.
 EVERY = 10.0
 LONGEST = 200
 BELL = "\a"

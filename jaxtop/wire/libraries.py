@@ -20,7 +20,7 @@ class NcclRank(Struct, frozen=True, array_like=True):
 
 
 class NcclCount(Struct, frozen=True, array_like=True):
-    """How many ranks have launched so many operations; `ranks` lists them where they are a minority."""
+    """How many ranks have launched this many operations; `ranks` lists them where they are a minority."""
 
     launched: Count
     count: int

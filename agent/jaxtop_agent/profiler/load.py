@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NO_COLLECTIVES = "no program has collectives"
 NOT_READ = "for programs to be read"
 FEWEST = 2
-# After so many seconds without a launch a window would be empty.
+# After this many seconds without a launch a window would be empty.
 IDLE_S = 5.0
 # A function that is launched this many times less often than another is no step: it may be an evaluation.
 RARE = 20

@@ -66,7 +66,7 @@ EXCESS = 1.5
 # The CPU seconds that the first windows may cost together. During these, a step is too large only if it
 # exceeds the event limit by the factor CLEARLY.
 FIRST_CPU_S, CLEARLY = 0.8, 4
-# After a change of the step's rhythm the first windows are repeated, for less. Such windows may use so many
+# After a change of the step's rhythm the first windows are repeated, for less. Such windows may use this many
 # CPU seconds together, which come back over this time. Below the least a change is not followed.
 RENEWED_CPU_S, RENEWALS_CPU_S, LEAST_RENEWED_CPU_S, RENEWALS_OVER_S = 0.3, 0.9, 0.05, 480.0
 

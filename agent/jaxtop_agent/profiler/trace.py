@@ -25,8 +25,8 @@ PIECE_BYTES = 100_000
 class ProfileTrace:
     """A trace with the interface of JAX's `ProfileData`, as far as the readers in `jaxtop.traces` need it.
 
-    `parse` makes JAX's own from bytes. If the events of so many seconds have more than `most_bytes`, it is as
-    if the session had been stopped earlier: those that end after `until_ns` are left out.
+    `parse` makes JAX's own from bytes. If the events of this many seconds have more than `most_bytes`, it is
+    as if the session had been stopped earlier: those that end after `until_ns` are left out.
     """
 
     def __init__(

@@ -153,7 +153,7 @@ def kind_of(by: Instruction) -> str:
 
 
 def kind_of_fusion(inside: dict[str, int]) -> str:
-    """Return the kind of a fusion of so many operations of each kind."""
+    """Return the kind of a fusion of this many operations of each kind."""
     for kind in _LEADING:
         if kind in inside:
             return kind

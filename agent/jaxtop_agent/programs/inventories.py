@@ -152,7 +152,7 @@ def _inventory(
 ) -> Generator[None, None, tuple[wire.Inventory, HloReading, PerLaunch]]:
     """Return the collectives as a message, the full reading, and the figures per launch.
 
-    There is room for so many operations.
+    There is room for this many operations.
     """
     reading, per_launch, why_not = HloReading(), PerLaunch(), source.why_not
     try:

@@ -177,7 +177,7 @@ class OperationSums:
     def executed(
         self, frames: Frames, most: int, pause: Callable[[], None], entry: str | None = None
     ) -> dict[str, Executed]:
-        """Return the operations of a launch by name, at most so many: those that cost most."""
+        """Return the operations of a launch by name, at most this many: those that cost most."""
         entry = self._entry() if entry is None else entry
         if self.is_too_large or entry not in self._summaries:
             return {}

@@ -65,7 +65,7 @@ class Frames:
 
     @classmethod
     def of(cls, module: object, instructions: int) -> Frames:
-        """Return the frames of a module with so many instructions; none if reading them takes too long."""
+        """Return the frames of a module with this many instructions; none if reading them takes too long."""
         if instructions > MOST_INSTRUCTIONS:
             return cls()
         try:

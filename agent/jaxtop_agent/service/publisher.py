@@ -35,7 +35,7 @@ REST_AFTER_ANSWERS = 9
 
 
 class Duty:
-    """Something that the publisher does at each turn of its loop, or every so many seconds."""
+    """Something that the publisher does at each turn of its loop, or every this many seconds."""
 
     def __init__(
         self,

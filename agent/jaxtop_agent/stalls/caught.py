@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # The type of all of them, as JAX names it.
 TYPE = "JaxRuntimeError"
-# A process that still runs after so many milliseconds has caught it.
+# A process that still runs after this many milliseconds has caught it.
 SETTLED_MS = 1000
 # The lines of which exceptions are counted. An exception that repeats is reported the 1st, 10th, 100th… time.
 MOST_LINES = 100

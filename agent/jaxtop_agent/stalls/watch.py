@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 # Looks at shorter intervals would take every second launch for a separate rhythm.
 EVERY = 0.9
 AGAIN_EVERY = 10.0
-# Without a rhythm, a process is stuck after a lull of so many seconds that is also so many times the longest.
+# Without a rhythm, a process is stuck after a lull of this many seconds that is also this many times the
+# longest.
 LONG_LULL, TIMES_A_LULL = 15.0, 3
 NAME = "stalls"
 STEPS = "agent.step()"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.steps.durations import StepGap
 
-# The rhythm has changed once so many steps in a row all take longer than most of those before them, by this
+# The rhythm has changed once this many steps in a row all take longer than most of those before them, by this
 # factor and this time, or all less. Where single steps differ much, two sums of some steps each are compared
 # with all such sums before them.
 IN_A_ROW, FACTOR, AT_LEAST_NS = 5, 1.25, 5_000_000
@@ -35,7 +35,7 @@ PAUSE = 3
 LAST_NS, MOST_PAUSES = 60_000_000_000, 64
 LATEST_NS, ENOUGH_PAUSES = 15_000_000_000, 3
 AS_LONG = 0.4
-# Of so many gaps the usual one is taken.
+# Of this many gaps the usual one is taken.
 COMPARED = 64
 
 

@@ -13,7 +13,7 @@ from jaxtop.traces.contents import contents
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Of the profiles in a folder, so many are named.
+# Of the profiles in a folder, this many are named.
 _NAMED = 3
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The exit status where no process sent a trace.
 NOTHING = 2
-# Of the comparison, so many programs and collectives are printed; the file has more.
+# Of the comparison, this many programs and collectives are printed; the file has more.
 SHOWN = 3
 _BAR = 24
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jaxtop.traces.contents import Contents, TracedLaunch, TracedProgram
 
 NA = "n/a"
-# Of each program, so many launches are listed: those with the longest waits. The JSON object has all.
+# Of each program, this many launches are listed: those with the longest waits. The JSON object has all.
 MOST_LAUNCHES = 8
 
 

@@ -23,7 +23,7 @@ REACHED_WITHIN = 30.0
 
 
 def main(every: float, wanted: list[str]) -> int:
-    """Write a line every so many seconds, until the run ends or standard input does."""
+    """Write a line every this many seconds, until the run ends or standard input does."""
     try:
         source = targets.open_named(wanted)
         try:

@@ -27,7 +27,7 @@ def live(target: str | None = None, *, every: float = 2.0, idle: float = 300.0) 
     Args:
         target: what to follow, as in `jaxtop attach` (default: the run of this process).
         every: seconds between two updates.
-        idle: the summary ends by itself once the kernel has run no cell for so many seconds.
+        idle: the summary ends by itself once the kernel has run no cell for this many seconds.
 
     The summary also ends with the run, at `stop()` of what is returned, and when this is called again.
     """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jaxtop.model.programs.operations import ProgramTime
     from jaxtop.tui.core.palette import Palette
 
-# The pane has so many lines; it is hidden if it would leave less than ABOVE lines for the table.
+# The pane has this many lines; it is hidden if it would leave less than ABOVE lines for the table.
 PANE, ABOVE = 8, 7
 
 

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument(
         "--mesh", action="append", default=[], metavar="AXES", help="mesh, such as data=8,model=4; repeatable"
     )
-    asked.add_argument("--devices", metavar="N", help="all meshes of so many devices with today's axes")
+    asked.add_argument("--devices", metavar="N", help="all meshes of this many devices with today's axes")
     asked.add_argument("--all", action="store_true", help="all meshes of today's devices, and of fewer")
     asked.add_argument(
         "--shard",

@@ -37,7 +37,7 @@ MEMORY_SHARE = 0.5
 # JAX takes CPU devices beyond this for those of another process.
 MOST_DEVICES = 2048
 PROCESS = ("-m", "jaxtop_agent.planning")
-# After so many candidates in a row that ended their process, the rest are not tried.
+# After this many candidates in a row that ended their process, the rest are not tried.
 MOST_KILLED = 2
 
 

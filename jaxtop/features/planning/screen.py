@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # The pane takes at most this share of the lines. With less than ABOVE left for the table it is hidden.
 PANE, LEAST_PANE, ABOVE = 0.4, 4, 8
-# Step times change all the time. While nothing else does, a plan is made again after so many seconds.
+# Step times change all the time. While nothing else does, a plan is made again after this many seconds.
 REFRESH = 10.0
 # Planning takes at most this share of the time.
 BUSY = 0.1

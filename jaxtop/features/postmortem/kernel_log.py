@@ -41,7 +41,7 @@ def about(host: Host, died_at: float) -> str:
 
 
 def cause(records: Iterable[str], pid: int, died_s: float) -> str:
-    """Return what records say of the death of a process, so many seconds after the boot."""
+    """Return what records say of the death of a process, this many seconds after the boot."""
     for record in records:
         if (found := _RECORD.match(record)) is None or abs(int(found[1]) / 1e6 - died_s) > NEAR_S:
             continue

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def since_of_changed(host: Host, change: wire.ArraysChange, groups: int) -> tuple[int, ...]:
-    """Return since when each group has been there after a change of a host's census to so many groups."""
+    """Return since when each group has been there after a change of a host's census to this many groups."""
     since = [*host.arrays_since, *(0,) * (groups - len(host.arrays_since))]
     for i, count in change.counts:
         since[i] = (since[i] or change.at_ms) if count else 0

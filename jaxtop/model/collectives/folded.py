@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.collectives.views import CollectiveView
 
-# A collective of at most this many bytes is small. At least so many of one line share a row.
+# A collective of at most this many bytes is small. At least this many of one line share a row.
 SMALL_BYTES = 64 << 10
 FEWEST = 4
 

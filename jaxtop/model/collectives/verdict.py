@@ -28,7 +28,7 @@ SHARE = 0.75
 # For a unit that is already named the marks are lower by this factor, or events would alternate.
 STAYS = 0.7
 # Processes on a CPU share its cores with others, so up to this much lateness is not attributed there.
-LATE_MS = Number("collective_ms", 5.0, "late in a collective from so many milliseconds on")
+LATE_MS = Number("collective_ms", 5.0, "late in a collective from this many milliseconds on")
 LATE_MS_ON_CPU = Number("collective_ms_on_cpu", 25.0, "the same where the devices are CPUs")
 OF_LAUNCH = 0.03
 # The lead must be this many times the measured spread of the others, and of the unit's own lead.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState, LoggedEvent
 
 MOST_ARRAYS, MOST_EVENTS = 10, 10
-# The events of so many seconds before the end are shown.
+# The events of this many seconds before the end are shown.
 EVENTS_WITHIN = 120.0
 _OF_THE_END = ("ended", "died", "finding")
 # How the program is known.

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 # What JAX raises in a process whose peers are lost. It may raise the same for other reasons.
 _OF_RUNTIME = frozenset({"JaxRuntimeError", "XlaRuntimeError"})
-# A loss is noticed within so many seconds; peers of the lost process may fail before.
+# A loss is noticed within this many seconds; peers of the lost process may fail before.
 NOTICED_WITHIN = 5.0
 # A goodbye that is older than this when it comes was found on the disk. Clocks differ by less.
 FOUND_AFTER = 10.0
-# A process waits for a lost one for at most so many seconds.
+# A process waits for a lost one for at most this many seconds.
 WAITS_FOR = 600.0
 
 

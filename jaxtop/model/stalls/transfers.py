@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.host import Host
 
-# A process is behind with less than this share of the median of all, and so many bytes less.
+# A process is behind with less than this share of the median of all, and this many bytes less.
 SHARE, LEAST = 0.5, 100 << 20
 # A process that moves fewer bytes per second is done, or stuck.
 MOVES = 1 << 20

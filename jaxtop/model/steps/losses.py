@@ -14,7 +14,7 @@ from jaxtop.model.earlier import LossValues
 if TYPE_CHECKING:
     from jaxtop.wire import Pulse
 
-# One value is kept in this many milliseconds, and so many of them: those of two minutes.
+# One value is kept in this many milliseconds, and this many of them: those of two minutes.
 VALUE_EVERY_MS, MOST_VALUES = 2_000, 60
 # What is usual is unknown with fewer values than this.
 FEWEST_VALUES = 8

@@ -34,11 +34,11 @@ CONFIRMED = 0.8
 # The hosts of a synchronous run make as many steps a second, up to this part.
 SAME_PACE = 0.15
 # A host is late by its script if its gap, and its time in the script beyond that of the others, take this
-# share of a step, and the gap so many milliseconds.
+# share of a step, and the gap this many milliseconds.
 LATER = 0.15
-# It must be beyond that of the others by so many standard errors of its samples, of which there are few.
+# It must be beyond that of the others by this many standard errors of its samples, of which there are few.
 ERRORS = 3
-LATER_MS = Number("script_ms", 5.0, "late by its script from so many milliseconds a step on")
+LATER_MS = Number("script_ms", 5.0, "late by its script from this many milliseconds a step on")
 # While more than this share of the samples compiles, the run is starting.
 MOST_COMPILING = 0.1
 # Pauses at a line with so large a share of the samples are reported from this share of the time on.
@@ -49,7 +49,7 @@ REPEATED, SOON_MS = 3, 20_000
 SHORTEST_S = 0.25
 # With this many launches a step or a second, each shorter than SHORT_MS, Python is what takes time. LAUNCHING
 # is the share of the samples in launches.
-MANY_LAUNCHES = Number("launches", 50, "reported from so many launches a step on")
+MANY_LAUNCHES = Number("launches", 50, "reported from this many launches a step on")
 MANY_A_SECOND, SHORT_MS, LAUNCHING = 1000, 0.5, 0.3
 # So large a part of the processes must be measured.
 MEASURED = 0.75

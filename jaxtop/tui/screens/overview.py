@@ -47,7 +47,7 @@ TABLE_FROM = 14
 WIDEST_TITLE = max(len(rule.title) for rule in RULES) + 2
 # The text of a finding has this width, or less in a narrow terminal: what the margins and hints leave.
 MOST_TEXT, BESIDE_TEXT = 40, 12
-# The verdict on a live run is provisional for so many seconds.
+# The verdict on a live run is provisional for this many seconds.
 SETTLES_IN = 10.0
 
 

@@ -26,7 +26,7 @@ BACK = "step(-1)"
 ORDER = "123D4567O890W"
 # A narrow bar never drops these keys: a lost user needs them.
 NEVER_DROPPED = ("help", "quit")
-# For the short names of screens so many other keys are dropped.
+# For the short names of screens this many other keys are dropped.
 MOST_DROPPED = 2
 
 

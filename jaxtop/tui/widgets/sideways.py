@@ -38,7 +38,7 @@ class Sideways(Generic[Row]):
         self.lay_out(width)
 
     def shift(self, by: int, width: int) -> bool:
-        """Scroll by so many columns; return whether there are columns on that side."""
+        """Scroll by this many columns; return whether there are columns on that side."""
         self._sought = ""
         if not ((by > 0 and self.layout.after) or (by < 0 and self._skipped)):
             return False

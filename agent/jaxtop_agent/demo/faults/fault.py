@@ -30,7 +30,7 @@ class Fault:
     costs_time: ClassVar[bool] = False
     # The healthy seconds before it, unless the user says how many; 0: it begins before the first step.
     after: ClassVar[float] = 20.0
-    # After so many seconds it ends by itself.
+    # After this many seconds it ends by itself.
     lasts: ClassVar[float | None] = None
     # The form in which the program is built while the fault lasts; programs have the forms of `VARIANTS`.
     variant: ClassVar[str] = ""

@@ -114,7 +114,7 @@ class Recompilations:
         return sorted((*self._first.copy(), *self._again.copy()), key=lambda each: each.at_ms)
 
     def lines(self, most: int) -> list[SourceLine]:
-        """Return so many lines, the most expensive ones first; the last is the sum of the rest."""
+        """Return this many lines, the most expensive ones first; the last is the sum of the rest."""
         lines = sorted(self._lines.copy().values(), key=lambda line: -line.duration_ms)
         rest = lines[most - 1 :] if len(lines) > most else []
         if rest:

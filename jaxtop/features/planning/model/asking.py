@@ -116,7 +116,7 @@ def rule_as_typed(rule: ShardingRule) -> str:
 
 
 def spec_in_words(parts: Parts | None, dimensions: int = 0) -> str:
-    """Return a sharding of so many dimensions as its `PartitionSpec`; n/a if unknown."""
+    """Return a sharding of this many dimensions as its `PartitionSpec`; n/a if unknown."""
     if parts is None:
         return "n/a"
     if not any(parts):

@@ -113,7 +113,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def _shared_out(number: int, names: Sequence[str]) -> Iterator[Axes]:
-    """Yield all meshes with these axes and so many devices."""
+    """Yield all meshes with these axes and this many devices."""
     if len(names) == 1:
         yield ((names[0], number),)
         return
@@ -123,7 +123,7 @@ def _shared_out(number: int, names: Sequence[str]) -> Iterator[Axes]:
 
 
 def _likely_first(today: Today, number: int) -> Iterator[Axes]:
-    """Yield all meshes with today's axes and so many devices, first those whose axes of size 1 stay so."""
+    """Yield all meshes with today's axes and this many devices, first those whose axes of size 1 stay so."""
     used = [axis for axis, size in today.axes if size > 1]
     if used:
         for axes in _shared_out(number, used):

@@ -219,7 +219,7 @@ def _bytes(
 
 
 def _bits(dtype: str, elements: int, held: int) -> int | None:
-    """Return the bits of an element, from the bytes that so many take; None if the device pads them."""
+    """Return the bits of an element, from the bytes that this many take; None if the device pads them."""
     named = _BITS.match(dtype)
     if named is None:  # a bool or a key of random numbers
         return held * 8 // elements if elements and held * 8 % elements == 0 else None

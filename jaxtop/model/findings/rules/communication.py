@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 COMMUNICATION_SHARE = Number("share", 0.3, "reported from this share of a step on")
 SMALL_SHARE = HEAVY_SHARE = Number("share", 0.05, "reported from this share of the time on")
-MANY = Number("count", 20, "reported from so many in a launch on")
+MANY = Number("count", 20, "reported from this many in a launch on")
 MOST_BYTES = Number("most_bytes", SMALL_BYTES, "bytes up to which a collective is small")
 HEAVIER = Number("times", 2.0, "reported from this many times the bytes of the other axis on")
 WARNING_SHARE = Number("warning_share", 0.15, "a warning from this share of the time on")

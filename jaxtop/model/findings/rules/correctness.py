@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Hexadecimal digits of a fingerprint that are shown.
 DIGITS = 8
-# Of the flags that differ, so many are evidence; one that a host does not have is "unset".
+# Of the flags that differ, this many are evidence; one that a host does not have is "unset".
 MOST_FLAGS, UNSET = 5, "unset"
 # Clocks that differ by less do not confuse the order of log lines of one step.
 CLOCK_SECONDS = Number("seconds", 1.0, "reported from this difference on")

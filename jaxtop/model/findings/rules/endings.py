@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
 
 # Processes of a run end within some seconds of each other.
-ENDS_WITHIN = Number("seconds", 15.0, "reported when it ended so many seconds ago")
+ENDS_WITHIN = Number("seconds", 15.0, "reported when it ended this many seconds ago")
 LONGEST_TEXT = 110
 # The lines on arrays in the evidence of a process that ran out of memory.
 MOST_LINES = 3

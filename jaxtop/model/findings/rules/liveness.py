@@ -31,10 +31,12 @@ _ADVICE = {
 }
 # A process in one of these states does not run. In the others it may, and only this viewer does not hear it.
 _CERTAIN = frozenset({State.DIED, State.STOPPED})
-# Processes that died within so many seconds died together.
+# Processes that died within this many seconds died together.
 TOGETHER = 2.0
 # A long stall with a known cause does not end by itself, unless the cause compiles, or still reads or writes.
-LASTS = Number("critical_seconds", 120.0, "critical after so many seconds, if a process holds the others up")
+LASTS = Number(
+    "critical_seconds", 120.0, "critical after this many seconds, if a process holds the others up"
+)
 LONGEST_FUNCTION = 40
 CONSEQUENCES = ("stalled", "straggler")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
 
-LASTING_REPORTS = Number("critical_reports", 2, "critical if not finite in so many reports in a row")
+LASTING_REPORTS = Number("critical_reports", 2, "critical if not finite in this many reports in a row")
 SHARE = Number("share", 0.5, "high from this share above its median on")
 SPREADS = Number("spreads", 10.0, "high from this many times its usual spread above its median on")
 # A loss is high if it already was so this long ago, in another step.

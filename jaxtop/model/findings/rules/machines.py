@@ -26,7 +26,7 @@ HELD_BACK, CPU_WAITS, MEMORY_WAITS, DISK_WAITS = (
 )
 HELD_BACK_WARNING = Number("warning_share", 0.2, "a warning from this share of the time on")
 MACHINE_BUSY, OTHERS_SHARE = 0.9, 0.25
-# The CPU of a process is averaged over so many points of its past; of so many processes of a machine.
+# The CPU of a process is averaged over this many points of its past; of this many processes of a machine.
 AVERAGED, MOST_READ, LEAST_LOST = 6, 8, 0.05
 # From this share of a step on, devices are idle meanwhile.
 IDLE_SHARE = 0.1

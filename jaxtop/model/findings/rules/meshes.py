@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.wire import Mesh
 
-# Of the meshes that only some hosts have, so many of the same axes are compared.
+# Of the meshes that only some hosts have, this many of the same axes are compared.
 MOST_MESHES = 16
 
 

@@ -40,7 +40,7 @@ RECENT = 5
 
 
 class _Whole(NamedTuple):
-    """Large arrays on one device of a process, beside a mesh of so many devices."""
+    """Large arrays on one device of a process, beside a mesh of this many devices."""
 
     bytes: int
     device_id: int

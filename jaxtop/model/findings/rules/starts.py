@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 # Where a process waits until all others have connected.
 _JOINS_IN = "jax/_src/distributed.py"
 # Processes are started within some seconds of each other.
-JOINS_AFTER = Number("seconds", 10.0, "a wait for others is reported from so many seconds on")
-JOINS_LATE = Number("warning_seconds", 30.0, "a wait for others is a warning from so many seconds on")
+JOINS_AFTER = Number("seconds", 10.0, "a wait for others is reported from this many seconds on")
+JOINS_LATE = Number("warning_seconds", 30.0, "a wait for others is a warning from this many seconds on")
 MEETS_WITHIN = Number("idle_seconds", 60.0, "seconds after which a process must have launched, or been met")
-IDLE_LAUNCHES = Number("launches", 100, "a process is idle once the others made so many launches")
+IDLE_LAUNCHES = Number("launches", 100, "a process is idle once the others made this many launches")
 # A restart is news for an hour.
 RESTART_IS_NEWS = 3600.0
-LOOP_STARTS = Number("warning_starts", 3, "a warning from so many starts on")
+LOOP_STARTS = Number("warning_starts", 3, "a warning from this many starts on")
 LOOP_WITHIN = Number("warning_seconds", 600.0, "a warning if the last start was less than so long ago")
 
 

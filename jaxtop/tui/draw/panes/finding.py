@@ -27,7 +27,7 @@ _WRITERS = {unit.value: text.writer_of(unit) for unit in Unit if unit is not Uni
 def finding_pane(
     finding: Finding, now: float, ink: Ink, width: int, height: int, *, tuning: Tuning = AS_DECLARED
 ) -> Text:
-    """Return the explanation as lines of this width, at most so many."""
+    """Return the explanation as lines of this width, at most this many."""
     rule = RULES_BY_NAME[finding.rule]
     lines = [Text(rule.title, ink.bold)]
     lines += _wrapped(finding.text, width)
@@ -51,7 +51,7 @@ def finding_pane(
 
 
 def coverage_pane(found: Coverage, ink: Ink, width: int, height: int) -> Text:
-    """Return which rules could not be checked, by reason, as lines of this width, at most so many."""
+    """Return which rules could not be checked, by reason, as lines of this width, at most this many."""
     lines = [Text(found.in_short, ink.bold)]
     for reason, titles in found.unchecked.items():
         lines += [Text(), *_wrapped(f"Not checked: {', '.join(titles)}", width), *_wrapped(reason, width)]

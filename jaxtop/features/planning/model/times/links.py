@@ -143,7 +143,7 @@ def least_absolute(points: Sequence[Point]) -> tuple[float, float]:
 
 
 def _merged(points: Sequence[Point]) -> list[Point]:
-    """Return at most so many points; neighbours in size become their median."""
+    """Return at most this many points; neighbours in size become their median."""
     if len(points) <= MOST_POINTS:
         return list(points)
     ordered = sorted(points, key=lambda each: (each.volume, each.steps))

@@ -32,9 +32,9 @@ MOST_EXAMINED = 16
 # A trend may be this short if the process gained this much, and this share. Before `LASTS` it has to gain
 # more: a run that has just started fills caches and loads libraries.
 SHORTEST, GAINED, GAINED_SHARE, GAINED_EARLY = 20.0, 32 << 20, 0.02, 0.1
-# Growth counts once it was observed for so many seconds; a note on fast growth may come earlier.
+# Growth counts once it was observed for this many seconds; a note on fast growth may come earlier.
 LASTS = 90.0
-# Sooner if the machine is full in less than so many times as long as it was observed: `LASTS` is then too
+# Sooner if the machine is full in less than this many times as long as it was observed: `LASTS` is then too
 # late. A process that reads its data grows, too: fast growth must have taken a share of the machine.
 FAST_TIMES, FAST_SHARE, FASTEST = 4, 0.1, 12.0
 # The growth of a process that counts, as a share of its size a minute, and in bytes a minute.
