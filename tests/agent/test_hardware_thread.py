@@ -225,9 +225,9 @@ class TestInARun:
         driver.have({}, {})
         with training(tmp_path, library_path=standin.libraries()) as (process,):
             assert process.stdout.readline() == "ready\n"
-            seen = eventually(lambda: (each := host())["devices"][0]["power_w"] and each)
+            # The state of a source is told a moment after its first figures.
+            seen = eventually(lambda: (each := host())["sources"]["hardware"] == "on" and each)
             assert [device["power_w"] for device in seen["devices"]] == [612.345, 612.345]
-            assert seen["sources"]["hardware"] == "on"
             driver.say(gpu1={"clock": "~600"})
             seen = eventually(lambda: (each := host())["devices"][0]["power_w"] is None and each)
             assert seen["state"] == "live"
