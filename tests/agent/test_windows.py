@@ -524,6 +524,15 @@ class TestTheLock:
         assert type(state.lock) is Lock and not state.lock.real.locked()
 
 
+def test_what_is_known_before_a_trace_is_read_is_sent_with_it():
+    blank = Window(
+        5, 1000, slot=7, note="why", is_capture=True, common_us=3, clock_error_us=4, every_ms=1_800_000
+    )
+    sent = window_of(Seen(), [0], blank=blank)
+    known = ("at_ms", "duration_us", "slot", "note", "is_capture", "common_us", "clock_error_us", "every_ms")
+    assert all(getattr(sent, field) == getattr(blank, field) for field in known)
+
+
 class TestWhereTheEndOfAProfileCanEndTheRun:
     GRAPHS, SUBSCRIBERS = "--xla_gpu_enable_command_buffer", "--xla_gpu_enable_cupti_multi_subscriber"
 

@@ -7,8 +7,10 @@ from collections import defaultdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from jaxtop.traces.parts import breathing, length, merged, rounds, shared
-from jaxtop.wire import Launch, Round, Window
+from jaxtop.wire import Launch, Round
 from jaxtop.wire.windows import MOST_UNASSIGNED_PERMILLE
 from jaxtop_agent.core.waiting import WorkSlices, breathe
 from jaxtop_agent.programs.loaded import Loaded, which
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from jaxtop.traces import LaunchSpan, Op, Seen
+    from jaxtop.wire import Window
 
 # A viewer receives rows from every process, and can process ALL_ROWS in total.
 MOST_ROWS, ALL_ROWS, FEWEST_ROWS = 512, 8192, 32
@@ -91,20 +94,15 @@ def message(
                 exposed_us=_us(each.exposed),
             )
         )
-    return Window(
-        at_ms=blank.at_ms,
-        duration_us=blank.duration_us,
-        slot=blank.slot,
+    return replace(
+        blank,
         programs=tuple(programs),
         ops=tuple(ops),
         launches=tuple(launches),
         rounds=tuple(rounds_sent),
         unsent=unsent,
         note=blank.note or _note(seen, launched),
-        is_capture=blank.is_capture,
         unassigned_permille=unassigned,
-        common_us=blank.common_us,
-        clock_error_us=blank.clock_error_us,
     )
 
 
