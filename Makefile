@@ -47,7 +47,7 @@ check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/python -m pytest -q tests/project/test_imports.py
 
 check-nicely:
-	nice -n 19 $(MAKE) check
+	nice -n 5 $(MAKE) check
 
 test-newest: test-side-by-side test-pairs test-alone        ## on the newest JAX
 
