@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Reducer(NamedTuple):
     """What a message does to the state, and the slices that it may write; it returns the events.
 
-    What `concludes` from the whole state rests while a keyframe is put back, which has these slices.
+    A reducer that `concludes` from the whole state rests while a keyframe is restored: the keyframe has its
+    slices.
     """
 
     reduce: Callable[[ClusterState, str, keyframe.Message, float], list[LoggedEvent]]
@@ -36,7 +37,7 @@ def _writes(*slices: str) -> frozenset[str]:
     return frozenset(slices)
 
 
-# In this order; nothing else writes.
+# In this order. Besides them, only `Cluster.feed` writes: the last windows as they came.
 REDUCERS = (
     Reducer(
         keyframe.reduce,

@@ -186,7 +186,7 @@ _TABLE: tuple[Figure, ...] = (
         "memory_used_bytes", "machine's memory", Unit.BYTES, "memory_used_bytes", "machine_memory_used_bytes",
         _KERNEL, "Memory of the machine in use.", short_title="mem", maximum="memory_total_bytes",
         pane=(2, "memory"), thresholds=(
-            Threshold(0.9, _WARNING, "nearly full", "files are read from disk again that memory had room for",
+            Threshold(0.9, _WARNING, "nearly full", "cached files are dropped and read from disk again",
                       is_of_full=True),
             Threshold(0.97, _BAD, "full", "the kernel ends processes when none is left", is_of_full=True),
         ),
@@ -207,7 +207,7 @@ _TABLE: tuple[Figure, ...] = (
         "memory_pressure", "memory pressure", Unit.SHARE, "memory_pressure_permille",
         "machine_memory_pressure_ratio", _KERNEL, "Time in which something waited for memory.",
         short_title="mem wait", pane=(3, "memory"), thresholds=(
-            Threshold(0.1, _WARNING, "high", "processes stand still while memory is looked for"),
+            Threshold(0.1, _WARNING, "high", "processes wait while the kernel looks for free memory"),
         ),
     ),
     _host(

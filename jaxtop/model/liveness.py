@@ -26,9 +26,9 @@ BLOCKED_AT_LEAST = 5.0
 class Lasts(NamedTuple):
     """For how long an entry describes the present unless it is renewed.
 
-    What is `of_windows` lasts at least twice the time between these. What is `of_rhythm` does not outlast a
-    change of the rhythm of the steps either, but may be from `earlier_ms` before it. What is `of_stop` is of
-    a process without progress: it must have come since the progress stopped.
+    An entry `of_windows` lasts at least twice the time between two windows. An entry `of_rhythm` also ends
+    when the rhythm of the steps changes; it may come from up to `earlier_ms` before the change. An entry
+    `of_stop` describes a process that makes no progress, and must be newer than the last progress.
     """
 
     ms: int
@@ -39,13 +39,13 @@ class Lasts(NamedTuple):
 
 
 ACTIVITY, NCCL_TIMES = Lasts(15_000), Lasts(60_000)
-# What an older window of the profiler shows may be over.
+# What a window of the profiler showed may have ended since.
 WINDOW = Lasts(300_000, of_windows=True)
 TIMES_IN_WINDOW = WINDOW._replace(of_rhythm=True)
-# What is of the present steps, however long ago; samples of the main thread may begin a little before.
+# Describes the present steps at any age; samples of the main thread may begin a little earlier.
 OF_STEPS = Lasts(1 << 62, of_rhythm=True)
 SAMPLES_OF_STEPS = OF_STEPS._replace(earlier_ms=500)
-# A change of the rhythm is dated back by about five seconds, so what held until then is of before.
+# A change of the rhythm is dated back by about five seconds, so what held until then describes earlier steps.
 HELD_IN_STEPS = OF_STEPS._replace(earlier_ms=-5_000)
 # What shows why a process makes no progress, however long ago.
 OF_STOP = Lasts(1 << 62, of_stop=True)

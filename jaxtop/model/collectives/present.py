@@ -71,8 +71,8 @@ def _first(cluster: ClusterState, windows: ProgramWindows) -> int:
 def still_late(named: Sequence[LateUnit], present: Sequence[Timing], *, is_all: bool) -> tuple[LateUnit, ...]:
     """Return those of the late units that the latest windows of the present rhythm show to be late.
 
-    A verdict may rest on windows of before as well: then `is_all` is false, and the present ones say how late
-    a unit is.
+    A verdict may also rest on earlier windows: then `is_all` is false, and the present windows say how late a
+    unit is.
     """
     numbers = sorted({each.window for each in present})[-AGREEING_WINDOWS:]
     lately = [each for each in present if each.window in numbers]

@@ -151,7 +151,7 @@ class RunFacts:
 
     @cached_property
     def collectives(self) -> list[CollectiveView]:
-        """The collectives of the run, without times of before the rhythm of the step changed."""
+        """The collectives of the run; times from before the last change of the rhythm are left out."""
         found = (each for each in collective_views(self.cluster, self._at) if each.run == self.run.id)
         return [each if each.is_current else each.untimed() for each in found]
 
