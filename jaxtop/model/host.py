@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - keyframes read the annotations
 from dataclasses import dataclass, field
-from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,7 @@ from jaxtop.wire import (
 from jaxtop.wire.bounds import Count, TimeS  # noqa: TC001 - keyframes read the annotations
 
 if TYPE_CHECKING:
-    from jaxtop.wire.pulse import Column
+    from jaxtop.wire.pulse import Column, Lull, Stall
 
 NO_LINK = Link("connecting", "")
 NO_PULSE = Pulse(at_ms=0)
@@ -230,10 +229,9 @@ def changed_ms(pulse: Pulse) -> int:
     return 0 if rhythm is None or rhythm.before_us is None else rhythm.since_ms
 
 
-def stopped_ms(pulse: Pulse) -> float:
-    """Return since when a process makes no progress, by the agent's clock; infinite if it makes some."""
-    still = pulse.stall or pulse.lull
-    return inf if still is None else still.since_ms
+def still_of(host: Host) -> Stall | Lull | None:
+    """Return since when a process makes no progress, and what it launched last; None if it makes some."""
+    return host.pulse.stall or host.pulse.lull
 
 
 def run_of(host: Host) -> str:

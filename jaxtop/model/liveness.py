@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from jaxtop.model.host import NO_ACTIVITY, NO_NCCL_TIMES, changed_ms, stopped_ms
+from jaxtop.model.host import NO_ACTIVITY, NO_NCCL_TIMES, changed_ms, still_of
 from jaxtop.wire import DeviceSample, HostSample, Pulse
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def is_current(host: Host, at_ms: int, lasts: Lasts, now: float | None = None) -
     longest = max(lasts.ms, 2 * host.window.every_ms) if lasts.of_windows else lasts.ms
     if host.pulse.at_ms + since - at_ms > longest:
         return False
-    if lasts.of_stop and at_ms < stopped_ms(host.pulse):
+    if lasts.of_stop and ((still := still_of(host)) is None or at_ms < still.since_ms):
         return False
     return not lasts.of_rhythm or at_ms >= changed_ms(host.pulse) - lasts.earlier_ms
 

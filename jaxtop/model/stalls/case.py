@@ -6,9 +6,10 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from jaxtop.model.host import still_of
 from jaxtop.model.liveness import State, interval_of, state_of, was_never_reached
 from jaxtop.model.stalls import transfers, witnesses
-from jaxtop.model.stalls.lulls import computes, differing, has_stacks_of_now, running_of, still_of
+from jaxtop.model.stalls.lulls import computes, differing, has_stacks_of_now, running_of
 from jaxtop.model.stalls.stacks import groups_of
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jaxtop.base.names import program_of, shorten
-from jaxtop.model.host import run_of
+from jaxtop.model.host import run_of, still_of
 from jaxtop.model.hosts import acting, named, run_members
 from jaxtop.model.stalls.case import LOST, Case
-from jaxtop.model.stalls.lulls import WAITS, still_of
+from jaxtop.model.stalls.lulls import WAITS
 from jaxtop.model.stalls.stacks import place_text
 from jaxtop.model.state import Certainty, Diagnosis
 

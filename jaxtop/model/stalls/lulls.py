@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import program_of
+from jaxtop.model.host import still_of
 from jaxtop.model.liveness import OF_STOP, is_current
 from jaxtop.model.stalls.stacks import is_waiting, main_frames
 from jaxtop.wire import COMPILED
@@ -21,26 +22,11 @@ if TYPE_CHECKING:
 COMPUTES, WAITS = 500, 200
 
 
-class Still(NamedTuple):
-    """A host without progress: the function it launched last, and since when."""
-
-    function: str
-    since_ms: int
-
-
 class RunningLaunch(NamedTuple):
     """A launch that the main thread waits for, and for how many seconds by the process's own clock."""
 
     function: str
     seconds: float
-
-
-def still_of(host: Host) -> Still | None:
-    """Return since when a host makes no progress; None if it does."""
-    stall, lull = host.pulse.stall, host.pulse.lull
-    if stall is not None:
-        return Still(stall.function, stall.since_ms)
-    return None if lull is None else Still(lull.function, lull.since_ms)
 
 
 def running_of(host: Host) -> RunningLaunch | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.model.host import run_of
+from jaxtop.model.host import run_of, still_of
 from jaxtop.model.hosts import newest_hosts
 from jaxtop.model.liveness import has_exited
 from jaxtop.model.stalls.diagnosis import diagnose, has_resumed
-from jaxtop.model.stalls.lulls import still_of
 from jaxtop.model.state import Certainty, LoggedEvent, RunStall
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.devices import scaled
 from jaxtop.model.hardware.peaks import peak_of
-from jaxtop.model.host import NO_WINDOW
-from jaxtop.model.stalls.lulls import still_of
+from jaxtop.model.host import NO_WINDOW, still_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -26,86 +26,62 @@ from importlib import import_module
 from jaxtop.base.feature import Screen, features
 
 
-def _own(named: str, class_name: str, short: str, shows: str, page: str = "") -> Screen:
-    """Return a screen of the core; `named` are its key and its title."""
-    key, title = named.split()
+def _own(key: str, title: str, class_name: str, *, short: str, shows: str, page: str = "") -> Screen:
     place = f"{__name__}.{title.lower()}:{class_name}"
     return Screen(key, title, place, short=short, shows=shows, page=page)
 
 
 _OF_CORE = (
     _own(
-        "1 Overview",
-        "OverviewView",
-        "Over",
-        "is the run healthy, what costs most, who causes it, what to do; where a step goes, memory, hosts",
+        "1", "Overview", "OverviewView", short="Over",
+        shows="is the run healthy, what costs most, who causes it; where a step goes, memory, hosts",
     ),
     _own(
-        "2 Mesh",
-        "MeshScreenView",
-        "Mesh",
-        "one cell per device, by host, by mesh axes, or by physical coordinates",
+        "2", "Mesh", "MeshScreenView", short="Mesh",
+        shows="one cell per device, by host, by mesh axes, or by physical coordinates",
     ),
     _own(
-        "3 Hosts",
-        "HostsView",
-        "Host",
-        "one row per process: state, step, launches, CPU, memory, network, disks",
+        "3", "Hosts", "HostsView", short="Host",
+        shows="one row per process: state, step, launches, CPU, memory, network, disks",
     ),
     _own(
-        "D Devices",
-        "DevicesView",
-        "Dev",
-        "one row per device: memory and the figures of its driver",
+        "D", "Devices", "DevicesView", short="Dev",
+        shows="one row per device: memory and the figures of its driver",
     ),
     _own(
-        "4 Arrays",
-        "ArraysView",
-        "Arr",
-        "every live array, by the name that the script gives it",
-        "arrays-and-memory.md",
+        "4", "Arrays", "ArraysView", short="Arr",
+        shows="every live array, by the name that the script gives it",
+        page="arrays-and-memory.md",
     ),
     _own(
-        "5 Memory",
-        "MemoryScreenView",
-        "Mem",
-        "what fills each device, what grows, what a launch would add",
+        "5", "Memory", "MemoryScreenView", short="Mem",
+        shows="what fills each device, what grows, what a launch would add",
     ),
     _own(
-        "6 Collectives",
-        "CollectivesView",
-        "Col",
-        "what each collective costs and which host is late",
-        "collectives.md",
+        "6", "Collectives", "CollectivesView", short="Col",
+        shows="what each collective costs and which host is late",
+        page="collectives.md",
     ),
     _own(
-        "7 Programs",
-        "ProgramsView",
-        "Prog",
-        "compiled programs, their memory, and functions that are compiled repeatedly",
-        "steps.md",
+        "7", "Programs", "ProgramsView", short="Prog",
+        shows="compiled programs, their memory, and functions that are compiled repeatedly",
+        page="steps.md",
     ),
     _own(
-        "8 Events",
-        "EventsView",
-        "Ev",
-        "what happened, newest first",
+        "8", "Events", "EventsView", short="Ev",
+        shows="what happened, newest first",
     ),
     _own(
-        "9 Stacks",
-        "StacksView",
-        "Stk",
-        "the stacks of the threads of each process",
-        "hangs.md",
+        "9", "Stacks", "StacksView", short="Stk",
+        shows="the stacks of the threads of each process",
+        page="hangs.md",
     ),
     _own(
-        "0 Plot",
-        "PlotView",
-        "Plot",
-        "any figure over the last 120 samples",
-        "hardware.md",
+        "0", "Plot", "PlotView", short="Plot",
+        shows="any figure over the last 120 samples",
+        page="hardware.md",
     ),
-)
+)  # fmt: skip
 
 
 def _with_features() -> tuple[Screen, ...]:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from jaxtop.base.names import shorten
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured, never
+from jaxtop.model.host import still_of
 from jaxtop.model.hosts import acting, named
 from jaxtop.model.liveness import BY_SEVERITY, State
 from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost
 from jaxtop.model.stalls.crashes import crashed, crashed_by_loss
 from jaxtop.model.stalls.diagnosis import evidence
-from jaxtop.model.stalls.lulls import computes, running_of, still_of
+from jaxtop.model.stalls.lulls import computes, running_of
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
