@@ -17,15 +17,16 @@ from jaxtop.wire.probing import FAILED
 from jaxtop_agent.planning.building import build
 from jaxtop_agent.planning.lowered import CannotCompile, parse, read
 
-# Compiling may take all cores, and the run may be on this machine.
-LEAST_URGENT = 19
+# Compiling may take all cores, and the run may be on this machine. At the lowest priority it would never
+# end where other processes use all cores.
+LESS_URGENT = 10
 
 
 def main() -> None:
     """Compile each candidate, report it, and exit without JAX's shutdown."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process
     with suppress(OSError):
-        os.nice(LEAST_URGENT)
+        os.nice(LESS_URGENT)
     with os.fdopen(int(sys.argv[1]), "wb") as pipe:
         try:
             work(msgspec.json.decode(sys.stdin.buffer.read(), type=CompileRequest), pipe)
