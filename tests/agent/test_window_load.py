@@ -66,7 +66,17 @@ class TestBeforeItIsOpened:
         load = Load(board({}, reducing), lambda: counts)
         assert load.reducing() == set()
         counts["step"] = 2
-        assert load.reducing() == {"jit_step"}
+        assert load.reducing() == {("jit_step", "a")}
+
+    def test_another_variant_of_a_function_is_a_new_program(self):
+        """Which of them each process launches now is seen in a window only, so none may be long in coming."""
+        one = (wire.Collective("psum.1", "all-reduce", "f32[4]", 16, None),)
+        variants = [wire.Inventory(0, "jit_step", each, 2, collectives=one) for each in ("a", "b")]
+        loaded = board({}, {("jit_step", "a"): variants[0]})
+        load = Load(loaded, lambda: {"step": 9})
+        before = load.reducing()
+        loaded.programs.inventories = {("jit_step", each.fingerprint): each for each in variants}
+        assert load.reducing() - before == {("jit_step", "b")}
 
     def test_what_is_expected_bounds_the_window(self):
         assert Schedule().length(0.1, 1e6) <= USUAL_LIMITS.sampled / 1e6

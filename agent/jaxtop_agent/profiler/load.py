@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.core.board import Board, ProgramKey
 
 NO_COLLECTIVES = "no program has collectives"
 NOT_READ = "for programs to be read"
@@ -69,10 +69,14 @@ class Load:
         """Whether nothing was launched for some seconds, as while the step compiles."""
         return self._at - self._moved_at > IDLE_S
 
-    def reducing(self) -> set[str]:
-        """Return the programs with collectives that were launched so far."""
+    def reducing(self) -> set[ProgramKey]:
+        """Return the programs with collectives whose functions were launched so far.
+
+        Another variant of a function is another program: it shows which one is launched now.
+        """
         launched = {name for name, count in self._by_program().items() if count >= FEWEST}
-        return launched & self._with_collectives()
+        inventories = self._board.programs.inventories
+        return {key for key, each in inventories.items() if each.collectives and key[0] in launched}
 
     def _is_small(self, recorded: Mapping[str, int | None]) -> bool:
         """Return whether all programs that are launched often are known to make few events.

@@ -31,7 +31,7 @@ from jaxtop_agent.profiler.session import Refused, Sessions, TakenWindow
 
 if TYPE_CHECKING:
     from jaxtop.wire import Launch
-    from jaxtop_agent.core.board import Board, Topology
+    from jaxtop_agent.core.board import Board, ProgramKey, Topology
     from jaxtop_agent.hooks.jax import Hooks
     from jaxtop_agent.steps.progress import Progress
 
@@ -67,7 +67,7 @@ class WindowThread:
         self._was_watched = False
         self._captured = 0  # the number of requests that have been served
         self._rhythm_since = 0
-        self._reducing: set[str] = set()
+        self._reducing: set[ProgramKey] = set()
         board.sources[SOURCE] = (
             "off: switched off (JAXTOP_COLLECTIVES, or collectives= of agent.start)"
             if chosen == OFF
