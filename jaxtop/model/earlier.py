@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from jaxtop.wire import ArrayGroup  # noqa: TC001 - msgspec reads the annotations
-from jaxtop.wire.bounds import Count, TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import Count, TimeMs, TimeS  # noqa: TC001 - msgspec reads the annotations
 
 
 class LaunchCounts(Struct, frozen=True, array_like=True):
@@ -99,6 +99,13 @@ class BestPace(Struct, frozen=True, array_like=True):
     since_ms: TimeMs
     longest_us: Count
     best_us: Count | None = None
+
+
+class RhythmChange(Struct, frozen=True, array_like=True):
+    """When the rhythm of the steps last changed, by the agent's own clock, and when it reported that."""
+
+    since_ms: TimeMs = 0
+    reported_at: TimeS = 0.0
 
 
 class AliveArrays(Struct, frozen=True, array_like=True):

@@ -12,7 +12,7 @@ from jaxtop import wire
 from jaxtop.model import nouns
 from jaxtop.model.arrays.at_peak import risen, with_census
 from jaxtop.model.arrays.changes import shared, since_of, since_of_changed
-from jaxtop.model.earlier import BestPace, LaunchCounts, StepCounts
+from jaxtop.model.earlier import BestPace, LaunchCounts, RhythmChange, StepCounts
 from jaxtop.model.host import Host, UnmetAddress, changed_ms
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.programs.launched import launched_with
@@ -197,7 +197,14 @@ def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Hos
         losses=followed(host.losses, host.pulse, pulse),
         best=_best(host.best, pulse),
         rises=risen(host, pulse),
+        rhythm_change=_rhythm_change(host.rhythm_change, pulse, at),
     )
+
+
+def _rhythm_change(before: RhythmChange, pulse: wire.Pulse, at: float) -> RhythmChange:
+    """Return the last change of the rhythm after a pulse; a pulse without a rhythm leaves it as it is."""
+    since_ms = changed_ms(pulse)
+    return before if since_ms in (0, before.since_ms) else RhythmChange(since_ms, at)
 
 
 def _best(before: BestPace | None, pulse: wire.Pulse) -> BestPace | None:

@@ -13,6 +13,7 @@ from jaxtop.model.earlier import (
     LaunchCounts,
     LossValues,
     PeakRises,
+    RhythmChange,
     StepCounts,
 )
 from jaxtop.wire import (
@@ -52,6 +53,7 @@ NO_NCCL_TIMES = NcclTimes(at_ms=0)
 NO_CORES = TpuCores(at_ms=0)
 NO_WINDOW = Window(at_ms=0, duration_us=0)
 NO_RISES = PeakRises()
+NO_CHANGE = RhythmChange()
 PROCESS, HOST = "process", "host"
 
 
@@ -106,6 +108,7 @@ class Host:
     steps: StepCounts | None = None
     losses: tuple[LossValues, ...] = ()
     best: BestPace | None = None
+    rhythm_change: RhythmChange = NO_CHANGE
     # Rates are measured from the older of the two.
     past_launches: tuple[LaunchCounts, ...] = ()
 
@@ -181,6 +184,7 @@ class Host:
 # What follows from all of its earlier messages. A keyframe has these beside the last message of each kind.
 KEPT = (
     "launches", "launches_since", "past_launches", "steps", "launched", "losses", "best", "rises",
+    "rhythm_change",
 )  # fmt: skip
 # What is known of a process that has exited.
 _FACTS = (

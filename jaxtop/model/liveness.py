@@ -45,8 +45,6 @@ TIMES_IN_WINDOW = WINDOW._replace(of_rhythm=True)
 # Describes the present steps at any age; samples of the main thread may begin a little earlier.
 OF_STEPS = Lasts(1 << 62, of_rhythm=True)
 SAMPLES_OF_STEPS = OF_STEPS._replace(earlier_ms=500)
-# A change of the rhythm is dated back by about five seconds, so what held until then describes earlier steps.
-HELD_IN_STEPS = OF_STEPS._replace(earlier_ms=-5_000)
 # What shows why a process makes no progress, however long ago.
 OF_STOP = Lasts(1 << 62, of_stop=True)
 
@@ -134,6 +132,15 @@ def is_current(host: Host, at_ms: int, lasts: Lasts, now: float | None = None) -
     if lasts.of_stop and ((still := still_of(host)) is None or at_ms < still.since_ms):
         return False
     return not lasts.of_rhythm or at_ms >= changed_ms(host.pulse) - lasts.earlier_ms
+
+
+def is_of_present_steps(host: Host, held_at: float) -> bool:
+    """Return whether what was last found at this time describes the present steps of a host.
+
+    An agent notices a change of the rhythm some steps later, and dates it back. Until then, what is found
+    describes the steps of before, however long such steps take.
+    """
+    return held_at >= host.rhythm_change.reported_at
 
 
 def worst(states: Iterable[State]) -> State:

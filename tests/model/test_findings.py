@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from jaxtop import wire
@@ -13,6 +14,7 @@ from jaxtop.model.findings.reducer import CHECK_EVERY
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from tests import builders, staged, staged_collectives, staged_hardware
 from tests.builders import NOW, agent_id, frame, pulse, well
+from tests.model.test_parts import rhythm
 
 
 def rule(check, name: str = "test", **more) -> Rule:
@@ -23,6 +25,17 @@ def rule(check, name: str = "test", **more) -> Rule:
 def found(share: float | None = None, **more) -> Finding:
     severity = more.pop("severity", Severity.WARNING)
     return Finding(severity, 1.0, "it is so", cost=FindingCost(share_of_step=share), **more)
+
+
+def seen_while(is_seen: list[bool]):
+    """Return the check of a rule that finds something; False in the list: it cannot be checked."""
+
+    def check(_facts):
+        if not is_seen[0]:
+            raise Unmeasured("no window yet")
+        yield found(share=0.4)
+
+    return check
 
 
 @pytest.fixture
@@ -36,11 +49,12 @@ def only(monkeypatch):
     return use
 
 
-def live(cluster: Cluster, seconds: float, start: float = NOW) -> None:
+def live(cluster: Cluster, seconds: float, start: float = NOW, **more) -> None:
     """Feed a pulse of each process that is there each second."""
     for i in range(int(seconds)):
         for index in (index for index in range(2) if cluster.hosts[agent_id(index)].link.state == "up"):
-            cluster.feed(frame(agent_id(index), pulse(index, start + i, launches=30 + i), start + i, 10 + i))
+            seen = pulse(index, start + i, launches=30 + i, **more)
+            cluster.feed(frame(agent_id(index), seen, start + i, 10 + i))
 
 
 def run() -> Cluster:
@@ -150,6 +164,31 @@ def test_a_rule_that_cannot_be_checked_says_why_and_one_that_fails_hides_no_othe
     assert [each.rule for each in reported_findings(cluster)] == ["fine"]
     assert cluster.findings.unchecked["r1", "blind"] == "no window yet"
     assert cluster.findings.unchecked["r1", "broken"]
+
+
+@pytest.mark.parametrize("after", [2, 20])
+def test_what_costs_time_does_not_outlast_the_steps_in_which_it_was_found(only, after):
+    """However many seconds an agent needs to notice that the steps have changed: it dates that back."""
+    is_seen = [True]
+    only(rule(seen_while(is_seen), holds_for=0, stays_for=10))
+    cluster = run()
+    live(cluster, 10 + after, rhythm=rhythm())
+    is_seen[0] = False
+    changed = msgspec.structs.replace(rhythm(p50_ms=80), since_ms=int((NOW + 10) * 1000), before_us=200_000)
+    live(cluster, 6, NOW + 10 + after, rhythm=changed)
+    assert len(reported_findings(cluster)) == 1
+    live(cluster, 10, NOW + 16 + after, rhythm=changed)
+    assert reported_findings(cluster) == []
+
+
+def test_while_steps_are_the_same_what_cannot_be_checked_for_a_while_stays(only):
+    is_seen = [True]
+    only(rule(seen_while(is_seen), holds_for=0, stays_for=10))
+    cluster = run()
+    live(cluster, 10, rhythm=rhythm())
+    is_seen[0] = False
+    live(cluster, 60, NOW + 10, rhythm=rhythm())
+    assert len(reported_findings(cluster)) == 1
 
 
 def test_a_rule_whose_inputs_are_the_same_is_not_checked_again(only):

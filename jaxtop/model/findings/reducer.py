@@ -17,7 +17,7 @@ from jaxtop.model.findings.rule import RunFacts, Unmeasured
 from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import runs
-from jaxtop.model.liveness import HELD_IN_STEPS, has_exited, is_current
+from jaxtop.model.liveness import has_exited, is_of_present_steps
 from jaxtop.model.state import LoggedEvent
 
 if TYPE_CHECKING:
@@ -196,9 +196,9 @@ def _is_of_present(state: ClusterState, each: Ongoing) -> bool:
     if cost.ms_per_step is None and cost.share_of_step is None:
         return True
     return all(
-        is_current(host, round(host.pulse.at_ms - (host.pulse_at - each.last_at) * 1000), HELD_IN_STEPS)
+        is_of_present_steps(host, each.last_at)
         for host in state.hosts.values()
-        if host.pulse_at is not None and run_of(host) == each.finding.run
+        if run_of(host) == each.finding.run
     )
 
 
