@@ -4,7 +4,9 @@ Each worker of pytest-xdist imports and collects all tests itself: a minute of C
 Tests that share a fixture of their module or a mark `together` run one after the other in the same fork.
 
 Tests that start JAX come first, and mostly wait: the cores are idle for a third of their time. Fillers use
-that time. They take the other tests, the last one first, and give way to the forks that do not fill.
+that time. They take the other tests, the last one first, and give way to the forks that do not fill. Where
+only tests that start JAX are left for a filler, the cores have time for more of them: another fork takes its
+place. No fork is given a test before it can run it, so none waits behind a long one while others are idle.
 """
 
 from __future__ import annotations
@@ -55,8 +57,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
                 if fork.answer():
                     continue
                 forks.remove(fork)
-                if todo.units and (fork.given or not fork.fills):  # it has died
-                    forks.append(Fork(todo, fork.number, fork.fills))
+                if todo.units:  # it has died while it ran a test, or nothing is left that it may fill with
+                    forks.append(Fork(todo, fork.number, fork.fills and bool(fork.given)))
             if session.shouldfail or session.shouldstop:
                 raise session.Failed(session.shouldfail or session.shouldstop)
     finally:
@@ -177,21 +179,17 @@ class Work:
     def run(self, number: int) -> None:
         """Run tests until no more are left."""
         self._separate(self.session.config, number)
-        given: deque[int] = deque()
-        is_last = False
-        while given or not is_last:
-            # The next test decides which fixtures the one before it leaves.
-            while len(given) < 2 and not is_last:
-                self.connection.send(("next", None))
-                unit = self.connection.recv()
-                given += unit
-                is_last = not unit
-            if given:
-                index = given.popleft()
-                item = self.session.items[index]
-                following = self.session.items[given[0]] if given else None
+        while unit := self._next():
+            items = [self.session.items[index] for index in unit]
+            # Tests of a unit share fixtures, those of different units none.
+            for index, item, following in zip(unit, items, [*items[1:], None], strict=True):
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 self.connection.send(("done", index))
+
+    def _next(self) -> list[int]:
+        self.connection.send(("next", None))
+        unit: list[int] = self.connection.recv()
+        return unit
 
     def _separate(self, config: Any, number: int) -> None:
         """Share neither output, nor folders, nor random numbers with the other forks."""

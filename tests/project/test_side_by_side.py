@@ -40,6 +40,19 @@ FILLING = """
     @pytest.mark.parametrize("number", range(3))
     def test_is_small(number): ran(f"small{number}")
 """
+WAITING = """
+    import os, pytest
+
+    def wait_for(name):
+        open(f"here-{os.environ['PYTEST_CURRENT_TEST'].partition('::')[2].split()[0]}", "w").close()
+        while not os.path.exists(f"here-{name}"): pass
+
+    @pytest.mark.jax
+    def test_one(): wait_for("test_other")
+    @pytest.mark.jax
+    def test_other(): wait_for("test_one")
+    def test_is_small(): pass
+"""
 DIES = """
     import os, pytest
 
@@ -72,6 +85,13 @@ def test_fillers_run_what_starts_no_jax_while_the_others_wait(tmp_path):
         ("large too", usual),
         *((f"small{number}", low) for number in range(3)),
     ]
+
+
+def test_where_nothing_is_left_to_fill_with_more_of_what_waits_runs_at_a_time(tmp_path):
+    """Two tests that wait for each other: neither waits behind the other."""
+    script(tmp_path, WAITING, "test_waiting.py")
+    done = report_on(tmp_path, "--side-by-side", "1", "--fillers", "1")
+    assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout
 
 
 def test_each_test_is_reported_once_also_one_that_takes_its_fork_with_it(tmp_path):
