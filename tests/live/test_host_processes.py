@@ -102,8 +102,8 @@ def watch():
 def test_pools_of_workers_work_and_are_no_hosts_of_the_run(tmp_path, watch, method):
     """Whoever started the agent: the command, the script, and not the copy of it that a worker imports."""
     imports = {"imports_jax": method == "spawn"}  # what is spawned imports the script
-    # Each process that is spawned imports JAX, so that one more takes seconds.
-    words = (method, "one more" if SOAK or method != "spawn" else "no more")
+    # Each process that is not forked imports JAX, so that one more takes seconds.
+    words = (method, "one more" if SOAK or method == "fork" else "no more")
     plain = outcome(tmp_path, WORKERS, PLAIN, *words, imports_jax=False)
     end = "5\n84.0 []\n" if words[1] == "one more" else "\n84.0 []\n"
     assert plain.status == 0 and plain.stdout.endswith(end)
