@@ -12,6 +12,8 @@ SIDE_BY_SIDE := -p tests.side_by_side --side-by-side
 ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
 # Python compiles what is imported; all the rest would take half a minute of CPU time.
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+# uv takes a quarter of the CPU time of pip. Where it cannot be had, or finds no packages, pip does the same.
+QUICKLY = $(1)/bin/python $(INSTALL) uv && UV_HTTP_RETRIES=0 $(1)/bin/uv pip install --quiet --python $(1)/bin/python
 # Of the quiet tests these need both cores of a small machine. The others run in pairs.
 ALONE := tests/agent/test_black_box.py tests/features/probe/test_probe_live.py tests/live/test_collectives_live.py
 # What is of no interest is not imported either.
@@ -19,6 +21,7 @@ OF_JAX = $(shell grep -L 'pytestmark = .*mark\.newest' $$(grep -rl --include='te
 QUIET = $(shell grep -rl --include='test_*.py' 'mark\.quiet' tests)
 # What tests import where not all of [dev] is installed.
 TOOLS := pytest pytest-rerunfailures pytest-timeout grpcio jsonschema perfetto prometheus-client types-psutil
+OF_OLDEST := --editable '.[demo,tpu]' 'jax==$(OLDEST_JAX)' 'jaxlib==$(OLDEST_JAX)' equinox flax $(TOOLS)
 # What depends on the version of Python: frames and hooks of the agent, snapshots, recordings, the app.
 ON_EACH_PYTHON := tests/wire/test_bytes.py tests/agent/test_windows.py tests/live/test_first_steps_live.py tests/agent/test_thread_stacks.py tests/agent/test_activity.py \
 	tests/agent/test_walk.py tests/wire/test_wire.py tests/recording/test_recordings*.py tests/recording/test_recording_schemas.py \
@@ -26,28 +29,34 @@ ON_EACH_PYTHON := tests/wire/test_bytes.py tests/agent/test_windows.py tests/liv
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check check-nicely test-newest test-side-by-side test-pairs test-alone test-oldest test-lowest test-pythons test-node soak bench faults plans accelerators screenshots docs clean
+.PHONY: demo test check lint lint-nicely test-newest test-side-by-side test-pairs test-alone test-oldest test-pairs-and-oldest test-lowest test-pythons test-node soak bench faults plans accelerators screenshots docs clean
 
 demo: $(VENV)/.demo                  ## a real multi-process JAX run on this machine, with the app on it
 	@echo "starting jaxtop demo"
 	@$(BIN)/jaxtop demo
 
-# The quiet tests mostly wait, and what checks the text takes the time that they leave.
+# Tests leave some of the time of the cores, and what checks the text takes it. Those that need both come last.
 test:                                ## everything CI runs
 	$(MAKE) --jobs 2 $(VENV)/.ready $(VENV)-oldest/.ready
 	$(MAKE) test-side-by-side
-	$(MAKE) --jobs 2 test-pairs check-nicely
-	$(MAKE) test-alone test-oldest
+	$(MAKE) --jobs 2 test-pairs-and-oldest lint-nicely
+	$(MAKE) test-alone
 
-check: $(VENV)/.ready                ## lint, types, layers, import cycles
+check: lint                          ## lint, types, layers, import cycles
+	$(BIN)/python -m pytest -q tests/project/test_imports.py
+
+lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/project/test_imports.py
 
-check-nicely:
-	nice -n 5 $(MAKE) check
+lint-nicely:
+	nice -n 5 $(MAKE) lint
+
+test-pairs-and-oldest:
+	$(MAKE) test-pairs
+	$(MAKE) test-oldest
 
 test-newest: test-side-by-side test-pairs test-alone        ## on the newest JAX
 
@@ -120,13 +129,12 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
-	@$(BIN)/python tests/install.py --editable '.[dev]'
+	@$(call QUICKLY,$(VENV)) --editable '.[dev]' || $(BIN)/python tests/install.py --editable '.[dev]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)-oldest/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-oldest
-	$(VENV)-oldest/bin/python $(INSTALL) --editable '.[demo,tpu]' 'jax==$(OLDEST_JAX)' 'jaxlib==$(OLDEST_JAX)' \
-		equinox flax $(TOOLS)
+	$(call QUICKLY,$(VENV)-oldest) $(OF_OLDEST) || $(VENV)-oldest/bin/python $(INSTALL) $(OF_OLDEST)
 	touch $@
 
 $(VENV)-lowest/.ready: pyproject.toml
