@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from jaxtop import tui
 from jaxtop.tui.colours256 import nearest
 from jaxtop.tui.core import palette as palettes
 from jaxtop.tui.core.palette import PALETTES
+from tests.tui.sight import contrast, lab, least
 
 HOME = Path(tui.__file__).parent
 # The palette names them; the filter for 256 colours computes with numbers only.
@@ -27,6 +28,10 @@ VARIABLES = {"primary", "accent", "error", "panel", "surface", "background", "fo
 NAMES = {each for each in ANSI_COLOR_NAMES if re.fullmatch(r"\w*(red|green|yellow|blue|cyan)\w*", each)}
 # The least distance between colours of two roles, weighted as human vision weights them; black to white: 765.
 LEAST = 60
+# The contrast that WCAG asks for: of text, and of what only shows something.
+READABLE, VISIBLE = 4.5, 3.0
+# The least distance in OKLab between states and between categories, also for the colour-blind.
+TOLD_APART = 6
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOME)))
@@ -70,6 +75,24 @@ class TestRoles:
         assert not [each for each in colours if 20 < each.hsl.h * 360 < 65 and each.hsl.s > 0.2]
         bright = [each.brightness for each in colours]
         assert bright in (sorted(bright), sorted(bright, reverse=True))
+
+    def test_the_ramp_is_even_to_the_eye(self, palette):
+        steps = [lab(high).lightness - lab(low).lightness for low, high in pairwise(palette.ramp)]
+        assert max(steps) - min(steps) < 0.1 * abs(sum(steps)) / len(steps)
+
+    def test_text_is_readable_on_each_ground(self, palette):
+        rows = palette.cursor(focused=True), palette.cursor(focused=False)
+        grounds = palette.background, palette.theme.surface, palette.panel, *rows
+        states = palette.good, palette.warning, palette.bad
+        for text in (palette.foreground, palette.label, palette.muted, palette.accent, *states):
+            assert min(contrast(text, ground) for ground in grounds) >= READABLE, text
+        for text in palette.categories:
+            assert min(contrast(text, ground) for ground in grounds[:3]) >= READABLE, text
+            assert min(contrast(text, ground) for ground in rows) >= VISIBLE, text
+
+    def test_states_and_categories_differ_for_the_colour_blind(self, palette):
+        assert least((palette.good, palette.warning, palette.bad)) >= TOLD_APART
+        assert least(palette.categories) >= TOLD_APART
 
     def test_categories_differ_from_each_other(self, palette):
         assert min(distance(*two) for two in combinations(palette.categories, 2)) > LEAST

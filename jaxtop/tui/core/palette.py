@@ -1,8 +1,8 @@
 """The only place that names colours: one role for each meaning, for each theme.
 
 There are four roles, and no colour has two of them: state (good, warning, bad), magnitude (one ramp),
-category (parts of memory, slices, lines of a plot) and interaction (the accent: keys, the cursor, what is
-selected). Grey means no data. On screen each meaning also has a sign.
+category (parts of a step and of memory, slices, lines of a plot) and interaction (the accent: keys, the
+cursor, what is selected). Grey means no data. On screen each meaning also has a sign.
 """
 
 from __future__ import annotations
@@ -28,6 +28,12 @@ SIGN = "!"
 STEPS = 8
 # The step of a ramp that a curve or a bar of one colour has.
 _TREND = 4
+# The parts of a step, in the order of their categories; what else there is has no colour.
+STEP_PARTS = ("compute", "communication", "waiting", "host gap", "input")
+# Shares of the foreground in labels, of the muted colour in the lines of panels and in dividers, of the
+# foreground in the track of a bar, and of the accent in the row under the cursor with and without focus.
+_LABEL, _FRAME, _DIVIDER, _TRACK = 0.76, 0.5, 0.28, 0.13
+_FOCUSED, _UNFOCUSED = 0.15, 0.07
 
 
 @dataclass(frozen=True)
@@ -60,37 +66,62 @@ class Palette:
     def of_category(self, number: int) -> str:
         return self.categories[number % STEPS]
 
+    def of_step_part(self, name: str) -> str:
+        """Return the colour of a part of a step, on every screen the same; unknown time is grey."""
+        return self.of_category(STEP_PARTS.index(name)) if name in STEP_PARTS else self.divider
+
     @property
     def trend(self) -> str:
         """The colour of bars and curves."""
         return self.ramp[_TREND]
 
+    @property
+    def label(self) -> str:
+        """The colour of words that name a figure, between that of the figure and that of a note."""
+        return _blend(self.background, self.foreground, _LABEL)
+
+    @property
+    def frame(self) -> str:
+        """The colour of the lines around panels."""
+        return _blend(self.background, self.muted, _FRAME)
+
+    @property
+    def divider(self) -> str:
+        """The colour of lines inside panels, of axes, and of time that nothing explains."""
+        return _blend(self.background, self.muted, _DIVIDER)
+
+    @property
+    def track(self) -> str:
+        """The colour of the empty part of a bar."""
+        return _blend(self.background, self.foreground, _TRACK)
+
     def cursor(self, *, focused: bool) -> str:
         """Return the background of the row under the cursor."""
-        return _blend(self.background, self.accent, 0.28 if focused else 0.12)
+        return _blend(self.background, self.accent, _FOCUSED if focused else _UNFOCUSED)
 
 
 # States without an entry are bad.
 _KIND = {State.CONNECTING: "muted", State.LIVE: "good", State.QUIET: "warning", State.ENDED: "muted"}
 _COLOURS = """\
 theme         accent  foreground background surface panel   good    warning bad     muted
-dark          #c792ea #e6e6e6    #101418    #161b21 #1f262e #6cc070 #f2b84b #ff6b6b #8d99ae
-light         #7a2fbf #1c1f23    #fafafa    #f0f2f4 #e2e6ea #2f7d32 #9a5b00 #c62828 #5c677d
-high-contrast #ff66ff #ffffff    #000000    #000000 #1a1a1a #00ff00 #ffff00 #ff5555 #c0c0c0
-colour-blind  #ff8fc7 #f0f0f0    #0e1116    #151a21 #1e252e #56b4e9 #f0e442 #e69f00 #a0a0a0
+dark          #cf96f1 #eceff3    #0f1318    #151a20 #1e252d #46d193 #fbd452 #fe5b61 #93a0b4
+light         #8325bd #16191d    #fbfbfa    #f3f5f7 #eceff2 #046f4b #845a02 #8f0308 #4f596b
+high-contrast #ea8dff #ffffff    #000000    #000000 #1a1a1a #0ef08c #fff12f #ff645f #c4c4c4
+colour-blind  #f594c3 #f2f2f2    #0e1116    #151a21 #1e252e #56b4e9 #f7ec59 #f0803c #a6a6a6
 """
-# From low to high, one ramp per theme.
+# From low to high, one ramp per theme; the steps of lightness in OKLab are even.
 _RAMPS = """\
-#15245c #144a72 #1f5f96 #2069a3 #3f83b5 #5d9ecb #86bbdf #b9dbf2
-#cfe4ff #b3d4ea #86b9dc #5a9bc9 #3a7fb5 #1d68a8 #14497c #0c2460
-#0a2a6b #123f96 #1c56c2 #2f72e6 #4f90ff #7cafff #a9cdff #d8eaff
-#22125f #3d2a82 #503c9e #6a56a8 #8069b5 #9c88cb #bbabdf #d9ccff
+#283454 #294a84 #2264ad #1081ce #15a0e7 #42bef7 #7ddafe #c3f1fe
+#c3e4f2 #86cdf1 #54b2e9 #3094d9 #2177c1 #225ba1 #244279 #212c4c
+#293f77 #2155a7 #006fce #028ce4 #0baafa #5cc6fe #9adfff #d8f4fe
+#323153 #494181 #6353aa #7f69cc #9b82e8 #b89efc #d2c0ff #ebe3fe
 """
+# Found by a search for the largest least distance, as people with and without colour blindness see them.
 _CATEGORIES = """\
-#3c9d93 #b08d6a #b5658f #8a9440 #6c6fc4 #46b8b8 #e0a3b8 #8a5a44
-#3aa79b #c2a07a #c47ba6 #98a24a #8a8dd8 #62c4c4 #e8a9c0 #a06d52
-#00b3a1 #c98f4e #c04a8f #8fa000 #7b6cff #00d7d7 #ffb3d1 #a8643c
-#009e73 #8c6d46 #a04070 #7d8a2e #0072b2 #2bb5a8 #e3b5c6 #7a4420
+#8980e0 #02d8e0 #ee79a2 #bc7e3b #aeb52f #86ffdb #95a3fe #ffac8a
+#4c5dc4 #1f504d #934087 #733c02 #5c7405 #01362c #220249 #370500
+#8777dd #30fef2 #e377b2 #feaf50 #c5f483 #3ddbbf #ad93fc #cb671e
+#0bd3b3 #6797f6 #ed737b #ffcf6f #659d31 #32fffd #c66da7 #ffa166
 """
 
 

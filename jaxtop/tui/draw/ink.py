@@ -44,9 +44,15 @@ class Ink:
         self._whole: dict[int, tuple[str, Style]] = {}
         self._halves: dict[int, tuple[str, Style]] = {}
         self.blank = self.style()
-        self.muted = self.style(Color.parse(palette.muted))
-        self.faint = self.style(self.background.blend(Color.parse(palette.muted), 0.5))
-        self.bold = self.style(self.foreground, bold=True)
+        # The three weights of text: a figure or a title, what names it, and what is said beside it.
+        self.figure = self.style(self.foreground, bold=True)
+        self.label = self.style(palette.label)
+        self.note = self.style(palette.muted)
+        # The two kinds of line: around panels, and inside them.
+        self.frame = self.style(palette.frame)
+        self.divider = self.style(palette.divider)
+        self.track = self.style(palette.track)
+        self.muted, self.faint, self.bold = self.note, self.frame, self.figure
         self.accent = self.style(palette.accent, bold=True)
         self.chosen = self.style(self.background, self.foreground, bold=True, reverse=plain)
 
@@ -83,6 +89,14 @@ class Ink:
         """Return the style of a part of an area at this share of its height: the higher, the brighter."""
         first = STEPS // 2
         return self.style(self.palette.ramp[min(STEPS - 1, first + int(share * (STEPS - 1 - first)))])
+
+    def category(self, number: int) -> Style:
+        """Return the style of a category: a slice, a line of a plot, a part of memory."""
+        return self.style(self.palette.of_category(number))
+
+    def step_part(self, name: str) -> Style:
+        """Return the style of a part of a step, such as `waiting`."""
+        return self.style(self.palette.of_step_part(name))
 
     def ramp(self, code: int) -> Color:
         return self._ramp[code]
