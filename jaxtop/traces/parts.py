@@ -218,17 +218,11 @@ class WantedCollectives:
 _START = attrgetter("start")
 
 
-class Rounds(NamedTuple):
-    """The collectives of a launch by name and round, each by device; and how many could not be told apart."""
+def rounds(ops: Iterable[Op]) -> tuple[dict[tuple[str, int], dict[int, Op]], int]:
+    """Return the collectives of a launch by name and round, each by device, and how many are ambiguous.
 
-    found: dict[tuple[str, int], dict[int, Op]]
-    uneven: int
-
-
-def rounds(ops: Iterable[Op]) -> Rounds:
-    """Return the collectives of a launch: the n-th of a name is the same on all devices that have it.
-
-    If a device has fewer of a name than others, it lacks events, and nothing says which.
+    The n-th of a name is the same collective on all devices that have it. If a device has fewer of a name
+    than others, it lacks events, and nothing says which.
     """
     of_name: defaultdict[str, defaultdict[int, list[Op]]] = defaultdict(lambda: defaultdict(list))
     for op in sorted(ops, key=_START):
@@ -242,7 +236,7 @@ def rounds(ops: Iterable[Op]) -> Rounds:
             continue
         for number in range(*counts):
             found[name, number] = {device: its[number] for device, its in of_device.items()}
-    return Rounds(found, uneven)
+    return found, uneven
 
 
 def reading(seen: Seen, events: Iterable[Any]) -> Iterator[Any]:

@@ -121,9 +121,9 @@ def _by_program(launched: Mapping[Traced, _Times], loaded: Sequence[Loaded]) -> 
 
 def _by_launched(seen: Seen) -> dict[Traced, _Times]:
     found: dict[Traced, _Times] = {}
-    for module, _, ones, collectives in whole_launches(seen):
+    for ones, collectives in whole_launches(seen):
         ops = frozenset(op.name for each in ones for op in collectives.get(each.device, ()))
-        key = module, ones[0].number, ops
+        key = ones[0].module, ones[0].number, ops
         for span in ones:
             shown = _on_device(seen, span, collectives.get(span.device, []))
             found[key] = _added(found[key], shown) if key in found else shown

@@ -16,7 +16,7 @@ from jaxtop_agent.core.waiting import WorkSlices, breathe
 from jaxtop_agent.programs.loaded import Loaded, which
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jaxtop.traces import LaunchSpan, Op, Seen
     from jaxtop.wire import Window
@@ -28,26 +28,17 @@ MOST_LAUNCHES = 256
 
 _MASK = (1 << 64) - 1
 
-
-class _Row(NamedTuple):
-    op: str
-    round: int
-    start: int
-    durations: tuple[int | None, ...]
+# The collectives of a launch by name and round, each by device, in the order in which they began.
+_Collectives = dict[tuple[str, int], dict[int, "Op"]]
 
 
 class _Launched(NamedTuple):
-    """A launch on all local devices."""
+    """A whole launch, with its span on the device that took longest."""
 
-    module: str
-    compiled: int | None  # the compiler's number of the module
-    run: int
-    number: int | None
-    start: int
-    duration: int
-    collective: int
-    exposed: int
-    rows: list[_Row]
+    span: LaunchSpan
+    number: int | None  # the same in all processes; None if unknown
+    communicating: list[tuple[int, int]]  # when that device was within collectives
+    collectives: _Collectives
 
 
 def room(process_count: int, devices: int) -> int:
@@ -74,33 +65,23 @@ def message(
     programs: dict[tuple[str, str | None], int] = {}
     ops: dict[str, int] = {}
     launches: list[Launch] = []
-    rounds_sent: list[Round] = []
-    unsent = sum(len(each.rows) for each in launched)
-    for each, rows in _chosen(launched, limit, blank.slot or 0):
-        for row in rows:
-            place = ops.setdefault(row.op, len(ops))
-            durations = tuple(None if ns is None else _us(ns) for ns in row.durations)
-            rounds_sent.append(Round(len(launches), place, row.round, _us(row.start), durations))
-        unsent -= len(rows)
-        found = which(loaded, each.module, each.compiled, {row.op for row in each.rows})
-        program = each.module, None if found is None else found.fingerprint
-        launches.append(
-            Launch(
-                program=programs.setdefault(program, len(programs)),
-                number=each.number,
-                start_us=_us(each.start),
-                duration_us=_us(each.duration),
-                collective_us=_us(each.collective),
-                exposed_us=_us(each.exposed),
-            )
-        )
+    rows: list[Round] = []
+    for each, chosen in _chosen(launched, limit, blank.slot or 0):
+        breathe()
+        for (op, number), members in chosen.items():
+            rows.append(_round(len(launches), ops.setdefault(op, len(ops)), number, members, devices))
+        span = each.span
+        found = which(loaded, span.module, span.number, {op for op, _ in each.collectives})
+        program = span.module, None if found is None else found.fingerprint
+        work = seen.busy.get(span.on, [])
+        launches.append(_launch(each, programs.setdefault(program, len(programs)), work))
     return replace(
         blank,
         programs=tuple(programs),
         ops=tuple(ops),
         launches=tuple(launches),
-        rounds=tuple(rounds_sent),
-        unsent=unsent,
+        rounds=tuple(rows),
+        unsent=sum(len(each.collectives) for each in launched) - len(rows),
         note=blank.note or _note(seen, launched),
         unassigned_permille=unassigned,
     )
@@ -118,10 +99,10 @@ def _note(seen: Seen, launched: list[_Launched]) -> str:
     return "no device events"
 
 
-def whole_launches(seen: Seen) -> Iterator[tuple[str, int, list[LaunchSpan], Mapping[int, list[Op]]]]:
-    """Yield the launches that are whole on every local device they ran on, in small parts.
+def whole_launches(seen: Seen) -> Iterator[tuple[list[LaunchSpan], Mapping[int, list[Op]]]]:
+    """Yield the spans, and the collectives by device, of each launch that is whole on all its local devices.
 
-    Each has its program, its run, its spans, and its collectives by device.
+    It pauses between them.
     """
     spans: defaultdict[tuple[str, int], list[LaunchSpan]] = defaultdict(list)
     for span in seen.spans:
@@ -129,50 +110,54 @@ def whole_launches(seen: Seen) -> Iterator[tuple[str, int, list[LaunchSpan], Map
     ops: defaultdict[tuple[str, int], defaultdict[int, list[Op]]] = defaultdict(lambda: defaultdict(list))
     for op in breathing(seen.ops, WorkSlices().pause):
         ops[op.module, op.run][op.device].append(op)
-    for (module, run), parts in spans.items():
-        if (module, run) not in seen.cut:
+    for key, parts in spans.items():
+        if key not in seen.cut:
             breathe()
-            yield module, run, parts, ops.get((module, run), {})
+            yield parts, ops.get(key, {})
 
 
 def _launches(seen: Seen, devices: Sequence[int], numbers: Mapping[tuple[str, int], int]) -> list[_Launched]:
     """Return the whole launches by start time."""
     found = []
-    for module, run, parts, ops in whole_launches(seen):
-        longest = max(parts, key=lambda span: span.end - span.start)
-        own = [(op.start, op.end) for op in ops.get(longest.device, [])]
-        on = longest.on
-        together = merged([*own, *seen.flights.get(on, ()), *seen.barriers.get(on, ())])
-        work = merged(seen.busy.get(on, []))
-        total = length(together)
-        found.append(
-            _Launched(
-                module,
-                longest.number,
-                run,
-                run if seen.is_shared else numbers.get((module, run)),
-                longest.start,
-                longest.end - longest.start,
-                total,
-                total - shared(together, work),
-                _rows(ops, devices),
-            )
-        )
-    return sorted(found, key=lambda each: each.start)
+    for spans, of_device in whole_launches(seen):
+        span = max(spans, key=lambda span: span.end - span.start)
+        number = span.run if seen.is_shared else numbers.get((span.module, span.run))
+        own = [(op.start, op.end) for op in of_device.get(span.device, ())]
+        communicating = merged([*own, *seen.flights.get(span.on, ()), *seen.barriers.get(span.on, ())])
+        collectives, _ = rounds(op for device in devices for op in of_device.get(device, ()))
+        found.append(_Launched(span, number, communicating, _in_order(collectives.items())))
+    return sorted(found, key=lambda each: each.span.start)
 
 
-def _rows(of_device: Mapping[int, list[Op]], devices: Sequence[int]) -> list[_Row]:
-    """Return one row for each round of each collective, with its durations on all devices."""
-    rows = []
-    found = rounds(op for device in devices for op in of_device.get(device, ())).found
-    for (name, number), ops in found.items():
-        start = min(op.arrived for op in ops.values())
-        durations = tuple(None if device not in ops else ops[device].duration for device in devices)
-        rows.append(_Row(name, number, start, durations))
-    return sorted(rows, key=lambda row: (row.start, row.op, row.round))
+def _launch(launched: _Launched, program: int, work: list[tuple[int, int]]) -> Launch:
+    """Return a launch as it is sent; `work` is when its device did other work."""
+    span, communicating = launched.span, length(launched.communicating)
+    return Launch(
+        program=program,
+        number=launched.number,
+        start_us=_us(span.start),
+        duration_us=_us(span.end - span.start),
+        collective_us=_us(communicating),
+        exposed_us=_us(communicating - shared(launched.communicating, merged(work))),
+    )
 
 
-def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Launched, list[_Row]]]:
+def _round(launch: int, op: int, number: int, members: Mapping[int, Op], devices: Sequence[int]) -> Round:
+    """Return a collective as it is sent, with its durations on all devices."""
+    durations = [members[device].duration if device in members else None for device in devices]
+    durations_us = tuple(None if ns is None else _us(ns) for ns in durations)
+    return Round(launch, op, number, _us(_began(members)), durations_us)
+
+
+def _began(members: Mapping[int, Op]) -> int:
+    return min(op.arrived for op in members.values())
+
+
+def _in_order(collectives: Iterable[tuple[tuple[str, int], dict[int, Op]]]) -> _Collectives:
+    return dict(sorted(collectives, key=lambda each: (_began(each[1]), each[0])))
+
+
+def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Launched, _Collectives]]:
     """Return launches, in order of time, with as many of their rows as fit.
 
     All hosts must make the same choice without communication, so it depends only on values that they share:
@@ -181,35 +166,38 @@ def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Lau
     """
     turns: defaultdict[str, list[_Launched]] = defaultdict(list)
     for each in launched:
-        turns[each.module].append(each)
+        turns[each.span.module].append(each)
     order = []
     for module, ones in turns.items():
         ones.sort(key=lambda each: _spread(_known(each)))
         order += [(turn, _spread(_known(each)), module, each) for turn, each in enumerate(ones)]
     order.sort(key=lambda entry: entry[:3])
     left = limit
-    chosen: list[tuple[_Launched, list[_Row]]] = []
+    chosen: list[tuple[_Launched, _Collectives]] = []
     for *_, each in order:
-        rows = each.rows
+        rows = each.collectives
         if len(rows) > left:
-            rows = _some(rows, left, slot) if left == limit else []
+            rows = _some(rows, left, slot) if left == limit else {}
         left -= len(rows)
         chosen.append((each, rows))
-    chosen.sort(key=lambda entry: not entry[0].rows)  # beyond the limit, those without rows are dropped first
-    return sorted(chosen[:MOST_LAUNCHES], key=lambda entry: entry[0].start)
+    chosen.sort(
+        key=lambda entry: not entry[0].collectives
+    )  # beyond the limit, those without rows are dropped first
+    return sorted(chosen[:MOST_LAUNCHES], key=lambda entry: entry[0].span.start)
 
 
-def _some(rows: list[_Row], limit: int, slot: int) -> list[_Row]:
-    """Return some of the rows: a hash of the name orders them in a ring, and each slot starts elsewhere."""
+def _some(collectives: _Collectives, limit: int, slot: int) -> _Collectives:
+    """Return some of the collectives: a hash orders them in a ring, and each slot starts elsewhere."""
 
-    def turn(row: _Row) -> int:
-        return (_spread(zlib.crc32(f"{row.op} {row.round}".encode())) + _spread(slot)) & _MASK
+    def turn(key: tuple[str, int]) -> int:
+        op, number = key
+        return (_spread(zlib.crc32(f"{op} {number}".encode())) + _spread(slot)) & _MASK
 
-    return sorted(sorted(rows, key=turn)[:limit], key=lambda row: (row.start, row.op, row.round))
+    return _in_order((key, collectives[key]) for key in sorted(collectives, key=turn)[:limit])
 
 
 def _known(each: _Launched) -> int:
-    return each.run if each.number is None else each.number
+    return each.span.run if each.number is None else each.number
 
 
 def _spread(number: int) -> int:

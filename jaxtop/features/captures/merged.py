@@ -207,7 +207,8 @@ def _note(found: dict[str, list[int]], shortest: dict[_Round, int], seen: Seen, 
             ops.setdefault((op.module, op.run), []).append(op)
     for (module, run), its in ops.items():
         launch = _launch(seen, module, run, host)
-        for (name, number), by_device in rounds(its).found.items():
+        collectives, _ = rounds(its)
+        for (name, number), by_device in collectives.items():
             place = module, launch, name, number
             known = [op.duration for op in by_device.values() if op.duration is not None]
             if known:
