@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxtop import wire
+from jaxtop.model import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 NOW = 1_800_000_000.0
 PROCESSES, DEVICES = 2, 4
@@ -13,6 +17,16 @@ PROCESSES, DEVICES = 2, 4
 
 def frame(agent: str, message: wire.Message, at: float = NOW, sequence: int = 1) -> wire.Frame:
     return wire.Frame(at, agent, wire.kind_of(message), sequence, wire.encode(message))
+
+
+def folded(frames: Iterable[wire.Frame], until: float = math.inf) -> Cluster:
+    """Return what a viewer knows that has followed the run from the start to this moment."""
+    cluster = Cluster()
+    for each in frames:
+        if each.at > until:
+            break
+        cluster.feed(each)
+    return cluster
 
 
 def agent_id(index: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import groupby
 
 from jaxtop.model import Cluster, array_views, device_views, keyframe, program_views
 from jaxtop.recording import Keyframe, Recording, RecordingLimits, RecordingWriter, Writer
@@ -10,7 +11,7 @@ from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.sources.session import Session
 from tests import made_sessions, patience
 
-ABOUT = {"tape": "t1", "recorder": "test"}
+ABOUT = {"writer": "w1", "recorder": "test"}
 NO_LIMITS = RecordingLimits()
 
 
@@ -39,41 +40,45 @@ def read(path):
 
 
 @contextmanager
-def taped(path, limits=NO_LIMITS, about=ABOUT, **more):
+def writing(path, limits=NO_LIMITS, about=ABOUT, **more):
     """Start a recording writer, and finish it afterwards."""
-    tape = RecordingWriter(path, about, limits, **more)
-    tape.start()
+    writer = RecordingWriter(path, about, limits, **more)
+    writer.start()
     try:
-        yield tape
+        yield writer
     finally:
-        tape.finish(patience.left())
+        writer.finish(patience.left())
 
 
 def record(path, made, flush_every=1.5, together=1, **more):
     """Record a session with the real writer, flushed as often as a live one in the session's time."""
-    cluster = Cluster()
-    with taped(path, **more) as tape:
-        taping, due = SessionRecorder(tape), 0.0
-        for batch in made_sessions.batches(made, together):
+    return record_batches(path, made_sessions.batches(made, together), flush_every=flush_every, **more)
+
+
+def record_batches(path, batches, cluster=None, *, flush_every=1.5, then=None, **more):
+    """Record these batches of frames as a viewer does that knows this cluster; call `then` after each."""
+    cluster = Cluster() if cluster is None else cluster
+    with writing(path, **more) as writer:
+        recorder, due = SessionRecorder(writer), 0.0
+        for batch in batches:
             for frame in batch:
                 cluster.feed(frame)
-            taping.take(batch, cluster, batch[-1].at)
-            if batch[-1].at >= due:
-                tape.sync(60)
-                due = batch[-1].at + flush_every
-        taping.finish(cluster)
-        assert tape.failure is None
-    return tape
+            at = batch[-1].at
+            recorder.take(batch, cluster, at)
+            if at >= due:
+                writer.sync(60)
+                due = at + flush_every
+            if then is not None:
+                then(cluster, at)
+        recorder.finish(cluster)
+        assert writer.failure is None
+    return writer
 
 
-def folded(frames, until):
-    """Return the cluster of a viewer that has followed the run from the start to this moment."""
-    cluster = Cluster()
-    for frame in frames:
-        if frame.at > until:
-            break
-        cluster.feed(frame)
-    return cluster
+def by_time(frames):
+    """Yield lists of the frames of one time."""
+    for _, batch in groupby(frames, key=lambda each: each.at):
+        yield [*batch]
 
 
 @contextmanager

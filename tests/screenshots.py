@@ -262,18 +262,18 @@ def take(
 
 def record(path: Path, source: Callable[[], LiveSource], *acts: Callable[[], Any]) -> None:
     """Record this source for some time before each act, and after the last."""
-    followed, cluster, tape = source(), Cluster(), RecordingWriter(path, {})
-    tape.start()
-    taping = SessionRecorder(tape)
+    followed, cluster, writer = source(), Cluster(), RecordingWriter(path, {})
+    writer.start()
+    recorder = SessionRecorder(writer)
     for act in (*acts, lambda: None):
         until = time.monotonic() + SETTLE
         while time.monotonic() < until:
             frames = followed.poll(0.25)
             for frame in frames:
                 cluster.feed(frame)
-            taping.take(frames, cluster, steady())
+            recorder.take(frames, cluster, steady())
         act()
-    taping.finish(cluster)
+    recorder.finish(cluster)
     followed.close()
 
 

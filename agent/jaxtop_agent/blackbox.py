@@ -42,7 +42,7 @@ class BlackBox:
             f"{as_file_name(stem)}-{as_file_name(identity.hostname)}-{identity.pid}-{identity.agent[:6]}.mcap"
         )
         about = {
-            "tape": identity.agent,
+            "writer": identity.agent,
             "agent": identity.agent,
             "name": identity.name or "",
             **processes.about_this(),

@@ -147,7 +147,7 @@ class WriterStream:
 
 
 def tracks(recordings: Sequence[Recording]) -> list[WriterStream]:
-    named = [(each.about.get("tape") or str(each.path), i, each) for i, each in enumerate(recordings)]
+    named = [(each.about.get("writer") or str(each.path), i, each) for i, each in enumerate(recordings)]
     by_writer = groupby(sorted(named, key=lambda each: each[:2]), key=lambda each: each[0])
     return [WriterStream([each for *_, each in members]) for _, members in by_writer]
 

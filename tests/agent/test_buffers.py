@@ -12,7 +12,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.base.protobuf import Malformed
 from jaxtop.export.json import to_document
-from jaxtop.model import Cluster, keyframe
+from jaxtop.model import keyframe
 from jaxtop_agent.programs.buffers import assignment, schedule
 from jaxtop_agent.programs.buffers.assignment import (
     ARGUMENT,
@@ -328,9 +328,7 @@ def test_a_program_that_nobody_asked_about_has_none():
 
 def test_a_recording_has_the_peak_also_in_its_keyframes_until_the_program_is_unloaded():
     run = staged(PEAK)
-    again = Cluster()
-    for each in keyframe.frames(run.cluster, run.at):
-        again.feed(each)
+    again = builders.folded(keyframe.frames(run.cluster, run.at))
     assert again.hosts[builders.agent_id(0)].peaks == {("jit_step", "f1"): PEAK}
     run.tell(0, wire.Programs(int(run.at * 1000)))
     assert run.cluster.hosts[builders.agent_id(0)].peaks == {}

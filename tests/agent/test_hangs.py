@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import Cluster, keyframe
+from jaxtop.model import keyframe
 from jaxtop.store.last_frames import ORDER
 from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.core.threads import Worker
@@ -18,6 +18,7 @@ from jaxtop_agent.hardware.libraries.thread import Libraries
 from jaxtop_agent.service.identity import identify
 from jaxtop_agent.stalls.watch import LONG_LULL, Stalls
 from tests import patience
+from tests.builders import folded
 from tests.staged_hangs import devices, stalled
 from tests.standin.tpu import core, serving, status
 from tests.support import eventually
@@ -71,8 +72,6 @@ class TestTheAgent:
         nccl = wire.Nccl(5, "2.29.2", 1, 3, (wire.NcclCommunicator("1", 4, "AllReduce"),))
         cores = wire.TpuCores(6, 1, (wire.TpuCore(1, pc=4),))
         run.say(0, nccl, cores)
-        copy = Cluster()
-        for each in keyframe.frames(run.cluster, run.now):
-            copy.feed(each)
+        copy = folded(keyframe.frames(run.cluster, run.now))
         assert (copy.hosts["r1-0"].nccl, copy.hosts["r1-0"].cores) == (nccl, cores)
         assert {wire.kind_of(nccl), wire.kind_of(cores)} <= set(ORDER)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import groupby
 from subprocess import PIPE
 
 import pytest
@@ -21,11 +20,10 @@ from jaxtop.model import RULES, Cluster
 from jaxtop.model.finding import Finding, FindingCost, Severity, Subject
 from jaxtop.model.findings.coverage import coverage_without
 from jaxtop.model.findings.reducer import MUTED
-from jaxtop.sources import SessionRecorder
-from tests.builders import NOW, agent_id, frame, pulse, well
+from tests.builders import NOW, agent_id, folded, frame, pulse, well
 from tests.cli.test_cli import is_one_line
 from tests.made_sessions import Made
-from tests.recorded import a_run, record, taped
+from tests.recorded import a_run, by_time, record, record_batches
 from tests.support import PYTHON, ROOT, free_port, jaxtop_here, processes
 
 
@@ -40,29 +38,15 @@ def run(seconds: int = 30, died_at: int | None = None) -> list[wire.Frame]:
     return told
 
 
-def cluster_of(frames: list[wire.Frame]) -> Cluster:
-    cluster = Cluster()
-    for each in frames:
-        cluster.feed(each)
-    return cluster
-
-
 def recorded(path, frames):
     """Write these frames with the real writer."""
-    cluster = Cluster()
-    with taped(path) as tape:
-        recorder = SessionRecorder(tape)
-        for at, batch in groupby(sorted(frames, key=lambda each: each.at), lambda each: each.at):
-            told = list(batch)
-            for each in told:
-                cluster.feed(each)
-            recorder.take(told, cluster, at)
+    record_batches(path, by_time(sorted(frames, key=lambda each: each.at)))
     return path
 
 
 def staged(*findings: Finding, unchecked=()) -> Checkup:
     at = NOW + 100
-    runs, checked = Checkup.of(cluster_of(well()), NOW).runs, coverage_without(dict(unchecked))
+    runs, checked = Checkup.of(folded(well()), NOW).runs, coverage_without(dict(unchecked))
     return Checkup(at, runs, findings, dict(unchecked), coverage=checked)
 
 
@@ -79,7 +63,7 @@ LATE = Finding(
 
 
 def test_a_healthy_run_is_one_line_that_says_what_was_checked():
-    checkup = Checkup.of(cluster_of(run()), NOW + 30)
+    checkup = Checkup.of(folded(run()), NOW + 30)
     text = check.to_text(checkup)
     first, empty, head, *lines = text.splitlines()
     assert (first, empty) == (f"train: {checkup.verdict}", "")
@@ -119,7 +103,7 @@ def test_rules_that_could_not_be_checked_are_named_by_reason():
 
 def test_before_the_first_check_and_without_a_run_nothing_is_checked():
     never, nobody = Cluster(), Cluster()
-    never.hosts.update(cluster_of(well()).hosts)
+    never.hosts.update(folded(well()).hosts)
     nobody.check(NOW)
     for cluster in (never, nobody):
         checkup = Checkup.of(cluster, NOW)
@@ -175,7 +159,7 @@ def test_the_status_is_that_of_the_most_severe_finding():
 
 
 def test_json_has_the_findings_of_the_snapshot():
-    cluster = cluster_of(run(died_at=10))
+    cluster = folded(run(died_at=10))
     document = json.loads(check.to_json(Checkup.of(cluster, NOW + 30)))
     shown = json.loads(json.dumps(to_document(cluster, NOW + 30)))
     same = ("verdict", "findings", "checked", "unchecked")
@@ -190,7 +174,7 @@ def test_json_has_the_findings_of_the_snapshot():
 
 
 def test_metrics_count_the_findings_of_each_rule():
-    cluster = cluster_of(run(died_at=10))
+    cluster = folded(run(died_at=10))
     parsed = text_string_to_metric_families(to_openmetrics(cluster, NOW + 30))
     samples = {each.name: each.samples for each in parsed}
     (count,), (since,) = samples["jaxtop_findings"], samples["jaxtop_findings_since_seconds"]
@@ -200,7 +184,7 @@ def test_metrics_count_the_findings_of_each_rule():
     assert unchecked.value == len(cluster.findings.unchecked)
     over_time = "".join(SERIES["openmetrics"]([(NOW + 30, cluster)]))
     assert 'jaxtop_findings{run="r1",rule="host_lost",severity="critical"} 1 18000000' in over_time
-    healthy = to_openmetrics(cluster_of(run()), NOW + 30)
+    healthy = to_openmetrics(folded(run()), NOW + 30)
     assert "jaxtop_findings{" not in healthy and "jaxtop_rules_unchecked" in healthy
 
 
@@ -306,7 +290,7 @@ def test_a_folder_with_the_name_of_a_run_is_no_recording(tmp_path, monkeypatch):
 def test_it_ends_early_once_something_critical_was_found_or_nothing_is_left_to_check(monkeypatch):
     clock = [NOW + 30.0]
     monkeypatch.setattr(command, "steady", lambda: clock[0])
-    critical, healthy = cluster_of(run(died_at=10)), cluster_of(run())
+    critical, healthy = folded(run(died_at=10)), folded(run())
     assert command._is_enough(critical, NOW + 30)
     healthy.findings.unchecked.clear()
     assert not command._is_enough(healthy, NOW + 29)

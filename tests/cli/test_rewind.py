@@ -12,8 +12,8 @@ from jaxtop.cli.live import rewind
 from jaxtop.cli.live.rewind import FILES, RewindBuffer, size_of
 from jaxtop.model import Cluster
 from tests import made_sessions
+from tests.builders import folded
 from tests.made_sessions import Made
-from tests.recorded import folded
 
 MADE = Made(hosts=4, devices=2, seconds=120, arrays=6)
 

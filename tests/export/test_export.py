@@ -472,9 +472,7 @@ def test_collectives_are_in_the_document_with_the_one_who_comes_last():
 
 
 def test_the_line_of_a_collective_and_why_it_was_added():
-    seen = Cluster()
-    for each in staged_collectives.of_one_line():
-        seen.feed(each)
+    seen = builders.folded(staged_collectives.of_one_line())
     document = strictly(to_json(seen, builders.NOW))
     added, *small = sorted(document["collectives"], key=lambda each: -each["bytes"])
     assert (added["source"], added["name_stack"]) == ("train.py:12", "jit(train_step)/layer/dot_general")

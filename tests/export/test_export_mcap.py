@@ -16,9 +16,9 @@ from mcap.reader import make_reader
 from jaxtop import wire
 from jaxtop.export import mcap_json
 from jaxtop.export.untyped import MessageKind
-from jaxtop.model import Cluster
 from jaxtop.recording import Writer, container, schemas
 from tests import made_sessions
+from tests.builders import folded
 from tests.cli.test_cli import is_one_line
 from tests.made_sessions import Made
 from tests.recorded import keyframe_of, record, session_of, written
@@ -330,10 +330,8 @@ def test_an_export_that_fails_leaves_nothing(recording, tmp_path, monkeypatch, e
 def test_a_recording_that_began_in_the_middle_has_what_was_sent_before(tmp_path):
     """Its first keyframe has the names of processes, arrays and programs."""
     frames = made_sessions.frames(MADE)
-    cluster = Cluster()
-    for frame in frames[:100]:
-        cluster.feed(frame)
-    writer = Writer(tmp_path / "a.mcap", {"tape": "t"})
+    cluster = folded(frames[:100])
+    writer = Writer(tmp_path / "a.mcap", {"writer": "t"})
     writer.write_keyframe(keyframe_of(cluster, frames[99].at))
     for frame in frames[100:200]:
         writer.write(frame)

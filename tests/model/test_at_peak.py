@@ -11,7 +11,7 @@ from jaxtop.model import Cluster, at_peaks, keyframe
 from jaxtop.model.arrays.at_peak import MOST_LISTED, UNCOUNTED, UNSEEN
 from tests import builders, staged
 from tests.agent.test_memory import census, group
-from tests.builders import agent_id, frame
+from tests.builders import agent_id, folded, frame
 from tests.stories import cluster_of, hello, link, tell
 from tests.tui.test_tui_programs import seen
 
@@ -179,9 +179,7 @@ def risen() -> list[wire.Frame]:
 
 
 def test_the_document_has_it_with_the_arrays_once_for_devices_that_held_the_same():
-    cluster = Cluster()
-    for each in risen():
-        cluster.feed(each)
+    cluster = folded(risen())
     risen_host, other = to_document(cluster, builders.NOW)["hosts"][:2]
     first = risen_host["devices"][0]["memory"]
     assert first["at_peak"]["peak_bytes"] == first["peak_bytes"]

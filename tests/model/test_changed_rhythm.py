@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from itertools import groupby
 
 import pytest
 from msgspec.structs import replace
@@ -16,11 +15,10 @@ from jaxtop.model.liveness import WINDOW
 from jaxtop.model.wall_time.lateness import lateness_by_run
 from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.recording import Recording
-from jaxtop.sources.recorder import SessionRecorder
 from tests import builders, made_windows
-from tests.builders import NOW, agent_id, frame
+from tests.builders import NOW, agent_id, folded, frame
 from tests.made_windows import Made
-from tests.recorded import session_of, taped
+from tests.recorded import by_time, record_batches, session_of
 from tests.stage import line, shown_after
 
 EVERY_S = 4
@@ -66,13 +64,6 @@ def run(*phases):
     return frames
 
 
-def cluster_of(frames):
-    cluster = Cluster()
-    for each in frames:
-        cluster.feed(each)
-    return cluster
-
-
 def psum(cluster):
     (one,) = (each for each in collective_views(cluster, NOW) if each.op == "all-reduce.3")
     return one
@@ -81,16 +72,16 @@ def psum(cluster):
 @pytest.mark.parametrize("late_ms", [20, 60, 150, 0])
 def test_the_wait_follows_a_change_with_its_first_window(late_ms):
     """Planted in turn; one window of the new rhythm is enough, though eight of the old one are kept."""
-    found = psum(cluster_of(run((8, 90), (1, late_ms))))
+    found = psum(folded(run((8, 90), (1, late_ms))))
     assert found.is_current and found.samples == 5 * QUIET.devices
     assert found.wait_us == pytest.approx(late_ms * 1000, abs=3_000)
 
 
 def test_times_of_before_a_change_are_dated_and_out_of_findings():
-    before = cluster_of(run((8, 90)))
+    before = folded(run((8, 90)))
     assert psum(before).straggler.late_us == pytest.approx(90_000, abs=3_000)
     assert [each.rule for each in reported_findings(before)] == ["straggler"]
-    after = cluster_of(run((8, 90), (0, 0)))
+    after = folded(run((8, 90), (0, 0)))
     found = psum(after)
     assert not found.is_current and found.straggler is None and not found.is_enough
     assert found.wait_us == psum(before).wait_us  # dated, it may still be shown
@@ -102,7 +93,7 @@ def test_times_of_before_a_change_are_dated_and_out_of_findings():
 def test_a_straggler_costs_a_share_of_the_wall_time_as_the_panel_has_it():
     """Three steps a second, whose median is 300 ms: a tenth of the time lies between steps."""
     frames = run((8, 90))
-    cluster, now = cluster_of(frames), frames[-1].at
+    cluster, now = folded(frames), frames[-1].at
     (late,) = reported_findings(cluster)
     assert late.cost.share_of_step == pytest.approx(0.27, rel=0.05)
     assert " of a 333 ms step " in late.text
@@ -126,7 +117,7 @@ def test_a_straggler_ends_with_its_windows():
             for index in range(QUIET.hosts):
                 at = last + second
                 frames.append(frame(agent_id(index), pulse(index, at, NOW + 8 * EVERY_S + 0.4), at))
-        cluster = cluster_of(frames)
+        cluster = folded(frames)
         assert psum(cluster).straggler is None
         assert [each for each in reported_findings(cluster) if each.rule == "straggler"] == [], windows
 
@@ -135,7 +126,7 @@ def test_a_straggler_ends_with_its_windows():
 def test_a_verdict_that_no_window_renews_ends_by_itself(is_silent):
     """In the view, JSON, findings, and in the wait that panels and plans take from it."""
     frames = run((8, 90))
-    cluster, last = cluster_of(frames), frames[-1].at
+    cluster, last = folded(frames), frames[-1].at
     for passed in range(10, 1000, 10):
         now = last + passed
         if not is_silent:
@@ -160,7 +151,7 @@ def test_where_windows_are_rare_a_verdict_lasts_until_the_next_one():
         for each in frames
         if each.kind == "window"
     ]
-    cluster, last = cluster_of([each for each in frames if each.kind != "window"] + rare), frames[-1].at
+    cluster, last = folded([each for each in frames if each.kind != "window"] + rare), frames[-1].at
     named = [
         any(each.straggler for each in collective_views(cluster, last + passed)) for passed in (1_500, 2_100)
     ]
@@ -168,7 +159,7 @@ def test_where_windows_are_rare_a_verdict_lasts_until_the_next_one():
 
 
 def test_how_late_a_straggler_is_follows_the_change():
-    found = psum(cluster_of(run((8, 60), (2, 150))))
+    found = psum(folded(run((8, 60), (2, 150))))
     assert found.straggler.process_index == 1
     assert found.straggler.late_us == pytest.approx(150_000, abs=3_000)
 
@@ -183,7 +174,7 @@ def test_a_moment_is_the_same_however_one_came_there(tmp_path, monkeypatch):
         shown[each.at] = waits(live)
     for name, first in (("whole", 0), ("later", len(frames) // 8)):
         path = tmp_path / f"{name}.mcap"
-        record(path, frames, first)
+        record_batches(path, by_time(frames[first:]), folded(frames[:first]))
         with Recording(path) as recording:
             assert len(recording.index.keyframes) >= 4
         moments = [at for at in shown if at > max(NOW + 1, frames[first].at)]
@@ -195,18 +186,3 @@ def test_a_moment_is_the_same_however_one_came_there(tmp_path, monkeypatch):
 def waits(cluster):
     found = collective_views(cluster, NOW)
     return {each.op: (each.wait_us, each.samples, each.is_current, each.straggler) for each in found}
-
-
-def record(path, frames, first):
-    cluster = cluster_of(frames[:first])
-    with taped(path) as tape:
-        recorder, due = SessionRecorder(tape), 0.0
-        for at, batch in groupby(frames[first:], key=lambda each: each.at):
-            told = list(batch)
-            for each in told:
-                cluster.feed(each)
-            recorder.take(told, cluster, at)
-            if at >= due:
-                tape.sync(60)
-                due = at + 1.5
-        recorder.finish(cluster)

@@ -10,7 +10,7 @@ from jaxtop import wire
 from jaxtop.export import to_json
 from jaxtop.model import Cluster, device_views, exited, keyframe, newest_hosts, runs, state_of
 from jaxtop.model.state import Dropped
-from tests.builders import frame, well
+from tests.builders import folded, frame, well
 from tests.stage import shown_after
 from tests.stories import census, hello, link, pulse, tell
 
@@ -106,9 +106,7 @@ def _peer(agent: str) -> wire.Peer:
 def test_a_keyframe_keeps_what_was_dropped(of_one_run):
     cluster = restarted(60, of_one_run=of_one_run)
     now = 2 * MINUTE * 60
-    again = Cluster()
-    for each in keyframe.frames(cluster, now):
-        again.feed(each)
+    again = folded(keyframe.frames(cluster, now))
     assert again.dropped == cluster.dropped
     assert again.hosts.keys() == cluster.hosts.keys()
     assert [(view.host.agent, view.incarnation) for run in runs(again, now) for view in run.hosts] == [
@@ -119,9 +117,7 @@ def test_a_keyframe_keeps_what_was_dropped(of_one_run):
 def test_a_keyframe_of_an_older_recording_is_read_with_its_restarts():
     cluster = Cluster()
     tell(cluster, *life("a0", "r", 0, 0), *life("a1", "r", 0, 40, None))
-    again = Cluster()
-    for each in keyframe.frames(cluster, 50):
-        again.feed(each)
+    again = folded(keyframe.frames(cluster, 50))
     tell(again, (200, "a1", pulse(at_ms=200_000)))
     again.feed(frame("", keyframe.PastEvents(), 200))
     assert [view.incarnation for run in runs(again, 200) for view in run.hosts] == [2]

@@ -13,7 +13,7 @@ from jaxtop.model.findings import reducer
 from jaxtop.model.findings.reducer import CHECK_EVERY
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from tests import builders, staged, staged_collectives, staged_hardware
-from tests.builders import NOW, agent_id, frame, pulse, well
+from tests.builders import NOW, agent_id, folded, frame, pulse, well
 from tests.model.test_parts import rhythm
 
 
@@ -58,9 +58,7 @@ def live(cluster: Cluster, seconds: float, start: float = NOW, **more) -> None:
 
 
 def run() -> Cluster:
-    cluster = Cluster()
-    for each in well():
-        cluster.feed(each)
+    cluster = folded(well())
     cluster.findings = Findings()
     cluster.events.clear()
     return cluster
@@ -210,9 +208,7 @@ def test_a_keyframe_holds_the_findings_and_goes_on_from_there():
     cluster.feed(frame(agent_id(1), wire.Link("closed", "x"), NOW + 1, 0))
     live(cluster, 5, NOW + 1)
     assert [each.rule for each in reported_findings(cluster)] == ["host_lost"]
-    again = Cluster()
-    for each in keyframe.frames(cluster, NOW + 6):
-        again.feed(each)
+    again = folded(keyframe.frames(cluster, NOW + 6))
     assert reported_findings(again) == reported_findings(cluster)
     assert again.findings.checked_at == cluster.findings.checked_at
     live(cluster, 9, NOW + 6)
@@ -271,9 +267,7 @@ STAGED = {
 @pytest.mark.parametrize("name", STAGED)
 def test_no_rule_fails_on_a_staged_run_whatever_state_its_processes_are_in(name):
     for state in ("up", "closed", "silent", "deaf", "unreachable", "refused"):
-        cluster = Cluster()
-        for each in STAGED[name]:
-            cluster.feed(each)
+        cluster = folded(STAGED[name])
         cluster.feed(builders.trouble(1, state))
         reducer.check(cluster, NOW + 1)
         reducer.check(cluster, NOW + 30)

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.export.json import to_json
-from jaxtop.model import Cluster, keyframe, reported_findings
+from jaxtop.model import keyframe, reported_findings
 from jaxtop.model.finding import Severity
 from jaxtop.model.steps.losses import MOST_VALUES, is_loss
 from tests import builders
-from tests.builders import NOW, agent_id
+from tests.builders import NOW, agent_id, folded
 from tests.staged_findings import Staged
 from tests.support import PYTHON, environment, processes, script, until_a_run_is_found, viewer
 
@@ -138,9 +138,7 @@ def test_a_script_that_reports_no_loss_cannot_be_judged():
 def test_a_keyframe_has_the_history_of_losses():
     run = Staged()
     run.train(100, reports(noisy))
-    again = Cluster()
-    for each in keyframe.frames(run.cluster, run.at):
-        again.feed(each)
+    again = folded(keyframe.frames(run.cluster, run.at))
     losses = run.cluster.hosts[agent_id(0)].losses
     assert again.hosts[agent_id(0)].losses == losses and 12 < len(losses[0].values) <= MOST_VALUES
     assert all(map(math.isfinite, losses[0].values))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace as replace_fields
-from itertools import groupby
 
 import pytest
 from msgspec.structs import replace
@@ -14,11 +13,10 @@ from jaxtop import wire
 from jaxtop.model import Cluster, reported_findings
 from jaxtop.model.finding import FindingCost
 from jaxtop.recording import Recording
-from jaxtop.sources.recorder import SessionRecorder
 from tests import builders, made_sessions
 from tests.builders import NOW
 from tests.made_sessions import Made
-from tests.recorded import session_of, taped
+from tests.recorded import by_time, record_batches, session_of
 from tests.staged_findings import Staged
 
 
@@ -62,19 +60,12 @@ SESSIONS = {
 
 def recorded(path, frames):
     """Record these frames as a viewer does, and return what it showed after each moment."""
-    cluster, shown = Cluster(), []
-    with taped(path) as tape:
-        recorder, due = SessionRecorder(tape), 0.0
-        for at, batch in groupby(frames, key=lambda each: each.at):
-            told = list(batch)
-            for each in told:
-                cluster.feed(each)
-            recorder.take(told, cluster, at)
-            if at >= due:
-                tape.sync(60)
-                due = at + 1.5
-            shown.append((at, reported_findings(cluster), _events(cluster), dict(cluster.findings.unchecked)))
-        recorder.finish(cluster)
+    shown = []
+
+    def note(cluster, at):
+        shown.append((at, reported_findings(cluster), _events(cluster), dict(cluster.findings.unchecked)))
+
+    record_batches(path, by_time(frames), then=note)
     return shown
 
 

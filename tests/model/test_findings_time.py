@@ -15,7 +15,7 @@ from jaxtop.model.wall_time import step_parts
 from jaxtop.model.wall_time.gaps import Gap, late_of
 from jaxtop.model.wall_time.parts import Parts
 from tests import builders, made_windows, staged_collectives
-from tests.builders import NOW, agent_id, frame, hello
+from tests.builders import NOW, agent_id, folded, frame, hello
 from tests.made_windows import Made
 from tests.model.test_parts import EVEN, LINE, activity, rhythm, run, window
 
@@ -253,9 +253,7 @@ GAPS = ("input_bound", "launch_bound", "blocking_reads", "pauses", "checkpoint_p
 
 
 def of_late_host(slow=(3,), script=60, others=5, **of_rhythm):
-    cluster = Cluster()
-    for each in staged_collectives.run(Made(4, 4, late=3)):
-        cluster.feed(each)
+    cluster = folded(staged_collectives.run(Made(4, 4, late=3)))
     for index in range(4):
         share = script if index in slow else others
         steps = msgspec.structs.replace(rhythm(per_second=2.6, p50_ms=380), **of_rhythm)
@@ -791,8 +789,6 @@ class TestCollectives:
 
 def test_the_best_step_survives_a_keyframe():
     cluster = TestSteps().times(*[100] * 40, *[130] * 10)
-    again = Cluster()
-    for each in keyframe.frames(cluster, NOW + 50):
-        again.feed(each)
+    again = folded(keyframe.frames(cluster, NOW + 50))
     assert again.hosts[agent_id(0)].best == cluster.hosts[agent_id(0)].best
     assert again.hosts[agent_id(0)].best.best_us == 100_000

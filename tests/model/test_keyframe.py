@@ -17,7 +17,7 @@ from jaxtop.model.host import KEPT, Host
 from jaxtop.model.keyframe import Past, PastArrays, PastEvents, PastSamples, frame_of
 from jaxtop.model.state import Diagnosis, LoggedEvent, RunStall
 from tests import builders
-from tests.builders import NOW, agent_id
+from tests.builders import NOW, agent_id, folded
 from tests.made_sessions import Made, frames
 from tests.mutants import mutant, show
 from tests.support import SOAK
@@ -98,9 +98,7 @@ def test_no_slice_ends_a_view(name):
     """With odd values in odd places it is refused, or shown."""
     dice, refused = random.Random(name), 0
     for _ in range(MUTATIONS):
-        cluster = Cluster()
-        for each in builders.training():
-            cluster.feed(each)
+        cluster = folded(builders.training())
         sound = frame_of(NOW, agent_id(0), SLICES[name])
         cluster.feed(sound._replace(raw=mutant(sound.raw, dice)))
         refused += bool(cluster.rejected)

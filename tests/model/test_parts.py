@@ -19,7 +19,7 @@ from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.screens.overview import verdict as overview_verdict
 from jaxtop.tui.screens.overview_panels import _about_parts
 from tests import staged_collectives
-from tests.builders import NOW, agent_id, frame, hello, pulse
+from tests.builders import NOW, agent_id, folded, frame, hello, pulse
 from tests.made_windows import Made
 
 LINE = wire.Place("train.py", 54, "load")
@@ -177,9 +177,7 @@ def test_a_program_that_is_in_no_later_window_keeps_its_times():
 
 def test_windows_show_which_process_waits_for_which():
     """The others wait for host 3 for 60 of the 200 ms of a step."""
-    cluster = Cluster()
-    for each in staged_collectives.run(Made(4, 4, late=3)):
-        cluster.feed(each)
+    cluster = folded(staged_collectives.run(Made(4, 4, late=3)))
     for index in range(4):
         for at, launches in ((NOW + 1, 22), (NOW + 11, 58)):
             cluster.feed(frame(agent_id(index), pulse(index, at, 4, launches, rhythm=rhythm()), at))
@@ -204,9 +202,7 @@ def test_the_document_and_a_keyframe_have_the_parts():
     assert host["step"]["parts"] == {
         "compute": 0.5, "communication": 0.0, "waiting": 0.0, "host_gap": 0.5, "unknown": 0.0,
     }  # fmt: skip
-    again = Cluster()
-    for each in keyframe.frames(cluster, NOW):
-        again.feed(each)
+    again = folded(keyframe.frames(cluster, NOW))
     assert again.hosts[agent_id(0)].launched == cluster.hosts[agent_id(0)].launched
     assert parts_of_hosts(again, NOW)[agent_id(0)].compute == pytest.approx(0.5)
 

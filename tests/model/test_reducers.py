@@ -110,9 +110,7 @@ def test_each_reducer_writes_only_its_slices(monkeypatch):
     made = frames(MADE)
     for each in made:
         state.feed(each)
-    again = Cluster()
-    for each in keyframe.frames(state, made[-1].at, has_windows=True):
-        again.feed(each)
+    again = builders.folded(keyframe.frames(state, made[-1].at, has_windows=True))
     for each in builders.training():
         again.feed(each)
     tell(again, (1e9, "old", hello(0)), (1e9, "old", link("closed")))

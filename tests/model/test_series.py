@@ -20,7 +20,7 @@ from jaxtop.model import (
 )
 from jaxtop.model.figures import figures_of
 from jaxtop.model.state import HISTORY
-from tests.builders import NOW, agent_id, hello
+from tests.builders import NOW, agent_id, folded, hello
 from tests.stories import host_sample
 
 AGENT = agent_id(0)
@@ -101,9 +101,7 @@ def test_what_is_paused_does_not_go_on_by_itself():
 
 def test_a_keyframe_is_the_model_though_its_other_figures_begin_there():
     cluster = followed(pulse(devices=DEVICES), pulse(devices=DEVICES))
-    again = Cluster()
-    for each in keyframe.frames(cluster, NOW + 1):
-        again.feed(each)
+    again = folded(keyframe.frames(cluster, NOW + 1))
     assert again.history == cluster.history
     assert [at for at, _ in figure_series(again, AGENT, DEVICE_FIGURES[0])] == [NOW, NOW + 1]
     assert [at for at, _ in figure_series(again, AGENT, DEVICE_FIGURES[6])] == [NOW + 1]

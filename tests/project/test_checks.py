@@ -12,7 +12,7 @@ from jaxtop import wire
 from jaxtop.model import Cluster
 from jaxtop.wire import bounds
 from tests import builders, staged, staged_collectives, staged_hardware
-from tests.builders import NOW, agent_id, frame
+from tests.builders import NOW, agent_id, folded, frame
 from tests.mutants import mutant, show
 from tests.stage import Stage, play
 from tests.stories import census
@@ -104,9 +104,7 @@ def test_what_cannot_be_is_refused_before_it_is_unpacked(name):
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_what_is_believed_costs_little_even_at_the_bounds(name):
     message = ACCEPTED[name]
-    cluster = Cluster()
-    for each in builders.well():
-        cluster.feed(each)
+    cluster = folded(builders.well())
     tracemalloc.start()
     try:
         cluster.feed(frame(agent_id(0), message))
@@ -162,9 +160,7 @@ def test_mutants_of_all_messages_are_refused_or_can_be_shown():
     cluster, accepted = Cluster(), dict.fromkeys(kinds, 0)
     for number in range(MUTANTS):
         if number % 200 == 0:
-            cluster = Cluster()
-            for each in base:
-                cluster.feed(each)
+            cluster = folded(base)
         kind = dice.choice(kinds)
         raw = mutant(dice.choice(told[kind]), dice)
         agent, refused = agent_id(dice.randrange(3)), sum(cluster.rejected.values())

@@ -12,11 +12,10 @@ from jaxtop.base.units import size
 from jaxtop.cli.live.recorder import AppRecorder
 from jaxtop.model import Cluster, array_views, growers
 from jaxtop.recording import Recording, compact
-from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.wire.bounds import to_ns
 from tests import builders, made_sessions
 from tests.made_sessions import Made
-from tests.recorded import ABOUT, assert_equal, folded, read, record, session_of, taped, written
+from tests.recorded import ABOUT, assert_equal, read, record, record_batches, session_of, written
 from tests.support import SOAK
 
 # What was written is read
@@ -67,7 +66,7 @@ def test_a_replay_begins_once_those_that_were_there_are_connected(tmp_path):
         assert session.start == session.span[0]
 
 
-def test_frames_come_back_through_a_tape(tmp_path):
+def test_frames_come_back_through_a_recording(tmp_path):
     made = Made(seconds=40)
     record(tmp_path / "a.mcap", made)
     assert read(tmp_path / "a.mcap") == made_sessions.frames(made)
@@ -137,7 +136,7 @@ def test_any_moment_is_as_if_all_had_been_watched_up_to_it(tmp_path, made):
             frames[-1].at,
             *(dice.uniform(*session.span) for _ in range(40 if SOAK else 6)),
         ]:
-            assert_equal(session.at(at), folded(frames, at), at)
+            assert_equal(session.at(at), builders.folded(frames, at), at)
 
 
 @pytest.mark.parametrize(("count", "farthest"), [(20, 32), (5_000, 90)])
@@ -153,19 +152,14 @@ def test_what_grows_is_known_at_any_moment(tmp_path):
     """As soon as a moment is opened, not minutes of replay later."""
     path = tmp_path / "a.mcap"
     cluster, grown = Cluster(), made_growing()
-    with taped(path) as tape:
-        taping = SessionRecorder(tape)
-        for frame in grown:
-            cluster.feed(frame)
-            taping.take([frame], cluster, frame.at)
-        taping.finish(cluster)
+    record_batches(path, ([frame] for frame in grown), cluster)
     assert growers(cluster)
     with session_of(path) as session:
         for at in (grown[-1].at, grown[len(grown) * 2 // 3].at):
             session._at = None
             now = session.at(at)
-            assert growers(now) == growers(folded(grown, at)) != []
-            assert array_views(now) == array_views(folded(grown, at))
+            assert growers(now) == growers(builders.folded(grown, at)) != []
+            assert array_views(now) == array_views(builders.folded(grown, at))
 
 
 def test_playing_on_is_as_jumping_there(tmp_path):

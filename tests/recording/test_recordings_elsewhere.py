@@ -23,7 +23,7 @@ from jaxtop.export import mcap_json
 from jaxtop.recording import Recording, RecordingLimits, Writer, compact, thread
 from tests import made_sessions
 from tests.made_sessions import Made
-from tests.recorded import record, session_of, taped, written
+from tests.recorded import record, session_of, writing, written
 from tests.support import ROOT
 
 MADE = Made(hosts=2, devices=4, seconds=60)
@@ -31,9 +31,9 @@ MADE = Made(hosts=2, devices=4, seconds=60)
 
 def black_box(folder):
     """As an agent writes it, finished."""
-    with taped(folder / "a.mcap", compacts=False) as tape:
-        tape.write(made_sessions.frames(MADE))
-    return tape.files
+    with writing(folder / "a.mcap", compacts=False) as writer:
+        writer.write(made_sessions.frames(MADE))
+    return writer.files
 
 
 def killed(folder):

@@ -24,9 +24,9 @@ class Recorder(Viewer):
 
     def __init__(self, path) -> None:
         super().__init__()
-        tape = RecordingWriter(path, {"tape": "live"})
-        tape.start()
-        self.taping = SessionRecorder(tape)
+        writer = RecordingWriter(path, {"writer": "live"})
+        writer.start()
+        self.recording = SessionRecorder(writer)
         self.frames = []
         self.known = []
 
@@ -38,7 +38,7 @@ class Recorder(Viewer):
                 self.cluster.feed(frame)
                 self.frames.append(frame)
                 self.known.append(self.cluster.frozen())
-            self.taping.take(frames, self.cluster, time.time())
+            self.recording.take(frames, self.cluster, time.time())
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +62,10 @@ def seen(tmp_path_factory):
                 os.kill(run.processes[1].pid, signal.SIGKILL)
                 recorder.until_state({1: "died"})
                 recorder.look(2)
-                recorder.taping.finish(recorder.cluster)
+                recorder.recording.finish(recorder.cluster)
             finally:
                 recorder.source.close()
-    assert recorder.taping.writer.failure is None
+    assert recorder.recording.writer.failure is None
     return folder / "run.mcap", recorder
 
 

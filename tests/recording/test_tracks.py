@@ -13,8 +13,9 @@ from jaxtop.base import processes
 from jaxtop.model import keyframe, state_of
 from jaxtop.recording import Keyframe, Writer
 from tests import made_sessions
+from tests.builders import folded
 from tests.made_sessions import Made, agent_id, later
-from tests.recorded import folded, record, session_of
+from tests.recorded import record, session_of
 
 MADE = Made(hosts=3, devices=2, seconds=60, has_trouble=False)
 STATE = ("hello", "arrays", "programs", "inventory", "pulse")
@@ -26,7 +27,7 @@ def box(folder, index, *, frames=None, clock=None, is_finished=False, **about):
     told = made_sessions.frames(MADE) if frames is None else frames
     told = [each for each in told if each.agent == agent and each.kind not in (*wire.OWN_KINDS, "roster")]
     path = folder / f"box-{index}.mcap"
-    given = {"tape": agent, "agent": agent, "hostname": f"node{index}", "boot": f"boot{index}", **about}
+    given = {"writer": agent, "agent": agent, "hostname": f"node{index}", "boot": f"boot{index}", **about}
     writer = Writer(path, given)
     latest = {each.kind: each for each in told if each.at == told[0].at}
     writer.write_keyframe(Keyframe(told[0].at, tuple(latest.values())))
@@ -139,7 +140,7 @@ def test_what_two_viewers_recorded_counts_once(tmp_path):
     frames = made_sessions.frames(MADE)
     late = [each for each in frames if each.at > MADE.start + 20]
     for name, told in {"one": frames, "other": [later(each, 0.05) for each in late]}.items():
-        writer = Writer(tmp_path / f"{name}.mcap", {"tape": name})
+        writer = Writer(tmp_path / f"{name}.mcap", {"writer": name})
         for i, frame in enumerate(told):
             writer.write(frame)
             if i % 50 == 49:

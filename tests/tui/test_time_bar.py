@@ -28,7 +28,7 @@ PAUSED = Start(is_playing=False)
 pytestmark = pytest.mark.usefixtures("in_utc")
 
 
-def tape(seconds: float = 35, **more) -> TimeBarState:
+def bar(seconds: float = 35, **more) -> TimeBarState:
     bins = tuple(Bin(NOW + i * 10, NOW + i * 10 + 10, 2, 2, i * MIB, 0) for i in range(20) if i != 7)
     events = tuple(
         LoggedEvent(NOW + at, severity, "kind", "", text)
@@ -63,21 +63,21 @@ def rows(shown: TimeBarState, width: int, count: int = 2) -> list[str]:
 
 class TestControls:
     def test_it_says_that_it_is_a_replay_the_time_the_position_and_the_speed(self):
-        said = line(tape(35, speed=0.25, is_playing=True), 120)
+        said = line(bar(35, speed=0.25, is_playing=True), 120)
         assert said.startswith(" REPLAY  ▶ 08:00:35  0:35 / 3:20 0.25× ")
 
     @pytest.mark.parametrize("width", [60, 80, 120, 200])
     def test_it_is_as_wide_as_there_is_room_and_has_all_buttons(self, width):
-        said = line(tape(35), width)
+        said = line(bar(35), width)
         assert len(said) == width
-        assert pressed(tape(35), width) == [
+        assert pressed(bar(35), width) == [
             "go_to", "to_start", "skip(-60)", "step(-1)", "pause", "step(1)", "skip(60)", "event(-1)",
             "event(1)", "faster(-1)", "faster(1)", "loop", "go_to", "mark", "to_end",
         ]  # fmt: skip
         assert "REPLAY  ‖ 08:00:35" in said
 
     def test_with_room_buttons_have_words(self):
-        said = line(tape(), 200)
+        said = line(bar(), 200)
         for word in (
             "⇤ start",
             "{ 1 min",
@@ -92,12 +92,12 @@ class TestControls:
             assert word in said
 
     def test_live_one_goes_back_to_live_and_loops_nothing(self):
-        said = line(tape(mode="REWIND", has_present=True, is_looped=True), 200)
+        said = line(bar(mode="REWIND", has_present=True, is_looped=True), 200)
         assert "⇥ live" in said
         assert "loop" not in said and "↻" not in said
 
     def test_a_loop_and_a_mark_are_told(self):
-        said = line(tape(is_looped=True, marked=NOW + 5), 120)
+        said = line(bar(is_looped=True, marked=NOW + 5), 120)
         assert "1×↻" in said
         assert "v 08:00:05" in said
 
@@ -106,64 +106,64 @@ class TestControls:
         places = {
             line(each, width).index(" n ")
             for each in (
-                tape(0), tape(199), tape(speed=0.25), tape(speed=64.0), tape(is_looped=True),
-                tape(marked=NOW), tape(is_playing=True),
+                bar(0), bar(199), bar(speed=0.25), bar(speed=64.0), bar(is_looped=True),
+                bar(marked=NOW), bar(is_playing=True),
             )
         }  # fmt: skip
         assert len(places) == 1
 
     def test_without_a_reel_it_says_since_when_it_is_paused_and_leads_back(self):
-        said = line(tape(mode="PAUSED", has_present=True, has_history=False), 80)
+        said = line(bar(mode="PAUSED", has_present=True, has_history=False), 80)
         assert said.split() == ["PAUSED", "‖", "08:00:35", "▶", "play", "v", "mark", "⇥", "live"]
 
     def test_several_days_have_dates_and_hours(self):
-        said = line(tape(span=(NOW, NOW + 90_000)), 120)
+        said = line(bar(span=(NOW, NOW + 90_000)), 120)
         assert "01-15 08:00:35      0:35 / 25:00:00" in said
 
 
 class TestTrack:
     def test_it_shows_memory_events_and_where_the_view_stands(self):
-        curve, marks = rows(tape(100), 41)
+        curve, marks = rows(bar(100), 41)
         assert curve[20] == "┃"
         assert marks == "    ·       !       ▲         ×          "
 
     def test_memory_rises_from_left_to_right_and_what_nobody_knew_is_a_gap(self):
-        curve = rows(tape(0), 41)[0]
+        curve = rows(bar(0), 41)[0]
         assert curve[0] == "┃"
         heights = ["▁▂▃▄▅▆▇█".find(each) for each in curve[1:] if each != "─"]
         assert heights == sorted(heights)
         assert heights[-1] == 7
 
     def test_the_worst_event_of_a_place_is_shown(self):
-        assert rows(tape(0), 11)[1] == "▲· !    ×  "
+        assert rows(bar(0), 11)[1] == "▲· !    ×  "
 
     def test_the_mark_has_a_letter(self):
-        assert rows(tape(100, marked=NOW + 50), 41)[1] == "    ·     v !       ▲         ×          "
+        assert rows(bar(100, marked=NOW + 50), 41)[1] == "    ·     v !       ▲         ×          "
 
     def test_in_one_row_events_take_the_place_of_memory(self):
-        (only,) = rows(tape(100, marked=NOW + 50), 41, 1)
+        (only,) = rows(bar(100, marked=NOW + 50), 41, 1)
         assert (only[4], only[10], only[12], only[20], only[30]) == ("·", "v", "!", "┃", "×")
         assert set(only) & set("▁▂▃▄▅▆▇█")
 
     @pytest.mark.parametrize("width", [0, 1, 2, 2000])
     def test_any_width_and_a_session_of_no_length_harm_nothing(self, width):
         for shown in (
-            tape(0),
-            tape(0, span=(NOW, NOW)),
-            tape(500),
-            tape(-500),
-            tape(0, overview=SessionSummary()),
+            bar(0),
+            bar(0, span=(NOW, NOW)),
+            bar(500),
+            bar(-500),
+            bar(0, overview=SessionSummary()),
         ):
             for count in (1, 2):
                 assert {len(row) for row in rows(shown, width, count)} == {width}
 
     def test_of_a_place_its_time_its_memory_and_its_events_are_told(self):
-        shown = tape(0)
+        shown = bar(0)
         assert tip(shown, 30, 41) == "08:02:30  15.0M on the fullest device\n× 08:02:30 died"
         assert tip(shown, 12, 41).split("\n")[1:] == ["! 08:01:00 slow", "· 08:01:01 compiled"]
         many = tuple(LoggedEvent(NOW, "info", "", "", "\x1b[31mtext") for _ in range(9))
-        assert tip(tape(0, overview=SessionSummary((), many)), 0, 41).split("\n")[-1] == "and 6 more"
-        assert "\x1b" not in tip(tape(0, overview=SessionSummary((), many)), 0, 41)
+        assert tip(bar(0, overview=SessionSummary((), many)), 0, 41).split("\n")[-1] == "and 6 more"
+        assert "\x1b" not in tip(bar(0, overview=SessionSummary((), many)), 0, 41)
 
 
 def at(stage: Stage) -> float:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop.model import Cluster
 from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.screens.collectives import untimed
 from jaxtop.tui.screens.mesh import MeshScreenView
 from tests import builders
 from tests import staged_collectives as staged
-from tests.builders import NOW, agent_id
+from tests.builders import NOW, agent_id, folded
 from tests.made_windows import Made
 from tests.stage import Stage, line, play, shown_after
 
@@ -99,9 +98,7 @@ class TestWhyThereIsNothing:
         assert "waiting for the first window: press c to take one now" in seen(*staged.never_timed())
 
     def test_a_collective_that_no_window_has_does_not_wait_for_the_first_one(self):
-        cluster = Cluster()
-        for each in staged.late():
-            cluster.feed(each)
+        cluster = folded(staged.late())
         assert untimed(Moment(cluster, NOW + 20)) == "not in the 5 windows so far: press c for another"
 
     def test_with_windows_switched_off(self):

@@ -192,7 +192,7 @@ def test_where_all_folders_are_of_others_the_reason_is_told():
 
 @needs_root
 def test_a_recording_is_not_written_through_a_link(tmp_path):
-    """Neither by a tape nor where a finished one is written anew."""
+    """Neither by the writer nor where a finished one is written anew."""
     precious = tmp_path / "precious"
     precious.write_text("mine")
     (tmp_path / "a.mcap").symlink_to(precious)

@@ -47,7 +47,7 @@ class _File:
     def __init__(self, tuning: Tuning, begun_at: float) -> None:
         self.begun_at = begun_at
         path = Path(tempfile.mkdtemp(prefix="jaxtop-")) / "rewind.mcap"
-        writer = RecordingWriter(path, {"tape": "kept"}, compacts=False, is_unnamed=True)
+        writer = RecordingWriter(path, {"writer": "kept"}, compacts=False, is_unnamed=True)
         try:
             writer.start()
             self.session = Session([path], tuning=tuning)

@@ -88,9 +88,9 @@ def measure(setting: Setting) -> Iterator[Figure]:
 
 def _write(path: Path, made: Made) -> _Written:
     """Record the session, flushed as often as a live one in the session's own time."""
-    written = RecordingWriter(path, {"tape": "bench"}, flush_every=3600.0)
+    written = RecordingWriter(path, {"writer": "bench"}, flush_every=3600.0)
     written.start()
-    cluster, taping = Cluster(), SessionRecorder(written)
+    cluster, recorder = Cluster(), SessionRecorder(written)
     frames = pulses = figures = 0
     cpu: list[float] = []
     loop: list[float] = []
@@ -103,7 +103,7 @@ def _write(path: Path, made: Made) -> _Written:
             figures = made_sessions.figures(batch[0])
         at = batch[-1].at
         started, cpu_started = time.perf_counter(), time.process_time()
-        taping.take(batch, cluster, at)
+        recorder.take(batch, cluster, at)
         in_loop += time.perf_counter() - started
         if at >= due:
             written.sync(600)
@@ -117,7 +117,7 @@ def _write(path: Path, made: Made) -> _Written:
             spent, in_loop, part = 0.0, 0.0, 0
     open_bytes = written.size
     started = time.perf_counter()
-    taping.finish(cluster)
+    recorder.finish(cluster)
     finish_s = time.perf_counter() - started
     assert written.failure is None, written.failure
     sizes = open_bytes, path.stat().st_size
@@ -126,7 +126,7 @@ def _write(path: Path, made: Made) -> _Written:
 
 def _pulses_alone(path: Path, made: Made) -> float:
     """Return the bytes per figure of a recording that has only pulses, and no keyframes."""
-    written = RecordingWriter(path, {"tape": "bench"})
+    written = RecordingWriter(path, {"writer": "bench"})
     written.start()
     figures = count = 0
     for batch in made_sessions.batches(made):

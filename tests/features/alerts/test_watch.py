@@ -21,8 +21,8 @@ from jaxtop.model import Cluster, Severity
 from jaxtop.model.finding import Ongoing
 from jaxtop.model.findings.alerts import ENDS, STARTS, Alert, AlertBook
 from tests import patience
-from tests.builders import NOW, agent_id, frame
-from tests.cli.test_check import LATE, cluster_of, run
+from tests.builders import NOW, agent_id, folded, frame
+from tests.cli.test_check import LATE, run
 from tests.cli.test_cli import is_one_line
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, jaxtop_here, processes
 
@@ -94,7 +94,7 @@ def ongoing(cluster, finding, *, is_reported=True):
 
 
 def test_a_finding_has_one_alert_at_its_start_and_one_at_its_end():
-    cluster, book = cluster_of(run()), AlertBook(Severity.WARNING)
+    cluster, book = folded(run()), AlertBook(Severity.WARNING)
     assert book.changes(cluster, NOW + 30) == []
     ongoing(cluster, LATE)
     (start,) = book.changes(cluster, NOW + 31)
@@ -108,7 +108,7 @@ def test_a_finding_has_one_alert_at_its_start_and_one_at_its_end():
 
 
 def test_only_findings_of_the_severity_asked_for_and_a_worse_one_again():
-    cluster, book = cluster_of(run()), AlertBook(Severity.CRITICAL)
+    cluster, book = folded(run()), AlertBook(Severity.CRITICAL)
     ongoing(cluster, LATE)
     assert book.changes(cluster, NOW + 30) == []
     ongoing(cluster, replace(LATE, severity=Severity.CRITICAL))
@@ -122,7 +122,7 @@ def test_only_findings_of_the_severity_asked_for_and_a_worse_one_again():
 
 
 def test_a_finding_that_another_explains_has_not_ended():
-    cluster, book = cluster_of(run()), AlertBook(Severity.WARNING)
+    cluster, book = folded(run()), AlertBook(Severity.WARNING)
     ongoing(cluster, LATE)
     book.changes(cluster, NOW + 30)
     ongoing(cluster, replace(LATE, rule="host_lost", severity=Severity.CRITICAL, about="died"))

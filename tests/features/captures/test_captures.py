@@ -500,9 +500,7 @@ class TestTheKey:
         play(act, *builders.well(), ask=lambda *_: None, capturer=capturer)
 
     def test_of_two_runs_none_is_taken(self):
-        cluster = Cluster()
-        for frame in builders.well(processes=2):
-            cluster.feed(frame)
+        cluster = builders.folded(builders.well(processes=2))
         agents = [builders.agent_id(index) for index in range(2)]
         one = cluster.hosts[agents[1]]
         cluster.hosts = {**cluster.hosts, agents[1]: replace(one, run="b")}

@@ -24,7 +24,6 @@ from jaxtop.features.captures.finish import Known, TakenTrace, clocks, finish, k
 from jaxtop.features.captures.folder import CaptureFolder, file_name, file_names
 from jaxtop.features.captures.merged import Durations, Merged, TracedHost, merge
 from jaxtop.features.captures.perfetto import MOST_LANES, Slice, lanes
-from jaxtop.model import Cluster
 from jaxtop.traces.xspace import Trace
 from tests import builders, made_runs, made_windows
 from tests.made_traces import PLATFORMS, PROGRAM, REDUCE, Made, launches
@@ -344,9 +343,7 @@ class TestTheComparison:
 
 def run(processes):
     """The agents of a run, and what is known of them."""
-    cluster = Cluster()
-    for frame in builders.well(processes=processes):
-        cluster.feed(frame)
+    cluster = builders.folded(builders.well(processes=processes))
     agents = [builders.agent_id(index) for index in range(processes)]
     return agents, known(cluster, agents)
 

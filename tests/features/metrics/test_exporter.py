@@ -242,9 +242,7 @@ def test_a_client_that_reads_gzip_gets_the_same_page_compressed():
 
 
 def test_service_discovery_lists_the_machines_of_the_run_and_the_ports_that_were_asked_for():
-    made = Cluster()
-    for frame in builders.well():
-        made.feed(frame)
+    made = builders.folded(builders.well())
     watched = WatchedCluster(made, lambda: builders.NOW)
     with HttpServer("127.0.0.1", 0, pages(watched, "program"), OPEN) as server:
         status, kind, text = get(f"{server.url}/http_sd?port=9100&port=9400")

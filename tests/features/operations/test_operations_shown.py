@@ -15,7 +15,7 @@ from jaxtop.model.programs.roofline import DATA_SHEET, rates_of
 from jaxtop.store import probe as saved
 from jaxtop.wire import Operation, Operations
 from jaxtop.wire.probing import Measured
-from tests.builders import hello
+from tests.builders import folded, hello
 from tests.model.test_probed_shown import of_device, probe
 
 NAME = "jit_step"
@@ -155,9 +155,7 @@ class TestStored:
 
     def test_a_keyframe_has_them(self):
         cluster = cluster_of(SHOWN)
-        again = Cluster()
-        for each in keyframe.frames(cluster, 1.0):
-            again.feed(each)
+        again = folded(keyframe.frames(cluster, 1.0))
         assert again.hosts["agent0"].operations == cluster.hosts["agent0"].operations
 
     def test_too_many_are_refused(self):

@@ -363,9 +363,7 @@ class TestBuffers:
 @pytest.fixture
 def now() -> Today:
     """A training run on data=2, model=4."""
-    cluster = Cluster()
-    for frame in builders.training():
-        cluster.feed(frame)
+    cluster = builders.folded(builders.training())
     return today(cluster, builders.NOW)
 
 

@@ -13,7 +13,7 @@ from jaxtop.features.planning.model.sharding import place, state_bytes
 from jaxtop.features.planning.model.today import plannable, today
 from jaxtop.model import Cluster
 from tests import builders
-from tests.builders import NOW, agent_id, frame, hello, pulse
+from tests.builders import NOW, agent_id, folded, frame, hello, pulse
 
 GRID = wire.Mesh((("data", 4), ("model", 2)), ((0, 8),))
 FLAT = wire.Mesh((("i", 8),), ((0, 8),))
@@ -244,9 +244,7 @@ STEPPING = wire.Pulse(
 
 class TestRuns:
     def test_several_processes_hold_an_array_once(self):
-        cluster = Cluster()
-        for each in builders.training():
-            cluster.feed(each)
+        cluster = folded(builders.training())
         found = today(cluster, NOW)
         assert (found.axes, found.device_ids, found.devices_per_host) == (
             (("data", 2), ("model", 4)), tuple(range(8)), 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -14,12 +15,14 @@ from jaxtop.features.relay import latest as latest_values
 from jaxtop.features.relay import stream
 from jaxtop.features.relay.feed import ViewerFeed, batches
 from jaxtop.features.relay.latest import Latest
-from jaxtop.model import Cluster
 from jaxtop.sources.paths import DIRECT, Paths
 from jaxtop.store import last_frames
 from jaxtop.store.last_frames import BULKY, ORDER
 from tests import builders
-from tests.builders import NOW, agent_id, frame
+from tests.builders import NOW, agent_id, folded, frame
+
+if TYPE_CHECKING:
+    from jaxtop.model import Cluster
 
 AGENT = agent_id(0)
 EVERYTHING = (*ORDER, *BULKY)
@@ -32,20 +35,13 @@ def kept(*frames: wire.Frame) -> Latest:
     return latest
 
 
-def cluster_of(frames) -> Cluster:
-    cluster = Cluster()
-    for each in frames:
-        cluster.feed(each)
-    return cluster
-
-
 def of_newcomer(latest: Latest) -> Cluster:
-    return cluster_of(each for agent in latest.agents for each in latest.frames(agent, EVERYTHING, NOW))
+    return folded(each for agent in latest.agents for each in latest.frames(agent, EVERYTHING, NOW))
 
 
 def test_the_last_values_make_the_same_hosts_as_all_frames():
     frames = [*builders.training(), frame(AGENT, builders.pulse(0, launches=30), sequence=3)]
-    for agent, host in cluster_of(frames).hosts.items():
+    for agent, host in folded(frames).hosts.items():
         found = of_newcomer(kept(*frames)).hosts[agent]
         for name in ("hello", "pulse", "arrays", "programs", "inventories", "link", "peer", "bye", "run"):
             assert getattr(found, name) == getattr(host, name), name
@@ -75,7 +71,7 @@ def changes(count: int) -> list[wire.Frame]:
 def test_a_census_with_its_changes_is_the_same_however_many_there_were(count):
     frames = changes(count)
     latest = kept(*frames)
-    assert of_newcomer(latest).hosts[AGENT].arrays == cluster_of(frames).hosts[AGENT].arrays
+    assert of_newcomer(latest).hosts[AGENT].arrays == folded(frames).hosts[AGENT].arrays
     assert len(latest.frames(AGENT, ("arrays_change",), NOW)) <= last_frames.MOST_CHANGES + 1
 
 

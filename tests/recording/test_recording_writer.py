@@ -1,32 +1,21 @@
-"""Tapes: whatever the disk does, who records never waits and what was written can be read."""
+"""The writer of recordings: it never waits for the disk, and what it has written can be read."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from itertools import groupby
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
-from jaxtop.cli.record import default_name
-from jaxtop.model import Cluster
 from jaxtop.recording import Recording, RecordingLimits, RecordingWriter, thread
-from jaxtop.sources.recorder import SessionRecorder
-from jaxtop_agent import blackbox
-from jaxtop_agent.blackbox import BlackBox
-from jaxtop_agent.core import settings
-from jaxtop_agent.core.board import Board
-from jaxtop_agent.service.identity import identify
 from tests import builders, made_sessions, patience
 from tests.made_sessions import Made
-from tests.recorded import ABOUT, assert_equal, folded, read, record, session_of, taped
+from tests.recorded import ABOUT, assert_equal, by_time, read, record, record_batches, session_of, writing
 from tests.support import eventually
 
 MADE = Made(hosts=2, devices=8, seconds=60)
@@ -40,7 +29,7 @@ def frames():
 def test_a_file_is_followed_while_it_is_written(tmp_path):
     """All that was synced is there, at once; and it goes on growing until it is finished."""
     path = tmp_path / "a.mcap"
-    with taped(path, flush_every=0.1) as written:
+    with writing(path, flush_every=0.1) as written:
         first, *batches = made_sessions.batches(MADE)
         written.write(first)
         written.sync(60)
@@ -56,14 +45,14 @@ def test_a_file_is_followed_while_it_is_written(tmp_path):
                 # More may come of what came last: it ends just before that.
                 assert session.is_growing and start == frames[0].at and 0 < told[-1].at - end < 1e-5
                 assert list(session.frames()) == told
-                assert_equal(session.at(told[-1].at), folded(frames, told[-1].at), told[-1].at)
+                assert_equal(session.at(told[-1].at), builders.folded(frames, told[-1].at), told[-1].at)
             assert session.notes == ()
     assert read(path) == frames
 
 
 def test_what_was_given_is_in_the_file_before_long_also_if_nothing_follows(tmp_path, frames):
     path = tmp_path / "a.mcap"
-    with taped(path, flush_every=0.2) as written:
+    with writing(path, flush_every=0.2) as written:
         for i in range(0, 40, 2):
             written.write(frames[i : i + 2])
             eventually(lambda many=i + 2: read(path) == frames[:many], every=0.02)
@@ -97,9 +86,10 @@ def test_a_killed_writer_loses_what_came_since_the_last_flush_alone(tmp_path):
         "import sys, time, pathlib\n"
         "from jaxtop.recording import RecordingWriter\n"
         "from tests import made_sessions\n"
-        "tape = RecordingWriter(pathlib.Path(sys.argv[1]), {'tape': 't1'}); tape.start()\n"
+        "writer = RecordingWriter(pathlib.Path(sys.argv[1]), {'writer': 'w1'}); writer.start()\n"
         "frames = made_sessions.frames(made_sessions.Made(seconds=30))\n"
-        "tape.write(frames[:50]); tape.sync(60); tape.write(frames[50:]); print('written', flush=True)\n"
+        "writer.write(frames[:50]); writer.sync(60); writer.write(frames[50:])\n"
+        "print('written', flush=True)\n"
         "time.sleep(60)\n"
     )
     with subprocess.Popen(
@@ -116,7 +106,7 @@ def test_threads_that_give_and_take_do_not_lose_count(tmp_path, frames):
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        with taped(tmp_path / "a.mcap") as written:
+        with writing(tmp_path / "a.mcap") as written:
             for _ in range(30):
                 written.write(frames)
             written.sync(60)
@@ -143,7 +133,7 @@ def small_disk(tmp_path):
 
 
 def fill(written, frames):
-    """Give frames until the tape has had enough; it must not raise, and never wait."""
+    """Give frames until the writer has had enough; it must not raise, and never wait."""
     end = patience.deadline()
     while not written.is_over and end.left() > 0:
         written.write(frames)
@@ -155,7 +145,7 @@ def fill(written, frames):
 
 def test_a_full_disk_ends_the_recording_and_leaves_what_it_had(small_disk, frames, monkeypatch):
     monkeypatch.setattr(thread, "LEAST_FREE", 0)
-    with taped(small_disk / "a.mcap", flush_every=0.05) as written:
+    with writing(small_disk / "a.mcap", flush_every=0.05) as written:
         fill(written, frames)
     assert written.failure == "no space left on device"
     assert len(read(small_disk / "a.mcap")) > 100
@@ -164,7 +154,7 @@ def test_a_full_disk_ends_the_recording_and_leaves_what_it_had(small_disk, frame
 
 
 def test_a_disk_that_is_nearly_full_is_left_to_the_run(small_disk, frames):
-    with taped(small_disk / "a.mcap") as written:
+    with writing(small_disk / "a.mcap") as written:
         fill(written, frames)
     assert written.failure is not None and "MiB free; 64 MiB stay for the run" in written.failure
     assert sum(each.stat().st_size for each in small_disk.iterdir()) < 1 << 19
@@ -176,7 +166,7 @@ def test_a_file_is_rewritten_only_where_the_run_keeps_its_room(
 ):
     monkeypatch.setattr(thread, "LEAST_FREE", least_free)
     path = small_disk / "a.mcap"
-    with taped(path) as written:
+    with writing(path) as written:
         written.write([frames[0]._replace(raw=os.urandom(200_000))])
         written.sync(60)
         before = path.stat()
@@ -187,7 +177,7 @@ def test_a_file_is_rewritten_only_where_the_run_keeps_its_room(
 def test_a_folder_that_vanishes_ends_the_recording(tmp_path, frames, monkeypatch):
     monkeypatch.setattr(thread, "LOOK_AT_DISK_EVERY", 0.05)
     (tmp_path / "gone").mkdir()
-    with taped(tmp_path / "gone" / "a.mcap", flush_every=0.05) as written:
+    with writing(tmp_path / "gone" / "a.mcap", flush_every=0.05) as written:
         written.write(frames)
         written.sync(60)
         shutil.rmtree(tmp_path / "gone")
@@ -196,20 +186,20 @@ def test_a_folder_that_vanishes_ends_the_recording(tmp_path, frames, monkeypatch
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path, frames):
-    with taped(tmp_path / "nowhere" / "a.mcap") as written:
+    with writing(tmp_path / "nowhere" / "a.mcap") as written:
         fill(written, frames)
     assert written.failure == "no such file or directory"
 
 
 def test_a_file_system_that_counts_no_space_is_not_full():
-    with taped(Path("/proc/a.mcap")) as written:
+    with writing(Path("/proc/a.mcap")) as written:
         pass
     assert written.failure == "no such file or directory"
 
 
 def test_nothing_is_written_over(tmp_path, frames):
     (tmp_path / "a.mcap").write_text("mine")
-    with taped(tmp_path / "a.mcap") as written:
+    with writing(tmp_path / "a.mcap") as written:
         fill(written, frames)
     assert written.failure == "file exists" and (tmp_path / "a.mcap").read_text() == "mine"
 
@@ -247,7 +237,7 @@ def test_no_room_to_write_it_anew_is_no_loss(tmp_path, frames, monkeypatch):
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(thread, "compact", no_room)
-    with taped(tmp_path / "a.mcap") as written:
+    with writing(tmp_path / "a.mcap") as written:
         written.write(frames)
     assert written.failure is None
     assert read(tmp_path / "a.mcap") == frames
@@ -269,13 +259,13 @@ def test_files_of_a_size_open_alone_and_are_one_session_together(tmp_path, monke
             begun, end = session.span
             for at in (begun, *(frame.at for frame in read(path)[1:9]), (begun + end) / 2, end):
                 session._at = None
-                assert_equal(session.at(at), folded(frames, at), at)
+                assert_equal(session.at(at), builders.folded(frames, at), at)
     with session_of(*reversed(done.files)) as session:
         assert len(session._tracks) == 1
         assert session.span == (frames[0].at, frames[-1].at)
         assert list(session.frames()) == frames
         for i in range(0, len(frames), 37):
-            assert_equal(session.at(frames[i].at), folded(frames, frames[i].at), frames[i].at)
+            assert_equal(session.at(frames[i].at), builders.folded(frames, frames[i].at), frames[i].at)
 
 
 def test_a_number_that_is_taken_is_passed_over(tmp_path, monkeypatch):
@@ -295,101 +285,16 @@ def test_the_oldest_files_go(tmp_path, frames, monkeypatch):
     with session_of(*kept) as session:
         found = list(session.frames())
         assert found == frames[-len(found) :]
-        assert_equal(session.at(frames[-1].at), folded(frames, frames[-1].at), frames[-1].at)
+        assert_equal(session.at(frames[-1].at), builders.folded(frames, frames[-1].at), frames[-1].at)
 
 
 def test_a_file_is_begun_with_what_was_known_before(tmp_path, frames):
     """Who starts to record in the middle of a session has all of it from the first moment on."""
     middle = next(i for i in range(len(frames) // 2, len(frames)) if frames[i].at > frames[i - 1].at)
-    cluster = Cluster()
-    for frame in frames[:middle]:
-        cluster.feed(frame)
-    with taped(tmp_path / "a.mcap") as written:
-        taping = SessionRecorder(written)
-        for at, of_one_time in groupby(frames[middle:], key=lambda frame: frame.at):
-            batch = list(of_one_time)
-            for frame in batch:
-                cluster.feed(frame)
-            taping.take(batch, cluster, at)
-        taping.finish(cluster)
+    cluster = builders.folded(frames[:middle])
+    record_batches(tmp_path / "a.mcap", by_time(frames[middle:]), cluster)
     with session_of(tmp_path / "a.mcap") as session, Recording(tmp_path / "a.mcap") as recording:
         assert recording.index.keyframes[0].at / 1e9 == pytest.approx(frames[middle].at)
         for frame in frames[middle::19]:
             session._at = None
-            assert_equal(session.at(frame.at), folded(frames, frame.at), frame.at)
-
-
-NAMES = ["train", "a/../b", "x" * 400, "训练" * 100, "a b;c$(d)\n\x00", ""]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_recording_has_a_file_name_that_every_system_takes_whatever_the_run_is_called(tmp_path, name):
-    """In `jaxtop record`, in the app, and in a process that keeps a black box."""
-    board = Board(identify(name))
-    box = BlackBox(board, str(tmp_path / "box"), 1)
-    box.end()
-    box.run()
-    told = builders.frame(builders.agent_id(0), structs.replace(builders.hello(0), name=name))
-    path = tmp_path / default_name(folded([told], told.at))
-    path.touch()
-    for file in (path, *(tmp_path / "box").iterdir()):
-        assert file.suffix == ".mcap"
-        assert re.fullmatch(r"[\w.-]{1,200}", file.name, re.ASCII)
-    assert board.sources["recording"].startswith("on")
-    assert len(list((tmp_path / "box").iterdir())) == len(list(tmp_path.glob("*.mcap"))) == 1
-
-
-def test_a_black_box_says_at_once_why_it_cannot_be_written(tmp_path, monkeypatch):
-    """A disk that does not answer would be noticed only when megabytes wait for it."""
-    (tmp_path / "file").touch()
-    for folder, why in (
-        (tmp_path / "file", "not a directory"),
-        ("/proc/nowhere", "no such file"),
-        ("a\0b", "null"),
-    ):
-        board = Board(identify("run"))
-        box = BlackBox(board, folder, 1)
-        box.run()
-        box.take("pulse", 1, b"")
-        assert board.sources["recording"].startswith("off: ") and why in board.sources["recording"]
-    board, now = Board(identify("run")), [1000.0]
-    monkeypatch.setattr(blackbox, "steady", lambda: now[0])
-    box = BlackBox(board, tmp_path / "box", 1)
-    answers, real = threading.Event(), os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda *given: answers.wait(patience.left()) and real(*given))
-    writes = threading.Thread(target=box.run)
-    writes.start()
-
-    def said():
-        now[0] += 1
-        box.take("pulse", 1, b"")
-        return board.sources["recording"]
-
-    try:
-        told = [said() for _ in range(12)]
-        assert told == [f"on: {tmp_path / 'box'}"] * 10 + ["waiting: the disk does not answer"] * 2
-        answers.set()
-        eventually(lambda: said().startswith("on: "))
-    finally:
-        answers.set()
-        box.end()
-        writes.join(patience.left())
-
-
-@pytest.mark.parametrize("record", ["boxes/a.mcap", Path("boxes/a.mcap"), Path("boxes"), "boxes/"])
-def test_a_black_box_is_asked_for_by_a_folder_or_by_a_file_in_it(tmp_path, monkeypatch, record):
-    """As words or as a path."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("JAXTOP_RECORD", raising=False)
-    asked = settings.read("run", None, None, None, record).record
-    box = BlackBox(Board(identify("run")), asked, 1)
-    box.end()
-    box.run()
-    [file] = (tmp_path / "boxes").iterdir()
-    assert file.name.startswith("a-" if "a.mcap" in str(record) else "run-")
-
-
-def test_words_in_the_environment_ask_for_a_black_box_as_well(monkeypatch):
-    monkeypatch.setenv("JAXTOP_RECORD", "boxes")
-    assert settings.read(None, None, None).record == "boxes"
-    assert settings.read(None, None, None, None, Path("others")).record == Path("others")
+            assert_equal(session.at(frame.at), builders.folded(frames, frame.at), frame.at)
