@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 import jaxtop
@@ -30,6 +31,7 @@ from jaxtop.model import (
     runs,
     step_of,
 )
+from jaxtop.model.liveness import current
 from jaxtop.model.programs.rates import launch_rates_of
 from jaxtop.model.steps.script import collecting
 from jaxtop.tui.columns import hosts as host_columns
@@ -314,6 +316,54 @@ def test_a_process_that_has_exited_has_no_current_figure_at_all():
             if view.state.has_exited:
                 assert all(of(cluster, view.now) is None for of in FIGURES.values())
                 assert all(of(cluster, view.host) is not None for of in FIGURES.values())
+
+
+# What a process that reports nothing still has, and what ended with its reports. A new field joins one of them.
+LASTS: dict[type[msgspec.Struct], set[str]] = {
+    wire.Pulse: {"at_ms", "memory_source", "devices", "host", "launches", "step", "cost"},
+    wire.DeviceSample: {
+        "used_bytes", "peak_bytes", "limit_bytes", "reserved_bytes", "largest_free_bytes", "pool_bytes",
+        "peak_reserved_bytes", "driver_used_bytes", "driver_total_bytes", "power_limit_mw",
+        "temperature_limit_c", "clock_max_mhz", "energy_mj", "ecc_corrected", "ecc_uncorrected",
+    },
+    wire.HostSample: {"rss_bytes", "threads", "memory_total_bytes", "cores_milli", "is_container"},
+    wire.AgentCost: {"dropped", "viewers"},
+}  # fmt: skip
+ENDS: dict[type[msgspec.Struct], set[str]] = {
+    wire.Pulse: {"sampled_ms", "counted_ms", "compiling", "stall", "rhythm", "lull"},
+    wire.DeviceSample: {
+        "utilization_permille", "power_mw", "temperature_c", "clock_mhz", "memory_clock_mhz",
+        "memory_activity_permille", "tensor_permille", "occupancy_permille", "dram_permille", "slowed",
+        "pcie_received_bytes_per_s", "pcie_sent_bytes_per_s", "link_received_bytes_per_s",
+        "link_sent_bytes_per_s", "queued", "idle_ms", "transfer_p50_us", "transfer_p99_us", "program_p50_us",
+        "program_p99_us", "from_host_p50_us", "from_host_p99_us", "to_host_p50_us", "to_host_p99_us",
+        "collective_p50_us", "collective_p99_us",
+    },
+    wire.HostSample: {
+        "process_cpu_permille", "machine_cpu_permille", "memory_used_bytes", "load_centi",
+        "received_bytes_per_s", "sent_bytes_per_s", "cpu_pressure_permille", "memory_pressure_permille",
+        "io_pressure_permille", "held_back_permille", "disk_read_bytes_per_s", "disk_written_bytes_per_s",
+        "process_read_bytes_per_s", "process_written_bytes_per_s", "busy_threads",
+    },
+    wire.AgentCost: {"cpu_ppm"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LASTS)
+def test_each_field_of_a_pulse_lasts_or_ends_when_the_process_stops(kind):
+    assert sorted((*LASTS[kind], *ENDS[kind])) == sorted(kind.__struct_fields__)
+    host = everything().hosts["r1-0"]
+    busy = {"stall": wire.Stall("step", 1_000, 250), "lull": wire.Lull("step", 1_000)}
+    host = host.but(pulse=msgspec.structs.replace(host.pulse, **busy))
+    before, after = (_sample(each.pulse, kind) for each in (host, current(host, State.STOPPED)))
+    nested = {"devices", "host", "cost"}
+    changed = {name for name in kind.__struct_fields__ if getattr(before, name) != getattr(after, name)}
+    assert changed - nested == ENDS[kind]
+    assert {getattr(after, name) for name in ENDS[kind]} <= {None, ()}
+
+
+def _sample(pulse: wire.Pulse, kind: type[msgspec.Struct]) -> msgspec.Struct:
+    return next(each for each in (pulse, pulse.devices, pulse.host, pulse.cost) if isinstance(each, kind))
 
 
 def test_a_step_that_no_longer_ends_is_not_exported_as_current():
