@@ -38,7 +38,7 @@ class ListingLimit:
         return f"off: listing more than {self.limit:,} arrays would delay the script"
 
     def may_be_listed(self, named: int) -> bool:
-        """Whether a listing is short enough, given that the walk has found `named` arrays."""
+        """Return whether a listing is short enough, if the walk has found `named` arrays."""
         if self.is_too_large:
             self._refused += 1
             if self._refused % RETRY_AFTER == 0:

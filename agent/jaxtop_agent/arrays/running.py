@@ -3,7 +3,7 @@
 A held frame keeps alive the variables of a function that may have ended since.
 
 On Python 3.11, creating an object may start a garbage collection at once, which runs Python code: finalizers,
-and `gc.callbacks`, where JAX has some. Other threads run meanwhile. Inside `sys._current_frames()`, until
+and `gc.callbacks`, to which JAX adds one. Other threads run meanwhile. Inside `sys._current_frames()`, until
 3.11.8, the whole process then deadlocked if a thread began or ended. Inside `f_back` and `f_locals`, the
 function in question ended, the call wrote to the memory where its variables had been, and the process
 crashed. So no garbage is collected during these calls. Newer versions collect only between instructions.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.steps.pattern import FunctionLaunch
     from jaxtop_agent.steps.progress import Progress
 
-# Of a step with more functions than this, only the first ones and the last one are sent.
+# If a step has more functions than this, only the first ones and the last one are sent.
 MOST_FUNCTIONS = 64
 # The first looks, at most this many, wait until the programs are read.
 PATIENCE = 10
@@ -44,7 +44,7 @@ class StepRhythm:
         self._learned_from: tuple[object, ...] = ()
         self._patience = PATIENCE
         self._called = 0  # the time of the last call of `agent.step()` that was looked at
-        # Since when the steps have their rhythm, by both clocks: converted once, or it would waver.
+        # The start of the rhythm by both clocks. It is converted once; otherwise it would waver.
         self._since = self._since_ms = 0
 
     def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the hook notes the launches
@@ -83,7 +83,7 @@ class StepRhythm:
         board.sampler.rhythm = None
 
     def _must_wait(self, board: Board) -> bool:
-        """Return whether to wait: of several functions, one may be an evaluation, which its program shows."""
+        """Return whether to wait: one of several functions may be an evaluation, which only its program shows."""
         if not self._patience:
             return False
         if not _are_being_read(board):

@@ -41,7 +41,7 @@ class TopologyOfProcess:
 
 
 def _slice_index(device: Any) -> int | None:
-    """Return the slice of a TPU or the partition of a GPU, which XLA calls slice_index, too, or did."""
+    """Return the slice of a TPU, or the partition of a GPU, which some versions call slice_index, too."""
     found = getattr(device, "slice_index", None)
     return getattr(device, "partition_index", None) if found is None else found
 

@@ -11,28 +11,28 @@ if TYPE_CHECKING:
 
 
 def _later(pattern: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
-    """Return what compiles an expression once, when it is first used: not while `agent.start()` runs."""
+    """Return a function that compiles an expression when it is first used, not while `agent.start()` runs."""
     return cache(lambda: re.compile(pattern, flags))
 
 
 # A name is judged by its whole words: `hf_token` is hidden, `tokenizer`, `keypoints` and `monkey` are shown.
 _PARTS = _later(r"[A-Za-z][\w-]*")
 _WORDS = _later(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-# A word of this form is always of a secret.
+# A word of this form always names a secret.
 _CERTAIN = _later(
     r"passw|passcode|passphrase|secret|credential|auth(?!or(?:s|ed|ship)?$)"
     r"|^(?:pwd|pin|creds?|jwt|otp|cookies?)$|^key(?:chain|data|file|id|pair|phrase|ring|store|tab)s?$"
 )
-# These may be of a secret. Several words may be written as one: `apikey`, `sshkey`.
+# These words may name a secret. Several words may be written as one: `apikey`, `sshkey`.
 _POSSIBLE = _later(r"(?!(?:mon|don|tur|hot|sub)keys?$)([a-z]*)(?:key|token)(s?)|pass")
-# With one of these words they are: `api_key`.
+# Beside one of these words they do: `api_key`.
 _WORDS_OF_SECRETS = """
     access account admin api aws azure bearer client decryption deploy encryption gcp github gitlab google
     gpg hf hmac huggingface license login master openai personal pgp private pypi refresh registry rsa
     service session signing slack ssh ssl tls user wandb webhook
 """
-# Without, but with one of these, they are not: `key_dim`, `rng_key`, `bos_token`, `image_key`. These are
-# words of sizes and counts, attention and layers, random numbers, parts of a text, and fields of data.
+# Beside one of these, and none of the others, they do not: `key_dim`, `rng_key`, `bos_token`. These are words
+# of sizes and counts, attention and layers, random numbers, parts of a text, and fields of data.
 _WORDS_OF_OTHERS = """
     block budget capacity chunk count depth dim dims len length lengths limit max min num per rank seq
     sequence shape size sizes step steps total width window
@@ -51,7 +51,7 @@ _WORDS_OF_OTHERS = """
     text video
 """
 _OF_SECRETS, _OF_OTHERS = frozenset(_WORDS_OF_SECRETS.split()), frozenset(_WORDS_OF_OTHERS.split())
-# A text that begins like this is a secret, whatever its name; so is one with a random key in it.
+# A text that begins like this, or contains a random key, is a secret under any name.
 _ISSUED = _later(
     r"(?:hf_|[spr]k[-_]|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|ya29\.|npm_|pypi-|dckr_pat_|eyJ|SG\."
     r"|nvapi-)[\w.-]{16}"
@@ -72,7 +72,7 @@ _EXPRESSIONS = (
 
 
 def prepare() -> None:
-    """Compile all expressions, on a thread of the agent: the script's would wait for them."""
+    """Compile all expressions on a thread of the agent, so that the script does not wait for them."""
     for each in _EXPRESSIONS:
         each()
 
@@ -82,7 +82,7 @@ class _Part(NamedTuple):
 
     is_certain: bool = False
     is_possible: bool = False
-    ends_certainly: bool = False  # with a word of secrets
+    ends_certainly: bool = False  # the last word names a secret
     ends_possibly: bool = False
 
 
@@ -92,18 +92,18 @@ def is_hidden_text(name: str) -> bool:
 
 
 def is_hidden_number(name: str) -> bool:
-    """Return whether a number of this name may be one: `max_tokens` and `num_key_value_heads` are sizes."""
+    """Return whether a number of this name may be a secret; `max_tokens` and `num_key_value_heads` are not."""
     parts = _parts(name)
     return any(part.ends_certainly for part in parts) or (bool(parts) and parts[-1].ends_possibly)
 
 
 def looks_secret(text: str) -> bool:
-    """Return whether a text looks like a secret, whatever its name is."""
+    """Return whether a text looks like a secret under any name."""
     return bool(_ISSUED().match(text) or _RANDOM().search(text))
 
 
 def without_secrets(message: str) -> str:
-    """Return a message without passwords in addresses, and without what is assigned to a name of secrets."""
+    """Return a message without passwords in addresses and values assigned to names of secrets."""
     message = _IN_ADDRESS().sub("://…@", message)
     done, at = "", 0
     while found := _ASSIGNED().search(message, at):
@@ -115,7 +115,7 @@ def without_secrets(message: str) -> str:
 
 
 def _is_hidden_in_message(name: str) -> bool:
-    """Return whether this name is one of secrets; messages often tell of the keys of a dict."""
+    """Return whether this name is that of a secret; messages often mention the keys of a dict."""
     parts = _parts(name)
     return any(part.is_certain or (part.is_possible and "token" in name.lower()) for part in parts)
 

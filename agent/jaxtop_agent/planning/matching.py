@@ -1,4 +1,4 @@
-"""Which argument of a program is which array of the run, and how it is sharded on another mesh."""
+"""Matches the arguments of a program with arrays of the run, whose shardings on another mesh are known."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _BOXES = frozenset({"value", "raw_value"})
 
 
 class Side(NamedTuple):
-    """An argument or a result of a program. `parts` is None where the compiler may choose its sharding.
+    """An argument or a result of a program. `parts` is None if the compiler may choose its sharding.
 
-    An argument whose sharding is written is not open: its sharding may be one that `parts` cannot say.
+    An argument with a written sharding is not open, also if `parts` cannot express that sharding.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Side(NamedTuple):
 
 
 class Matched(NamedTuple):
-    """For each side its new sharding, None where it stays; and the names of those that stay in doubt."""
+    """The new sharding of each side, None if it stays; and the names of the sides that stay in doubt."""
 
     parts: tuple[Parts | None, ...]
     doubtful: tuple[str, ...]
@@ -64,10 +64,10 @@ class _Ends:
 def match(
     sides: Sequence[Side], arrays: Iterable[NamedArray], least_common: int = 0, unused: Container[str] = ()
 ) -> Matched:
-    """Match by shape, data type and today's sharding; by the ends of their names where these do not decide.
+    """Match by shape, data type and today's sharding; if several arrays remain, by the ends of their names.
 
     A side matches only arrays whose names end with at least `least_common` of the same steps. `unused` axes
-    have size 1 today: one of both may name them, and the other not.
+    have size 1 today: a side may name them although its array does not, and the reverse.
     """
     alike: dict[tuple[object, ...], _Ends] = {}
     for each in arrays:

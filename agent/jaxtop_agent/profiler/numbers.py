@@ -60,7 +60,7 @@ def _matched(
     for place, run in enumerate(order):
         start, end = executed[run]
         following = executed[order[place + 1]][0] if place + 1 < len(order) else None
-        # The next launch tells how late a note may be; of the last one, the one before it.
+        # The next launch limits how late a note may be; for the last launch, the one before it does.
         if following is None:
             before = executed[order[place - 1]] if place else None
             following = end + (start - before[1] if before is not None else 4 * EARLIEST_NS)

@@ -44,13 +44,13 @@ class ClockOffset:
         else:
             found = _ask(first.requests, board)
         if found is not None:
-            way, board.registrar.clock_offset = found
-            board.registrar.clock_error = way / 2
+            round_trip, board.registrar.clock_offset = found
+            board.registrar.clock_error = round_trip / 2
             self._due = now + EVERY_S
 
 
 def _ask(endpoint: str, board: Board) -> tuple[float, float] | None:
-    """Return the round trip and the seconds to add to our clock, from the try with the fastest answer."""
+    """Return the round trip and the seconds to add to our clock, by the fastest answer."""
     best: tuple[float, float] | None = None
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     try:
@@ -83,12 +83,12 @@ def _exchange(question: transport.Question, board: Board) -> tuple[float, float]
     if not _wait(poller, board):
         return None
     parts = question.answer()
-    came = time.time()
+    received = time.time()
     if parts is None:
         return None
     reply: wire.Reply = wire.decode_as(wire.Reply, parts[0])
-    # Its milliseconds are rounded down.
-    return came - sent, (reply.at_ms + 0.5) / 1000 - (sent + came) / 2
+    # The reply has whole milliseconds, rounded down: half of one is their mean error.
+    return received - sent, (reply.at_ms + 0.5) / 1000 - (sent + received) / 2
 
 
 def _wait(poller: zmq.Poller, board: Board) -> bool:

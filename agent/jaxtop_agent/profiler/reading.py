@@ -107,7 +107,7 @@ class TraceReader:
         return window, seen.events
 
     def send_operations(self) -> bool:
-        """Send what is new of the last trace: later, too, of programs that had not been read by then."""
+        """Send what is new in the last trace, also for programs that have been read since."""
         board = self._board
         if self._shown is None:
             return False

@@ -25,8 +25,8 @@ PIECE_BYTES = 100_000
 class ProfileTrace:
     """A trace with the interface of JAX's `ProfileData`, as far as the readers in `jaxtop.traces` need it.
 
-    `parse` makes JAX's own from bytes. If the events of this many seconds have more than `most_bytes`, it is
-    as if the session had been stopped earlier: those that end after `until_ns` are left out.
+    `parse` is JAX's own reader. If the events of this many seconds have more than `most_bytes`, the trace omits
+    those that end after `until_ns`, as if the session had been stopped earlier.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Plane:
         self.name = ""
         self.trace = trace
         self._lines: list[tuple[int, int]] = []
-        self._others: list[tuple[int, int, int]] = []  # what is no line: field, start and end
+        self._others: list[tuple[int, int, int]] = []  # fields that are no lines: number, start and end
         for field, start, end in places(trace.raw, first, last):
             if end is None:
                 continue
@@ -71,7 +71,7 @@ class Plane:
 
     @cached_property
     def _names(self) -> bytes:
-        # Only of planes with events: another plane has the programs, which may be large.
+        # Copied only for planes with events: another plane has the programs, which may be large.
         return b"".join(bytes_field(field, self.trace.raw[start:end]) for field, start, end in self._others)
 
     @property
@@ -79,7 +79,7 @@ class Plane:
         return max(PIECE_BYTES, len(self._names))
 
     def events(self, line: bytes) -> Iterator[Any]:
-        """Yield the events of a line that has only some of them."""
+        """Yield the events of a line, or of a piece of one."""
         profile = self.trace.parse(bytes_field(PLANE, self._names + bytes_field(LINE, line)))
         for plane in profile.planes:
             for each in plane.lines:
@@ -92,8 +92,8 @@ class TraceLine:
     def __init__(self, plane: Plane, first: int, last: int) -> None:
         self.name = ""
         self._plane = plane
-        # Its numbers. JAX's reader may abort the process if a name is no UTF-8, and Linux cuts those of
-        # threads after 15 bytes.
+        # The fields before the events, without the name. JAX's reader may abort the process if a name is no
+        # UTF-8, and Linux cuts the names of threads after 15 bytes.
         self._head = b""
         self._begin = self._last = last  # of its events
         raw = plane.trace.raw
@@ -123,7 +123,7 @@ class TraceLine:
                     yield event
 
     def _pieces(self) -> Iterator[bytes]:
-        """Yield the line as lines of fewer events."""
+        """Yield the line in pieces: lines with fewer events."""
         raw, size, begin = self._plane.trace.raw, self._plane.piece_bytes, self._begin
         until = begin
         for field, _, end in places(raw, begin, self._last):

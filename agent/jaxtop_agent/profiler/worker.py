@@ -249,7 +249,7 @@ class WindowThread:
 
 
 def _of_step(window: Window) -> list[Launch]:
-    """Return the launches of the program that took most of the window, of those with collectives if any."""
+    """Return the launches of the program that took most of the window, if possible one with collectives."""
     by_program: dict[int, list[Launch]] = {}
     for each in window.launches:
         by_program.setdefault(each.program, []).append(each)

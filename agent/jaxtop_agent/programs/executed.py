@@ -45,7 +45,7 @@ _KINDS = {
     **dict.fromkeys(KINDS, COLLECTIVE),
 }
 _PART = re.compile(r"-(?:start|update|done)")
-# So many instructions of a program are noted; a note takes about a kilobyte until the program is read.
+# The most instructions of a program that are noted; a note takes about a kilobyte until the program is read.
 MOST_NOTED = 8_192
 # Operations of these kinds decide what a fusion is; the rest of it comes with them.
 _LEADING = (MATMUL, CONVOLUTION, COLLECTIVE)

@@ -73,7 +73,7 @@ class Instruction(NamedTuple):
 
     @property
     def states_line(self) -> bool:
-        """Whether the compiler states a line of the script; faster than to read it."""
+        """Whether the compiler states a line of the script; this is faster than reading the line."""
         return "stack_frame_id=" in self.quoted or "source_line=" in self.quoted
 
     @property

@@ -49,7 +49,7 @@ class _While(NamedTuple):
 
 
 class Loops:
-    """Takes the computations of a module, in any order; then it tells the rounds of their loops."""
+    """Takes the computations of a module, in any order, and then returns the rounds of their loops."""
 
     def __init__(self) -> None:
         self._tests: dict[str, _Test] = {}  # by condition

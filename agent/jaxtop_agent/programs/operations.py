@@ -94,7 +94,7 @@ class OperationSums:
     def _take(
         self, summary: ComputationSummary, by: Instruction, shapes: dict[str, str], parameters: dict[str, int]
     ) -> Sequence[str]:
-        """Add an instruction; return the names of its operands, but for those of tuples."""
+        """Add an instruction; return the names of its operands, except those of tuples."""
         opcode = by.opcode
         summary.executed += opcode not in _IDLE
         names = by.operand_names if opcode not in {"parameter", "constant", "iota", "tuple"} else ()
@@ -158,7 +158,7 @@ class OperationSums:
                 summary.writes[place] = whole(shapes.get(update[1], "")).bytes
 
     def _settle(self) -> None:
-        """Find the rounds of the loops, once all computations are there."""
+        """Find the rounds of the loops after all computations have been added."""
         while self._unstated:
             summary, place, by = self._unstated.pop()
             name = summary.calls[place].names[0]
@@ -196,14 +196,14 @@ class OperationSums:
         return executed
 
     def _line(self, noted: InstructionCost, frames: Frames) -> str:
-        """Return the line of an instruction; a fusion without one has that of the last in it that has one."""
+        """Return the line of an instruction; for a fusion without one, the last line stated inside it."""
         line = frames.line(noted.by)
         if line or noted.fused is None or (inside := self._summaries.get(noted.fused[0])) is None:
             return line
         return "" if inside.placed is None else frames.line(inside.placed)
 
     def _times(self, entry: str) -> dict[str, int | None]:
-        """Return how often a launch runs each computation; None where a loop or a condition hides it."""
+        """Return how often a launch runs each computation; None if a loop or a condition hides the number."""
         order: dict[str, None] = {}
 
         def visit(name: str, depth: int) -> None:

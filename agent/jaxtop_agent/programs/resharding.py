@@ -49,7 +49,7 @@ _IS_MARKED = 'is_spmd_generated="true"'
 _DIMENSIONS = re.compile(r"\bdimensions=\{(\d+)\}")
 _INDEX = re.compile(r"\bindex=(\d+)")
 FARTHEST = 64
-# So many instructions of a program are stored for the search; one takes up to a kilobyte.
+# The most instructions of a program that are stored for the search; one takes up to a kilobyte.
 MOST_INSIDE = 16_384
 BETWEEN_PAUSES = 32
 LONGEST = 60

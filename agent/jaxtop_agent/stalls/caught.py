@@ -46,7 +46,7 @@ class Caught:
         return found
 
     def _text(self, raised: Raise) -> str:
-        """Return what to report; empty for most of those that repeat."""
+        """Return what to report; empty for most repetitions."""
         message = first_line(raised.message)
         place = None if raised.code is None else stacks.place(raised.code, raised.line)
         key = message.partition(":")[0], place

@@ -140,7 +140,7 @@ class Stalls:
         self._board.publisher.is_stuck = is_stuck
 
     def _carrier(self) -> str:
-        """Return the function that stands for the rhythm: of those in it, the one that compiled longest."""
+        """Return the function that stands for the rhythm: the one in it that compiled longest."""
         names = self._hooks.launches()
         compiled = self._board.compiles.compiled.copy()
         variants = {name: compiled.get(program_of(name)) for name in names}

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 IN_A_ROW, FACTOR, AT_LEAST_NS = 5, 1.25, 5_000_000
 FEWEST_BEFORE, MOST_BEFORE = 8, 32
 BLOCK, BLOCKS_BEFORE, MOST_BLOCKS = 6, 4, 7
-# Of short steps so many more count as these take: on a busy machine, other work delays several in a row.
+# Short steps must differ for this long, in at most so many steps: on a busy machine, other work delays several
+# in a row.
 LASTS_NS, MOST_IN_A_ROW = 1_000_000_000, 32
 MOST_COMPARED = MOST_IN_A_ROW + MOST_BEFORE + BLOCK
 # Steps are timed one by one where at most one in this many gaps is a mere launch, of the last ones as well.
@@ -35,7 +36,7 @@ PAUSE = 3
 LAST_NS, MOST_PAUSES = 60_000_000_000, 64
 LATEST_NS, ENOUGH_PAUSES = 15_000_000_000, 3
 AS_LONG = 0.4
-# Of this many gaps the usual one is taken.
+# The usual gap is that of the last ones, this many.
 COMPARED = 64
 
 
@@ -57,7 +58,7 @@ def are_timed(steps: Sequence[float], start: int, end: int) -> bool:
 def changed_at(steps: list[float], start: int, end: int) -> int | None:
     """Return the index of the first step of a new rhythm, from the steps between; None if it is the same.
 
-    This is asked at every new step, so it looks at few of them, and sorts only where the answer is open.
+    It runs at every new step, so it looks at few steps, and sorts only if the answer is open.
     """
     in_a_row = _lasting(steps[max(start, end - IN_A_ROW) : end])
     last = steps[max(start, end - in_a_row) : end]
@@ -89,7 +90,7 @@ def changed_at(steps: list[float], start: int, end: int) -> int | None:
 
 
 def _lasting(last: Sequence[float]) -> int:
-    """Return how many steps of the pace of the last ones take long enough to be a rhythm."""
+    """Return how many steps, at the pace of the last ones, take long enough to be a rhythm."""
     took = sum(last)
     return max(IN_A_ROW, min(MOST_IN_A_ROW, round(len(last) * LASTS_NS / took))) if took else MOST_IN_A_ROW
 
@@ -100,7 +101,7 @@ def _may_differ(last: Sequence[float], least: float, most: float) -> bool:
 
 
 def _differs(last: Sequence[float], least: float, most: float) -> Callable[[float], bool] | None:
-    """Return what is true of figures clearly outside these bounds, if all of the last are on one side."""
+    """Return a test for figures clearly outside these bounds; None unless all of the last are on one side."""
     above, below = max(most * FACTOR, most + AT_LEAST_NS), min(least / FACTOR, least - AT_LEAST_NS)
     if min(last) > above:
         return lambda one: one > above
@@ -118,7 +119,7 @@ class Paused(NamedTuple):
 
 
 class _Pause(NamedTuple):
-    """When a pause ended, how much longer than a step it was, and the time and the steps up to then."""
+    """The end of a pause, how much longer than a step it was, and the time and the steps until then."""
 
     end: int
     longer: float

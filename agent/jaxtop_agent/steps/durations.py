@@ -23,7 +23,7 @@ COUNTED = 64
 HARDLY_SEEN = 10
 # A gap this many times as long as usual ends a stretch in which launches ran ahead of the device.
 WAITED = 3
-# So many short gaps in a row are launches that ran ahead.
+# This many short gaps in a row are launches that ran ahead.
 SHORT_IN_A_ROW = 4
 # Where launches run ahead, waits for the device differ in length by up to this factor.
 WAITS_DIFFER = 4

@@ -120,7 +120,7 @@ def peak(
 
 
 def _whole(allocation: Allocation, spans: Mapping[Spot, Span]) -> Held:
-    """Return an allocation as one buffer: of those that use it, the one that is alive last."""
+    """Return an allocation as one buffer: the last of its buffers that is alive."""
     last = max(
         allocation.buffers, key=lambda each: (spans.get(each.spot, (0, 0))[1], each.bytes), default=None
     )
