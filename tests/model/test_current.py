@@ -318,7 +318,7 @@ def test_a_process_that_has_exited_has_no_current_figure_at_all():
                 assert all(of(cluster, view.host) is not None for of in FIGURES.values())
 
 
-# What a process that reports nothing still has, and what ended with its reports. A new field joins one of them.
+# What a process that reports nothing still has, and what ended with its reports.
 LASTS: dict[type[msgspec.Struct], set[str]] = {
     wire.Pulse: {"at_ms", "memory_source", "devices", "host", "launches", "step", "cost"},
     wire.DeviceSample: {

@@ -83,7 +83,7 @@ class StepRhythm:
         board.sampler.rhythm = None
 
     def _must_wait(self, board: Board) -> bool:
-        """Return whether to wait: one of several functions may be an evaluation, which only its program shows."""
+        """Return whether to wait: only its program shows whether a function is an evaluation."""
         if not self._patience:
             return False
         if not _are_being_read(board):

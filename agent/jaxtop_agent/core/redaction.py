@@ -92,7 +92,7 @@ def is_hidden_text(name: str) -> bool:
 
 
 def is_hidden_number(name: str) -> bool:
-    """Return whether a number of this name may be a secret; `max_tokens` and `num_key_value_heads` are not."""
+    """Return whether a number of this name may be a secret; `max_tokens` and `num_kv_heads` are sizes."""
     parts = _parts(name)
     return any(part.ends_certainly for part in parts) or (bool(parts) and parts[-1].ends_possibly)
 

@@ -130,7 +130,7 @@ def _of_results(program: LoweredProgram, asked: Sequence[Parts | None]) -> Itera
 
 
 def _as_written(arrays: Sequence[NamedArray], context: Any) -> Iterator[NamedArray]:
-    """Yield the arrays with the compiler's names of their data types, without those of types that it lacks."""
+    """Yield the arrays with the compiler's names of their data types; omit types that it lacks."""
     known: dict[str, str] = {}
     for each in arrays:
         if each.dtype not in known:
@@ -149,7 +149,7 @@ def _write(
     asked: Sequence[Parts | None],
     sizes: dict[str, int],
 ) -> list[str]:
-    """Write the shardings that differ from today's; return the names of sides that cannot be divided evenly."""
+    """Write the shardings that differ from today's; return the names of sides with an uneven division."""
     ir, sdy = jaxprivate.mlir(), jaxprivate.shardy()
     mesh = next(op for op in meshes(program.module) if axes_of(op))
     symbol = ir.StringAttr(mesh.attributes["sym_name"]).value

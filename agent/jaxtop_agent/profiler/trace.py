@@ -25,8 +25,8 @@ PIECE_BYTES = 100_000
 class ProfileTrace:
     """A trace with the interface of JAX's `ProfileData`, as far as the readers in `jaxtop.traces` need it.
 
-    `parse` is JAX's own reader. If the events of this many seconds have more than `most_bytes`, the trace omits
-    those that end after `until_ns`, as if the session had been stopped earlier.
+    `parse` is JAX's own reader. If the events of this many seconds have more than `most_bytes`, the trace
+    omits those that end after `until_ns`, as if the session had been stopped earlier.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 IN_A_ROW, FACTOR, AT_LEAST_NS = 5, 1.25, 5_000_000
 FEWEST_BEFORE, MOST_BEFORE = 8, 32
 BLOCK, BLOCKS_BEFORE, MOST_BLOCKS = 6, 4, 7
-# Short steps must differ for this long, in at most so many steps: on a busy machine, other work delays several
+# Short steps must differ for this long, or in this many steps: on a busy machine, other work delays several
 # in a row.
 LASTS_NS, MOST_IN_A_ROW = 1_000_000_000, 32
 MOST_COMPARED = MOST_IN_A_ROW + MOST_BEFORE + BLOCK

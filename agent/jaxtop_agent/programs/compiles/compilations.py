@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 STORM_COMPILES, STORM_MS, STORM_LASTS_MS, INITIALIZING_LASTS_MS = 5, 60_000, 8_000, 40_000
 # A storm ends after this time without a compilation.
 STORM_OVER_MS = 30_000
-# The most entries that are remembered. Compilations of one second at one place share an entry, so a fast storm
-# does not hide how long it has lasted.
+# The most entries that are remembered. Compilations of one second at one place share an entry, so that a fast
+# storm does not hide how long it has lasted.
 MOST_REMEMBERED = 200
 
 
@@ -87,7 +87,7 @@ class Compiled:
         return self.count > 0 and not self.ended
 
     def lately(self, now_ms: int) -> list[EndedCompilations]:
-        """Return the compilations of the last minute; for nameless functions, those at the place with most."""
+        """Return the compilations of the last minute; for nameless functions, at the place with most."""
         return _lately(self.ended, now_ms, at_one_place=names.is_nameless(self.function))
 
     def is_storm(self, now_ms: int) -> bool:
@@ -126,7 +126,7 @@ def _with(ended: tuple[EndedCompilations, ...], at_ms: int, place: str) -> tuple
 def _lately(
     ended: Sequence[EndedCompilations], now_ms: int, *, at_one_place: bool
 ) -> list[EndedCompilations]:
-    """Return the compilations of the last minute; with `at_one_place`, those at the place with most of them."""
+    """Return the compilations of the last minute; `at_one_place`: those at the place with most."""
     lately = [each for each in ended if now_ms - each.at_ms < STORM_MS]
     if at_one_place:
         places = Counter[str]()
