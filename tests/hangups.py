@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-TAPE = "run.mcap"
+RECORDING = "run.mcap"
 
 
 def two_runs_and_a_recording() -> None:
     """Two live runs of this user, of which this very process is both, and a recording of another one."""
-    recorded.a_run(Path(TAPE))
+    recorded.a_run(Path(RECORDING))
     keys.load()
     for number, name in enumerate(("train", "evaluate")):
         at = {"telemetry": f"127.0.0.1:{number + 1}", "requests": f"127.0.0.1:{number + 3}"}

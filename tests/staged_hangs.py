@@ -6,6 +6,8 @@ import os
 from contextlib import contextmanager
 from itertools import count
 
+from msgspec.structs import replace
+
 from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop_agent.core.board import Board
@@ -56,13 +58,9 @@ def stalled(chance, each, kind="gpu", hosts=None):
     for i in run.launches:
         said = hello(i, process_count=len(run.launches), started_ms=1, devices=devices(i, each, kind))
         pid = os.getpid() if i == 0 else 40_000 + i
-        run.say(i, wire.Hello(**{**fields_of(said), "pid": pid, "telemetry": f"10.0.0.{i}:7411"}))
+        run.say(i, replace(said, pid=pid, telemetry=f"10.0.0.{i}:7411"))
     run.stand(*run.launches, at=VALUE)
     return run
-
-
-def fields_of(message):
-    return {name: getattr(message, name) for name in message.__struct_fields__}
 
 
 def finding(run):

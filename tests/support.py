@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import textwrap
@@ -91,6 +92,16 @@ def snapshot(*words: object, env: dict[str, str] | None = None) -> tuple[int, di
             until_a_run_is_found()
     done = jaxtop_here("snapshot", *words, env=env)
     return done.returncode, json.loads(done.stdout) if done.stdout.strip() else {}
+
+
+def states(document: dict[str, Any]) -> list[str]:
+    """Return the states of the hosts in a snapshot."""
+    return [host["state"] for host in document["hosts"]]
+
+
+def mode(path: Path) -> int:
+    """Return the permissions of a file."""
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 @contextmanager

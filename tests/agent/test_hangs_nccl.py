@@ -8,13 +8,13 @@ import socket
 import threading
 
 import pytest
+from msgspec.structs import replace
 
-from jaxtop import wire
 from jaxtop_agent.core.board import Topology
 from jaxtop_agent.core.waiting import IDLE_S
 from jaxtop_agent.hardware.libraries import stuck
 from tests import staged_hangs
-from tests.staged_hangs import SEEDS, asked, devices, fields_of, finding, named, stalled, watched
+from tests.staged_hangs import SEEDS, asked, devices, finding, named, stalled, watched
 from tests.standin import ras
 
 VERSIONS = (2, 24, 3), (2, 26, 2), (2, 28, 3), (2, 28, 7), (2, 29, 2)
@@ -162,7 +162,7 @@ class TestNccl:
         run = stalled(random.Random(6), 1)
         for i in run.launches:
             said = run.cluster.hosts[f"r1-{i}"].hello
-            run.say(i, wire.Hello(**{**fields_of(said), "pid": os.getpid()}))
+            run.say(i, replace(said, pid=os.getpid()))
         self.ranks(job, run, 1, random.Random(6))
         job.ranks[2].counts["AllReduce"] -= 1
         self.story(run, 1)

@@ -11,7 +11,7 @@ from jaxtop_agent.core.board import Topology
 from tests import staged_hangs
 from tests.model.test_stalls import VALUE
 from tests.staged_hangs import SEEDS, asked, devices, finding, named, stalled
-from tests.standin.tpu import core, serving, status
+from tests.standin.tpu import core, found_by_the_agent, status
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +29,7 @@ class TestTpu:
 
     @pytest.fixture
     def service(self, monkeypatch):
-        with serving() as service:
-            monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", str(service.port))
+        with found_by_the_agent(monkeypatch) as service:
             yield service
 
     def story(self, service, run, cores_of):

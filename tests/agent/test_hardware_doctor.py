@@ -15,12 +15,7 @@ from tests.support import jaxtop
 
 @pytest.fixture
 def driver(tmp_path, monkeypatch):
-    """The stand-in, for the processes that doctor starts."""
-    said = standin.Driver(tmp_path / "gpus")
-    said.say()
-    monkeypatch.setenv("STANDIN_GPUS", str(said.path))
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(standin.libraries()))
-    return said
+    return standin.driver_of_processes(tmp_path, monkeypatch)
 
 
 def found(maker="nvidia"):

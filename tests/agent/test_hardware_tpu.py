@@ -26,6 +26,7 @@ from tests.standin.tpu import (
     distribution,
     explicit,
     exponential,
+    found_by_the_agent,
     gauge,
     linear,
     serving,
@@ -36,8 +37,7 @@ GIB = 1 << 30
 
 @pytest.fixture
 def service(monkeypatch):
-    with serving() as service:
-        monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", str(service.port))
+    with found_by_the_agent(monkeypatch) as service:
         yield service
 
 

@@ -12,7 +12,7 @@ import textwrap
 import pytest
 
 from jaxtop.cli import tty_driver
-from tests.hangups import TAPE, WAYS, Hangup, stayed, two_runs_and_a_recording
+from tests.hangups import RECORDING, WAYS, Hangup, stayed, two_runs_and_a_recording
 from tests.support import SOAK, environment
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600 if SOAK else 400)]
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(3600 if SOAK else 400)]
 COMMANDS = {
     "attach": ["attach", "r1"],
     "picker": [],
-    "replay": ["replay", TAPE],
+    "replay": ["replay", RECORDING],
     "snapshot": ["snapshot", "r1", "--watch", "3600"],
     "demo": ["demo", "--hosts", "2", "--devices", "1"],
 }

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.cli.test_terminals import in_a_terminal, read_until
-from tests.hangups import TAPE, two_runs_and_a_recording
+from tests.hangups import RECORDING, two_runs_and_a_recording
 from tests.support import SOAK
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600 if SOAK else 400)]
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(3600 if SOAK else 400)]
 # What opens and leaves the app's own screen.
 OPENS, LEAVES = "\x1b[?1049h", "\x1b[?1049l"
 APPS = {
-    "replay": (["replay", TAPE], "REPLAY"),
+    "replay": (["replay", RECORDING], "REPLAY"),
     "attach": (["attach", "r0"], "NO HOST"),
     "picker": ([], "evaluate"),
 }
@@ -78,7 +78,7 @@ def test_a_signal_ends_an_app_and_leaves_the_terminal_as_it_was(name, number):
 def test_so_it_is_at_any_moment():
     moments = random.Random(3)
     for _ in range(MOMENTS):
-        with in_a_terminal("replay", TAPE, TERM="xterm-256color") as (process, screen):
+        with in_a_terminal("replay", RECORDING, TERM="xterm-256color") as (process, screen):
             app = Shown(screen)
             time.sleep(moments.uniform(0, 2))  # before it is shown, or while, or after
             process.send_signal(signal.SIGTERM)
@@ -88,7 +88,7 @@ def test_so_it_is_at_any_moment():
 
 @pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
 def test_an_app_that_was_stopped_goes_on_and_leaves_the_terminal_as_it_was(number):
-    with in_a_terminal("replay", TAPE, TERM="xterm-256color") as (process, screen):
+    with in_a_terminal("replay", RECORDING, TERM="xterm-256color") as (process, screen):
         app = Shown(screen)
         app.until("REPLAY")
         for _ in range(3):
@@ -128,7 +128,10 @@ def continued(process):
 def test_an_app_that_is_stopped_at_any_moment_ends_as_always():
     moments = random.Random(4)
     for _ in range(MOMENTS):
-        with in_a_terminal("replay", TAPE, TERM="xterm-256color") as (process, screen), continued(process):
+        with (
+            in_a_terminal("replay", RECORDING, TERM="xterm-256color") as (process, screen),
+            continued(process),
+        ):
             app = Shown(screen)
             time.sleep(moments.uniform(0, 1.5))
             process.send_signal(signal.SIGTSTP)
@@ -141,7 +144,7 @@ def test_an_app_that_is_stopped_at_any_moment_ends_as_always():
 @pytest.mark.parametrize("elsewhere", ["2>&-", "2>/dev/null", "2>/dev/full"])
 def test_an_app_is_shown_though_errors_go_elsewhere(elsewhere):
     with in_a_terminal(
-        "replay", TAPE, within=["sh", "-c", f'exec "$@" {elsewhere}', "sh"], TERM="xterm-256color"
+        "replay", RECORDING, within=["sh", "-c", f'exec "$@" {elsewhere}', "sh"], TERM="xterm-256color"
     ) as (process, screen):
         app = Shown(screen)
         app.until("REPLAY")

@@ -24,6 +24,7 @@ from tests.support import (
     processes,
     script,
     snapshot,
+    states,
     training,
     viewer,
 )
@@ -46,10 +47,6 @@ def shared(tmp_path_factory):
 def run(shared, monkeypatch):
     monkeypatch.setenv("HOME", str(shared.home))
     return shared
-
-
-def states(document):
-    return [host["state"] for host in document["hosts"]]
 
 
 def addresses(run):

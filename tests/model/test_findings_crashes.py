@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.model import reported_findings
@@ -127,15 +128,15 @@ def test_an_exception_explains_the_stall_of_the_others():
 
 def test_a_process_that_was_started_again_has_not_crashed():
     staged = crashes_after()
-    again = wire.Hello(**{**as_fields(staged, 1), "agent": "again", "started_ms": int(staged.at * 1000) + 1})
+    again = replace(hello_of(staged, 1), agent="again", started_ms=int(staged.at * 1000) + 1)
     staged.cluster.apply("again", again, staged.at)
     staged.train(4, lambda index, at, step: trains(index, at, step) if index != 1 else None)
     assert staged.found("crashed") == []
 
 
-def as_fields(staged, index):
+def hello_of(staged, index):
     (hello,) = (each.hello for each in staged.cluster.hosts.values() if each.process_index == index)
-    return {name: getattr(hello, name) for name in hello.__struct_fields__}
+    return hello
 
 
 def test_old_and_long_messages_are_shown():

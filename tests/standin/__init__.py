@@ -105,6 +105,15 @@ class Driver:
         return int(_loaded().standin_samples())
 
 
+def driver_of_processes(path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """The stand-in for the processes that a test starts."""
+    said = Driver(path / "gpus")
+    said.say()
+    monkeypatch.setenv("STANDIN_GPUS", str(said.path))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(libraries()))
+    return said
+
+
 def driver(path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
     """The stand-in in this process; without a test that sets it up it is a driver that is not loaded."""
     _loaded()

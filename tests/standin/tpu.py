@@ -104,6 +104,14 @@ class Service(grpc.GenericRpcHandler):
 
 
 @contextmanager
+def found_by_the_agent(monkeypatch):
+    """A service at the port where the agent looks for it."""
+    with serving() as service:
+        monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", str(service.port))
+        yield service
+
+
+@contextmanager
 def serving(*, local=True):
     """A service on a port of its own, with the credentials that libtpu's has, or with none."""
     service = Service()

@@ -224,7 +224,7 @@ class TestTree:
     def test_runs_are_on_top_where_there_are_several(self):
         other = [
             frame("b" * 16, wire.Link("up", "10.0.0.9:7411"), NOW),
-            frame("b" * 16, wire.Hello(**vars_of(builders.hello(0)) | OTHER), NOW),
+            frame("b" * 16, replace(builders.hello(0), **OTHER), NOW),
             frame("b" * 16, census(NOW), NOW),
         ]
 
@@ -256,10 +256,6 @@ class TestTree:
 
 
 OTHER = {"agent": "b" * 16, "run": "r2", "name": "eval", "process_count": 1}
-
-
-def vars_of(struct):
-    return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
 class TestFilter:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import stat
 import subprocess
 import tempfile
 import textwrap
@@ -17,15 +16,11 @@ import pytest
 import zmq
 
 from jaxtop.base import keys
-from tests.support import PYTHON, disk_with_room_for, run
+from tests.support import PYTHON, disk_with_room_for, mode, run
 
 GARBAGE = ["x", "#" * 40, "0" * 39, "0" * 41, "0" * 20 + "\n" + "0" * 20, "0" * 39 + "'", " "]
 RACERS, ROUNDS = 6, 100
 USER, FS_GROUP = 54321, 54333
-
-
-def mode(path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 def test_the_key_is_made_on_first_use_and_kept_from_everybody_else(home):

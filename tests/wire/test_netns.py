@@ -21,7 +21,7 @@ from jaxtop.tui.screens import SCREENS
 from tests import support
 from tests.cli.test_terminals import in_a_terminal, read_until
 from tests.logins import needs_sshd, sshd
-from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, training
+from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, states, training
 
 pytestmark = [pytest.mark.jax, pytest.mark.netns, pytest.mark.newest, pytest.mark.together("netns")]
 
@@ -126,10 +126,6 @@ def snapshot_from_afar(*words, at=VIEWER):
         json.loads(done.stdout) if done.stdout else {"hosts": []},
         done.stderr.splitlines(),
     )
-
-
-def states(document):
-    return [host["state"] for host in document["hosts"]]
 
 
 def test_agents_serve_on_the_address_that_leads_to_the_others_and_never_on_all(run):

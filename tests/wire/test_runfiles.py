@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import stat
 import subprocess
 import tempfile
 import textwrap
@@ -24,7 +23,7 @@ from jaxtop.cli import snapshot, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.sources import discovery
 from jaxtop.store import runfiles
-from tests.support import PYTHON, jaxtop_here, run
+from tests.support import PYTHON, jaxtop_here, mode, run
 from tests.support import processes as started
 from tests.wire.test_wire import HELLO
 
@@ -53,10 +52,6 @@ def dead():
 
 def agents(found: list[RunFile]) -> list[str]:
     return [each.hello.agent for each in found]
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 def test_a_run_file_is_for_its_user_alone(home):

@@ -189,15 +189,11 @@ def test_rates_are_published_ones_without_a_probe():
     cluster = cluster_of()
     host = cluster.hosts["agent0"]
     device = wire.Device(0, "NVIDIA H100 80GB HBM3", "gpu")
-    gpu = host.but(hello=wire.Hello(**{**_fields(host.hello), "devices": (device,)}))
+    gpu = host.but(hello=replace(host.hello, devices=(device,)))
     assert rates_of(gpu, None)[:2] == (989e12, 3.35e12)
     assert rates_of(host.but(hello=None), None) == DeviceRates()
-    told = gpu.but(hello=wire.Hello(**{**_fields(gpu.hello), "peak_flops": 10**12}))
+    told = gpu.but(hello=replace(gpu.hello, peak_flops=10**12))
     assert rates_of(told, None) == DeviceRates(1e12, 3.35e12, SET_BY_OWNER, DATA_SHEET)
-
-
-def _fields(struct):
-    return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
 def test_a_recorded_moment_does_not_depend_on_the_last_probe_of_this_machine(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from jaxtop import wire
 from jaxtop.features.planning.model.plan import Exchange, LinkCost, PlanRequest, ShardingRule, StepTime, Today
@@ -92,7 +93,7 @@ def test_state_whose_memory_is_not_reused_can_be_donated():
 
 
 def replace_struct(program: wire.Program, **fields) -> wire.Program:
-    return wire.Program(**{name: getattr(program, name) for name in program.__struct_fields__} | fields)
+    return structs.replace(program, **fields)
 
 
 def gather(shape="f32[1024,512]", times=2, took=5000.0) -> Exchange:

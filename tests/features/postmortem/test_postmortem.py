@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from msgspec.structs import replace as replace_struct
 
 from jaxtop import wire
@@ -464,16 +465,12 @@ def test_endings_are_removed_after_a_day_and_bounded(monkeypatch):
     monkeypatch.setattr(runfiles, "MOST_ENDINGS", 10)
     hello = builders.hello(0, 1)
     for i in range(12):
-        runfiles.leave(wire.Hello(**{**as_fields(hello), "agent": f"a{i}"}), wire.Bye(i, "ended"))
+        runfiles.leave(structs.replace(hello, agent=f"a{i}"), wire.Bye(i, "ended"))
     assert 5 <= len(runfiles.endings()) <= 10
     assert runfiles.ending("a11").bye == wire.Bye(11, "ended")
     assert runfiles.ending("../a11") is None
     monkeypatch.setattr(runfiles, "ENDINGS_KEPT_S", -1.0)
     assert runfiles.endings() == [] and runfiles.ending("a11") is None
-
-
-def as_fields(message):
-    return {name: getattr(message, name) for name in message.__struct_fields__}
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"hello": {}, "bye": {}}', b"\xff"])

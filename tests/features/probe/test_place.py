@@ -108,12 +108,7 @@ class TestChoice:
 class TestMachine:
     @pytest.fixture
     def driver(self, tmp_path, monkeypatch):
-        """The stand-in, for the process that asks the driver."""
-        said = standin.Driver(tmp_path / "gpus")
-        said.say()
-        monkeypatch.setenv("STANDIN_GPUS", str(said.path))
-        monkeypatch.setenv("LD_LIBRARY_PATH", str(standin.libraries()))
-        return said
+        return standin.driver_of_processes(tmp_path, monkeypatch)
 
     def test_gpus_by_free_memory_use_and_probed_rates(self, driver):
         driver.have(

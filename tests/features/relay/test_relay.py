@@ -6,6 +6,7 @@ import re
 import signal
 import struct
 import time
+from contextlib import closing
 
 import psutil
 import pytest
@@ -72,8 +73,7 @@ def test_other_bytes_are_an_error_and_no_message(data):
 
 
 def test_frames_answers_and_the_state_of_the_far_source_arrive():
-    source = relay(1, 10)
-    try:
+    with closing(relay(1, 10)) as source:
         answers: list[wire.Reply | None] = []
         frames = until(source, lambda frames: len(frames) > 20)
         assert [frame.kind for frame in frames[:2]] == ["link", "event"]
@@ -86,51 +86,39 @@ def test_frames_answers_and_the_state_of_the_far_source_arrive():
         until(source, lambda _: source.is_settled)
         assert source.notes == ["made"] and source.rejected == {"made": 1}
         far = source._process._popen
-    finally:
-        source.close()
     assert far.poll() is not None
 
 
 def test_large_frames_pass():
-    source = relay(20, wire.MAX_PAYLOAD - 100)  # more than a message holds, and then more than the queue
-    try:
+    with closing(
+        relay(20, wire.MAX_PAYLOAD - 100)
+    ) as source:  # more than a message holds, and then more than the queue
         frames = until(source, lambda frames: len(frames) > 40)
         assert min(len(frame.raw) for frame in frames[1:]) > wire.MAX_PAYLOAD - 200
-    finally:
-        source.close()
 
 
 def test_a_connection_that_says_nothing_any_more_is_lost(monkeypatch):
-    source = relay(0, 0)
-    try:
+    with closing(relay(0, 0)) as source:
         until(source, lambda frames: frames and source.is_settled)
         source._process._popen.send_signal(signal.SIGSTOP)
         monkeypatch.setattr(conversation, "SILENT_S", 3.0)
         (lost,) = until(source, lambda frames: frames)
         assert wire.decode("link", lost.raw).state == "unreachable"
         assert "said nothing for 3 s" in source.notes[0]
-    finally:
-        source.close()
 
 
 def test_the_command_line_of_the_far_half_may_be_one_word_of_the_way():
-    source = relay(1, 10, way=("sh", "-c", "exec {}"))
-    try:
+    with closing(relay(1, 10, way=("sh", "-c", "exec {}"))) as source:
         assert until(source, lambda frames: len(frames) > 2)
-    finally:
-        source.close()
 
 
 def test_frames_pass_a_filter_that_waits_for_the_end_of_lines():
     lines = f"{PYTHON} {ROOT / 'tests' / 'programs' / 'lines.py'}"
-    source = relay(1, 10, way=("sh", "-c", f"{lines} | {{}} | {lines}"))
-    try:
+    with closing(relay(1, 10, way=("sh", "-c", f"{lines} | {{}} | {lines}"))) as source:
         answers: list[wire.Reply | None] = []
         until(source, lambda frames: frames and source.is_settled)
         source.request(AGENT, wire.Request("capture"), answers.append)
         until(source, lambda _: answers)
-    finally:
-        source.close()
 
 
 def test_ten_thousand_targets_pass():
@@ -140,17 +128,13 @@ def test_ten_thousand_targets_pass():
 
 def test_the_near_half_sends_something_every_few_seconds(tmp_path, monkeypatch):
     monkeypatch.setattr(conversation, "ALIVE_EVERY_S", 0.1)
-    source = relay(0, 0, way=("sh", "-c", f"tee {tmp_path}/sent | {{}}"))
-    try:
+    with closing(relay(0, 0, way=("sh", "-c", f"tee {tmp_path}/sent | {{}}"))) as source:
         until(source, lambda _: (tmp_path / "sent").read_bytes().count(b"alive") > 2)
-    finally:
-        source.close()
 
 
 def test_silence_while_the_viewer_was_suspended_is_no_cut():
     now = [time.time()]
-    source = RelaySource(("env",), Open(), (*FAR, "0", "0"), clock=lambda: now[0])
-    try:
+    with closing(RelaySource(("env",), Open(), (*FAR, "0", "0"), clock=lambda: now[0])) as source:
         until(source, lambda frames: frames and source.is_settled)
         source._process._popen.send_signal(signal.SIGSTOP)
         until(source, lambda _: not source._process.read())
@@ -160,18 +144,15 @@ def test_silence_while_the_viewer_was_suspended_is_no_cut():
             now[0] += 1
             source.poll(0)
         assert "said nothing" in source.notes[0]
-    finally:
-        source.close()
 
 
 def test_a_retry_cannot_ask_for_a_password(tmp_path):
     said = tmp_path / "said"
-    source = relay(0, 0, 0.5, way=("sh", "-c", f'echo "=$SSH_ASKPASS_REQUIRE" >> {said}; exec {{}}'))
-    try:
+    with closing(
+        relay(0, 0, 0.5, way=("sh", "-c", f'echo "=$SSH_ASKPASS_REQUIRE" >> {said}; exec {{}}'))
+    ) as source:
         until(source, lambda _: len(said.read_text().splitlines()) == 2)
         assert said.read_text().splitlines() == ["=", "=never"]
-    finally:
-        source.close()
 
 
 def test_a_command_that_never_opens_is_given_up_and_what_it_says_is_shown(monkeypatch):
@@ -206,16 +187,14 @@ def test_a_far_half_out_of_order_is_refused(tmp_path, messages):
 def test_a_far_half_that_never_stops_sending_does_not_hold_up_the_viewer(tmp_path):
     (tmp_path / "head").write_bytes(stream.FIRST_LINE + stream.pack(stream.Opened("1", wire.VERSION)))
     (tmp_path / "data").write_bytes(stream.pack(stream.Status()) * 10_000)
-    source = RelaySource(("sh", "-c", f"cat {tmp_path}/head; while cat {tmp_path}/data; do :; done"), Open())
-    try:
+    with closing(
+        RelaySource(("sh", "-c", f"cat {tmp_path}/head; while cat {tmp_path}/data; do :; done"), Open())
+    ) as source:
         assert [source.poll(0.1) for _ in range(3)] == [[], [], []]
-    finally:
-        source.close()
 
 
 def test_after_a_cut_the_hosts_are_out_of_reach_and_the_connection_heals():
-    source = relay(0, 0, 1.5)
-    try:
+    with closing(relay(0, 0, 1.5)) as source:
         asked: list[wire.Reply | None] = []
         frames = until(source, lambda frames: any(frame.kind == "link" for frame in frames))
         frames += until(source, lambda frames: frames)
@@ -228,13 +207,10 @@ def test_after_a_cut_the_hosts_are_out_of_reach_and_the_connection_heals():
         (healed,) = until(source, lambda frames: frames)
         assert wire.decode("link", healed.raw).state == "up"
         until(source, lambda _: source.is_settled)
-    finally:
-        source.close()
 
 
 def test_a_viewer_that_does_not_read_costs_the_far_half_bounded_memory_and_then_sees_the_present():
-    source = relay(2_000, 1_000)
-    try:
+    with closing(relay(2_000, 1_000)) as source:
         until(source, lambda frames: len(frames) > 10)
         far = psutil.Process(source._process._popen.pid)
         most = 0
@@ -247,8 +223,6 @@ def test_a_viewer_that_does_not_read_costs_the_far_half_bounded_memory_and_then_
         numbers = [frame.sequence for frame in frames]
         assert numbers == sorted(numbers) and source.rejected["the connection to the viewer was too slow"]
         assert sum(len(frame.raw) for frame in frames) < 4 * feed.MOST_EVENTS
-    finally:
-        source.close()
 
 
 @pytest.mark.parametrize(
