@@ -29,7 +29,7 @@ ON_EACH_PYTHON := tests/wire/test_bytes.py tests/agent/test_windows.py tests/liv
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check lint lint-nicely test-newest test-side-by-side test-pairs test-alone test-oldest test-pairs-and-oldest test-lowest test-pythons test-node soak bench faults plans accelerators screenshots docs clean
+.PHONY: demo test check lint lint-nicely test-newest test-side-by-side test-pairs test-alone test-oldest test-beside-others test-lowest test-pythons test-node soak bench faults plans accelerators screenshots docs clean
 
 demo: $(VENV)/.demo                  ## a real multi-process JAX run on this machine, with the app on it
 	@echo "starting jaxtop demo"
@@ -38,8 +38,7 @@ demo: $(VENV)/.demo                  ## a real multi-process JAX run on this mac
 # Tests leave some of the time of the cores, and what checks the text takes it. Those that need both come last.
 test:                                ## everything CI runs
 	$(MAKE) --jobs 2 $(VENV)/.ready $(VENV)-oldest/.ready
-	$(MAKE) test-side-by-side
-	$(MAKE) --jobs 2 test-pairs-and-oldest lint-nicely
+	$(MAKE) --jobs 2 test-beside-others lint-nicely
 	$(MAKE) test-alone
 
 check: lint                          ## lint, types, layers, import cycles
@@ -54,7 +53,8 @@ lint: $(VENV)/.ready
 lint-nicely:
 	nice -n 5 $(MAKE) lint
 
-test-pairs-and-oldest:
+test-beside-others:
+	$(MAKE) test-side-by-side
 	$(MAKE) test-pairs
 	$(MAKE) test-oldest
 
