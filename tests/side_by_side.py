@@ -28,6 +28,8 @@ PARENT_DIES = 1  # PR_SET_PDEATHSIG
 LEAVE_WITHIN = 10.0
 # A third of the share of the other forks: little enough for them, and enough to end soon beside them.
 NICENESS_OF_FILLERS = 5
+# The test that ended last, and how long nothing was left to begin: it shows whether the order is a good one.
+LAST = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,7 +68,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             os.kill(fork.pid, signal.SIGINT)
         for fork in forks:
             fork.end()
+    session.config.stash[LAST] = todo.last
     return True
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if last := config.stash.get(LAST, ""):
+        terminalreporter.write_line(last)
 
 
 def units(items: list[pytest.Item]) -> list[list[int]]:
@@ -88,15 +96,22 @@ class Todo:
 
     session: pytest.Session
     units: deque[list[int]]
+    last: str = ""
+    _taken_at: float = field(default_factory=time.monotonic)
 
     def next(self, *, is_filler: bool) -> list[int]:
         """Take the tests that a fork is to run next; none if there are none for it."""
         if not self.units:
             return []
-        if not is_filler:
-            return self.units.popleft()
-        starts_jax = self.session.items[self.units[-1][0]].get_closest_marker("jax")
-        return [] if starts_jax else self.units.pop()
+        if is_filler and self.session.items[self.units[-1][0]].get_closest_marker("jax"):
+            return []
+        self._taken_at = time.monotonic()
+        return self.units.pop() if is_filler else self.units.popleft()
+
+    def done(self, index: int) -> None:
+        """Note a test that has ended."""
+        seconds = time.monotonic() - self._taken_at
+        self.last = f"{self.session.items[index].nodeid} ended last, {seconds:.0f} s after the last one began"
 
     def failed(self, index: int, text: str) -> None:
         """Report a test whose fork has died."""
@@ -147,6 +162,7 @@ class Fork:
             hook.pytest_runtest_logreport(report=report)
         elif what == "done":
             self.given.remove(value)
+            self.todo.done(value)
         else:
             unit = self.todo.next(is_filler=self.fills)
             self.given += unit

@@ -92,6 +92,7 @@ def test_where_nothing_is_left_to_fill_with_more_of_what_waits_runs_at_a_time(tm
     script(tmp_path, WAITING, "test_waiting.py")
     done = report_on(tmp_path, "--side-by-side", "1", "--fillers", "1")
     assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout
+    assert "ended last" in done.stdout
 
 
 def test_each_test_is_reported_once_also_one_that_takes_its_fork_with_it(tmp_path):
