@@ -227,7 +227,7 @@ def _device(view: MemoryView, at_peak: AtPeak | None) -> dict[str, Any]:
     return {
         **fields(device, ("id", "local_id", "platform", "kind", "coords")),
         "memory": {
-            **fields(device, ("used_bytes", "peak_bytes", "limit_bytes")),
+            **fields(device, ("used_bytes", "peak_bytes", "limit_bytes", "limit_source")),
             "source": device.memory_source,
             "largest_free_bytes": view.largest_free_bytes,
             "parts": {part.replace(" ", "_"): view.of(part) for part in Part},

@@ -57,6 +57,8 @@ class DeviceView:
     used_bytes: int | None
     peak_bytes: int | None
     limit_bytes: int | None
+    # What set the limit; None without one.
+    limit_source: str | None
     memory_source: str | None
     launches_per_second: float | None
     pulse: wire.Pulse = field(repr=False)
@@ -172,6 +174,7 @@ def _views_of_host(cluster: ClusterState, view: HostView) -> list[DeviceView]:
             peak_bytes=figure(sample.peak_bytes, i),
             # The limit and the source of the memory are facts, which outlive the process.
             limit_bytes=figure(last.devices.limit_bytes, i),
+            limit_source=view.host.limit_source if figure(last.devices.limit_bytes, i) else None,
             memory_source=last.memory_source,
             launches_per_second=rate,
             pulse=pulse,

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 NO_LINK = Link("connecting", "")
 NO_PULSE = Pulse(at_ms=0)
+# The source of a limit that the owner of a run set where its devices report none.
+SIMULATED = "simulated"
 NO_ARRAYS = Arrays(at_ms=0)
 NO_PROGRAMS = Programs(at_ms=0)
 NO_STACKS = Stacks(at_ms=0, is_stall=False, threads=())
@@ -136,6 +138,12 @@ class Host:
     def devices(self) -> tuple[Device, ...]:
         """Its devices in the order of JAX; none until it says hello."""
         return self.hello.devices if self.hello else ()
+
+    @property
+    def limit_source(self) -> str:
+        """What set the limits of its devices' memory: their allocators, or the owner of the run."""
+        is_set = self.hello is not None and self.hello.simulated_limit_bytes is not None
+        return SIMULATED if is_set and self.pulse.memory_source != "allocator" else "allocator"
 
     @property
     def is_on_cpu(self) -> bool:

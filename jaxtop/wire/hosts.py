@@ -30,7 +30,8 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     `peak_flops` is the peak rate of each device, as given by the run's owner. `clock_offset_ms` is how far
     the clock of process 0 is ahead of this one, to a tenth of a second; None if they were not compared.
     `flags` are those of XLA and settings of JAX that change programs; None from older agents. `job` is the
-    number that the scheduler of the cluster gave the job.
+    number that the scheduler of the cluster gave the job. `simulated_limit_bytes` is the limit of the memory
+    of each device that its owner set where the devices report none.
     """
 
     agent: AgentId
@@ -59,6 +60,7 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     clock_offset_ms: Figure | None = None
     flags: dict[str, str] | None = None
     job: str | None = None
+    simulated_limit_bytes: int | None = None
 
 
 class Compile(Struct, frozen=True, omit_defaults=True, tag="compile"):

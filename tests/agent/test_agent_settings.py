@@ -14,6 +14,7 @@ UNSET = {
     "collectives": "auto",
     "record_minutes": 10,
     "peak_flops": None,
+    "simulated_limit": None,
     "on": True,
     "read_only": False,
 }
@@ -21,7 +22,16 @@ UNSET = {
 
 @pytest.fixture(autouse=True)
 def nothing_is_set(monkeypatch):
-    for name in ("", "_INTERVAL", "_COLLECTIVES", "_RECORD_MINUTES", "_PEAK_FLOPS", "_READONLY", "_RECORD"):
+    for name in (
+        "",
+        "_INTERVAL",
+        "_COLLECTIVES",
+        "_RECORD_MINUTES",
+        "_PEAK_FLOPS",
+        "_SIMULATED_LIMIT",
+        "_READONLY",
+        "_RECORD",
+    ):
         monkeypatch.delenv(f"JAXTOP{name}", raising=False)
 
 
@@ -64,6 +74,7 @@ def test_a_value_that_cannot_be_used_is_noted_and_counts_as_missing(monkeypatch,
         ({"JAXTOP_INTERVAL": "2.5", "JAXTOP": "", "JAXTOP_READONLY": ""}, {"interval": 2.5}),
         ({"JAXTOP_COLLECTIVES": " On Request "}, {"collectives": "on request"}),
         ({"JAXTOP": "Off", "JAXTOP_READONLY": "no"}, {"on": False}),
+        ({"JAXTOP_SIMULATED_LIMIT": "67108864"}, {"simulated_limit": 1 << 26}),
         ({"JAXTOP_READONLY": "1", "JAXTOP_PEAK_FLOPS": "1e15"}, {"read_only": True, "peak_flops": 10**15}),
         ({"JAXTOP_RECORD_MINUTES": "0"}, {"record_minutes": 0}),
     ],

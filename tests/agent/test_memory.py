@@ -33,13 +33,14 @@ def census(*groups: wire.ArrayGroup, counts: tuple[int, ...] | None = None, **mo
     )
 
 
-def machine(census: wire.Arrays, platform: str = "gpu", source: str = "allocator", **figures):
+def machine(census: wire.Arrays, platform: str = "gpu", source: str = "allocator", simulated=None, **figures):
     """A process with four devices, and what it said of them."""
     own = tuple(wire.Device(i, platform, platform, i) for i in range(4))
     sample = wire.DeviceSample(**{name: (value,) * 4 for name, value in figures.items()})
+    limited = {"simulated_limit_bytes": simulated}
     return cluster_of(
         (10, "r1-0", link("up")),
-        (10, "r1-0", hello(0, devices=own, platform=platform, process_count=1)),
+        (10, "r1-0", hello(0, devices=own, platform=platform, process_count=1, **limited)),
         (10, "r1-0", census),
         (10, "r1-0", pulse(at_ms=1000, devices=sample, memory_source=source, launches={"step": 1})),
     )
@@ -123,6 +124,20 @@ def test_without_an_allocator_only_arrays_are_known():
     found = parts(machine(STATE, "cpu", "arrays", used_bytes=561))
     assert found["parameters"] == 100
     assert [found[name] for name in ("temporaries", "unexplained", "reserved", "free")] == [None] * 4
+
+
+def test_what_is_free_of_a_simulated_limit_is_known_and_the_limit_says_what_it_is():
+    cluster = machine(STATE, "cpu", "arrays", simulated=1000, used_bytes=561, limit_bytes=1000)
+    found = parts(cluster)
+    assert (found["parameters"], found["temporaries"], found["free"]) == (100, None, 1000 - 561)
+    [view, *_] = device_views(cluster, 10)
+    assert (view.limit_source, view.memory_source) == ("simulated", "arrays")
+
+
+def test_an_allocator_that_counts_has_its_own_limit():
+    cluster = machine(STATE, simulated=1000, used_bytes=1000, limit_bytes=5000)
+    assert device_views(cluster, 10)[0].limit_source == "allocator"
+    assert device_views(machine(STATE, used_bytes=1000), 10)[0].limit_source is None
 
 
 def test_arrays_that_are_not_counted_are_no_part_that_is_known():

@@ -32,7 +32,13 @@ DEVICE = {
     "platform": TEXT,
     "kind": TEXT,
     "coords": list,
-    "memory": {"used_bytes": COUNT, "peak_bytes": COUNT, "limit_bytes": COUNT, "source": TEXT},
+    "memory": {
+        "used_bytes": COUNT,
+        "peak_bytes": COUNT,
+        "limit_bytes": COUNT,
+        "source": TEXT,
+        "limit_source": TEXT,
+    },
     "utilization": FIGURE,
     "power_w": FIGURE,
     "temperature_c": FIGURE,
@@ -263,8 +269,8 @@ def test_the_document_says_what_a_step_takes_and_what_that_is_of_the_peak():
 # What stays true of a process that is no more.
 OF_THE_PAST = {
     "run", "process_index", "incarnation", "hostname", "pid", "state", "age_s", "jax", "platform", "launches",
-    "late", "sources", "dropped", "limit_bytes", "source", "id", "local_id", "kind", "coords", "uuid",
-    "function", "functions", "is_told", "index", "count", "metrics",
+    "late", "sources", "dropped", "limit_bytes", "limit_source", "source", "id", "local_id", "kind", "coords",
+    "uuid", "function", "functions", "is_told", "index", "count", "metrics",
 }  # fmt: skip
 
 

@@ -92,6 +92,22 @@ def test_where_only_others_have_limits_the_share_is_unknown():
     assert "of 0B (n/a), most on device" in shown
 
 
+def test_a_simulated_limit_is_called_simulated():
+    told = staged.counted()
+    for index in range(builders.PROCESSES):
+        limited = builders.pulse(index)
+        sample = replace(limited.devices, limit_bytes=(GIB * 24,) * builders.DEVICES)
+        hello = builders.hello(index, simulated_limit_bytes=24 * GIB)
+        told += [
+            frame(agent_id(index), hello, sequence=9),
+            frame(agent_id(index), replace(limited, devices=sample), sequence=9),
+        ]
+    shown = seen(*told, keys=("5",))
+    assert "of 192G (simulated)" in shown and "source arrays" in shown
+    assert "free" in shown and "largest free" not in shown
+    assert "the limit is simulated" in seen(*told, keys=("2",))
+
+
 def test_what_grows_is_named_with_the_line_that_makes_it():
     shown = seen(*staged.held(), keys=("5",))
     assert "+240M/min  unnamed  240M  train.py:88 log_metrics" in shown

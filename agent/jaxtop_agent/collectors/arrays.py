@@ -75,9 +75,11 @@ class ArrayCensus:
             return
         board.sources[self.name] = "on"
         if board.sampler.memory_source != "allocator":
-            held = self._held(present)
+            held, limit = self._held(present), board.identity.simulated_limit_bytes
             board.sampler.devices = msgspec.structs.replace(
-                board.sampler.devices, used_bytes=tuple(held[device_id] for device_id in self._local_ids)
+                board.sampler.devices,
+                used_bytes=tuple(held[device_id] for device_id in self._local_ids),
+                limit_bytes=None if limit is None else (limit,) * len(self._local_ids),
             )
             board.sampler.memory_source = "arrays"
         if self._watched.changes != self._registered:

@@ -21,7 +21,7 @@ OFF, ON = ("0", "off", "false", "no"), ("1", "on", "true", "yes")
 SHORTEST_INTERVAL, USUAL_INTERVAL, LONGEST_INTERVAL = 0.1, 1.0, 60.0
 # How many minutes the black box keeps; 0 keeps everything.
 MINUTES = 10
-MOST_MINUTES, MOST_FLOPS = 1e6, 1e18
+MOST_MINUTES, MOST_FLOPS, MOST_BYTES = 1e6, 1e18, 1e15
 # The source under which viewers read which settings were ignored, and the length of a value there.
 SOURCE, LONGEST_VALUE = "settings", 40
 
@@ -41,6 +41,8 @@ class AgentSettings(NamedTuple):
     record_minutes: int = MINUTES
     # The peak rate of each device in operations per second, where the user overrides our table.
     peak_flops: int | None = None
+    # A limit of the memory of each device in bytes, where the device itself reports none.
+    simulated_limit: int | None = None
     # Viewers may look, but not act.
     read_only: bool = False
     # A sentence for each value that cannot be used: why, and what is used instead.
@@ -72,6 +74,7 @@ def read(
         record=record or os.environ.get("JAXTOP_RECORD") or None,
         record_minutes=round(given.number("JAXTOP_RECORD_MINUTES", MINUTES, 0, MOST_MINUTES)),
         peak_flops=round(given.number("JAXTOP_PEAK_FLOPS", 0, 0, MOST_FLOPS)) or None,
+        simulated_limit=round(given.number("JAXTOP_SIMULATED_LIMIT", 0, 0, MOST_BYTES)) or None,
         # An unclear value forbids: too few rights do less harm than too many.
         read_only=given.flag("JAXTOP_READONLY", otherwise=bool(os.environ.get("JAXTOP_READONLY"))),
         ignored=tuple(given.ignored),  # the last field: those above add to it

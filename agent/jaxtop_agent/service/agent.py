@@ -160,7 +160,7 @@ class Agent:
         redaction.prepare()
         settings = self._settings
         board = self._board = Board(
-            identify(settings.name, settings.peak_flops),
+            identify(settings.name, settings.peak_flops, settings.simulated_limit),
             interval=settings.interval,
             sources=settings.sources,
         )

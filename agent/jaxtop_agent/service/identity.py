@@ -14,7 +14,9 @@ from jaxtop.wire import Hello
 from jaxtop_agent.core.settings import script_name
 
 
-def identify(name: str | None, peak_flops: int | None = None) -> Hello:
+def identify(
+    name: str | None, peak_flops: int | None = None, simulated_limit_bytes: int | None = None
+) -> Hello:
     """Return the hello of an agent that starts now, as far as it never changes."""
     pid, here = os.getpid(), processes.here()
     return Hello(
@@ -34,4 +36,5 @@ def identify(name: str | None, peak_flops: int | None = None) -> Hello:
         name=name or script_name(),
         job=processes.job(),
         peak_flops=peak_flops,
+        simulated_limit_bytes=simulated_limit_bytes,
     )

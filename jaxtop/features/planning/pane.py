@@ -105,13 +105,19 @@ def communication(candidate: Candidate) -> str:
     return ", ".join(f"{axis} {milliseconds(taken)}" for axis, taken in longest) or "none"
 
 
+def _limit(plan: Plan) -> tuple[str, str]:
+    if plan.limit_bytes is None:
+        return "", "no limit known"
+    return "simulated limit" if plan.is_limit_simulated else "limit", units.size(plan.limit_bytes)
+
+
 def summary(plan: Plan, ink: Ink, *, is_planning: bool, run: str = "") -> Text:
     """Return what the candidates are sorted by, the limit, and how wrong the formulas are today."""
     errors = [f"{name} {abs(error):.0%}" for name, error in plan.error_of_today.items()]
     facts = [
         *([("", text.printable(run))] if run else []),
         ("for", f"{plan.goal.value}, {words.ORDER[plan.goal]}"),
-        ("", "no limit known") if plan.limit_bytes is None else ("limit", units.size(plan.limit_bytes)),
+        _limit(plan),
         *([("errors today", ", ".join(errors))] if errors else []),
         *([("", "planning…")] if is_planning else []),
     ]

@@ -31,7 +31,10 @@ _TOGETHER = "\u00a0"
 def to_text(plan: Plan, width: int, *, explained: bool = False) -> str:
     """Return the plan in lines of at most this width; `explained` adds where each number comes from."""
     width = min(max(width, NARROWEST), WIDEST)
-    limit = "no limit known" if plan.limit_bytes is None else f"limit {in_bytes(plan.limit_bytes)} a device"
+    simulated = "simulated " * plan.is_limit_simulated
+    limit = "no limit known"
+    if plan.limit_bytes is not None:
+        limit = f"{simulated}limit {in_bytes(plan.limit_bytes)} a device"
     measured = f" ({in_milliseconds(plan.step_ms_today)} a step)" if plan.step_ms_today is not None else ""
     head = f"{plan.name or plan.run}: today's layout{measured}, then {words.ORDER[plan.goal]}; {limit}"
     lines = [*_wrapped(head, width), "", *_candidates(plan, width)]

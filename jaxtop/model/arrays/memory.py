@@ -65,11 +65,11 @@ class MemoryView:
         """Return the bytes of a part; None where unknown."""
         if self.device.used_bytes is None:
             return None
+        if part is Part.FREE:
+            return self.bytes[PARTS.index(part)] if self.device.limit_bytes else None
         if PARTS.index(part) >= _ARRAYS and self.device.memory_source != "allocator":
             return None
-        if part is Part.FREE and not self.device.limit_bytes:
-            return None
-        if not self.is_counted and part not in (Part.FREE, Part.RESERVED):
+        if not self.is_counted and part is not Part.RESERVED:
             return None
         return self.bytes[PARTS.index(part)]
 
@@ -108,7 +108,8 @@ def _view(host: Host, device: DeviceView, sums: list[tuple[int, ...]], temporari
         return MemoryView(device)
     arrays = sums[device.position] if device.position < len(sums) else NOTHING[:_ARRAYS]
     if device.memory_source != "allocator":
-        return MemoryView(device, arrays + NOTHING[_ARRAYS:])
+        free = max(0, (device.limit_bytes or 0) - device.used_bytes)
+        return MemoryView(device, (*arrays, *NOTHING[_ARRAYS:-1], free))
     sample = host.pulse.devices
     reserved = figure(sample.reserved_bytes, device.position) or 0
     reserved += scattered_bytes(sample, device.position)

@@ -165,7 +165,7 @@ def _free(host: Host, says: Shortage | None) -> tuple[Size | None, str]:
     if says is not None and says.free is not None:
         return says.free, "exception"
     if free := free_bytes(host.pulse):
-        return Size(min(free)), "allocator"
+        return Size(min(free)), host.limit_source
     machine = host.pulse.host
     if host.is_on_cpu and machine.memory_total_bytes is not None and machine.memory_used_bytes is not None:
         return Size(max(0, machine.memory_total_bytes - machine.memory_used_bytes)), "machine"

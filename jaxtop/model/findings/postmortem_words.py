@@ -22,6 +22,7 @@ MOST_DEVICES = 4
 _WORDS_OF_SOURCES = {
     "exception": "by the exception",
     "allocator": "by the allocator",
+    "simulated": "of a simulated limit",
     "machine": "in the machine's memory",
 }
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.base.names import shorten
+from jaxtop.model.host import SIMULATED
 from jaxtop.tui.core import text
 from jaxtop.tui.draw import stacked
 from jaxtop.tui.draw.mesh.panel import MeshMap, mesh_height, mesh_panel
@@ -244,7 +245,8 @@ def _used(shown: Overview) -> str:
     if device is None or device.used_bytes is None:
         return units.NA
     limit = device.limit_bytes
-    of = f" of {units.size(limit)}" if limit else ", no limit known"
+    simulated = " (simulated)" if device.limit_source == SIMULATED else ""
+    of = f" of {units.size(limit)}{simulated}" if limit else ", no limit known"
     return f"{units.size(device.used_bytes)}{of} on {shown.memory_label}"
 
 

@@ -22,6 +22,8 @@ from jaxtop.model import (
     memory_total,
     memory_views,
 )
+from jaxtop.model.figures import ALLOCATOR
+from jaxtop.model.host import SIMULATED
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
 from jaxtop.tui.columns.figures import curve
 from jaxtop.tui.columns.hosts import state_column
@@ -65,6 +67,10 @@ class MemoryScene(DeviceScene):
     """The data that all rows of one moment share."""
 
     views: list[MemoryView]
+
+    @cached_property
+    def has_allocators(self) -> bool:
+        return any(view.device.memory_source == ALLOCATOR for view in self.views)
 
     @cached_property
     def end(self) -> int:
@@ -118,19 +124,21 @@ def _part(part: Part) -> Column[MemoryRow]:
 
 def columns_for(scene: MemoryScene, width: int) -> tuple[Column[MemoryRow], ...]:
     """Return the columns: the bar, the allocator's figures if there are any, and the size of each part."""
-    limits: tuple[Column[MemoryRow], ...] = (
-        figure("limit", "limit", 6, lambda row: row.device.limit_bytes, units.size),
+    limit: Column[MemoryRow] = figure("limit", "limit", 6, lambda row: row.device.limit_bytes, units.size)
+    of_allocator: tuple[Column[MemoryRow], ...] = (
         figure("peak", "peak", 6, lambda row: row.device.peak_bytes, units.size),
         figure("largest", "largest free", 12, lambda row: row.view.largest_free_bytes, units.size),
     )
-    parts = PARTS if scene.has_limits else PARTS[: PARTS.index(Part.TEMPORARIES)]
+    counted = PARTS[: PARTS.index(Part.TEMPORARIES)]
+    parts = PARTS if scene.has_allocators else (*counted, *((Part.FREE,) if scene.has_limits else ()))
     return (
         id_column(),
         words("host", "host", 8, lambda row: row.device.hostname),
         *((words("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
         figure("used", "used", 6, lambda row: row.device.used_bytes, units.size),
         _bar(max(SHORTEST_BAR, width // 4)),
-        *(limits if scene.has_limits else ()),
+        *((limit,) if scene.has_limits else ()),
+        *(of_allocator if scene.has_allocators else ()),
         _history(),
         *map(_part, parts),
         state_column(lambda row: row.state),
@@ -167,7 +175,9 @@ def summary(scene: MemoryScene, width: int, palette: Palette) -> Text:
     if scene.has_limits:
         end = sum(view.device.limit_bytes or 0 for view in views)
         share = units.share(used / end if end else None)  # these devices may have no limits while others do
-        summary = f"{held} of {units.size(end)} ({share}), {most}; source allocator"
+        simulated = " (simulated)" if fullest.limit_source == SIMULATED else ""
+        source = fullest.memory_source or units.NA
+        summary = f"{held} of {units.size(end)}{simulated} ({share}), {most}; source {source}"
     else:
         end = sum(total)
         summary = f"{held}, {most}, no limit known; source arrays"

@@ -296,4 +296,5 @@ class TestRuns:
     def test_the_limit_is_that_of_the_device_with_least_memory(self):
         sample = wire.DeviceSample(limit_bytes=(100,) * 7 + (90,), reserved_bytes=(20,) + (0,) * 7)
         cluster = cluster_of(census(LARGE), replace(pulse(0, NOW, 8), devices=sample))
-        assert today(cluster, NOW).limit_bytes == 80
+        found = today(cluster, NOW)
+        assert (found.limit_bytes, found.is_limit_simulated) == (80, False)

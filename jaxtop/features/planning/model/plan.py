@@ -170,6 +170,8 @@ class Today:
     step: StepTime | None = None
     # What the allocator of the fullest device can provide; None where it has no limit, as on CPU.
     limit_bytes: int | None = None
+    # Whether the owner of the run set this limit, and not an allocator.
+    is_limit_simulated: bool = False
     # What a device can do in a second, as probed or as its maker publishes it.
     flops_per_s: float | None = None
     memory_bytes_per_s: float | None = None
@@ -298,4 +300,5 @@ class Plan:
     name: str | None = None
     # As measured.
     step_ms_today: float | None = None
+    is_limit_simulated: bool = False
     energy_unit: str = DEVICE_SECONDS

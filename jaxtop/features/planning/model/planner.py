@@ -72,6 +72,7 @@ def plan(
         run=today.run,
         goal=asked.goal,
         limit_bytes=limit,
+        is_limit_simulated=today.is_limit_simulated and asked.limit_bytes is None,
         candidates=(first, *sorted(rest, key=lambda each: _order(each, asked.goal))),
         moves=moves(today, lambda axes, rules: predict(arrays, axes, rules, limit), limit),
         error_of_today=error_of_today(arrays.layout(today.axes).today),

@@ -16,6 +16,7 @@ from jaxtop.model.arrays.groups import ArrayView, apart, array_views, is_in_host
 from jaxtop.model.arrays.meshes import mesh_view
 from jaxtop.model.arrays.tree import path_parts as steps_of_name
 from jaxtop.model.hardware.allocators import usable_bytes
+from jaxtop.model.host import SIMULATED
 from jaxtop.model.hosts import runs
 from jaxtop.model.liveness import has_exited
 from jaxtop.model.programs.rates import launch_rates_of, program_of
@@ -81,6 +82,7 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
         has_inventory=_has_inventory(members, step.program),
         step=timed.step,
         limit_bytes=_limit(members, mesh),
+        is_limit_simulated=any(host.limit_source == SIMULATED for host in members),
         flops_per_s=timed.flops_per_s,
         memory_bytes_per_s=timed.memory_bytes_per_s,
         balance=timed.balance,

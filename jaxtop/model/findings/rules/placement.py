@@ -178,7 +178,7 @@ def _of_uneven(facts: RunFacts, device_id: int, held: int, beyond: float, count:
         evidence=(
             Evidence("held by the fullest device", held, "bytes", source, facts.at),
             Evidence("median of the mesh", held - beyond, "bytes", source, facts.at),
-            Evidence("limit", limit, "bytes", source, facts.at),
+            Evidence("limit", limit, "bytes", host.limit_source, facts.at),
         ),
         proof=Proof("memory", row=str(device_id)),
     )

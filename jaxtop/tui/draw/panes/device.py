@@ -9,6 +9,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model import FIGURES, DeviceView, Host, pace_of
+from jaxtop.model.host import SIMULATED
 from jaxtop.model.steps.views import step_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
@@ -148,6 +149,8 @@ def _memory(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
     else:
         limit = units.size(device.limit_bytes)
         lines.append(pairs([("limit", limit), ("share", units.share(share))], ink))
+        if device.limit_source == SIMULATED:
+            lines.append(Text("the limit is simulated", ink.muted))
     if device.reserved_bytes:  # it counts in the share
         lines.append(pairs([("reserved", units.size(device.reserved_bytes))], ink))
     if share is not None:

@@ -179,7 +179,7 @@ def _of_program(
         evidence=(
             Evidence("temporaries", program.temp_bytes, "bytes", "compiler"),
             Evidence("results", program.output_bytes, "bytes", "compiler"),
-            Evidence("free, once what runs has ended", free, "bytes", "allocator", facts.at),
+            Evidence("free, once what runs has ended", free, "bytes", host.limit_source, facts.at),
         ),
         proof=Proof("programs", program.name, program.name),
     )

@@ -119,10 +119,12 @@ def _of_device(facts: RunFacts, each: _Rising, count: int) -> Finding:
         ),
         cost=FindingCost(minutes_until_full=round(minutes, 1)),
         evidence=(
-            Evidence("growth a minute", rising.per_minute, "bytes", "allocator", facts.at),
-            Evidence("most in use lately", rising.top, "bytes", "allocator", facts.at),
-            Evidence("limit", usable_bytes(pulse.devices, each.position), "bytes", "allocator", facts.at),
-            Evidence("observed for", rising.seconds, "seconds", "allocator", facts.at),
+            Evidence("growth a minute", rising.per_minute, "bytes", pulse.memory_source or "", facts.at),
+            Evidence("most in use lately", rising.top, "bytes", pulse.memory_source or "", facts.at),
+            Evidence(
+                "limit", usable_bytes(pulse.devices, each.position), "bytes", host.limit_source, facts.at
+            ),
+            Evidence("observed for", rising.seconds, "seconds", pulse.memory_source or "", facts.at),
         ),
         proof=Proof("memory", f"id={device_id}", str(device_id)),
     )
