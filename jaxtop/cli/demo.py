@@ -20,10 +20,11 @@ from jaxtop.base.meshes import BadMesh
 from jaxtop.cli import hangup, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine import processes
-from jaxtop.cli.text.words import number
+from jaxtop.cli.text.words import amount, number
 from jaxtop.sources import LiveSource, Seed
 from jaxtop.store import runfiles
 from jaxtop_agent.demo import MODEL_SIZES, faults
+from jaxtop_agent.demo.faults import schedule
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +38,9 @@ DEVICES = 4
 PATIENCE = 10.0
 # Where the terminal is gone, the demo itself has no more time.
 HURRIED = 1.0
+# On eight devices a third of it is free while the training takes a step.
+LIMIT = 64 << 20
+SAVES = ("--save-every", "150")
 _SECONDS = number("between 0 and 3600 seconds", 0, 3600)
 
 
@@ -62,7 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--headless", action="store_true", help="print the output of the training instead of opening the app"
     )
     parser.add_argument(
-        "--fault", metavar="NAME", help="plant a fault, to see how it is found; `list` prints the names"
+        "--fault",
+        metavar="NAME",
+        help="plant a fault, to see how it is found; `list` prints the names, `tour` plants several in turn",
     )
     parser.add_argument(
         "--fault-after",
@@ -70,15 +76,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="healthy seconds before the fault begins (default: 20; 80 for loss_spike)",
     )
+    parser.add_argument(
+        "--memory-limit",
+        type=_limit,
+        default=LIMIT,
+        metavar="SIZE",
+        help="simulated limit of the memory of each device, or `none` (default: 64M); nothing enforces it",
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
     if arguments.fault == "list":
         for fault in faults.FAULTS:
             print(f"{fault.name:<21} {fault.text}")
+        print(f"{schedule.TOUR:<21} {schedule.TOUR_TEXT}")
         return 0
-    if arguments.fault is not None and arguments.fault not in faults.FAULTS_BY_NAME:
-        near = get_close_matches(arguments.fault, faults.FAULTS_BY_NAME, 1, 0.0)[0]
+    if arguments.fault is not None and arguments.fault not in (*faults.FAULTS_BY_NAME, schedule.TOUR):
+        near = get_close_matches(arguments.fault, (*faults.FAULTS_BY_NAME, schedule.TOUR), 1, 0.0)[0]
         raise UserError(f"there is no fault {arguments.fault!r}: did you mean {near}? --fault list names all")
     missing = [name for name in ("jax", "optax") if find_spec(name) is None]
     if missing:
@@ -97,7 +111,8 @@ def main(arguments: argparse.Namespace) -> int:
                 arguments.duration,
                 errors,
                 arguments.record,
-                more=[*words, *fault_words(arguments.fault, arguments.fault_after)],
+                more=[*words, *SAVES, *fault_words(arguments.fault, arguments.fault_after)],
+                limit=arguments.memory_limit,
             )
             stack.callback(stop, hosts)
         hangup.watch([hangup.OUTPUT] if arguments.headless else hangup.STREAMS)
@@ -107,6 +122,10 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"demo: {size}; in another terminal: jaxtop ls, jaxtop snapshot", flush=True)
         threading.Thread(target=_show, args=(hosts[0].stdout,), daemon=True).start()
         return _wait(hosts, errors)
+
+
+def _limit(text: str) -> int | None:
+    return None if text == "none" else amount(text, 1)
 
 
 def _mesh(arguments: argparse.Namespace) -> tuple[int, list[str]]:
@@ -205,6 +224,7 @@ def start(
     record: str | None = None,
     *,
     more: Sequence[str] = (),
+    limit: int | None = None,
 ) -> list[subprocess.Popen[bytes]]:
     """Start the processes of the run; the demo prints the output of the first."""
     coordinator = f"127.0.0.1:{processes.free_port()}"
@@ -212,6 +232,8 @@ def start(
     environment = processes.on_cpu(devices)
     if record is not None:
         environment["JAXTOP_RECORD"] = record
+    if limit is not None:
+        environment["JAXTOP_SIMULATED_LIMIT"] = str(limit)
     started = []
     for index in range(hosts):
         place = ["--process", index, "--processes", hosts, "--coordinator", coordinator, "--devices", devices]

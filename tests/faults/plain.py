@@ -59,7 +59,7 @@ def build(mesh, variant="", compute=lambda x: x):
     return jax.jit(train_step, donate_argnums=donated), NamedSharding(mesh, P()), NamedSharding(mesh, split)
 
 
-def train(duration, steps, seed, planted, after, *, hidden=HIDDEN, compute=lambda x: x):
+def train(duration, steps, seed, turns=(), *, hidden=HIDDEN, compute=lambda x: x):
     import jax
     import numpy as np
     from jax.sharding import Mesh, NamedSharding
@@ -83,11 +83,11 @@ def train(duration, steps, seed, planted, after, *, hidden=HIDDEN, compute=lambd
             state = state[0], jax.jit(lambda m: m, out_shardings=dict.fromkeys(shapes, now_split))(state[1])
         return state
 
-    agreement = demo.Agreement(duration, planted, after)
+    agreement = demo.Agreement(duration, turns)
     report = demo.LossReport(silent=jax.process_index() != 0)
     report.held_out = 0
     report.begin(params, mesh)
-    planting = Planting(planted, (jax.process_index(), jax.process_count(), mesh), rebuild, report.show)
+    planting = Planting((jax.process_index(), jax.process_count(), mesh), rebuild, report.show)
     kept = {}
     before = None
     i = 0
@@ -96,8 +96,8 @@ def train(duration, steps, seed, planted, after, *, hidden=HIDDEN, compute=lambd
             report.progress(i)
             if not agreement.go_on(i):
                 break
-            if agreement.is_time:
-                params, momentum = planting.begin(i, (params, momentum))
+            if agreement.begins is not None:
+                params, momentum = planting.begin(agreement.begins, i, (params, momentum), kept)
         planting.load_batch(i)
         rows = mesh.size * (ROWS - planting.fault.shorter(i))
         x = put(dice.normal(size=(rows, WIDTH)).astype(np.float32), NamedSharding(mesh, P("data")))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import socket
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 
 import pytest
 
 from jaxtop.model import RULES_BY_NAME
 from jaxtop.model.finding import Finding, FindingCost, Severity, Subject
-from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME, VARIANTS, network
+from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME, VARIANTS, network, schedule
+from jaxtop_agent.demo.faults.fault import Fault
+from jaxtop_agent.demo.faults.planting import Planting
 from tests.builders import NOW
 from tests.faults import follow, table
 from tests.faults.follower import Follower
@@ -176,3 +179,35 @@ def test_what_is_reported_after_a_fault_has_ended_is_wrong(monkeypatch):
         seen = Outcome("straggler_heals", "demo")
         judge(FAULTS_BY_NAME["straggler_heals"], [(10.0, found)], follower, output, seen)
         assert seen.rule == "straggler" and len(seen.wrong) == len(reported)
+
+
+def test_a_fault_begins_when_it_is_asked_to_unless_it_begins_before_the_first_step():
+    slow, never_started = FAULTS_BY_NAME["straggler"], FAULTS_BY_NAME["hang_first_step"]
+    assert list(schedule.of_fault(slow, None)) == [(20.0, slow)]
+    assert list(schedule.of_fault(slow, 3.0)) == [(3.0, slow)]
+    assert list(schedule.of_fault(never_started, 3.0)) == [(0.0, never_started)]
+    assert list(schedule.of_fault(None, 3.0)) == []
+
+
+def test_the_tour_goes_round_and_heals_between_its_faults():
+    count = len(schedule.TURNS)
+    turns = list(islice(schedule.of_tour(5.0), 2 * count))
+    assert turns[0].after == 5.0 and turns[count].after == 5.0 + schedule.PERIOD
+    assert [turn.after for turn in turns] == sorted(turn.after for turn in turns)
+    assert [turn.fault is Fault for turn in turns] == [False, True] * count
+    assert schedule.TURNS[-1].after <= schedule.PERIOD
+
+
+def test_a_fault_that_heals_releases_what_it_kept_and_says_when():
+    class Keeps(Fault):
+        name, text = "keeps", "it keeps something"
+
+        def end(self, kept):
+            kept.clear()
+
+    said, kept = [], {"history": [1]}
+    planting = Planting((0, 1, None), lambda variant, state: (variant, state), said.append)
+    assert planting.begin(Keeps, 7, "state", kept) == "state"
+    assert planting.begin(Fault, 9, "state", kept) == "state"
+    assert [line.split(" at ")[0] for line in said] == ["fault keeps begins", "fault keeps ends"]
+    assert kept == {}

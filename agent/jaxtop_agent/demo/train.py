@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop import agent
 from jaxtop_agent.demo import MODEL_SIZES, ROWS
-from jaxtop_agent.demo.faults import FAULTS_BY_NAME
+from jaxtop_agent.demo.checkpoints import Checkpoints
+from jaxtop_agent.demo.faults import FAULTS_BY_NAME, schedule
 from jaxtop_agent.demo.faults.planting import Planting
 from jaxtop_agent.demo.process import (
     LEAVE_WITHIN,
@@ -24,11 +25,12 @@ from jaxtop_agent.demo.process import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from jaxtop_agent.demo.faults import Fault
+    from jaxtop_agent.demo.faults.schedule import Turn
 
-EVALUATE_EVERY = 100  # steps
+EVALUATE_EVERY = 50  # steps
 REPORT_EVERY = 2.0  # seconds
 STEPS_IN_FLIGHT = 2
 
@@ -45,8 +47,12 @@ def main(argv: Sequence[str] | None = None, program: Callable[..., None] | None 
             keep_standard_output()
             join_the_others(args.process, args.processes, args.coordinator)
             joined.set()
-        run = program or partial(train, model_size=args.model)
-        run(args.duration, args.steps, args.seed, FAULTS_BY_NAME.get(args.fault), args.fault_after)
+        run = program or partial(train, model_size=args.model, save_every=args.save_every)
+        if args.fault == schedule.TOUR:
+            turns = schedule.of_tour(args.fault_after)
+        else:
+            turns = schedule.of_fault(FAULTS_BY_NAME.get(args.fault), args.fault_after)
+        run(args.duration, args.steps, args.seed, turns)
     except Exception as error:
         if leaving.is_set():
             # The other processes have left. This is no error: the signal thread is about to end the process.
@@ -61,12 +67,12 @@ def train(
     duration: float | None,
     steps: int | None,
     seed: int,
-    planted: type[Fault] | None = None,
-    after: float | None = None,
+    turns: Iterable[Turn] = (),
     *,
     model_size: int | None = None,
+    save_every: int = 0,
 ) -> None:
-    """Train for the same number of steps in every process. The fault begins after some seconds."""
+    """Train for the same number of steps in every process, with a fault at a time."""
     import jax  # here and below: jax reads the environment at import, and main sets it
 
     from jaxtop_agent.demo import data, model
@@ -83,10 +89,11 @@ def train(
         lm = model.build(mesh, seed, variant)
         return lm.take_over(state)
 
-    agreement = Agreement(duration, planted, after)
+    agreement = Agreement(duration, turns)
     report = LossReport(silent=jax.process_index() != 0)
     report.begin(state.params, mesh)
-    planting = Planting(planted, (jax.process_index(), jax.process_count(), mesh), rebuild, report.show)
+    planting = Planting((jax.process_index(), jax.process_count(), mesh), rebuild, report.show)
+    checkpoints = Checkpoints(save_every)
     kept: dict[str, Any] = {}
     in_flight: deque[Any] = deque()
     i = 0
@@ -95,8 +102,8 @@ def train(
             report.progress(i)
             if not agreement.go_on(i):
                 break
-            if agreement.is_time:
-                state = planting.begin(i, state)
+            if agreement.begins is not None:
+                state = planting.begin(agreement.begins, i, state, kept)
         if i % EVALUATE_EVERY == 0:
             report.held_out = lm.eval_step(state.params, held_out)
         planting.load_batch(i)
@@ -113,6 +120,8 @@ def train(
         if len(in_flight) > STEPS_IN_FLIGHT:
             in_flight.popleft().block_until_ready()
         i += 1
+        if checkpoints.is_due(i):
+            checkpoints.save_checkpoint(state)
         time.sleep(model.PAUSE)
     report.end(i)
 
@@ -124,15 +133,12 @@ class Agreement:
     forever. So only process 0 reads its clock, and all processes follow its decision at the same step.
     """
 
-    def __init__(
-        self, duration: float | None, planted: type[Fault] | None = None, after: float | None = None
-    ) -> None:
+    def __init__(self, duration: float | None, turns: Iterable[Turn] = ()) -> None:
         self.until = 0
-        # Whether it is time for the fault, if one is planted.
-        self.is_time = False
-        self._after = float("inf") if planted is None else planted.after
-        if after is not None and self._after:
-            self._after = after
+        # The fault for which it is time now, if it is for any.
+        self.begins: type[Fault] | None = None
+        self._turns = iter(turns)
+        self._next = next(self._turns, None)
         self._started: float | None = None
         self._duration = duration
         self._deadline = float("inf")
@@ -147,13 +153,16 @@ class Agreement:
         wish = np.array([self._more(i, now), self._is_time(now)], np.int32)
         more, is_time = multihost_utils.broadcast_one_to_all(wish)
         self.until += int(more)
-        self.is_time = bool(is_time)
+        self.begins = None
+        if is_time and self._next is not None:
+            self.begins, self._next = self._next.fault, next(self._turns, None)
         return self.until > i
 
     def _is_time(self, now: float) -> bool:
         if self._started is None and self.until:  # the first step took as long as its compilation
             self._started = now
-        return self._after <= (0 if self._started is None else now - self._started)
+        passed = 0 if self._started is None else now - self._started
+        return self._next is not None and self._next.after <= passed
 
     def _more(self, i: int, now: float) -> int:
         since, then = self._last_asked
@@ -230,7 +239,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--duration", type=float, metavar="S", help="seconds to train, after the first step")
     parser.add_argument("--steps", type=int, metavar="N", help="steps to train")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--fault", choices=sorted(FAULTS_BY_NAME), help="plant this fault")
+    parser.add_argument("--save-every", type=int, default=0, metavar="N", help="steps between two saves")
+    parser.add_argument("--fault", choices=[*sorted(FAULTS_BY_NAME), schedule.TOUR], help="plant this fault")
     parser.add_argument("--fault-after", type=float, metavar="S", help="seconds before it begins")
     args = parser.parse_args(argv)
     if args.processes > 1 and args.coordinator is None:

@@ -45,6 +45,9 @@ class Fault:
         """Begin at the step that all processes agreed on; return the state with which the run continues."""
         return state
 
+    def end(self, kept: dict[str, Any]) -> None:
+        """End, where the run heals: release what was kept in `kept`, a variable of the loop."""
+
     def load_batch(self, i: int) -> None:
         """Run where the loop makes its batch."""
 

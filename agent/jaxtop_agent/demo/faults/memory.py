@@ -28,6 +28,9 @@ class ArrayLeak(Fault):
         if self.is_here:
             kept.setdefault("history", []).append(self.activate(self.zeros))
 
+    def end(self, kept: dict[str, Any]) -> None:
+        kept.pop("history", None)
+
 
 class HostLeak(Fault):
     name = "host_leak"
@@ -110,14 +113,14 @@ class Undonated(Fault):
 
 class OneDevice(Fault):
     name = "one_device"
-    text = "256 MiB more lie on one device of the last host"
+    text = "32 MiB more lie on one device of the last host"
     rules = ("whole_on_one_device", "uneven_memory")
 
     def begin(self, state: Any) -> Any:
         import jax
         import numpy as np
 
-        whole = np.zeros((64 * MIB,), np.float32)
+        whole = np.zeros((8 * MIB,), np.float32)
         self.cache = jax.device_put(whole, jax.local_devices()[0]) if self.is_here else None
         return state
 

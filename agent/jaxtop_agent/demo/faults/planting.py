@@ -1,4 +1,4 @@
-"""Plants the fault of a run at the step that all processes agree on, and prints when."""
+"""Plants the faults of a run at the steps that all processes agree on, and prints when."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ if TYPE_CHECKING:
 
 
 class Planting:
-    """The fault that is at work in this process: none until it has begun."""
+    """The fault that is at work in this process: none until one has begun."""
 
     def __init__(
         self,
-        planted: type[Fault] | None,
         place: tuple[int, int, Any],
         rebuild: Callable[[str, Any], Any],
         show: Callable[[str], None],
     ) -> None:
         """Take the process, the number of processes and the mesh; how to build another form; how to print."""
         self.fault = Fault(*place)
-        self._planted = planted
         self._place = place
         self._rebuild = rebuild
         self._show = show
         self._costs = True
 
-    def begin(self, i: int, state: Any) -> Any:
-        """Begin at step `i`, unless it has begun; return the state with which the run continues."""
-        if self._planted is None:
-            return state
-        self.fault, self._planted = self._planted(*self._place), None
-        if self.fault.is_here and self.fault.variant:
+    def begin(self, planted: type[Fault], i: int, state: Any, kept: dict[str, Any]) -> Any:
+        """Begin at step `i`, and end the fault before it; return the state with which the run continues."""
+        if self.fault.name:
+            self.fault.end(kept)
+            self._print("ends")
+        before, self.fault = self.fault, planted(*self._place)
+        if self.fault.is_here and self.fault.variant != before.variant:
             state = self._rebuild(self.fault.variant, state)
         state = self.fault.begin(state)
         self._costs = self.fault.costs(i)
-        self._print("begins")
+        if self.fault.name:
+            self._print("begins")
         return state
 
     def load_batch(self, i: int) -> None:

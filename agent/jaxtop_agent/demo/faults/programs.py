@@ -14,9 +14,10 @@ class ChangingShapes(Fault):
     subject = {"program": "train_step"}
     everywhere = True
     costs_time = True
+    STEPS = 4  # of each shape
 
     def shorter(self, i: int) -> int:
-        return 1 + i // 4 % 30
+        return 1 + i // self.STEPS % 30
 
 
 class FreshLambda(Fault):

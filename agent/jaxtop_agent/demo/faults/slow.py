@@ -22,10 +22,11 @@ class SlowProcess(Fault):
     rules: ClassVar[tuple[str, ...]] = ("straggler",)
     subject = {"source": "slow.py"}
     costs_time = True
+    SLEEPS = SLEEP
 
     def before_launch(self, i: int) -> None:  # noqa: ARG002
         if self.is_here:
-            time.sleep(SLEEP)
+            time.sleep(self.SLEEPS)
 
 
 class HealingStraggler(SlowProcess):
