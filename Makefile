@@ -29,7 +29,7 @@ ON_EACH_PYTHON := tests/wire/test_bytes.py tests/agent/test_windows.py tests/liv
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check lint lint-nicely test-newest test-side-by-side test-pairs test-alone test-oldest test-beside-others test-lowest test-pythons test-node soak bench faults plans accelerators screenshots docs clean
+.PHONY: demo test check lint lint-nicely test-newest test-side-by-side test-pairs test-alone test-oldest test-beside-others test-lowest test-pythons test-node soak bench faults plans accelerators screenshots looks docs clean
 
 demo: $(VENV)/.demo                  ## a real multi-process JAX run on this machine, with the app on it
 	@echo "starting jaxtop demo"
@@ -115,8 +115,12 @@ accelerators: $(VENV)/.ready         ## what the readers make of profiles and co
 docs: $(VENV)/.ready                 ## the generated pages of docs/
 	$(BIN)/python -m tests.pages
 
-screenshots: $(VENV)/.ready
-	$(BIN)/python -m tests.screenshots
+screenshots: $(VENV)/.ready          ## the pictures of README and docs, from recorded runs of the demo
+	$(BIN)/python -m tests.screenshots $(ONLY)
+
+looks: $(VENV)/.ready                ## build/looks/index.html: each screen, four sizes, 1 to 8,192 devices; BEFORE=rev beside
+	$(BIN)/python -m tests.gallery $(if $(BEFORE),--before $(BEFORE)) $(if $(SCREENS),--screens $(SCREENS)) \
+		$(if $(DEVICES),--devices $(DEVICES)) $(if $(SIZES),--sizes $(SIZES))
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "jaxtop needs Python 3.11 or newer; try: make PYTHON=python3.11")'

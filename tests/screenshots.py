@@ -1,9 +1,8 @@
-"""`make screenshots`: the app on a real demo run, as SVG pictures.
+"""`make screenshots`: the app on recorded runs of the real demo, as SVG pictures.
 
-Pictures of a thousand hosts are of generated load, those of devices with allocators of a staged run, those of
-replay of a recording that is made of the demo meanwhile.
+Pictures of a thousand hosts are of generated load, those of devices with allocators of a staged run.
 
-python -m tests.screenshots [FOLDER] [--tour]    # only the animated tour
+python -m tests.screenshots [FOLDER] [NAME ...] [--tour]    # all, only these, only the animated tour
 """
 
 from __future__ import annotations
@@ -12,47 +11,38 @@ import asyncio
 import html
 import re
 import signal
-import subprocess
 import sys
 import tempfile
-import time
-from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pytest
-from msgspec.structs import replace
-from textual._compositor import Compositor
-
-from jaxtop import wire
-from jaxtop.base import keys
 from jaxtop.base.clock import steady
-from jaxtop.cli import demo
-from jaxtop.cli.live.source_thread import SourceThread
 from jaxtop.model import Cluster, device_views
 from jaxtop.recording import RecordingWriter
-from jaxtop.sources import LiveSource, Seed, Session, SessionRecorder, discovery
-from jaxtop.store import runfiles
+from jaxtop.sources import Session, SessionRecorder
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.playback import Start
-from tests import staged, staged_collectives, staged_hardware, tour
+from tests import made_sessions, staged, staged_collectives, staged_hardware, tour
+from tests.builders import NOW
+from tests.demo_runs import demo_run, of, record
 from tests.features.planning import staged_plan
-from tests.stage import Stage, play
+from tests.frame_player import playing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
+
+    from jaxtop import wire
 
 FOLDER = Path(__file__).parent.parent / "screenshots"
 README = FOLDER.parent / "README.md"
 _TEXT = re.compile(r'<text[^>]*? x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>', re.DOTALL)
 # What a first look at the product must not meet.
 UNKNOWN = ("n/a", " yet", "CONNECTING")
-WAIT = 90.0
 # Long enough for rates and sparklines to have something to show.
 SETTLE = 12.0
-DRAWN = Compositor.render_update
-# Of few rows: the least that the app takes.
-TABLE = (120, 16)
+# Of the tour: so long after the last fault was found, its causes are shown, too.
+AFTER = 8.0
 
 
 class Picture:
@@ -98,28 +88,27 @@ def in_readme() -> set[str]:
     return set(re.findall(r"\(screenshots/([\w-]+)\.svg\)", README.read_text()))
 
 
-OF_A_STRAGGLER = (Picture("overview-straggler", size=(120, 36), shows="is late"),)
-OF_THE_DEMO = (
-    Picture("overview", shows="Where a step goes"),
+# Of the tour of the demo, by what has happened a moment before.
+HEALTHY = (
+    Picture("overview", shows="step"),
     Picture("mesh", "2", "tab", shows="data"),
     Picture("mesh-by-host", "2", shows="node01"),
-    Picture("hosts", "3", size=TABLE, shows="node01"),
-    Picture("devices", "D", size=(120, 16)),
+    Picture("hosts", "3", shows="node01"),
+    Picture("devices", "D", shows="64.0M"),
     Picture("help", "question_mark"),
-    Picture("mesh-light", "2", "tab", "t"),
-    Picture("mesh-80x24", "2", "tab", size=(80, 24)),
+    Picture("mesh-light", "2", "tab", "t", shows="data"),
+    Picture("mesh-80x24", "2", "tab", size=(80, 24), shows="data"),
 )
+OF_A_STRAGGLER = (Picture("overview-straggler", shows="is late"),)
+OF_RECOMPILATION = (Picture("programs", "7", shows="train_step"),)
+OF_GROWTH = (Picture("memory", "5", shows="simulated"),)
 # A filter, and one of the parameters that it leaves.
 A_PARAMETER = ("4", "slash", *"bytes>1K & replication>1", "enter", "G", "up")
-OF_A_DEMO_WITH_16_DEVICES = (
-    Picture("arrays", *A_PARAMETER, size=(120, 34), shows="bytes>1K"),
-    Picture("memory", "5", size=(120, 32), shows="2055"),
-    Picture("programs", "7", size=(160, 26), shows="train_step"),
-)
+OF_16_DEVICES = (Picture("arrays", *A_PARAMETER, shows="bytes>1K"),)
 OF_A_STOPPED_HOST = (
     Picture("stopped-host", "2", "tab", shows="stopped"),
-    Picture("stopped-host-table", "3", size=TABLE, shows="stopped"),
-    Picture("events", "8", size=TABLE),
+    Picture("stopped-host-table", "3", shows="stopped"),
+    Picture("events", "8", shows="stopped"),
 )
 # Of a recording: at its end a host has died; the first moment that is marked is just before.
 OF_A_RECORDING = (
@@ -142,191 +131,149 @@ STAGED = (
 )
 
 
-class Renamed(LiveSource):
-    """The processes of the demo, as if each had a host of its own: pictures do not name this machine."""
+class Shots:
+    """Writes those pictures into a folder that are wanted."""
 
-    def poll(self, timeout: float) -> list[wire.Frame]:
-        return [_renamed(frame) for frame in super().poll(timeout)]
+    def __init__(self, folder: Path, names: Iterable[str]) -> None:
+        """Take the names of the wanted pictures; none means all."""
+        self._folder = folder
+        self._names = frozenset(names)
 
+    def wanted(self, *groups: Sequence[Picture]) -> bool:
+        return any(self._wants(each.name) for group in groups for each in group)
 
-def _renamed(frame: wire.Frame) -> wire.Frame:
-    if frame.kind not in ("hello", "roster"):
-        return frame
-    told = wire.decode(frame.kind, frame.raw)
-    if isinstance(told, wire.Roster):
-        told = replace(told, peers=tuple(_on_its_own(peer) for peer in told.peers))
-    elif isinstance(told, wire.Hello):
-        told = _on_its_own(told)
-    return frame._replace(raw=wire.encode(told))
+    def take(
+        self, pictures: Sequence[Picture], frames: Sequence[wire.Frame], at: float, devices: int
+    ) -> None:
+        """Show the frames until `at` in an app for each picture, which must have this many devices."""
+        for picture in pictures:
+            if self._wants(picture.name):
+                asyncio.run(self._take(picture, frames, at, devices))
 
+    async def _take(self, picture: Picture, frames: Sequence[wire.Frame], at: float, devices: int) -> None:
+        async with playing(frames, picture.size) as player:
+            await player.play_until(at)
+            app = player.stage.app
+            if (known := len(device_views(app.moment.cluster, at))) != devices:
+                raise NotShown(f"{picture.name}: {known:,} devices instead of {devices:,}")
+            await player.stage.press(*picture.keys)
+            self.save(picture, await player.picture())
 
-def _on_its_own(told: wire.Hello | wire.Peer) -> Any:
-    return replace(told, hostname=f"node{told.process_index or 0:02}")
+    def replay(self, path: Path, before_end: float) -> None:
+        """Show a recording in the app, paused so long before its end."""
+        for picture in OF_A_RECORDING:
+            if self._wants(picture.name):
+                session = Session([path])
+                assert session.span is not None
+                start = Start(session.span[1] - before_end, is_playing=False)
+                asyncio.run(self._replay(picture, JaxtopApp(None, steady, history=session, replay=start)))
+                session.close()
+
+    async def _replay(self, picture: Picture, app: JaxtopApp) -> None:
+        async with app.run_test(size=picture.size) as pilot:
+            await pilot.pause(1.0)
+            for key in picture.keys:
+                await pilot.press(key)
+                await pilot.pause(1.0)
+            self.save(picture, app.export_screenshot(title="jaxtop"))
+
+    def save(self, picture: Picture, drawn: str) -> None:
+        check(picture, drawn, in_readme=picture.name in in_readme())
+        (self._folder / f"{picture.name}.svg").write_text(drawn)
+        print(f"{picture.name}.svg", flush=True)
+
+    def write(self, name: str, drawn: str) -> None:
+        (self._folder / f"{name}.svg").write_text(drawn)
+        print(f"{name}.svg", flush=True)
+
+    def _wants(self, name: str) -> bool:
+        return not self._names or name in self._names
 
 
 def main() -> None:
-    """Take all pictures."""
-    folder = next((Path(word) for word in sys.argv[1:] if not word.startswith("-")), FOLDER)
+    """Take all pictures, or those that are named."""
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    known = {each.name for each in _all()} | {"tour"}
+    names = [word for word in words if word in known] + ["tour"] * ("--tour" in sys.argv)
+    folder = next((Path(word) for word in words if word not in known), FOLDER)
     folder.mkdir(exist_ok=True)
-    with demo_run(devices_each=4, fault="straggler", after=tour.HEALTHY) as hosts:
-        tour.take_tour(folder / "tour.svg", of(hosts))
-        print("tour.svg", flush=True)
-        if "--tour" in sys.argv:
-            return
-        take(folder, OF_A_STRAGGLER, of(hosts), expected=8)
+    shots = Shots(folder, names)
+    if shots.wanted(HEALTHY, OF_A_STRAGGLER, OF_RECOMPILATION, OF_GROWTH, (Picture("tour"),)):
+        of_tour(shots)
+    if shots.wanted(OF_16_DEVICES):
+        with demo_run(devices_each=8) as hosts:
+            run = record(of(hosts)(), 3 * SETTLE)
+        shots.take(OF_16_DEVICES, run.frames, run.frames[-1].at, 16)
+    if shots.wanted(OF_A_STOPPED_HOST, OF_A_RECORDING):
+        of_a_lost_host(shots)
     for frames, picture in STAGED:
-        stage(folder, frames, picture)
-    with demo_run(devices_each=8) as hosts:
-        take(folder, OF_A_DEMO_WITH_16_DEVICES, of(hosts), expected=16)
-    with tempfile.TemporaryDirectory() as scratch, demo_run(devices_each=4) as hosts:
-        take(folder, OF_THE_DEMO, of(hosts), expected=8)
-        hosts[1].send_signal(signal.SIGSTOP)
-        take(folder, OF_A_STOPPED_HOST, of(hosts), expected=4)
-        path = Path(scratch) / "run.mcap"
-        record(path, of(hosts), lambda: hosts[1].send_signal(signal.SIGCONT), hosts[1].kill)
-        take_replay(folder, path)
-    with load(1024, 8) as address:
-        take(
-            folder, OF_1024_HOSTS, lambda: LiveSource(discovery.seeds([address]), keys.load()), expected=8192
+        last = max(frame.at for frame in frames)
+        shots.take((picture,), frames, last, len(device_views(_folded(frames), last)))
+    if shots.wanted(OF_1024_HOSTS):
+        frames = made_sessions.frames(made_sessions.Made(1024, 8, seconds=30, start=NOW, has_trouble=False))
+        shots.take(OF_1024_HOSTS, frames, frames[-1].at, 8192)
+
+
+def of_tour(shots: Shots) -> None:
+    """Take the pictures of a run with one fault after the other."""
+    with demo_run(4, tour.FAULT, tour.HEALTHY) as hosts:
+        run = record(of(hosts)(), AFTER, [scene.rule for scene in tour.SCENES if scene.rule])
+    take = partial(shots.take, frames=run.frames, devices=8)
+    take(HEALTHY, at=run.frames[0].at + tour.SCENES[1].at)
+    take(OF_A_STRAGGLER, at=run.found[tour.LATE] + AFTER)
+    take(OF_RECOMPILATION, at=run.found[tour.COMPILES] + AFTER)
+    take(OF_GROWTH, at=run.found[tour.GROWS] + AFTER)
+    if shots.wanted((Picture("tour"),)):
+        shots.write("tour", asyncio.run(tour.take_tour(run)))
+
+
+def of_a_lost_host(shots: Shots) -> None:
+    """Take the pictures of a run of which a host is stopped, goes on, and is killed."""
+    with demo_run(4) as hosts:
+        second = hosts[1]
+        run = record(
+            of(hosts)(),
+            SETTLE,
+            acts=(
+                lambda: second.send_signal(signal.SIGSTOP),
+                lambda: second.send_signal(signal.SIGCONT),
+                second.kill,
+            ),
         )
+    begun = run.frames[0].at
+    shots.take(OF_A_STOPPED_HOST, run.frames, begun + 2 * SETTLE - 1, 8)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "run.mcap"
+        _write(path, run.frames)
+        shots.replay(path, SETTLE + 1)
 
 
-def of(hosts: list[subprocess.Popen[bytes]]) -> Callable[[], LiveSource]:
-    """Opens a source of these processes, whatever else runs on this machine."""
-    pids = {host.pid for host in hosts}
-
-    def open_source() -> LiveSource:
-        found = [each.hello for each in runfiles.find() if each.hello.pid in pids]
-        return Renamed([Seed(hello.agent, hello=hello) for hello in found], keys.load())
-
-    return open_source
-
-
-@contextmanager
-def demo_run(
-    devices_each: int, fault: str | None = None, after: float = 0.0
-) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """The demo's own processes, until they train."""
-    with ExitStack() as stack:
-        errors = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2)]
-        hosts = demo.start(2, devices_each, 600, errors, more=demo.fault_words(fault, after))
-        stack.callback(demo.stop, hosts)
-        output = hosts[0].stdout
-        assert output is not None
-        for line in output:  # the run has begun when it says so
-            if line.startswith(b"step"):
-                break
-        yield hosts
-
-
-@contextmanager
-def load(hosts: int, devices_each: int) -> Iterator[str]:
-    """Generated agents; their address."""
-    words = [sys.executable, "-m", "tests.load", str(hosts), str(devices_each), "300"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-    finally:
-        process.kill()
-        process.wait()
-
-
-def stage(folder: Path, frames: Sequence[wire.Frame], picture: Picture) -> None:
-    """The app on a small cluster of which everything was made up."""
-
-    async def act(stage: Stage) -> None:
-        await stage.press(*picture.keys)
-        await stage.pilot.pause(1.0)
-        with pytest.MonkeyPatch.context() as patched:  # the stage draws nothing
-            patched.setattr(Compositor, "render_update", DRAWN)
-            _save(folder, picture, stage.app)
-
-    play(act, *frames, size=picture.size)
-    print(f"{picture.name}.svg", flush=True)
-
-
-def take(
-    folder: Path, pictures: tuple[Picture, ...], source: Callable[[], LiveSource], expected: int
-) -> None:
-    """One app for a picture; the follower and so the history is the same for all."""
-    for picture in pictures:
-        follower = SourceThread(source)
-        follower.start()
-        try:
-            asyncio.run(_take(folder, picture, follower, expected))
-        finally:
-            follower.stop()
-        print(f"{picture.name}.svg", flush=True)
-
-
-def record(path: Path, source: Callable[[], LiveSource], *acts: Callable[[], Any]) -> None:
-    """Record this source for some time before each act, and after the last."""
-    followed, cluster, writer = source(), Cluster(), RecordingWriter(path, {})
+def _write(path: Path, frames: Sequence[wire.Frame]) -> None:
+    """Write frames as a recording."""
+    cluster, writer = Cluster(), RecordingWriter(path, {})
     writer.start()
     recorder = SessionRecorder(writer)
-    for act in (*acts, lambda: None):
-        until = time.monotonic() + SETTLE
-        while time.monotonic() < until:
-            frames = followed.poll(0.25)
-            for frame in frames:
-                cluster.feed(frame)
-            recorder.take(frames, cluster, steady())
-        act()
+    for frame in frames:
+        cluster.feed(frame)
+        recorder.take([frame], cluster, frame.at)
     recorder.finish(cluster)
-    followed.close()
 
 
-def take_replay(folder: Path, path: Path) -> None:
-    """The app on a recording, paused just before the host dies."""
-    for picture in OF_A_RECORDING:
-        session = Session([path])
-        assert session.span is not None
-        start = Start(session.span[1] - SETTLE - 1, is_playing=False)
-        asyncio.run(_take_replay(folder, picture, JaxtopApp(None, steady, history=session, replay=start)))
-        session.close()
-        print(f"{picture.name}.svg", flush=True)
+def _folded(frames: Sequence[wire.Frame]) -> Cluster:
+    cluster = Cluster()
+    for frame in frames:
+        cluster.feed(frame)
+    return cluster
 
 
-async def _take_replay(folder: Path, picture: Picture, app: JaxtopApp) -> None:
-    async with app.run_test(size=picture.size) as pilot:
-        await pilot.pause(1.0)
-        for key in picture.keys:
-            await pilot.press(key)
-            await pilot.pause(1.0)
-        _save(folder, picture, app)
-
-
-async def _take(folder: Path, picture: Picture, follower: SourceThread, expected: int) -> None:
-    app = JaxtopApp(follower)
-    async with app.run_test(size=picture.size) as pilot:
-        end = time.monotonic() + WAIT
-        while time.monotonic() < end and _known(app.moment.cluster) < expected:
-            await pilot.pause(0.25)
-        if (known := _known(app.moment.cluster)) < expected:
-            raise NotShown(f"{picture.name}: {known:,} of {expected:,} devices after {WAIT:.0f} s")
-        await asyncio.sleep(SETTLE)
-        await pilot.press(*picture.keys)
-        await pilot.pause(1.0)
-        while time.monotonic() < end and picture.shows not in text_of(app.export_screenshot()):
-            await pilot.pause(1.0)
-        _save(folder, picture, app)
-
-
-def _save(folder: Path, picture: Picture, app: JaxtopApp) -> None:
-    drawn = app.export_screenshot(title="jaxtop")
-    # Or some programs drop the spaces at the ends, and with them the indents.
-    drawn = drawn.replace("<text ", '<text xml:space="preserve" ')
-    check(picture, drawn, in_readme=picture.name in in_readme())
-    (folder / f"{picture.name}.svg").write_text(drawn)
-
-
-def _known(cluster: Cluster) -> int:
-    return len(device_views(cluster, time.time()))
+def _all() -> Iterable[Picture]:
+    yield from (*HEALTHY, *OF_A_STRAGGLER, *OF_RECOMPILATION, *OF_GROWTH, *OF_16_DEVICES)
+    yield from (*OF_A_STOPPED_HOST, *OF_A_RECORDING, *OF_1024_HOSTS)
+    yield from (picture for _, picture in STAGED)
 
 
 if __name__ == "__main__":
     try:
         main()
-    except NotShown as error:
+    except (NotShown, tour.Unfit, TimeoutError) as error:
         sys.exit(f"screenshots: {error}")

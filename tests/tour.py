@@ -1,99 +1,79 @@
-"""The animated tour of the README: a real run in which a host becomes late, as the app showed it."""
+"""The animated tour of the README: a real run with several faults in turn, as the app showed it."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop import wire
-from jaxtop.base.clock import steady
-from jaxtop.model import Cluster, Severity, reported_findings
-from jaxtop.tui.app import JaxtopApp
-from tests.stage import Clock, Feed, Stage, notified
+from tests.frame_player import playing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
-    from jaxtop.sources import LiveSource
+    from tests.demo_runs import RecordedRun
 
-SIZE = (110, 32)
-# Seconds of the run before the fault, and at most until it is found.
-HEALTHY, FOUND_WITHIN = 28.0, 150.0
+SIZE = (120, 36)
 CAPTION_HEIGHT = 64
 # The scene that is shown where nothing moves.
-STILL = 3
+STILL = 2
+# Readers of the README load it.
+MOST_BYTES = 2_000_000
+FAULT = "tour"
+# Seconds of the run before its first fault; the recording begins a few after the first step.
+HEALTHY = 32.0
+# The rules that this fault lets be reported, or the start of the run.
+START, LATE, COMPILES, GROWS = "", "straggler", "recompilation", "array_growth"
 
 
 class Scene(NamedTuple):
-    """What the tour shows for some seconds: a time since the finding, or since the start, keys, a caption."""
+    """What the tour shows for some seconds: keys, a caption, a text in it.
 
+    `at` are seconds since the rule was first reported, or since the start.
+    """
+
+    rule: str
     at: float
     keys: tuple[str, ...]
     seconds: float
     caption: str
-    is_since_start: bool = False
+    shows: str
 
 
 SCENES = (
-    Scene(HEALTHY - 10.0, (), 2.5, "A training run of two hosts: the overview", is_since_start=True),
-    Scene(HEALTHY - 8.0, (), 1.0, "A training run of two hosts: the overview", is_since_start=True),
-    Scene(0.5, (), 1.2, "A finding appears: one host holds up the others"),
-    Scene(4.0, (), 3.0, "A finding appears: one host holds up the others"),
-    Scene(5.0, ("enter",), 4.0, "Enter opens the proof: the line in which its main thread is"),
-    Scene(6.0, ("escape", "i"), 4.5, "i explains: evidence, and what to do"),
-    Scene(8.0, ("i", "5"), 3.5, "5: the memory of each device, by part"),
-    Scene(9.0, ("escape",), 2.5, "Esc goes back"),
+    Scene(START, HEALTHY - 12.0, (), 2.0, "A healthy training run of two hosts", "2/2 hosts"),
+    Scene(START, HEALTHY - 10.0, (), 1.0, "A healthy training run of two hosts", "2/2 hosts"),
+    Scene(LATE, 4.0, (), 3.0, "A finding appears: one host holds up the others", "is late"),
+    Scene(
+        LATE, 5.0, ("enter",), 3.0, "Enter opens the proof: the line in which its main thread is", "slow.py"
+    ),
+    Scene(LATE, 6.0, ("escape", "i"), 3.0, "i explains: evidence, and what to do", "slow.py"),
+    Scene(COMPILES, 2.0, ("i",), 2.5, "It heals; then the step is compiled again", "compiled"),
+    Scene(COMPILES, 3.0, ("enter",), 2.5, "Enter: what was compiled, and why", "train_step"),
+    Scene(
+        GROWS, 4.0, ("escape", "5"), 3.0, "Memory grows: what, how fast, and made at which line", "history"
+    ),
 )
 
 
-def follow(source: LiveSource) -> tuple[list[wire.Frame], float]:
-    """Return the frames of a run until some seconds after something critical was found, and when it was."""
-    frames: list[wire.Frame] = []
-    cluster, found_at = Cluster(), None
-    begun = steady()
-    while found_at is None or steady() - found_at < SCENES[-1].at + 1:
-        if steady() - begun > FOUND_WITHIN:
-            raise TimeoutError("the fault was not found")
-        for frame in source.poll(0.25):
-            cluster.feed(frame)
-            frames.append(frame)
-        if found_at is None and any(
-            each.severity is Severity.CRITICAL for each in reported_findings(cluster)
-        ):
-            found_at = steady()
-            for agent in cluster.hosts:
-                source.request(agent, wire.Request("stacks"), lambda _: None)
-    return frames, found_at
+class Unfit(Exception):
+    """The tour does not show what it is for."""
 
 
-def take_tour(path: Path, source: Callable[[], LiveSource]) -> None:
-    """Follow a run, and write what the app shows of it as one animated picture."""
-    followed = source()
-    try:
-        frames, found_at = follow(followed)
-    finally:
-        followed.close()
-    path.write_text(animated(asyncio.run(_pictures(frames, found_at)), SCENES))
-
-
-async def _pictures(frames: Sequence[wire.Frame], found_at: float) -> list[str]:
-    """Show the frames in the app as if they came now, and return a picture of each scene."""
-    feed, clock = Feed(), Clock()
-    clock.now = last = frames[0].at - 1
-    app, pictures = JaxtopApp(feed, clock), []
-    async with app.run_test(size=SIZE) as pilot:
-        stage = Stage(app, feed, clock, pilot, notified(app))
+async def take_tour(run: RecordedRun) -> str:
+    """Return what the app shows of a run as one animated picture."""
+    pictures = []
+    async with playing(run.frames, SIZE) as player:
         for scene in SCENES:
-            at = scene.at + (frames[0].at if scene.is_since_start else found_at)
-            feed.frames += [each for each in frames if last < each.at <= at]
-            clock.now = last = at
-            await stage.paint()
-            await stage.press(*scene.keys)
-            await pilot.pause(0.5)
-            pictures.append(app.export_screenshot(title="jaxtop"))
-    return pictures
+            since = run.found[scene.rule] if scene.rule else run.frames[0].at
+            await player.play_until(since + scene.at)
+            await player.stage.press(*scene.keys)
+            if scene.shows not in player.stage.text:
+                raise Unfit(f"tour: {scene.shows!r} does not stand in the scene {scene.caption!r}")
+            pictures.append(await player.picture())
+    drawn = animated(pictures, SCENES)
+    if len(drawn) > MOST_BYTES:
+        raise Unfit(f"tour: {len(drawn):,} bytes are more than {MOST_BYTES:,}")
+    return drawn
 
 
 def animated(pictures: Sequence[str], scenes: Sequence[Scene]) -> str:
