@@ -50,7 +50,7 @@ EVERY = 5.0
 FIGURES = {
     "overview": r"\d ?ms|\d ?s\b",
     "mesh": r"\d",
-    "hosts": r"\d%",
+    "hosts": r"\d\.\d",
     "devices": r"\d[KMG]",
     "arrays": r"\d ?[KMGT]",
     "memory": r"\d[KMGT]",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from jaxtop_agent.demo.faults import Fault
-    from jaxtop_agent.demo.faults.schedule import Turn
+    from jaxtop_agent.demo.faults.schedule import FaultTurn
 
 EVALUATE_EVERY = 50  # steps
 REPORT_EVERY = 2.0  # seconds
@@ -67,7 +67,7 @@ def train(
     duration: float | None,
     steps: int | None,
     seed: int,
-    turns: Iterable[Turn] = (),
+    turns: Iterable[FaultTurn] = (),
     *,
     model_size: int | None = None,
     save_every: int = 0,
@@ -133,7 +133,7 @@ class Agreement:
     forever. So only process 0 reads its clock, and all processes follow its decision at the same step.
     """
 
-    def __init__(self, duration: float | None, turns: Iterable[Turn] = ()) -> None:
+    def __init__(self, duration: float | None, turns: Iterable[FaultTurn] = ()) -> None:
         self.until = 0
         # The fault for which it is time now, if it is for any.
         self.begins: type[Fault] | None = None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Turn(NamedTuple):
+class FaultTurn(NamedTuple):
     """A fault, and the seconds before it begins; `Fault` itself is none, so the run is healthy."""
 
     after: float
@@ -52,24 +52,24 @@ class SteadyLeak(ArrayLeak):
 TOUR = "tour"
 TOUR_TEXT = "in turn: a slow host, new shapes of batches, arrays that grow; between them the run heals"
 TURNS = (
-    Turn(20.0, SlowerProcess),
-    Turn(50.0, Fault),
-    Turn(65.0, FewShapes),
-    Turn(95.0, Fault),
-    Turn(105.0, SteadyLeak),
-    Turn(165.0, Fault),
+    FaultTurn(20.0, SlowerProcess),
+    FaultTurn(50.0, Fault),
+    FaultTurn(65.0, FewShapes),
+    FaultTurn(95.0, Fault),
+    FaultTurn(105.0, SteadyLeak),
+    FaultTurn(165.0, Fault),
 )
 # After this many seconds the tour begins again.
 PERIOD = 180.0
 
 
-def of_fault(fault: type[Fault] | None, after: float | None) -> Iterator[Turn]:
+def of_fault(fault: type[Fault] | None, after: float | None) -> Iterator[FaultTurn]:
     """Yield the turn of one fault; `after` replaces its own, unless it begins before the first step."""
     if fault is not None:
-        yield Turn(fault.after if after is None or not fault.after else after, fault)
+        yield FaultTurn(fault.after if after is None or not fault.after else after, fault)
 
 
-def of_tour(after: float | None) -> Iterator[Turn]:
+def of_tour(after: float | None) -> Iterator[FaultTurn]:
     """Yield the turns of the tour, again and again; `after` is how long the run is healthy before it."""
     shift = 0.0 if after is None else after - TURNS[0].after
     for round_ in count():
