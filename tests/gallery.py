@@ -48,7 +48,7 @@ LATE = 15.0
 EVERY = 5.0
 # A figure that each screen must show, in any form; the others may have none to show.
 FIGURES = {
-    "overview": r"\d ?ms|\d ?s\b",
+    "overview": r"\d ?ms|\d ?s\b|\d/s",
     "mesh": r"\d",
     "hosts": r"\d\.\d",
     "devices": r"\d[KMG]",

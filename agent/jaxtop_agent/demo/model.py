@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# On eight devices the state takes some hundred megabytes, and a step about 200 ms on two cores. Tests set the
+# On eight devices the state takes 200 MB, and a step about 300 ms on two cores. Tests set the
 # variable for a small model with pauses, which leaves them most of the CPU.
 VOCABULARY = 256
 CONTEXT = 64
