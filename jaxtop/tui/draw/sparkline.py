@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_HEIGHTS = "▁▂▃▄▅▆▇█"
+HEIGHTS = "▁▂▃▄▅▆▇█"
 EIGHTHS = " ▏▎▍▌▋▊▉"
 # The dots of a braille character that are filled from below, in its left and its right column.
 _LEFT, _RIGHT = (0, 0x40, 0x44, 0x46, 0x47), (0, 0x80, 0xA0, 0xB0, 0xB8)
+# The same dots one by one, from below.
+_DOTS = (0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08)
 # The range of an area is at least this share of its largest value.
 LEAST_SPAN = 0.1
 
@@ -23,7 +25,7 @@ def sparkline(values: Sequence[float | None], width: int, limit: float | None = 
         None if value is None else min(8, max(1, round(value / high * 8))) if high > 0 else 1
         for value in shown
     )
-    return "".join(" " if each is None else _HEIGHTS[each - 1] for each in heights).rjust(width)
+    return "".join(" " if each is None else HEIGHTS[each - 1] for each in heights).rjust(width)
 
 
 class Area(NamedTuple):
@@ -64,3 +66,16 @@ def bar(share: float | None, width: int) -> str:
     eighths = round(min(1.0, max(0.0, share)) * width * 8)
     whole, rest = divmod(eighths, 8)
     return ("█" * whole + (EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+def braille(values: Sequence[float | None], on: Area, height: int) -> list[str]:
+    """Return the newest values as single dots on the scale of an area; those beyond it are left out."""
+    width = len(on.lines[0])
+    cells = [[0] * width for _ in range(height)]
+    span = on.high - on.low
+    for i, value in enumerate(list(values)[-2 * width :], start=2 * width - min(2 * width, len(values))):
+        if value is None or not on.low <= value <= on.high or not span:
+            continue
+        dot = min(4 * height - 1, int((value - on.low) / span * 4 * height))
+        cells[height - 1 - dot // 4][i // 2] |= _DOTS[i % 2][dot % 4]
+    return ["".join(chr(0x2800 + each) for each in row) for row in cells]

@@ -5,7 +5,6 @@ What is where, in the order in which to read it:
 - base.py: one screen, which draws a moment and holds the selection
 - tables.py: the base classes of the screens with a table
 - overview.py: is the run healthy, what costs most, who causes it
-- overview_panels.py: what its panels show of a moment
 - mesh.py: one cell per device
 - hosts.py: the processes
 - devices.py: the devices

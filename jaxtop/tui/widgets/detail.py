@@ -44,12 +44,12 @@ class Detail(Widget):
 
     def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
-        self._write: Callable[[int, int], Text] | None = None
+        self._write: Callable[[int, int], Text | list[Text]] | None = None
         self._lines: list[Text] = []
         self._strips: dict[int, Strip] = {}
 
-    def show(self, write: Callable[[int, int], Text]) -> None:
-        """Set the function that writes the text for a width and a height."""
+    def show(self, write: Callable[[int, int], Text | list[Text]]) -> None:
+        """Set the function that writes the text for a width and a height, or its lines, which are cut."""
         self._write = write
         self._draw()
 
@@ -67,7 +67,9 @@ class Detail(Widget):
                 self._strips.pop(y, None)
                 self.refresh(Region(0, y, width, 1))
 
-    def _wrapped(self, text: Text, width: int) -> list[Text]:
+    def _wrapped(self, text: Text | list[Text], width: int) -> list[Text]:
+        if isinstance(text, list):
+            return text
         lines = text.split(allow_blank=True)
         if text.no_wrap:
             return list(lines)

@@ -6,5 +6,4 @@ What is where:
 - host_blocks.py, axes.py, axis_bands.py: the layouts: a block for each process, or rows and columns of axes
 - arranger.py: which arrangement is chosen, and which page of it; switches.py: the switches above it
 - cells.py: the lines of a plan, from a reading and a palette
-- panel.py: the small mesh of the overview
 """
