@@ -438,6 +438,15 @@ def test_a_click_on_a_panel_opens_the_screen_that_its_border_names():
     play(act, *LATE)
 
 
+def test_the_whole_frame_of_findings_has_the_colour_of_the_worst():
+    async def act(stage: Stage) -> None:
+        drawn = [strip for strip in stage.screen._compositor.render_strips() if "─" in strip.text][:3]
+        colours = [next(each.style.color.name for each in strip if each.text[0] in "╭╰") for strip in drawn]
+        assert colours[:2] == [DARK.bad] * 2 and colours[2] != DARK.bad
+
+    play(act, *LATE)
+
+
 def test_before_the_first_step_there_is_a_checklist():
     run = Staged()
     run.train(1)

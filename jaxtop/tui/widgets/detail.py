@@ -86,7 +86,10 @@ class Detail(Widget):
             return Strip.blank(self.content_size.width, self.rich_style)
         strip = self._strips.get(y)
         if strip is None:
-            drawn = Strip(self._lines[y].render(self.app.console)).apply_style(self.rich_style)
+            line = Text.assemble(
+                self._lines[y]
+            )  # `render` ignores the style of a whole line
+            drawn = Strip(line.render(self.app.console)).apply_style(self.rich_style)
             strip = drawn.adjust_cell_length(self.content_size.width, self.rich_style)
             self._strips[y] = strip
         return strip
