@@ -86,9 +86,7 @@ class Detail(Widget):
             return Strip.blank(self.content_size.width, self.rich_style)
         strip = self._strips.get(y)
         if strip is None:
-            line = Text.assemble(
-                self._lines[y]
-            )  # `render` ignores the style of a whole line
+            line = Text.assemble(self._lines[y])  # `render` ignores the style of a whole line
             drawn = Strip(line.render(self.app.console)).apply_style(self.rich_style)
             strip = drawn.adjust_cell_length(self.content_size.width, self.rich_style)
             self._strips[y] = strip
