@@ -6,7 +6,7 @@ always an argument. Live views, replays and tests all use this one path.
 What is where:
 
 - state.py, host.py, windows.py: the state of the model: data only
-- earlier.py: frozen values in it that keyframes have as they are
+- earlier.py, past_steps.py: frozen values in it that keyframes have as they are
 - cluster.py: `Cluster.feed` decodes a frame and gives its message to the reducers, in one order, which return
   events: `keyframe.py` puts slices back, `fold.py` folds the messages of agents, then come
   `collectives/reducer.py`, `stalls/reports.py`, `exited.py`, `findings/reducer.py`
@@ -26,7 +26,8 @@ What is where:
 - arrays/: arrays of all processes, their meshes and tree, memory by part, growth, what was alive at a peak
 - programs/: programs, launches per variant, compilations; the operations of each, and what bounds them
 - steps/: steps, and what the script reports of them
-- wall_time/: how long launches take, where the time of a process and of a step goes, who is late
+- wall_time/: how long launches take, where the time of a process and of a step goes, over the last hour
+  too (`past.py`), who is late
 - hardware/: published figures of chips, what fast links join, what allocators report
 - collectives/: layout of a program over devices (`layout.py`, `groups.py`), windows of all hosts joined
   launch by launch (`joining.py`, `timing.py`), who is late (`verdict.py`, `words.py`), what is shown

@@ -14,6 +14,7 @@ from jaxtop.model.collectives.joining import COUNTED_WINDOWS
 from jaxtop.model.findings import reducer as findings
 from jaxtop.model.stalls import reports
 from jaxtop.model.state import ClusterState
+from jaxtop.model.wall_time import past
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +44,7 @@ REDUCERS = (
         keyframe.reduce,
         _writes(
             "hosts", "history", "past_arrays", "meshes", "layout_changes", "events", "stalls", "findings",
-            "dropped",
+            "dropped", "past_steps",
         ),
     ),
     Reducer(
@@ -64,6 +65,7 @@ REDUCERS = (
         concludes=True,
     ),
     Reducer(findings.reduce, _writes("findings"), concludes=True),
+    Reducer(past.reduce, _writes("past_steps"), concludes=True),
 )  # fmt: skip
 
 # The windows of all agents that are kept take no more than this.

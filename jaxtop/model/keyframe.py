@@ -19,6 +19,7 @@ from jaxtop import wire
 from jaxtop.model.arrays.changes import shared
 from jaxtop.model.finding import Findings
 from jaxtop.model.host import EMPTY_HOST, KEPT, Host
+from jaxtop.model.past_steps import PastSteps  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.model.state import HISTORY, MOST_EVENTS, PAST_ARRAYS, Dropped, LoggedEvent, PulseSample, RunStall
 from jaxtop.wire.bounds import LATEST_S, MAX_GROUPS, NANOSECONDS, Count, TimeMs, to_ns
 
@@ -93,12 +94,13 @@ class PastArrays(Struct, frozen=True, array_like=True, tag="past_arrays"):
 
 
 class PastEvents(Struct, frozen=True, array_like=True, tag="past_events"):
-    """The slices of the cluster: events, stalls by run, dropped processes and findings."""
+    """The slices of the cluster: events, stalls by run, dropped processes, findings, past steps by run."""
 
     events: tuple[LoggedEvent, ...] = ()
     stalls: dict[str, RunStall] = {}
     dropped: Dropped = msgspec.field(default_factory=Dropped)
     findings: Findings = msgspec.field(default_factory=Findings)
+    past_steps: dict[str, PastSteps] = {}
 
 
 # What changes the state. `Past` is made at run time, so type checkers know it as anything.
@@ -118,8 +120,8 @@ def frames(cluster: ClusterState, at: float, *, has_windows: bool = False) -> It
         # By time, because the windows of all hosts are joined, and after what tells how their devices lie.
         windows = chain.from_iterable(cluster.past_windows.values())
         yield from sorted(windows, key=lambda frame: frame.at)
-    events = PastEvents(_last_events(cluster), cluster.stalls, cluster.dropped, cluster.findings)
-    yield frame_of(at, "", events)
+    slices = _last_events(cluster), cluster.stalls, cluster.dropped, cluster.findings, cluster.past_steps
+    yield frame_of(at, "", PastEvents(*slices))
 
 
 def _of_host(cluster: ClusterState, host: Host, at: float) -> Iterator[wire.Frame]:
@@ -257,6 +259,7 @@ def _put_events(state: ClusterState, past: PastEvents) -> None:
     state.events = deque(past.events, maxlen=MOST_EVENTS)
     state.stalls = past.stalls
     state.findings = past.findings
+    state.past_steps = past.past_steps
     if past.dropped.count:
         state.dropped = past.dropped
 
@@ -281,6 +284,8 @@ def _check_past_arrays(past: PastArrays) -> None:
 def _check_events(past: PastEvents) -> None:
     if any(key != each.finding.key for key, each in past.findings.ongoing.items()):
         raise wire.Unreadable("a finding under another's name")
+    if not all(each.is_valid for each in past.past_steps.values()):
+        raise wire.Unreadable("past steps that are none")
 
 
 _SLICES = frozenset({Past, PastArrays, PastEvents})

@@ -20,6 +20,7 @@ from jaxtop.wire.bounds import Count, Process, TimeMs, TimeS  # noqa: TC001 - ms
 if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.model.host import Host, UnmetAddress
+    from jaxtop.model.past_steps import PastSteps
 
 MOST_EVENTS = 1000
 # Samples that are kept of each host: two minutes at the default interval.
@@ -142,6 +143,8 @@ class ClusterState:
     stall_checks: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
     # Not compared: after a jump, rules lack the figures that keyframes leave out.
     findings: Findings = field(default_factory=Findings, repr=False, compare=False)
+    # Where a step went over the last hour, by run. Not compared: it is made of what rules read.
+    past_steps: dict[str, PastSteps] = field(default_factory=dict, repr=False, compare=False)
     # Whether a keyframe is put back, which has what was concluded from the state.
     is_restoring: bool = field(default=False, repr=False, compare=False)
     # What the user changed of the rules.

@@ -220,6 +220,7 @@ class JaxtopApp(App[str]):
             notes=feed.notes(),
             proven=self.navigation.proven,
             muted=self.navigation.muted,
+            is_overview=self.navigation.open == SCREENS[0].name,
         )
         self._facts.read(line)
 

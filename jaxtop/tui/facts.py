@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State
+from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State, step_of_run
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.nouns import counted
 from jaxtop.model.stalls.case import LOST
@@ -70,10 +70,12 @@ def facts(
     notes: Sequence[str] = (),
     proven: tuple[str, str, str] | None = None,
     muted: Collection[tuple[str, str, str]] = (),
+    is_overview: bool = False,
 ) -> Text:
     """Return the line. The findings that the user muted are left out.
 
-    Where the screen shows the proof of a finding, the figures of that finding come first.
+    Where the screen shows the proof of a finding, the figures of that finding come first. On the overview,
+    which lists all findings, the line begins with the verdict instead.
     """
     line = Text(no_wrap=True)
     refused = (*rejected.items(), *moment.cluster.rejected.items())
@@ -92,6 +94,11 @@ def facts(
         and each.severity is not Severity.INFO
         and not any(part.says(each) for part in figures)
     ]
+    if is_overview:
+        listed = [each for each in moment.findings if each.key not in muted]
+        figures = [part for part in figures if not any(map(part.says, listed))]
+        findings = []
+    knows_step = step_of_run(view.now for view in moment.host_views) is not None
     found = [
         *(_finding(each, palette, _figures(each)) for each in proofs),
         *(Fact("?", words, palette.accent) for words in asking),
@@ -99,9 +106,11 @@ def facts(
         *(_finding(each, palette, each.text) for each in findings),
         *(Fact("#", f"{count} messages skipped: {what}", palette.warning) for what, count in refused),
         *(Fact("#", note, palette.warning) for note in notes),
-        *_compiling(moment, palette),
+        *(_compiling(moment, palette) if knows_step or not is_overview else ()),  # else it lists that
         *_running(moment, palette),
     ]
+    if is_overview:
+        found.insert(0, _verdict(moment, palette, muted, is_short=bool(found)))
     dropped = moment.cluster.dropped.count
     note = f"{dropped:,} exited process{'' if dropped == 1 else 'es'} dropped"
     quiet = [Fact("·", note, palette.muted)] if dropped else []
@@ -189,6 +198,15 @@ def _running(moment: Moment, palette: Palette) -> list[Fact]:
     if longest is None or longest.seconds < LONG:
         return []
     return [Fact("*", f"{longest.function} has run for {units.age(longest.seconds)}", palette.muted)]
+
+
+def _verdict(
+    moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]], *, is_short: bool
+) -> Fact:
+    """Return the verdict; in short, where other facts follow."""
+    sentence, kind = verdict(moment, muted)
+    words = sentence.partition(" · ")[0] if is_short else sentence
+    return Fact({"good": "●", "muted": "…"}.get(kind, "▲"), words, getattr(palette, kind))
 
 
 def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]]) -> Fact:

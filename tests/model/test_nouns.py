@@ -86,6 +86,7 @@ def test_a_recording_opens_with_the_same_word(hostnames):
 def test_dropped_processes_count_no_more():
     cluster = met("a", "b", "b")
     del cluster.hosts[agent_id(2)]
+    cluster.changes += 1
     nouns.forget(cluster)
     assert labels(cluster) == ["host 0 (a)", "host 1 (b)"]
     cluster.hosts.clear()

@@ -16,8 +16,8 @@ from jaxtop.model.wall_time.launch_times import measured_in
 from jaxtop.model.wall_time.parts import NAMES, Busy, OwnParts, Parts, mean_of, with_lateness
 from jaxtop.model.wall_time.step_parts import parts_of_hosts, run_parts
 from jaxtop.tui.core.moment import Moment
+from jaxtop.tui.draw.overview.anatomy import about
 from jaxtop.tui.screens.overview import verdict as overview_verdict
-from jaxtop.tui.screens.overview_panels import _about_parts
 from tests import staged_collectives
 from tests.builders import NOW, agent_id, folded, frame, hello, pulse
 from tests.made_windows import Made
@@ -266,6 +266,7 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         cluster = two_hosts(took=(200, 200), rhythms=(slower,) * 2)
         for host in cluster.hosts.values():
             cluster.hosts[host.agent] = host.but(launched={}, window=NO_WINDOW)
+        cluster.changes += 1
         (late,) = of_rule("straggler", cluster)
         early = parts_of_hosts(cluster, NOW)[agent_id(0)]
         assert early.waiting == pytest.approx(late.cost.share_of_step) == pytest.approx(0.6)
@@ -335,8 +336,8 @@ def test_work_in_python_on_all_hosts_is_one_gap_in_the_panel_and_in_the_finding(
     share = delayed_ms / 20_000 / 0.6
     assert shown.parts.delayed / shown.parts.host_gap == pytest.approx(share)
     assert found.text.startswith("all hosts launch nothing for 300 of 500 ms a step (60%")
-    panel = _about_parts(Moment(cluster, NOW), shown)
-    said = f"{share:.0%} of the gap waits for a core" if share else "of wall time"
+    panel = about(Moment(cluster, NOW), shown)
+    said = f"{share:.0%} of the gap waits for a core" if share else ""
     assert panel == said
     assert (f", of which {share:.0%} waits for a core)" in found.text) == bool(share)
     assert found.severity is severity

@@ -39,6 +39,7 @@ class TestWhatTheFrameSays:
             assert "2/2 hosts live" in stage.line("header")
             assert "8 devices" in stage.line("header")
             assert "LIVE" in stage.line("header")
+            await stage.press("8")  # the overview has the verdict there
             assert "most memory on device 7: 8.0M" in stage.line("facts")
             assert "data 4 × model 2" in stage.line("facts")
 
@@ -129,6 +130,7 @@ class TestWhatTheFrameSays:
             told.append(builders.frame(builders.agent_id(index), pulse))
 
         async def act(stage: Stage) -> None:
+            await stage.press("3")
             assert "most memory on device 0: 1.0M (and 7 more)" in stage.line("facts")
 
         play(act, *told)
@@ -140,6 +142,7 @@ class TestWhatTheFrameSays:
         told = [*builders.well(), builders.frame(other.agent, other), builders.frame(other.agent, most)]
 
         async def act(stage: Stage) -> None:
+            await stage.press("3")
             assert "most memory on eval device 0: 1.0G" in stage.line("facts")
             await stage.press("2", "g")
             assert stage.text.count("eval process 0 on node00") == 2  # its block, and the device's facts
@@ -150,6 +153,7 @@ class TestWhatTheFrameSays:
         alike = structs.replace(other, name="train")
 
         async def act_alike(stage: Stage) -> None:
+            await stage.press("3")
             assert "most memory on train r2 device 0" in stage.line("facts")
 
         play(act_alike, *builders.well(), *(builders.frame(other.agent, each) for each in (alike, most)))
@@ -178,6 +182,7 @@ class TestWhatTheFrameSays:
 
     def test_a_fact_that_does_not_fit_is_cut_and_not_left_out(self):
         async def act(stage: Stage) -> None:
+            await stage.press("3")
             assert stage.line("facts").startswith("· all hosts live, mesh data 4 × model 2, most memory")
             assert stage.line("facts").rstrip().endswith("…")
 
@@ -196,6 +201,8 @@ class TestWhatTheFrameSays:
 
     def test_a_running_compilation_is_named_with_its_duration(self):
         async def act(stage: Stage) -> None:
+            assert "compiling train_step  for 42s" in stage.text
+            await stage.press("3")
             assert "compiling train_step for 42s" in stage.line("facts")
 
         since = int(builders.NOW * 1000) - 42_000

@@ -7,17 +7,19 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from rich.text import Text
 
 from jaxtop import wire
-from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, State, Tuning
+from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Tuning
 from jaxtop.model.findings.rules import garbage
 from jaxtop.tui.columns import hosts
 from jaxtop.tui.core.moment import EMPTY
 from jaxtop.tui.core.palette import DARK
-from jaxtop.tui.draw import overview
 from jaxtop.tui.draw.ink import ink_of
-from jaxtop.tui.draw.panel import beside, cut, panel
+from jaxtop.tui.draw.overview import arrange, bars
+from jaxtop.tui.draw.overview.panels import OverviewPanel
+from jaxtop.tui.draw.panel import Heading, beside, cut, panel, wrapped
 from jaxtop.tui.draw.panes.finding import figure_of
 from jaxtop.tui.draw.sparkline import area, sparkline
 from tests import builders, staged_collectives
@@ -29,12 +31,13 @@ from tests.staged_findings import Staged, trains
 from tests.staged_hardware import working
 
 LATE = staged_collectives.late()
+TRAINING = builders.training()
 DIED = [*builders.well(), frame(agent_id(1), wire.Link("closed", "x"), NOW, 9)]
 
 
 def test_a_straggler_is_the_first_thing_and_enter_opens_its_proof():
     async def act(stage: Stage) -> None:
-        assert "1 finding" in stage.text and "Straggler" in stage.text.splitlines()[4]
+        assert "1 finding" in stage.text.splitlines()[1] and "Straggler" in stage.text.splitlines()[3]
         assert stage.app.navigation.selection.agent == agent_id(3)
         await stage.press("enter")
         assert stage.screen_shown == "screen-collectives"
@@ -47,15 +50,11 @@ def test_a_straggler_is_the_first_thing_and_enter_opens_its_proof():
 def test_a_finding_explains_itself_and_can_be_muted():
     async def act(stage: Stage) -> None:
         await stage.press("i")
-        assert (
-            "Do: " in stage.text
-            and "wait of the others" in stage.text
-            and "Where a step goes" not in stage.text
-        )
+        assert "Do: " in stage.text and "wait of the others" in stage.text and "Mesh  " not in stage.text
         await stage.press("escape")
-        assert "Do: " not in stage.text and "Where a step goes" in stage.text
+        assert "Do: " not in stage.text and "Mesh  " in stage.text
         await stage.press("x")
-        assert "Straggler  " not in stage.text and "Where a step goes" in stage.text
+        assert "▲ Straggler" not in stage.text and "Mesh  " in stage.text
 
     play(act, *LATE)
 
@@ -86,9 +85,9 @@ def test_it_fits_every_terminal(frames):
             await stage.pilot.resize_terminal(*size)
             await stage.paint()
             shown = stage.text
-            assert "hosts" in shown.lower() and "step" in shown.lower(), size
+            assert "hosts" in shown.lower() and "memory" in shown.lower(), size
             boxes = sum(shown.count(corner) for corner in "╭╮╰╯")
-            assert boxes % 4 == 0 and (boxes > 0) == (size[0] >= 60), size
+            assert boxes % 4 == 0 and (boxes > 0) == (size[0] >= 100), size
 
     play(act, *frames, size=(40, 10))
 
@@ -124,7 +123,7 @@ class TestAreas:
 def test_a_panel_has_exactly_its_size_and_panels_stand_side_by_side():
     ink = ink_of(DARK, plain=True)
     left = panel("a title that is far too long for it", [Text("x" * 50)], (20, 4), ink)
-    right = panel("b", [], (10, 3), ink, "note")
+    right = panel(Heading("b", "figures", "note", (("2", "Mesh"),)), [], (10, 3), ink)
     assert [line.cell_len for line in left] == [20] * 4 and [line.cell_len for line in right] == [10] * 3
     assert [line.cell_len for line in beside([left, right])] == [30] * 4
 
@@ -136,7 +135,7 @@ def test_long_names_keep_their_end():
         assert line.plain == shown
 
 
-def test_in_few_lines_the_first_finding_stands_in_the_verdict_with_one_sign():
+def test_in_few_lines_the_first_finding_stands_with_one_sign():
     shown = shown_after(*LATE, keys=(), size=(60, 11))
     assert " ▲ Straggler: host 3" in shown and "▲ ▲" not in shown
 
@@ -172,7 +171,7 @@ def test_the_screen_with_the_proof_shows_the_figure_of_the_finding(run, rule, fi
         stage.clock.now = run.at
         await stage.paint()
         finding = next(each for each in stage.app.moment.findings if each.rule == rule)
-        stage.view_shown.table.select(finding.key)
+        stage.view_shown.choose(finding.key)
         await stage.press("enter")
         assert stage.screen_shown == "screen-hosts"
         row = next(line for line in stage.text.splitlines() if "▌" in line)
@@ -205,8 +204,8 @@ def test_where_the_proof_has_no_room_its_explanation_opens(size):
     play(act, *LATE, size=size)
 
 
-@pytest.mark.parametrize("size", [(60, 11), (40, 10)])
-def test_where_the_table_is_hidden_keys_are_about_the_finding_that_is_shown(size):
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 11), (40, 10)])
+def test_keys_are_about_the_finding_that_is_selected(size):
     run = lost_loss()
     run.tell(1, wire.Link("closed", "x"))
     run.train(4, lambda index, at, step: trains(index, at, step) if index == 0 else None)
@@ -215,20 +214,21 @@ def test_where_the_table_is_hidden_keys_are_about_the_finding_that_is_shown(size
         stage.clock.now = run.at
         await stage.paint()
         first, second, *_ = stage.app.moment.findings
-        await stage.press("down")
-        assert stage.view_shown.table.row.key == second.key
-        await stage.pilot.resize_terminal(*size)
-        await stage.paint()
-        title = RULES_BY_NAME[first.rule].title
-        assert f"▲ {title}: " in stage.text.splitlines()[2]
-        for keys in (["i"], ["i", "enter"]):
+        for keys, finding in (((), first), (("down",), second), (("up",), first)):
             await stage.press(*keys)
-            assert stage.text.splitlines()[3].strip() == title
-        await stage.press("escape", "x")
+            title = RULES_BY_NAME[finding.rule].title
+            assert stage.view_shown.row.key == finding.key
+            assert re.search(
+                rf"^.{{0,2}}[▲·] {title}: ", "\n".join(stage.text.splitlines()[2:]), re.MULTILINE
+            )
+            await stage.press("i")
+            assert stage.text.splitlines()[2].strip() == title
+            await stage.press("escape")
+        await stage.press("x")
         assert stage.view_shown.muted == {first.key}
-        assert RULES_BY_NAME[second.rule].title in stage.text.splitlines()[2]
+        assert RULES_BY_NAME[second.rule].title in stage.text
 
-    play(act, *run.frames, size=(80, 24))
+    play(act, *run.frames, size=size)
 
 
 def test_a_muted_finding_is_neither_counted_nor_opened_nor_in_the_second_line():
@@ -239,9 +239,14 @@ def test_a_muted_finding_is_neither_counted_nor_opened_nor_in_the_second_line():
         await stage.paint()
         (finding,) = stage.app.moment.findings
         title = RULES_BY_NAME[finding.rule].title
-        assert title in stage.line("facts") and "1 finding" in stage.text.splitlines()[2]
-        await stage.press("x")
-        assert "1 finding muted" in stage.text.splitlines()[2] and title not in stage.line("facts")
+        assert f"▲ {title}" in stage.text and "1 finding" in stage.line("facts")
+        await stage.press("3")
+        assert title in stage.line("facts")
+        await stage.press("1", "x")
+        assert "1 finding muted" in stage.line("facts") and "What is wrong" not in stage.text
+        await stage.press("3")
+        assert title not in stage.line("facts")
+        await stage.press("1")
         await stage.press("w")
         assert stage.screen_shown == "screen-overview"
 
@@ -280,30 +285,6 @@ def test_the_hint_to_rewind_follows_a_change_of_height_alone():
     play(act, *LATE, size=(120, 30), history=Reel(*LATE))
 
 
-def test_a_narrow_table_of_findings_has_their_texts():
-    shown = shown_after(*LATE, keys=(), size=(59, 20))
-    assert "▲ Straggler" in shown.splitlines()[4] and "host 3 (node03)" in shown.splitlines()[4]
-
-
-@pytest.mark.parametrize("hosts_shown", [1, 2, 4, 40])
-@pytest.mark.parametrize("parts_shown", [0, 5])
-def test_the_panels_fill_every_height_of_a_narrow_terminal(hosts_shown, parts_shown):
-    shown = overview.Overview(
-        step_s=0.1,
-        per_second=9.5,
-        steps=[0.1, 0.2] * 20,
-        parts=[overview.StepPart(f"part {i}", 0.2) for i in range(parts_shown)],
-        hosts=[overview.HostLine(State.LIVE, f"{i} node", 0.1, [], 0.1, 0.1) for i in range(hosts_shown)],
-        host_count=hosts_shown,
-    )
-    for height in range(12, 50):
-        lines = overview.draw(shown, ink_of(DARK, plain=True), 59, height).plain.splitlines()
-        assert len(lines) == height and all(line.strip() for line in lines)
-        assert "100ms" in lines[0] and "9.5" in lines[0]
-        assert lines[-1][0] == lines[-1].strip()[0] != " "
-        assert "Where a step goes" in "\n".join(lines) and "Memory" in "\n".join(lines)
-
-
 def shown_at(run, size):
     """The screen at the end of a staged run."""
     shown = []
@@ -330,7 +311,7 @@ def test_a_run_that_compiles_or_is_hardly_measured_is_not_called_healthy():
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 def test_the_verdict_fits_and_i_says_which_rules_were_not_checked_and_why(size):
     async def act(stage: Stage) -> None:
-        assert f"of {len(RULES)} rules checked (i: why)" in stage.text.splitlines()[2]
+        assert f"of {len(RULES)} rules checked (i: why)" in stage.text.splitlines()[1]
         await stage.press("i")
         assert "Not checked: " in stage.text and "no collectives were measured" in stage.text
         await stage.press("escape")
@@ -356,6 +337,156 @@ def test_a_small_live_view_says_how_to_rewind(size):
         assert "[ rewind" in stage.text.lower()
 
     play(act, *LATE, size=size, history=Reel(*LATE))
+
+
+# The panels
+
+
+def lines_of(shown: str) -> list[str]:
+    """The lines between the second one and the last."""
+    return shown.splitlines()[2:-1]
+
+
+@pytest.mark.parametrize("size", [(120, 40), (200, 50), (250, 80)])
+@pytest.mark.parametrize("frames", [LATE, working(90), TRAINING], ids=["late", "gpus", "training"])
+def test_no_panel_is_empty_and_borders_stand_in_columns(frames, size):
+    lines = lines_of(shown_after(*frames, keys=(), size=size))
+    boxes = []
+    for y, line in enumerate(lines):
+        for found in re.finditer(r"╭[^╭╮]*╮", line):
+            x, end = found.span()
+            bottom = next(i for i in range(y, len(lines)) if lines[i][x] == "╰")
+            inside = [row[x + 1 : end - 1].strip() for row in lines[y + 1 : bottom]]
+            assert any(inside), found.group()
+            assert all(row[x] == "│" and row[end - 1] == "│" for row in lines[y + 1 : bottom])
+            boxes.append((x, end))
+    assert len(boxes) >= 5
+    columns = {2 if size[0] < 170 else 3 if size[0] < 230 else 4}
+    assert len({x for x, _ in boxes}) <= max(columns)
+
+
+def answered(shown: str) -> dict[str, bool]:
+    """Which of the twelve questions the screen answers."""
+    words = {
+        "healthy": r"findings?, |Healthy|[Nn]othing wrong",
+        "how fast": r"p50 \S+ms +p99 \S+ms +[\d.]+/s",
+        "what bounds it": r"█ [a-z0-9 ]+ \d+%",
+        "who is late": r"▲ late|late: data",
+        "who holds memory": r"parameters \S+[KMG]|optimizer \S+[KMG]|unexplained \S+G",
+        "headroom": r"\d+\S+ of \d+\S+ on device|no limit known",
+        "what grows": r"grows +\S",
+        "what was compiled": r"train_step .*(shape|first call)",
+        "input": r"host gap +.*%|script +.*%",
+        "last hour": r"\d\d:\d\d:\d\d [▲·] ",
+        "fewer devices": r"fewer +\S",
+        "what next": r"do now +\S|next +\S",
+    }
+    return {question: bool(re.search(pattern, shown)) for question, pattern in words.items()}
+
+
+def everything() -> list[wire.Frame]:
+    """The run with a late host, with steps, named arrays, and a compilation with its cause."""
+    end = NOW + 6
+    took = wire.Rhythm(1, ("train_step",), 50, 100, 100_000, 10_000, 50, 100_000, 120_000, 150_000)
+    ids = wire.pack_ids(tuple(range(16)))
+    mesh = wire.Mesh((("data", 4), ("model", 4)), ids)
+    sharding = wire.Sharding("named", "P('data',)", 0, (), "device", (("data",),))
+    weights = wire.ArrayGroup(
+        (512, 512), "float32", 0, 1 << 20, 1 << 18, "params['w']", "train", "parameters"
+    )
+    arrays = wire.Arrays(int(end * 1000), 2, 1, (mesh,), (sharding,), (weights,), (1,))
+    again = wire.Compilation(
+        int(NOW * 1000), "train_step", "train.py:41", 2400, "shape", "x", "f32[64]", "f32[32]"
+    )
+    told = []
+    for index in range(staged_collectives.HOSTS):
+        agent = agent_id(index)
+        loaded = next(wire.decode(each.kind, each.raw) for each in LATE if each.kind == "programs")
+        told += [
+            frame(agent, replace(loaded, compilations=(again,)), NOW + 1, 50),
+            frame(agent, arrays, NOW + 1, 51),
+        ]
+        for step in range(1, 7):
+            at = NOW + step
+            told.append(
+                frame(agent, builders.pulse(index, at, 4, 20 + 10 * step, rhythm=took), at, 60 + step)
+            )
+    return [*LATE, *sorted(told, key=lambda each: each.at)]
+
+
+@pytest.mark.parametrize("size", [(120, 40), (200, 50), (250, 80)])
+def test_the_first_screen_answers_twelve_questions(size):
+    frames = everything()
+
+    async def act(stage: Stage) -> None:
+        stage.clock.now = frames[-1].at
+        await stage.paint()
+        assert [each for each, is_there in answered(stage.text).items() if not is_there] == []
+
+    play(act, *frames, size=size)
+
+
+def test_a_click_on_a_panel_opens_the_screen_that_its_border_names():
+    async def act(stage: Stage) -> None:
+        for word, screen in (("Mesh  ", "mesh"), ("Memory  ", "memory"), ("Last hour", "events")):
+            await stage.press("1")
+            y, line = next((i, each) for i, each in enumerate(stage.text.splitlines()) if word in each)
+            await stage.pilot.click(offset=(line.index(word), y + 1))
+            await stage.paint()
+            assert stage.screen_shown == f"screen-{screen}"
+
+    play(act, *LATE)
+
+
+def test_the_whole_frame_of_findings_has_the_colour_of_the_worst():
+    async def act(stage: Stage) -> None:
+        drawn = [strip for strip in stage.screen._compositor.render_strips() if "─" in strip.text][:3]
+        colours = [next(each.style.color.name for each in strip if each.text[0] in "╭╰") for strip in drawn]
+        assert colours[:2] == [DARK.bad] * 2 and colours[2] != DARK.bad
+
+    play(act, *LATE)
+
+
+def test_before_the_first_step_there_is_a_checklist():
+    run = Staged()
+    run.train(1)
+    running = (wire.Compiling("train_step", int(run.at * 1000) - 41_000),)
+    run.train(2, lambda index, at, _: builders.pulse(index, at, launches=0, compiling=running))
+    shown = shown_at(run, (80, 24))
+    assert re.search(r"✓ connected to 2 of 2 hosts", shown)
+    assert re.search(r"▸ compiling train_step +for 4\ds", shown) and shown.count("compiling train_step") == 1
+    assert "· first steps" in shown
+    nothing = shown_after(keys=(), size=(80, 24))
+    assert "waiting for a run" in nothing and "jaxtop run" in nothing
+
+
+def test_the_parts_of_a_bar_and_of_columns_add_up_to_their_length():
+    plain, ink = ink_of(DARK, plain=True), ink_of(DARK, plain=False)
+    parts = [bars.BarPart(0.25, "#ff0000", "a"), bars.BarPart(0.5, "#00ff00", "b")]
+    assert bars.bar_line(parts, 1.0, 8, plain).plain == "aabbbb··"
+    assert bars.bar_line(parts, 0.75, 8, ink).plain == "██▋█████"
+    assert bars.thin_bar(0.5, 5, "#ff0000", plain).plain == "━━╸··"
+    drawn = bars.columns([(1.0, 1.0), None, (0.5, 0.25)], ("#ff0000", "#00ff00"), "ab", 2, plain)
+    assert [line.plain for line in drawn] == ["b  ", "a a"]
+
+
+def test_words_are_cut_between_words():
+    assert wrapped("one two three four", 8, 2) == ["one two", "three …"]
+    assert wrapped("one two", 8, 2) == ["one two"]
+
+
+def test_rows_share_all_lines_and_panels_without_room_are_left_out():
+    def one(least: int, wants: int, *, grows: bool = False) -> OverviewPanel:
+        draw = [Text("x")]
+        return OverviewPanel(
+            Heading("x"), "mesh", lambda _: wants, lambda *_: draw, lambda _: draw, least, grows
+        )
+
+    found = {"anatomy": one(3, 5, grows=True), "mesh": one(2, 4), "memory": one(2, 2), "hosts": one(2, 9)}
+    for height in range(20, 60):
+        drawing = arrange.draw(found, ink_of(DARK, plain=True), 120, height)
+        assert len(drawing.lines) == height
+    assert arrange.draw(found, ink_of(DARK, plain=True), 80, 24).lines == [Text("x")] * 4
 
 
 def test_in_few_lines_a_note_has_the_sign_of_a_note():

@@ -142,6 +142,17 @@ def held_by_arrays(cluster: ClusterState, host: Host) -> list[int]:
     return [sum(parts) for parts in _sums(cluster, host)]
 
 
+def distinct_bytes(cluster: ClusterState, host: Host) -> int:
+    """Return the bytes of a process's arrays in device memory, each once, however many devices hold it."""
+
+    def derive() -> int:
+        census, places = host.arrays, _plan(cluster, host).positions
+        counted = zip(census.groups, census.counts, strict=True)
+        return sum(total(each.bytes_global, each, count) for each, count in counted if places[each.sharding])
+
+    return cluster.derived.of("distinct bytes", host.agent, cluster.hosts, (host.hello, host.arrays), derive)
+
+
 def _summed(host: Host, plan: _Plan) -> list[tuple[int, ...]]:
     census = host.arrays
     slots = [0] * (len(plan.positions) * _ARRAYS)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from math import inf, isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.liveness import SAMPLES_OF_STEPS, is_current
 from jaxtop.model.steps.losses import is_loss
-from jaxtop.wire import COMPILE, SCRIPT
+from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
 
 if TYPE_CHECKING:
     from jaxtop.model.host import Host
-    from jaxtop.wire.activity import ActiveLine
 
 # Over less time the share in collections says little.
 SHORTEST_MS = 5_000
@@ -40,10 +39,28 @@ def not_launching(host: Host) -> float | None:
     return (samples[SCRIPT] + samples[COMPILE]) / sum(samples)
 
 
-def usual_line(host: Host) -> ActiveLine | None:
-    """Return the line of the script outside of JAX at which most samples were; None if there is none."""
-    lines = (line for line in host.activity.lines if line.activity == SCRIPT)
-    return max(lines, key=lambda line: line.samples, default=None)
+# What a main thread does besides being in the script, in words.
+_BESIDES = ((LAUNCH, "launching"), (WAIT, "waiting for devices"), (COMPILE, "compiling"))
+
+
+class MainThreadShares(NamedTuple):
+    """What samples of a main thread show: the share in the script, its first line, and the other shares."""
+
+    script: float
+    line: str
+    besides: tuple[tuple[str, float], ...]
+
+
+def main_thread(host: Host) -> MainThreadShares | None:
+    """Return what the main thread of a process does; None without samples."""
+    samples, total = host.activity.samples, sum(host.activity.samples)
+    if not total:
+        return None
+    lines = [each for each in host.activity.lines if each.activity == SCRIPT]
+    top = max(lines, key=lambda each: each.samples, default=None)
+    place = "" if top is None else f"{top.place.file}:{top.place.line}"
+    besides = tuple((words, samples[activity] / total) for activity, words in _BESIDES)
+    return MainThreadShares(samples[SCRIPT] / total, place, besides)
 
 
 def is_sampled(host: Host, fewest: int) -> bool:

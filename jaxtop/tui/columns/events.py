@@ -6,15 +6,15 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base import units
-from jaxtop.model import RULES_BY_NAME, Severity
 from jaxtop.model.nouns import counted
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import name_of
+from jaxtop.tui.core.ongoing import COMPILE, ongoing_events
 from jaxtop.tui.draw.table import Column, muted, words
 from jaxtop.tui.draw.table_lines import lay_out
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterator, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from jaxtop.model import Host
     from jaxtop.model.state import LoggedEvent
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _KINDS = {"goes on": "resumed", "back": "live again"}
 _SIGNS = {"info": " ·", "warning": " !", "critical": "!!"}
 ONGOING = "(ongoing) "
-COMPILE = "compile"
 # More compilations than this in a row are one row.
 MOST_COMPILES = 3
 
@@ -88,43 +87,6 @@ def _row(event: LoggedEvent, moment: Moment, *, is_ongoing: bool = False) -> Eve
     host = moment.cluster.hosts.get(event.agent)
     run = None if host is None else moment.run_names.get(moment.run_of(host))
     return EventRow(event, host, run, is_ongoing)
-
-
-def ongoing_events(moment: Moment) -> set[LoggedEvent]:
-    """Return the newest event of each finding, straggler, stall and state that still lasts."""
-    causes = list(_causes(moment))
-    if not causes:
-        return set()
-    found = set()
-    for event in reversed(moment.cluster.events):
-        if event.severity == Severity.INFO:
-            continue
-        for cause in causes:
-            kind, agent, start = cause
-            if (event.kind, event.agent) == (kind, agent) and event.text.startswith(start):
-                found.add(event)
-                causes.remove(cause)
-                break
-        if not causes:
-            break
-    return found
-
-
-def _causes(moment: Moment) -> Iterator[tuple[str, str, str]]:
-    """Yield the kind, the agent and the start of the text of the events of what goes on now."""
-    for each in moment.cluster.findings.ongoing.values():
-        rule = RULES_BY_NAME.get(each.finding.rule)
-        if each.is_reported and rule is not None and rule.makes_event(each.finding):
-            yield "finding", each.finding.subject.agent, f"{rule.title}: "
-    late = (each.subject.agent for each in moment.findings if each.rule == "straggler")
-    for agent in late:  # one of a collective has events of its own
-        yield "straggler", agent, ""
-    for stall in moment.cluster.stalls.values():
-        if stall.reported is not None:
-            yield "stalled", stall.reported.about, ""
-    for agent, state in moment.states.items():
-        if state.is_silent and not state.has_exited:
-            yield state.value, agent, ""
 
 
 def _clock(row: EventRow) -> str:

@@ -1,1 +1,11 @@
-"""What every part of the app uses: the moment that is shown, texts, colours, metrics of devices."""
+"""What every part of the app uses: the moment that is shown, texts, colours, metrics of devices.
+
+What is where:
+
+- moment.py: the moment that is shown, and the selection
+- metrics.py, slices.py: the figures and slices that colour the mesh
+- text.py: figures, states and names as text
+- ongoing.py: which events tell of something that still lasts
+- palette.py: the colours by role
+- look.py: how the user wants the app to look
+"""

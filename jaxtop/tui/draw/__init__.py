@@ -7,5 +7,6 @@ What is where:
 - table.py, table_lines.py: the columns of a table; its header and rows
 - mesh/: where each device is in the mesh, and what its cell shows
 - panes/: what stands beside and below tables and the mesh
-- overview.py, plot.py, plotted.py, plot_page.py, time_bar.py: the overview, the plot, the bar of time
+- overview/: the panels of the overview
+- plot.py, plotted.py, plot_page.py, time_bar.py: the plot, the bar of time
 """

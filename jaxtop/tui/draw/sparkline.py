@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_HEIGHTS = "▁▂▃▄▅▆▇█"
+HEIGHTS = "▁▂▃▄▅▆▇█"
 EIGHTHS = " ▏▎▍▌▋▊▉"
 # The dots of a braille character that are filled from below, in its left and its right column.
 _LEFT, _RIGHT = (0, 0x40, 0x44, 0x46, 0x47), (0, 0x80, 0xA0, 0xB0, 0xB8)
-_BRAILLE = "".join(chr(0x2800 + dots) for dots in range(256))
+# The same dots one by one, from below.
+_DOTS = (0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08)
 # The range of an area is at least this share of its largest value.
 LEAST_SPAN = 0.1
 
@@ -25,7 +25,7 @@ def sparkline(values: Sequence[float | None], width: int, limit: float | None = 
         None if value is None else min(8, max(1, round(value / high * 8))) if high > 0 else 1
         for value in shown
     )
-    return "".join(" " if each is None else _HEIGHTS[each - 1] for each in heights).rjust(width)
+    return "".join(" " if each is None else HEIGHTS[each - 1] for each in heights).rjust(width)
 
 
 class Area(NamedTuple):
@@ -47,18 +47,16 @@ def area(values: Sequence[float | None], width: int, height: int) -> Area:
     span = max(largest - least, LEAST_SPAN * largest) or 1.0
     high = largest + (span - (largest - least)) / 2
     low = max(0.0, high - span - span / (4 * height))  # the lowest value has a dot, too
-    scale = 4 * height / (high - low)
-    dots = [0 if value is None else max(1, round((value - low) * scale)) for value in shown]
+    dots = [
+        0 if value is None else max(1, round((value - low) / (high - low) * 4 * height)) for value in shown
+    ]
     dots = [0] * (2 * width - len(dots)) + dots
-    left, right = dots[::2], dots[1::2]
-    return Area([_line(left, right, 4 * row) for row in reversed(range(height))], low, high)
-
-
-def _line(left: Sequence[int], right: Sequence[int], above: int) -> str:
-    """Return the characters of the dots that are above this number of dots, up to four."""
-    lefts = [_LEFT[4 if each > above + 4 else max(each - above, 0)] for each in left]
-    rights = [_RIGHT[4 if each > above + 4 else max(each - above, 0)] for each in right]
-    return "".join(map(_BRAILLE.__getitem__, map(or_, lefts, rights)))
+    lines = []
+    for row in reversed(range(height)):
+        filled = [min(4, max(0, each - 4 * row)) for each in dots]
+        cells = zip(filled[::2], filled[1::2], strict=True)
+        lines.append("".join(chr(0x2800 + _LEFT[left] + _RIGHT[right]) for left, right in cells))
+    return Area(lines, low, high)
 
 
 def bar(share: float | None, width: int) -> str:
@@ -68,3 +66,16 @@ def bar(share: float | None, width: int) -> str:
     eighths = round(min(1.0, max(0.0, share)) * width * 8)
     whole, rest = divmod(eighths, 8)
     return ("█" * whole + (EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+def braille(values: Sequence[float | None], on: Area, height: int) -> list[str]:
+    """Return the newest values as single dots on the scale of an area; those beyond it are left out."""
+    width = len(on.lines[0])
+    cells = [[0] * width for _ in range(height)]
+    span = on.high - on.low
+    for i, value in enumerate(list(values)[-2 * width :], start=2 * width - min(2 * width, len(values))):
+        if value is None or not on.low <= value <= on.high or not span:
+            continue
+        dot = min(4 * height - 1, int((value - on.low) / span * 4 * height))
+        cells[height - 1 - dot // 4][i // 2] |= _DOTS[i % 2][dot % 4]
+    return ["".join(chr(0x2800 + each) for each in row) for row in cells]

@@ -100,6 +100,11 @@ def legend(sizes: Sequence[int], width: int, palette: Palette, *, letters: bool 
     return lines
 
 
+def colour_of(part: Part, palette: Palette) -> str:
+    """Return the colour of a part of memory."""
+    return _colours(part, palette.theme.name)[2] or palette.track
+
+
 @lru_cache(maxsize=128)
 def _colours(part: Part, theme_name: str) -> tuple[str, str, str | None]:
     palette = PALETTES[theme_name]

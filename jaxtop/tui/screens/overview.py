@@ -2,74 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from jaxtop.base import units
-from jaxtop.model import (
-    RULES,
-    RULES_BY_NAME,
-    Finding,
-    Severity,
-    step_of_run,
-)
+from jaxtop.model import RULES_BY_NAME, Finding, Severity
 from jaxtop.model.findings.coverage import HEALTHY, coverage_of
 from jaxtop.model.hosts import named
 from jaxtop.model.nouns import counted
 from jaxtop.model.stalls.case import LOST
 from jaxtop.model.wall_time.step_parts import too_little_of
-from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import NOTHING, Moment, Selection
-from jaxtop.tui.draw import overview as draw
+from jaxtop.tui.draw.overview import arrange
+from jaxtop.tui.draw.overview.answers import bound_lines, finding_line, finding_lines, worst_cost
+from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, Heading, panel
 from jaxtop.tui.draw.panes.finding import coverage_pane, finding_pane
-from jaxtop.tui.draw.table import Column, words
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.overview_panels import overview
-from jaxtop.tui.screens.tables import TableView
-from jaxtop.tui.widgets.detail import Detail, Line
-from jaxtop.tui.widgets.table import Table
+from jaxtop.tui.widgets.detail import Detail
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from textual import events
     from textual.app import ComposeResult
     from textual.widget import Widget
 
-    from jaxtop.tui.core.palette import Palette
+    from jaxtop.tui.draw.ink import Ink
 
-SIGNS = {Severity.CRITICAL: "▲", Severity.WARNING: "▲", Severity.INFO: "·"}
-# With fewer lines than this the findings have no table: the first one is shown in the verdict.
-TABLE_FROM = 14
-# The width of the titles of the rules, with their sign.
-WIDEST_TITLE = max(len(rule.title) for rule in RULES) + 2
-# The text of a finding has this width, or less in a narrow terminal: what the margins and hints leave.
-MOST_TEXT, BESIDE_TEXT = 40, 12
 # The verdict on a live run is provisional for this many seconds.
 SETTLES_IN = 10.0
-
-
-def colour(finding: Finding, palette: Palette) -> str:
-    return palette.of_severity(finding.severity.rank)
-
-
-def columns(width: int = 80) -> tuple[Column[Finding], ...]:
-    """Return the columns of the findings in a table of this width."""
-    room = max(8, min(MOST_TEXT, width - WIDEST_TITLE - BESIDE_TEXT))
-    return (
-        Column("rule", "finding", WIDEST_TITLE, "left", lambda each: each.order, _titled, colour),
-        words("text", "what it costs", room, lambda each: each.text, flexible=True),
-        Column(
-            "since", "since", 8, "left", lambda each: each.since, lambda each: text.time_of_day(each.since)
-        ),
-        words("proof", "proof", 13, lambda each: f"⏎ {each.proof.screen}"),
-    )
-
-
-def _titled(finding: Finding) -> str:
-    return f"{SIGNS[finding.severity]} {RULES_BY_NAME[finding.rule].title}"
+# From this size on the findings have a frame. They take at most this share of the height.
+FRAMED, MOST_OF_HEIGHT = (60, 24), 0.4
+# The most lines of the selected finding, and the heights from which on there are as many.
+LINES = ((40, 6), (20, 5), (12, 4), (0, 2))
 
 
 def verdict(moment: Moment, muted: Collection[tuple[str, str, str]] = ()) -> tuple[str, str]:
@@ -84,19 +51,15 @@ def verdict(moment: Moment, muted: Collection[tuple[str, str, str]] = ()) -> tup
         critical = sum(each.severity is Severity.CRITICAL for each in found)
         count = f"{len(found)} finding{'s' * (len(found) > 1)}"
         count += f", {critical} critical" if critical else ""
-        sentence = f"{count}: ⏎ opens the proof, i explains · {checked.in_short}"
-        return sentence, "bad" if critical else "warning"
+        cost = worst_cost(found)
+        costs = "" if cost is None else f" · {units.share(cost)} of each step is lost"
+        return f"{count}{costs} · {checked.in_short}", "bad" if critical else "warning"
     if not any(view.now.pulse_at for view in moment.host_views):
         return "connecting: no process has reported yet", "muted"
     lost = [view for view in moment.host_views if view.state in LOST]
     if lost:
         return f"{named([view.host for view in lost])} {lost[0].state.value}", "bad"
-    facts = [f"{len(moment.device_views)} devices"]
-    step = step_of_run(view.now for view in moment.host_views)
-    if step is not None:
-        facts.append(f"step {units.seconds(step.p50_s)}")
-    if serious:
-        facts.insert(0, f"{len(serious)} finding{'s' * (len(serious) > 1)} muted")
+    facts = [f"{len(serious)} finding{'s' * (len(serious) > 1)} muted"] if serious else []
     doubt = _too_early(moment)
     if doubt:
         return " · ".join([f"nothing wrong so far, {doubt}", checked.in_short + why, *facts]), "muted"
@@ -115,72 +78,65 @@ def _too_early(moment: Moment) -> str:
     return "still measuring" if is_new else ""
 
 
-class OverviewView(TableView[Table[Finding]]):
-    """A verdict, the findings, and panels with the most important figures."""
+class OverviewView(View, can_focus=True):
+    """The findings, or what bounds a healthy run, and panels that answer the other questions."""
 
     DEFAULT_CSS = """
-    OverviewView #verdict { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    OverviewView Table { height: auto; max-height: 40%; padding: 0 1; }
+    OverviewView #findings { height: auto; display: none; }
     OverviewView #panels { height: 1fr; }
     OverviewView #explained { display: none; height: 1fr; padding: 0 2; background: $surface; }
-    OverviewView.explained #explained { display: block; }
-    OverviewView.explained #panels, OverviewView.healthy Table, OverviewView.low Table { display: none; }
+    OverviewView.listed #findings, OverviewView.explained #explained { display: block; }
+    OverviewView.explained #panels, OverviewView.explained #findings { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open"),
+        Binding("enter", "open", "Proof"),
         Binding("i", "explain", "Why"),
-        Binding("x", "mute", "Mute this finding", show=False),
+        Binding("x", "mute", "Mute", show=False),
+        Binding("up,k", "move(-1)", "Previous finding", show=False),
+        Binding("down,j", "move(1)", "Next finding", show=False),
+        Binding("g", "move(-1000)", "First finding", show=False),
+        Binding("G", "move(1000)", "Last finding", show=False),
         Binding("escape", "close_explanation", "Back", show=False),
     ]
 
     def __init__(self) -> None:
-        super().__init__(Table(columns(), lambda each: each.key, noun="finding", pinned=1))
-        self._verdict = Line(id="verdict")
-        self._verdict.can_focus = True
+        super().__init__()
+        self._list = Detail(id="findings")
         self._panels = Detail(id="panels")
         self._explained = Detail(id="explained")
         # The findings that the user muted while this view is open.
         self.muted: set[tuple[str, str, str]] = set()
+        # The finding that the user selected; the first one until then, or once it is over.
+        self._wanted: Hashable = None
+        # Which finding each line of the list is about, and where panels stand.
+        self._line_of: list[Finding | None] = []
+        self._drawing = arrange.Drawing()
         # What this screen selected by itself.
         self._proposed = NOTHING
 
     def compose(self) -> ComposeResult:
-        yield self._verdict
-        yield self.table
+        yield self._list
         yield self._panels
         yield self._explained
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.height < TABLE_FROM, "low")
-        self.call_after_refresh(self._keep_focus)
-        self.table.update_columns(columns(min(event.size.width, 80)))
-
-    def _prepare(self, moment: Moment) -> None:
-        shown = [each for each in moment.findings if each.key not in self.muted]
-        self.set_class(not shown, "healthy")
-        self.table.styles.height = len(shown) + 1
-        self.table.update_rows(shown, "no findings")
-        self._keep_focus()
-        self._select_accused(shown)
-
     @property
     def first_focus(self) -> Widget:
-        """The table; the verdict while the table is hidden: a hidden widget gets no keys."""
-        return self._verdict if self.has_class("healthy") or self.has_class("low") else self.table
+        return self
 
     @property
-    def _pointed(self) -> Finding | None:
-        """The finding that keys act on: that under the cursor; the first one while the table is hidden."""
-        shown = self.table.shown
-        return shown[0] if self.has_class("low") and shown else self.table.row
+    def shown(self) -> Sequence[Finding]:
+        """The findings, without those that the user muted."""
+        return [each for each in self.moment.findings if each.key not in self.muted]
 
-    def _keep_focus(self) -> None:
-        """Move the focus to the widget that has it now, where another one had it, or none."""
-        if not self.display or not self.is_on_top:
-            return
-        wanted = self.first_focus
-        if self.app.focused is not wanted and self.app.focused in (None, self._verdict, self.table):
-            wanted.focus()
+    @property
+    def row(self) -> Finding | None:
+        """The finding that keys act on."""
+        shown = self.shown
+        chosen = (each for each in shown if each.key == self._wanted)
+        return next(chosen, shown[0] if shown else None)
+
+    def _prepare(self, _moment: Moment) -> None:
+        self._select_accused(self.shown)
 
     def _select_accused(self, shown: Sequence[Finding]) -> None:
         """Select the subject of the first finding, or the first device, until the user selects something."""
@@ -197,18 +153,23 @@ class OverviewView(TableView[Table[Finding]]):
             self.post_message(View.Selected(self.selection))
 
     def _draw(self) -> None:
-        sentence, kind = verdict(self.moment, self.muted)
-        style: str = getattr(self.palette, kind)
-        row, now = self._pointed, self.moment.now
-        sign = {"good": "●", "muted": "…"}.get(kind, "▲")
-        if row is not None and self.has_class("low"):
-            sign, style = SIGNS[row.severity], colour(row, self.palette)
-            sentence = f"{RULES_BY_NAME[row.rule].title}: {row.text}"
-        self._verdict.read(
-            Text(text.printable(f"{sign} {sentence}"), style, no_wrap=True, overflow="ellipsis")
-        )
-        shown, ink = overview(self.moment, self.palette), self.ink
-        self._panels.show(lambda width, height: draw.draw(shown, ink, width, height))
+        ink, row, now = self.ink, self.row, self.moment.now
+        if self.has_class("explained"):
+            self._explain(row, now, ink)
+            return
+        lines = self._answer(ink)
+        self.set_class(bool(lines), "listed")
+        self._list.styles.height = len(lines)
+        self._list.show(lambda _width, _height: lines)
+        found = arrange.panels_of(self.moment, ink, _screens())
+
+        def write(width: int, height: int) -> list[Text]:
+            self._drawing = arrange.draw(found, ink, width, height)
+            return self._drawing.lines
+
+        self._panels.show(write)
+
+    def _explain(self, row: Finding | None, now: float, ink: Ink) -> None:
         if row is None:
             found = coverage_of(self.moment.cluster)
             self._explained.show(lambda width, height: coverage_pane(found, ink, width, height))
@@ -218,20 +179,75 @@ class OverviewView(TableView[Table[Finding]]):
                 lambda width, height: finding_pane(row, now, ink, width, height, tuning=tuning)
             )
 
+    def _answer(self, ink: Ink) -> list[Text]:
+        """Return the findings, or what bounds the run, in a frame where there is room."""
+        width, height = self.size
+        is_framed = width >= FRAMED[0] and height >= FRAMED[1]
+        room = width - FRAME_WIDTH if is_framed else width - 2
+        most = max(2, int(height * MOST_OF_HEIGHT) - FRAME_HEIGHT * is_framed)
+        shown, row = self.shown, self.row
+        if row is None:
+            self._line_of = []
+            lines = bound_lines(self.moment, ink, room)[:most] if height >= FRAMED[1] else []
+            heading, frame = Heading("What bounds the run"), ink.frame
+        else:
+            lines = self._lines_of(shown, row, ink, room, most)
+            at = shown.index(row) + 1
+            keys = (("⏎", row.proof.screen), ("i", "why"), ("x", "mute"))
+            is_wrong = shown[0].severity is not Severity.INFO
+            heading = Heading(
+                "What is wrong" if is_wrong else "Worth knowing", "", f"{at} of {len(shown)}", keys
+            )
+            frame = ink.style(ink.palette.of_severity(row.severity.rank)) if row.severity.rank else ink.frame
+        if not lines:
+            return []
+        if is_framed:
+            self._line_of = [None, *self._line_of]
+            return panel(heading, lines, (width, len(lines) + FRAME_HEIGHT), ink, frame=frame)
+        return [Text.assemble(" ", line) for line in lines]
+
+    def _lines_of(
+        self, shown: Sequence[Finding], row: Finding, ink: Ink, width: int, most: int
+    ) -> list[Text]:
+        """Return the selected finding in full, and the others in a line each, as far as there is room."""
+        allowed = next(count for least, count in LINES if self.size.height >= least)
+        of_row = finding_lines(row, ink, width, min(most, allowed))
+        others = most - len(of_row)
+        at = shown.index(row)
+        first = max(0, min(at - others // 2, len(shown) - 1 - others))
+        lines: list[Text] = []
+        self._line_of = []
+        for each in shown[first : first + others + 1]:
+            drawn = of_row if each is row else [finding_line(each, ink, width)]
+            lines += drawn
+            self._line_of += [each] * len(drawn)
+        return lines
+
     def select(self, selection: Selection) -> None:
         super().select(selection)
         self._redraw()
 
-    def explain(self, finding: Finding) -> None:
-        """Show the explanation of this finding."""
-        self.table.select(finding.key)
-        self.add_class("explained")
+    def choose(self, key: Hashable) -> None:
+        """Select the finding with this key."""
+        self._wanted = key
         self._redraw()
 
+    def explain(self, finding: Finding) -> None:
+        """Show the explanation of this finding."""
+        self.add_class("explained")
+        self.choose(finding.key)
+
+    def action_move(self, by: int) -> None:
+        """Select another finding."""
+        shown, row = self.shown, self.row
+        if row is not None:
+            at = max(0, min(len(shown) - 1, shown.index(row) + by))
+            self.choose(shown[at].key)
+
     def action_explain(self) -> None:
-        """Show the evidence of the finding under the cursor, or which rules were checked; or the panels."""
+        """Show the evidence of the selected finding, or which rules were checked; or the panels."""
         self.toggle_class("explained")
-        self._redraw()
+        self.call_after_refresh(self._redraw)
 
     async def action_close_explanation(self) -> None:
         if self.has_class("explained"):
@@ -240,20 +256,40 @@ class OverviewView(TableView[Table[Finding]]):
             await self.app.run_action("app.return")
 
     def action_open(self) -> None:
-        """Open the proof of the first finding, where the table is hidden."""
-        if self._pointed is not None:
-            self._chosen(self._pointed)
+        """Open the proof of the selected finding."""
+        if self.row is not None:
+            self.post_message(proof_of(self.row, self.moment))
 
     def action_mute(self) -> None:
-        """Hide the finding under the cursor for the rest of this view."""
-        row = self._pointed
+        """Hide the selected finding for the rest of this view."""
+        row = self.row
         if row is not None:
             self.muted.add(row.key)
             self.notify(f"{RULES_BY_NAME[row.rule].title} is muted while this view is open", timeout=3)
             self.show(self.moment)
 
-    def _chosen(self, row: Any) -> None:
-        self.post_message(proof_of(row, self.moment))
+    async def on_click(self, event: events.Click) -> None:
+        """Select a clicked finding, open the one that is selected, or the screen of a clicked panel."""
+        x, y = round(event.screen_x), round(event.screen_y)
+        if self._list.region.contains(x, y):
+            line = y - self._list.region.y
+            clicked = self._line_of[line] if line < len(self._line_of) else None
+            if clicked is not None and clicked == self.row:
+                self.action_open()
+            elif clicked is not None:
+                self.choose(clicked.key)
+        elif self._panels.region.contains(x, y):
+            screen = self._drawing.screen_at(x - self._panels.region.x, y - self._panels.region.y)
+            if screen is not None:
+                event.stop()
+                await self.app.run_action(f"app.screen('{screen}')")
+
+
+def _screens() -> set[str]:
+    """Return the names of all screens, those of features too."""
+    from jaxtop.tui.screens import SCREENS  # it imports this module
+
+    return {each.name for each in SCREENS}
 
 
 def proof_of(finding: Finding, moment: Moment) -> View.Drilled:

@@ -13,8 +13,6 @@ from textual.widgets import Static
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rich.style import Style
-
 
 def differs(text: Text, shown: Text) -> bool:
     return text.plain != shown.plain or text.spans != shown.spans or text.style != shown.style
@@ -46,13 +44,12 @@ class Detail(Widget):
 
     def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
-        self._write: Callable[[int, int], Text] | None = None
+        self._write: Callable[[int, int], Text | list[Text]] | None = None
         self._lines: list[Text] = []
         self._strips: dict[int, Strip] = {}
-        self._style: Style | None = None
 
-    def show(self, write: Callable[[int, int], Text]) -> None:
-        """Set the function that writes the text for a width and a height."""
+    def show(self, write: Callable[[int, int], Text | list[Text]]) -> None:
+        """Set the function that writes the text for a width and a height, or its lines, which are cut."""
         self._write = write
         self._draw()
 
@@ -70,7 +67,9 @@ class Detail(Widget):
                 self._strips.pop(y, None)
                 self.refresh(Region(0, y, width, 1))
 
-    def _wrapped(self, text: Text, width: int) -> list[Text]:
+    def _wrapped(self, text: Text | list[Text], width: int) -> list[Text]:
+        if isinstance(text, list):
+            return text
         lines = text.split(allow_blank=True)
         if text.no_wrap:
             return list(lines)
@@ -83,14 +82,13 @@ class Detail(Widget):
         return Text("\n").join(self._lines)
 
     def render_line(self, y: int) -> Strip:
-        if self._style is None:  # Textual derives it anew each time
-            self._style = self.rich_style
         if y >= len(self._lines):
-            return Strip.blank(self.content_size.width, self._style)
+            return Strip.blank(self.content_size.width, self.rich_style)
         strip = self._strips.get(y)
         if strip is None:
-            drawn = Strip(self._lines[y].render(self.app.console)).apply_style(self._style)
-            strip = drawn.adjust_cell_length(self.content_size.width, self._style)
+            line = Text.assemble(self._lines[y])  # `render` ignores the style of a whole line
+            drawn = Strip(line.render(self.app.console)).apply_style(self.rich_style)
+            strip = drawn.adjust_cell_length(self.content_size.width, self.rich_style)
             self._strips[y] = strip
         return strip
 
@@ -98,4 +96,3 @@ class Detail(Widget):
         """Discard the drawn lines: their colours belong to the old theme."""
         super().notify_style_update()
         self._strips.clear()
-        self._style = None

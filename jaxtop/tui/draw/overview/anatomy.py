@@ -1,0 +1,163 @@
+"""Where a step goes: its parts as a bar with a legend, and over the last hour as columns."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.text import Text
+
+from jaxtop.base import units
+from jaxtop.model.hosts import named as named_hosts
+from jaxtop.model.past_steps import WHOLE
+from jaxtop.model.wall_time.parts import NAMES, shares_of
+from jaxtop.model.wall_time.step_parts import run_parts
+from jaxtop.tui.draw.overview.bars import BarPart, bar_line, columns, pair
+from jaxtop.tui.draw.overview.panels import OverviewPanel
+from jaxtop.tui.draw.overview.steps import SCALE, Timespan, time_axis
+from jaxtop.tui.draw.panel import Heading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.model.past_steps import PastSteps
+    from jaxtop.model.wall_time.step_parts import RunParts
+    from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.draw.ink import Ink
+
+# The signs of the parts without colours.
+SIGNS = "█▓▒░·"
+# From this part of the gap, of a gap of this share, and from windows of this age in seconds on, the panel
+# says so.
+CORE_FROM, GAP_FROM, OLD_FROM = 0.1, 0.02, 30.0
+# In less than this width the legend has no times.
+WITH_TIMES = 60
+# Parts below this share are dropped: they would be 0 %.
+LEAST = 0.005
+# The columns have at least and at most so many lines, with the line of time below them.
+LEAST_LINES, MOST_LINES = 5, 10
+
+
+class StepPart(NamedTuple):
+    """A part of the step: its name in the model, its name on screen, its share, and its sign."""
+
+    name: str
+    words: str
+    share: float
+    sign: str
+
+
+def step_parts(found: RunParts | None, moment: Moment) -> list[StepPart]:
+    """Return the parts of the step; the waiting one names whom the others wait for."""
+    parts = []
+    for sign, (name, share) in zip(SIGNS, shares_of(found and found.parts), strict=False):
+        words = "not measured" if name == "unknown" else name
+        if name == "waiting" and found is not None and found.late:
+            words = f"waits for {named_hosts([moment.cluster.hosts[each] for each in found.late])}"
+        if share >= LEAST:
+            parts.append(StepPart(name, words, share, sign))
+    return parts
+
+
+def anatomy(moment: Moment, span: Timespan, ink: Ink, screens: set[str]) -> OverviewPanel | None:
+    """Return the panel; None where no part is measured, neither now nor before."""
+    found = run_parts(moment.cluster, moment.now)
+    parts = step_parts(found, moment)
+    has_past = span.past is not None and any(each.parts for each in span.past.samples)
+    if not parts and not has_past:
+        return None
+    return OverviewPanel(
+        Heading(
+            "Where a step goes",
+            units.seconds(span.step_s),
+            about(moment, found),
+            (("6", "Collectives"), *((("O", "Operations"),) if "operations" in screens else ())),
+        ),
+        "collectives",
+        lambda width: 1 + len(legend(parts, span.step_s, ink, width)) + (MOST_LINES if has_past else 0),
+        partial(_lines, parts, span, ink),
+        lambda width: [bar(parts, width, ink), *legend(parts, span.step_s, ink, width)],
+        least=2 + LEAST_LINES * has_past,
+        grows=has_past,
+    )
+
+
+def about(moment: Moment, found: RunParts | None) -> str:
+    """Return what the shares are of: which processes, what waits for a core, and how old the windows are."""
+    if found is None:
+        return ""
+    words, mean = [], found.parts
+    if mean.host_gap >= GAP_FROM and mean.delayed >= CORE_FROM * mean.host_gap:
+        words.append(f"{mean.delayed / mean.host_gap:.0%} of the gap waits for a core")
+    if mean.at is not None and moment.now - mean.at >= OLD_FROM:
+        words.append(f"windows {units.age(moment.now - mean.at)} old")
+    return ", ".join(words)
+
+
+def bar(parts: Sequence[StepPart], width: int, ink: Ink) -> Text:
+    """Return the step as one bar."""
+    of = [BarPart(each.share, ink.palette.of_step_part(each.name), each.sign) for each in parts]
+    return bar_line(of, 1.0, width, ink)
+
+
+def legend(parts: Sequence[StepPart], step_s: float | None, ink: Ink, width: int) -> list[Text]:
+    """Return the parts with their colours, shares and times, in lines of this width; whole entries only."""
+    if not parts:
+        return [Text("no profiler window yet: press c for one now", ink.note)]
+    lines = [Text(no_wrap=True)]
+    for each in parts:
+        time = "" if step_s is None or width < WITH_TIMES else f" {units.seconds(each.share * step_s)}"
+        style = pair(ink, ink.palette.of_step_part(each.name))
+        entry = Text.assemble(
+            (each.sign if ink.plain else "█", style),
+            (f" {each.words} ", ink.label),
+            (units.share(each.share), ink.figure),
+            (time, ink.note),
+        )
+        if lines[-1].cell_len and lines[-1].cell_len + 3 + entry.cell_len > width:
+            lines.append(Text(no_wrap=True))
+        if lines[-1].cell_len:
+            lines[-1].append("   ")
+        lines[-1].append_text(entry)
+    return lines
+
+
+def _lines(parts: Sequence[StepPart], span: Timespan, ink: Ink, width: int, height: int) -> list[Text]:
+    lines = [bar(parts, width, ink), *legend(parts, span.step_s, ink, width)] if parts else []
+    rest = height - len(lines)
+    if rest >= LEAST_LINES - 1 and span.past is not None:
+        lines += over_time(span, ink, width, rest)
+    return lines[:height]
+
+
+def over_time(span: Timespan, ink: Ink, width: int, height: int) -> list[Text]:
+    """Return the steps of the last hour as columns: as high as a step was long, made of its parts."""
+    room, rows = width - SCALE - 1, height - 1
+    if room < 1 or span.past is None:
+        return []
+    lines = _columns(span.past, (span.since, span.until), ink, room, rows)
+    return [*lines, time_axis(span, ink, room)] if lines else []
+
+
+@lru_cache(maxsize=4)
+def _columns(
+    past: PastSteps, between: tuple[float, float], ink: Ink, room: int, rows: int
+) -> tuple[Text, ...]:
+    """Return the columns with their scale; new samples come far less often than paints."""
+    found = past.columns(*between, room)
+    tallest = max((each.p50_us or 0 for each in found if each is not None), default=0)
+    if not tallest:
+        return ()
+    stacks = [
+        None
+        if each is None or each.p50_us is None
+        else [part / WHOLE * each.p50_us / tallest * rows for part in each.parts or (0, 0, 0, 0, WHOLE)]
+        for each in found
+    ]
+    colours = [ink.palette.of_step_part(name.replace("_", " ")) for name in NAMES]
+    lines = []
+    for i, line in enumerate(columns(stacks, colours, SIGNS, rows, ink)):
+        scale = units.seconds(tallest / 1e6) if not i else "0" if i == rows - 1 else ""
+        edge = "┤" if scale else "│"
+        lines.append(Text.assemble((f"{scale:>{SCALE}}", ink.note), (edge, ink.divider), line, no_wrap=True))
+    return tuple(lines)

@@ -1,0 +1,185 @@
+"""What is wrong, with cost, cause and next step; of a healthy run, what bounds it and what to gain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.text import Text
+
+from jaxtop.base import units
+from jaxtop.model import RULES_BY_NAME, Severity, step_of
+from jaxtop.model.wall_time.step_parts import run_parts
+from jaxtop.tui.core import text
+from jaxtop.tui.draw.overview.anatomy import step_parts
+from jaxtop.tui.draw.overview.bars import pair, thin_bar
+from jaxtop.tui.draw.overview.panels import NAME, named
+from jaxtop.tui.draw.panel import wrapped
+from jaxtop.tui.draw.panes.finding import figure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.model import Finding
+    from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.draw.ink import Ink
+
+SIGNS = {Severity.CRITICAL: "▲", Severity.WARNING: "▲", Severity.INFO: "·"}
+# The longest bar of a cost, that of a finding that is not selected, and the evidence that is shown.
+BAR, SHORT_BAR, EVIDENCE = 40, 8, 3
+# The screen where a part of a step is explained, and its key.
+_SHOWN_ON = {
+    "compute": ("7", "Programs"),
+    "communication": ("6", "Collectives"),
+    "waiting": ("6", "Collectives"),
+    "host gap": ("9", "Stacks"),
+}
+# A part is worth naming as a gain from this share on.
+LEAST_GAIN = 0.02
+
+
+class Told(NamedTuple):
+    """A finding in words: what is wrong, and why."""
+
+    wrong: str
+    because: str
+
+
+def told(finding: Finding) -> Told:
+    """Return a finding as what is wrong and why: its line of the script, or else its evidence.
+
+    The sentence of a finding often ends with the line: it then stands in the reason only.
+    """
+    wrong, source = finding.text, finding.subject.source
+    because = []
+    start, colon, end = wrong.rpartition(": ")
+    if source and colon and end.startswith(source):
+        wrong = start
+        because.append(end)
+    elif source and source not in wrong:
+        because.append(source)
+    because += [f"{each.name} {figure_of(each)}" for each in finding.evidence if each.value is not None][
+        :EVIDENCE
+    ]
+    return Told(text.printable(wrong), text.printable(" · ".join(because)))
+
+
+def cost_of(finding: Finding) -> tuple[float | None, str]:
+    """Return the cost as a share of the step, if it is one, and in words."""
+    cost, words = finding.cost, []
+    if cost.share_of_step is not None:
+        words.append(f"{units.share(cost.share_of_step)} of the step")
+    if cost.ms_per_step is not None:
+        words.append(f"{units.duration(cost.ms_per_step)} each")
+    if cost.bytes_per_device is not None:
+        words.append(f"{units.size(cost.bytes_per_device)} on each device")
+    return cost.share_of_step, "  ".join(words)
+
+
+def finding_lines(finding: Finding, ink: Ink, width: int, most: int) -> list[Text]:
+    """Return a finding in at most so many lines: what is wrong, what it costs, why, what to do."""
+    words, colour = told(finding), ink.palette.of_severity(finding.severity.rank)
+    rule = RULES_BY_NAME[finding.rule]
+    style = ink.style(colour, bold=True)
+    since = f"since {text.time_of_day(finding.since)}" if width >= 70 else ""
+    head = wrapped(
+        f"{rule.title}: {words.wrong}", width - 2 - (len(since) + 2) * bool(since), 1 if most < 4 else 2
+    )
+    lines = [Text.assemble((f"{SIGNS[finding.severity]} ", style), (head[0], style), no_wrap=True)]
+    if since:
+        lines[0].append(" " * max(1, width - lines[0].cell_len - len(since)) + since, ink.note)
+    lines += [Text(f"  {each}", style, no_wrap=True) for each in head[1:]]
+    cost = _cost(finding, ink, width)
+    why = _titled("because", words.because, ink, width, 1)
+    left = most - len(lines) - len(cost) - len(why)
+    do = _titled("do now", text.printable(finding.advice or rule.advice), ink, width, max(1, min(2, left)))
+    for each in (cost, why, do) if most >= 4 else (do, cost):
+        lines += each
+    if finding.consequences and len(lines) < most:
+        lines += _titled("explains", ", ".join(finding.consequences), ink, width, 1)
+    return lines[:most]
+
+
+def _cost(finding: Finding, ink: Ink, width: int) -> list[Text]:
+    share, words = cost_of(finding)
+    if not words:
+        return []
+    line = named("  costs", ink, NAME + 2)
+    if share is not None:
+        colour = ink.palette.of_severity(finding.severity.rank)
+        room = min(BAR, width - line.cell_len - len(words) - 2)
+        if room >= SHORT_BAR:
+            line.append_text(thin_bar(share, room, colour, ink)).append("  ")
+    return [line.append(words, ink.figure)]
+
+
+def _titled(name: str, words: str, ink: Ink, width: int, most: int) -> list[Text]:
+    """Return words under a name, whose further lines begin where the first one does."""
+    if not words:
+        return []
+    title = named(f"  {name}", ink, NAME + 2)
+    style = ink.style(ink.palette.foreground)
+    first, *others = wrapped(words, width - title.cell_len, most)
+    indent = " " * title.cell_len
+    return [Text.assemble(title, (first, style)), *(Text(indent + each, style) for each in others)]
+
+
+def finding_line(finding: Finding, ink: Ink, width: int) -> Text:
+    """Return a finding that is not selected, in one line."""
+    share, words = cost_of(finding)
+    colour = ink.palette.of_severity(finding.severity.rank)
+    cost = Text(no_wrap=True)
+    if share is not None and width >= 60:
+        cost.append_text(thin_bar(share, SHORT_BAR, colour, ink))
+        cost.append(f" {units.share(share):>4}", ink.figure)
+    elif words and width >= 90:
+        cost.append(words, ink.figure)
+    room = width - 2 - (cost.cell_len + 2) * bool(cost)
+    sentence = wrapped(f"{RULES_BY_NAME[finding.rule].title}: {told(finding).wrong}", room, 1)[0]
+    line = Text.assemble((f"{SIGNS[finding.severity]} ", pair(ink, colour)), (sentence, pair(ink, colour)))
+    if cost:
+        line.append(" " * max(2, width - line.cell_len - cost.cell_len)).append_text(cost)
+    return line
+
+
+def bound_lines(moment: Moment, ink: Ink, width: int) -> list[Text]:
+    """Return what bounds a run without findings, what could be gained at most, and where to look next."""
+    found = run_parts(moment.cluster, moment.now)
+    parts = [each for each in step_parts(found, moment) if each.name != "unknown"]
+    if not parts:
+        return []
+    largest = max(parts, key=lambda each: each.share)
+    lines = [
+        *_titled(
+            "bound by",
+            f"{largest.words}: {units.share(largest.share)} of the step{_peak(moment)}",
+            ink,
+            width,
+            1,
+        )
+    ]
+    gains = [each for each in parts if each.name != "compute" and each.share >= LEAST_GAIN]
+    if gains:
+        gain = max(gains, key=lambda each: each.share)
+        key, screen = _SHOWN_ON[gain.name]
+        words = (
+            f"without {gain.words} a step would be {1 / max(0.01, 1 - gain.share):.2f}× as fast, at most: "
+            f"{key} {screen} shows it"
+        )
+    else:
+        key, screen = _SHOWN_ON[largest.name]
+        words = f"a faster program: {key} {screen} shows where its time goes"
+    return lines + _titled("next", words, ink, width, 2)
+
+
+def _peak(moment: Moment) -> str:
+    """Return the utilization of the devices' peak, if it is known."""
+    found = [step for view in moment.host_views if (step := step_of(view.now)) is not None]
+    known = [each.utilization for each in found if each.utilization is not None]
+    return f", ~{units.share(max(known))} of the devices' peak" if known else ""
+
+
+def worst_cost(findings: Sequence[Finding]) -> float | None:
+    """Return the largest share of the step that one of these costs; None where none has one."""
+    return max(
+        (each.cost.share_of_step for each in findings if each.cost.share_of_step is not None), default=None
+    )

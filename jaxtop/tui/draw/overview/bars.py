@@ -1,0 +1,116 @@
+"""Bars and columns of several parts, to an eighth of a character."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import accumulate, groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.text import Text
+from textual.color import Color
+
+from jaxtop.tui.draw.sparkline import EIGHTHS, HEIGHTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.style import Style
+
+    from jaxtop.tui.draw.ink import Ink
+
+
+class BarPart(NamedTuple):
+    """A part of a bar: its size, its colour, its character without colours, and the one that fills it."""
+
+    size: float
+    colour: str
+    sign: str
+    fill: str = "█"
+
+
+def bar_line(parts: Sequence[BarPart], end: float, width: int, ink: Ink) -> Text:
+    """Return the parts side by side on a scale that ends at `end`; what they leave over is a track."""
+    owners = _owners([each.size for each in parts], end, 8 * width)
+    cells: list[tuple[str, Style]] = []
+    for cell in range(0, 8 * width, 8):
+        of = owners[cell : cell + 8]
+        first, after = of[0], next((each for each in of if each != of[0]), of[0])
+        if ink.plain:
+            glyph, style = (parts[first].sign if first is not None else "·"), ink.blank
+        elif first is None:
+            glyph, style = " ", pair(ink, ink.palette.foreground, ink.palette.track)
+        elif after == first:
+            glyph, style = parts[first].fill, pair(ink, parts[first].colour)
+        else:
+            back = ink.palette.track if after is None else parts[after].colour
+            glyph, style = EIGHTHS[of.count(first)], pair(ink, parts[first].colour, back)
+        cells.append((glyph, style))
+    return spelled(cells)
+
+
+def thin_bar(share: float, width: int, colour: str, ink: Ink) -> Text:
+    """Return a share as a line, to half a character: bars below each other stay apart."""
+    halves = max(1 if share > 0 else 0, round(2 * width * min(1.0, share)))
+    whole, half = divmod(halves, 2)
+    done = "━" * whole + "╸" * half
+    if ink.plain:
+        return Text(done.ljust(width, "·"), ink.blank)
+    line = Text(done, pair(ink, colour), no_wrap=True)
+    return line.append("━" * (width - len(done)), ink.track)
+
+
+def columns(
+    stacks: Sequence[Sequence[float] | None], colours: Sequence[str], signs: str, height: int, ink: Ink
+) -> list[Text]:
+    """Return stacks side by side, one a character, from the highest line down; None leaves a gap.
+
+    A size is a number of lines. A character shows at most two parts.
+    """
+    cells = [None if sizes is None else _owners(sizes, height, 8 * height) for sizes in stacks]
+    return [
+        spelled(_cell(owners, row, colours, signs, ink) for owners in cells)
+        for row in reversed(range(height))
+    ]
+
+
+def spelled(cells: Iterable[tuple[str, Style]]) -> Text:
+    """Return characters as a line, with one span for neighbours of the same style."""
+    line = Text(no_wrap=True)
+    for style, members in groupby(cells, key=itemgetter(1)):
+        line.append("".join(glyph for glyph, _ in members), style)
+    return line
+
+
+def _cell(
+    owners: Sequence[int | None] | None, row: int, colours: Sequence[str], signs: str, ink: Ink
+) -> tuple[str, Style]:
+    of = () if owners is None else owners[8 * row : 8 * row + 8]
+    if not of or of[0] is None:
+        return " ", ink.blank
+    below = of[0]
+    count = sum(each == below for each in of)
+    above = next((each for each in of if each != below), below)
+    if ink.plain:
+        most = max({each for each in of if each is not None}, key=of.count)
+        return signs[most], ink.blank
+    if count == 8:
+        return "█", pair(ink, colours[below])
+    back = ink.palette.background if above is None else colours[above]
+    return HEIGHTS[count - 1], pair(ink, colours[below], back)
+
+
+@lru_cache(maxsize=1024)
+def pair(ink: Ink, fore: str, back: str | None = None) -> Style:
+    """Return the style of these colours; it is the same object each time."""
+    return ink.style(fore, None if back is None else Color.parse(back))
+
+
+def _owners(sizes: Sequence[float], end: float, units: int) -> list[int | None]:
+    """Return which part each of so many units belongs to. The ends are rounded, so each ends in its place."""
+    if end <= 0:
+        return [None] * units
+    found: list[int | None] = []
+    for i, upto in enumerate(accumulate(sizes)):
+        found += [i] * (min(units, round(units * upto / end)) - len(found))
+    return found + [None] * (units - len(found))

@@ -1,0 +1,175 @@
+"""The processes: their own time in the step, its trend, CPU, memory, and what is said of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from jaxtop.base import units
+from jaxtop.base.names import shorten
+from jaxtop.model import FIGURES, RULES_BY_NAME, STEP_TIME, State, recent
+from jaxtop.model.wall_time.step_parts import parts_of_hosts
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import name_of
+from jaxtop.tui.draw.overview.bars import pair
+from jaxtop.tui.draw.overview.panels import OverviewPanel, named
+from jaxtop.tui.draw.panel import Heading
+from jaxtop.tui.draw.sparkline import area
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.style import Style
+
+    from jaxtop.model import Finding, HostView
+    from jaxtop.model.wall_time.parts import Parts
+    from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.draw.ink import Ink
+
+# The processes that the panel can list, and the values of their trend.
+MOST_HOSTS, PAST = 40, 24
+# The width of a trend.
+TREND = 12
+_CPU, _MEMORY = FIGURES["process_cpu_cores"], FIGURES["memory_used_bytes"]
+
+
+@dataclass(frozen=True)
+class HostLine:
+    """A process of the overview. `own_s` is its part of a step without its waits for others."""
+
+    state: State
+    label: str
+    step_s: float | None
+    own_s: float | None
+    past: Sequence[float | None]
+    cpu: float | None
+    memory: float | None
+    note: str = ""
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class HostLines:
+    """The processes that are listed, those with findings and in the worst states first."""
+
+    listed: Sequence[HostLine]
+    count: int
+    live: int
+    nouns: str
+
+
+def host_lines(moment: Moment) -> HostLines:
+    """Return the processes of a moment."""
+    about = {each.subject.agent: each for each in reversed(moment.findings) if each.subject.agent}
+    ranks = {agent: each.severity.rank for agent, each in about.items()}
+    order = sorted(
+        moment.host_views, key=lambda view: (-view.state.severity, -ranks.get(view.host.agent, -1))
+    )
+    parts = parts_of_hosts(moment.cluster, moment.now)
+    return HostLines(
+        [_host(view, about.get(view.host.agent), parts, moment) for view in order[:MOST_HOSTS]],
+        len(moment.host_views),
+        sum(view.state is State.LIVE for view in moment.host_views),
+        moment.nouns(),
+    )
+
+
+def _host(view: HostView, finding: Finding | None, parts: Mapping[str, Parts], moment: Moment) -> HostLine:
+    pulse, rhythm = view.now.pulse, view.now.pulse.rhythm
+    used, full = _MEMORY.read(pulse, 0), _MEMORY.full(pulse, 0)
+    step = None if rhythm is None or rhythm.p50_us is None else rhythm.p50_us / 1e6
+    its = parts.get(view.host.agent)
+    note = ""
+    if finding is not None:
+        note = RULES_BY_NAME[finding.rule].title.lower()
+    elif view.state is not State.LIVE:
+        note = view.state.value
+    elif its is not None and its.waiting >= 0.05:
+        note = f"waits {units.share(its.waiting)}"
+    return HostLine(
+        view.state,
+        name_of(view.host),
+        step,
+        None if step is None or its is None else step * (1 - its.waiting),
+        recent(moment.cluster, view.host.agent, STEP_TIME, 0, PAST),
+        _CPU.read(pulse, 0),
+        used / full if used is not None and full else None,
+        note,
+        0 if finding is None else finding.severity.rank,
+    )
+
+
+def hosts(found: HostLines, ink: Ink) -> OverviewPanel | None:
+    """Return the panel; None where there is no process."""
+    if not found.listed:
+        return None
+    return OverviewPanel(
+        Heading(found.nouns.capitalize(), f"{found.live} of {found.count} live", keys=(("3", "Hosts"),)),
+        "hosts",
+        lambda _: min(found.count, MOST_HOSTS) + 1,
+        partial(_lines, found, ink),
+        partial(_brief, found, ink),
+        least=min(found.count, 2) + 1,
+    )
+
+
+def _lines(found: HostLines, ink: Ink, width: int, height: int) -> list[Text]:
+    room = height - 1
+    shown = found.listed[: room if found.count <= room else max(1, room - 1)]
+    label = min(max(len(each.label) for each in shown), max(8, width // 4))
+    lines = [_titles(ink, label, width), *(_line(each, ink, width, label) for each in shown)]
+    if len(shown) < found.count:
+        lines.append(Text(f"  {found.count - len(shown):,} more: press 3", ink.note))
+    return lines
+
+
+def _brief(found: HostLines, ink: Ink, width: int) -> list[Text]:
+    line = Text.assemble(named(found.nouns, ink), (f"{found.live} of {found.count} live", ink.figure))
+    for each in found.listed:
+        words = f"  {each.label}: {each.note}"
+        if each.note and (each.rank or each.state is not State.LIVE) and line.cell_len + len(words) <= width:
+            line.append(words, _style_of(each, ink))
+    return [line]
+
+
+# The columns after the name: title, width, and the least width of the panel that has room for it.
+_COLUMNS = (("step", 7, 0), ("own", 7, 56), ("trend", TREND + 2, 46), ("cpu", 6, 38), ("mem", 6, 64))
+
+
+def _titles(ink: Ink, label: int, width: int) -> Text:
+    line = Text(" " * (label + 2), ink.note, no_wrap=True)
+    for title, size, least in _COLUMNS:
+        if width >= least:
+            line.append(f"  {title:<{size - 2}}" if title == "trend" else f"{title:>{size}}")
+    return line
+
+
+def _line(host: HostLine, ink: Ink, width: int, label: int) -> Text:
+    sign = text.STATE_SIGNS[host.state], ink.style(ink.colour_of(host.state))
+    line = Text.assemble(sign, (f" {shorten(host.label, label):<{label}}", ink.label), no_wrap=True)
+    cells = {
+        "step": units.seconds(host.step_s),
+        "own": units.seconds(host.own_s),
+        "cpu": units.share(host.cpu),
+        "mem": units.share(host.memory),
+    }
+    for title, size, least in _COLUMNS:
+        if width < least:
+            continue
+        if title == "trend":
+            line.append("  ").append(area(host.past, TREND, 1).lines[0], ink.trend)
+        else:
+            line.append(f"{cells[title]:>{size}}", ink.note if cells[title] == units.NA else ink.figure)
+    if host.note:
+        words = ("▲ " if host.rank else "") + host.note
+        line.append(f"  {shorten(words, max(1, width - line.cell_len - 2))}", _style_of(host, ink))
+    return line
+
+
+def _style_of(host: HostLine, ink: Ink) -> Style:
+    if host.rank:
+        return pair(ink, ink.palette.of_severity(host.rank))
+    return ink.note if host.state is State.LIVE else ink.style(ink.colour_of(host.state))

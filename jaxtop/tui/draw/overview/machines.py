@@ -1,0 +1,151 @@
+"""Input and machines: what the main threads do, how busy cores and networks are, and what waits for disks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.base import units
+from jaxtop.base.names import shorten
+from jaxtop.model import FIGURES, Unit
+from jaxtop.model.figure_type import Level
+from jaxtop.model.steps.script import main_thread
+from jaxtop.model.wall_time.step_parts import run_parts
+from jaxtop.tui.draw.overview.bars import thin_bar
+from jaxtop.tui.draw.overview.panels import OverviewPanel, named
+from jaxtop.tui.draw.panel import Heading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.text import Text
+
+    from jaxtop.model import Figure, Host
+    from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.draw.ink import Ink
+
+# Activities of main threads below this share are left out.
+LEAST = 0.01
+# What is shown of the machines where it is known: a share of what is there.
+_SHARES = ("machine_cpu", "memory_used_bytes", "io_pressure", "held_back")
+_NAMES = {
+    "machine_cpu": "CPU",
+    "memory_used_bytes": "RAM",
+    "io_pressure": "disk wait",
+    "held_back": "held back",
+}
+# Of these, those that are shown only when they are not zero.
+_IF_ANY = {"io_pressure", "held_back"}
+_TRAFFIC = (
+    ("network", "received_bytes_per_second", "sent_bytes_per_second", "in", "out"),
+    ("disks", "disk_read_bytes_per_second", "disk_written_bytes_per_second", "read", "written"),
+)
+LEAST_BAR, MOST_BAR = 6, 24
+
+
+class MachineLine(NamedTuple):
+    """A line of the panel: a name, a share for its bar (None: no bar), a figure, and a note."""
+
+    name: str
+    share: float | None
+    figure: str
+    note: str
+    level: Level = Level.FINE
+
+
+def machine_lines(moment: Moment) -> list[MachineLine]:
+    """Return what is known of input, main threads and machines: of each figure the highest."""
+    hosts = [view.now for view in moment.host_views if not view.state.is_silent]
+    return [*_gap(moment), *_script(hosts), *_shares(hosts, len(hosts) > 1), *_traffic(hosts, len(hosts) > 1)]
+
+
+def _gap(moment: Moment) -> Iterator[MachineLine]:
+    found = run_parts(moment.cluster, moment.now)
+    if found is not None:
+        gap = found.parts.host_gap
+        note = "nothing is launched" if gap >= 0.005 else "devices never wait for input"
+        yield MachineLine("host gap", gap, units.share(gap), note)
+
+
+def _script(hosts: Sequence[Host]) -> Iterator[MachineLine]:
+    """Yield the share of the samples in the script, of the process with most, and its first line."""
+    found = [each for host in hosts if (each := main_thread(host)) is not None]
+    if not found:
+        return
+    most = max(found, key=lambda each: each.script)
+    others = ", ".join(f"{words} {units.share(share)}" for words, share in most.besides if share >= LEAST)
+    where = f"{most.line} · " if most.line else ""
+    yield MachineLine("script", most.script, units.share(most.script), where + (others or "nothing else"))
+
+
+def _shares(hosts: Sequence[Host], is_one_of_many: bool) -> Iterator[MachineLine]:
+    for name in _SHARES:
+        figure = FIGURES[name]
+        known = [(value, host) for host in hosts if (value := _share(figure, host)) is not None]
+        if not known:
+            continue
+        share, host = max(known, key=lambda each: each[0])
+        if name in _IF_ANY and share < 0.005:
+            continue
+        who = f" on {host.number}" if is_one_of_many else ""
+        note = {
+            "machine_cpu": _cores(host),
+            "memory_used_bytes": f"of {units.size(host.pulse.host.memory_total_bytes)}",
+        }.get(name, "")
+        reached = figure.reached(host.pulse)
+        level = Level.FINE if reached is None else reached.level
+        yield MachineLine(_NAMES[name], share, units.share(share), f"{note}{who}".strip(), level)
+
+
+def _cores(host: Host) -> str:
+    cores = host.pulse.host.cores_milli
+    return "" if not cores else f"of {units.plain(cores / 1000)} cores"
+
+
+def _share(figure: Figure, host: Host) -> float | None:
+    value = figure.read(host.pulse, 0)
+    if value is None or figure.unit is Unit.SHARE:
+        return value
+    full = figure.full(host.pulse, 0)
+    return value / full if full else None
+
+
+def _traffic(hosts: Sequence[Host], is_one_of_many: bool) -> Iterator[MachineLine]:
+    for name, to, back, into, out in _TRAFFIC:
+        found = []
+        for host in hosts:
+            rates = FIGURES[to].read(host.pulse, 0), FIGURES[back].read(host.pulse, 0)
+            if any(each is not None for each in rates):
+                found.append((sum(each or 0.0 for each in rates), rates, host))
+        if found:
+            _, rates, host = max(found, key=lambda each: each[0])
+            words = f"{units.bandwidth(rates[0])} {into}  {units.bandwidth(rates[1])} {out}"
+            yield MachineLine(name, None, words, f"on {host.number}" if is_one_of_many else "")
+
+
+def machines(found: Sequence[MachineLine], ink: Ink) -> OverviewPanel | None:
+    """Return the panel; None while nothing is known."""
+    if not found:
+        return None
+    return OverviewPanel(
+        Heading("Input and machines", keys=(("3", "Hosts"),)),
+        "hosts",
+        lambda _: len(found),
+        lambda width, height: [_line(each, ink, width) for each in found[:height]],
+        lambda width: [_line(each, ink, width) for each in found if each.name in ("host gap", "script")],
+        least=min(5, len(found)),
+    )
+
+
+def _line(each: MachineLine, ink: Ink, width: int) -> Text:
+    line = named(each.name, ink)
+    styles = (ink.figure, ink.style(ink.palette.warning, bold=True), ink.style(ink.palette.bad, bold=True))
+    if each.share is not None:
+        room = max(LEAST_BAR, min(MOST_BAR, width // 3))
+        colour = ink.palette.of_step_part("host gap") if each.name == "host gap" else ink.palette.trend
+        line.append_text(thin_bar(each.share, room, colour, ink))
+        line.append(f" {each.figure:>4}", styles[each.level])
+    else:
+        line.append(each.figure, styles[each.level])
+    if each.note:
+        line.append(f"  {shorten(each.note, max(0, width - line.cell_len - 2))}", ink.note)
+    return line

@@ -1,0 +1,192 @@
+"""How long a step takes over time: the median as an area on its own range, p99 as dots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.text import Text
+
+from jaxtop.base import units
+from jaxtop.model import RULES_BY_NAME, Severity, pace_of, step_of_run
+from jaxtop.tui.core import text
+from jaxtop.tui.core.ongoing import COMPILE
+from jaxtop.tui.draw.overview.bars import spelled
+from jaxtop.tui.draw.overview.panels import OverviewPanel, named
+from jaxtop.tui.draw.panel import Heading
+from jaxtop.tui.draw.sparkline import area, braille
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.style import Style
+
+    from jaxtop.model.past_steps import PastSteps, StepSample
+    from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.draw.ink import Ink
+
+# The width of the scale at the left of plots.
+SCALE = 6
+# The least time that a plot covers, in seconds, and the lines that it can use.
+SHORTEST, MOST_LINES = 20.0, 12
+LEAST_LINES = 5
+_NO_DOTS = "⠀"
+
+
+class Mark(NamedTuple):
+    """Something that happened: when, its rank, and a word for it."""
+
+    at: float
+    rank: int
+    word: str
+
+
+@dataclass(frozen=True)
+class Timespan:
+    """The time that the plots of the overview cover, what was sampled in it, and what happened."""
+
+    now: float
+    past: PastSteps | None
+    step_s: float | None
+    p99_s: float | None
+    per_second: float | None
+    marks: tuple[Mark, ...]
+
+    @property
+    def since(self) -> float:
+        """The start of the plots: the oldest sample."""
+        return min(self.now - SHORTEST, self.past.since) if self.past else self.now - SHORTEST
+
+    @property
+    def until(self) -> float:
+        """The end of the plots: the newest sample, so that a view that is ahead of it leaves no gap."""
+        return self.past.at if self.past else self.now
+
+    def columns(self, count: int) -> list[StepSample | None]:
+        """Return so many samples, evenly over the span."""
+        return [] if self.past is None else self.past.columns(self.since, self.until, count)
+
+
+def timespan(moment: Moment) -> Timespan:
+    """Return the time that the plots cover, of the run with the most processes."""
+    run = max(moment.runs, key=lambda each: len(each.hosts), default=None)
+    past = moment.cluster.past_steps.get(run.id) if run is not None else None
+    now = [view.now for view in moment.host_views]
+    step = step_of_run(now)
+    late = [host.pulse.rhythm.p99_us for host in now if host.pulse.rhythm and host.pulse.rhythm.p99_us]
+    marks = [
+        Mark(each.finding.since, each.finding.severity.rank, RULES_BY_NAME[each.finding.rule].title.lower())
+        for each in moment.cluster.findings.ongoing.values()
+        if each.is_reported
+        and each.finding.severity is not Severity.INFO
+        and each.finding.rule in RULES_BY_NAME
+    ]
+    marks += [Mark(event.at, 0, "compile") for event in moment.cluster.events if event.kind == COMPILE]
+    paces = [pace for host in now if (pace := pace_of(host)) is not None]
+    return Timespan(
+        moment.now,
+        past,
+        step.p50_s if step else None,
+        max(late) / 1e6 if late else None,
+        min(paces, default=None),
+        tuple(sorted(marks)),
+    )
+
+
+def steps(span: Timespan, ink: Ink) -> OverviewPanel | None:
+    """Return the panel; None while no step is known."""
+    if span.step_s is None:
+        return None
+    return OverviewPanel(
+        Heading("Step", in_short(span), f"last {units.age(span.until - span.since)}", (("0", "Plot"),)),
+        "plot",
+        lambda _: MOST_LINES,
+        partial(_lines, span, ink),
+        lambda width: [_brief(span, ink, width)],
+        least=LEAST_LINES,
+        grows=True,
+    )
+
+
+def in_short(span: Timespan) -> str:
+    """Return the step in figures."""
+    words = [f"p50 {units.seconds(span.step_s)}"]
+    if span.p99_s is not None:
+        words.append(f"p99 {units.seconds(span.p99_s)}")
+    if span.per_second is not None:
+        words.append(units.rate(span.per_second))
+    return "  ".join(words)
+
+
+def _values(found: Sequence[StepSample | None], field: str) -> list[float | None]:
+    return [None if each is None or (us := getattr(each, field)) is None else us / 1e6 for each in found]
+
+
+def _brief(span: Timespan, ink: Ink, width: int) -> Text:
+    line = Text.assemble(named("step", ink), (in_short(span), ink.figure))
+    room = min(24, width - line.cell_len - 2)
+    if room >= 6:
+        drawn = area(_values(span.columns(2 * room), "p50_us"), room, 1)
+        line.append("  ").append(drawn.lines[0], ink.trend)
+    return line
+
+
+def _lines(span: Timespan, ink: Ink, width: int, height: int) -> list[Text]:
+    room, rows = width - SCALE - 1, height - 1
+    if room < 2 or rows < 1 or span.past is None:
+        return [_brief(span, ink, width)][:height]
+    lines = _curve(span.past, (span.since, span.until), ink, room, rows)
+    return [*lines, time_axis(span, ink, room)]
+
+
+@lru_cache(maxsize=4)
+def _curve(past: PastSteps, between: tuple[float, float], ink: Ink, room: int, rows: int) -> tuple[Text, ...]:
+    """Return the area with its scale; new samples come far less often than paints."""
+    found = past.columns(*between, 2 * room)
+    drawn = area(_values(found, "p50_us"), room, rows)
+    dots = braille(_values(found, "p99_us"), drawn, rows)
+    lines = []
+    for i, (line, above) in enumerate(zip(drawn.lines, dots, strict=True)):
+        scale = units.seconds(drawn.high) if not i else units.seconds(drawn.low) if i == rows - 1 else ""
+        filled = ink.by_height((rows - i) / rows)
+        cells = (
+            (dot, ink.note) if cell == _NO_DOTS and dot != _NO_DOTS else (cell, filled)
+            for dot, cell in zip(above, line, strict=True)
+        )
+        edge = "┤" if scale else "│"
+        lines.append(Text.assemble((f"{scale:>{SCALE}}", ink.note), (edge, ink.divider), spelled(cells)))
+    return tuple(lines)
+
+
+def time_axis(span: Timespan, ink: Ink, room: int) -> Text:
+    """Return the line below a plot: when it begins and ends, and what happened between."""
+    line = Text(" " * SCALE + "└", ink.divider, no_wrap=True)
+    start, end = text.time_of_day(span.since), "now"
+    if room < len(start) + len(end) + 8:
+        return line.append("─" * room, ink.divider)
+    cells = [("─", ink.divider)] * room
+    width = (span.until - span.since) / room
+    _put(cells, 0, f"{start} ", ink.note)
+    _put(cells, room - len(end) - 1, f" {end}", ink.note)
+    free = len(start) + 1  # words do not cover those before them
+    for mark in span.marks:
+        at = min(int((mark.at - span.since) / width), room - len(end) - 3)
+        if at < free:
+            continue
+        colour = ink.palette.of_severity(mark.rank) if mark.rank else ink.palette.label
+        sign = "▲" if mark.rank else "·"
+        word = sign + mark.word
+        if mark.rank and at + len(word) > room - len(end) - 2:
+            at = max(free, room - len(end) - 2 - len(word))
+            word = mark.word + sign
+        words = word if at + len(word) <= room - len(end) - 2 else sign
+        _put(cells, at, words, ink.style(colour))
+        free = at + len(words) + 1
+    return line.append_text(spelled(cells))
+
+
+def _put(cells: list[tuple[str, Style]], at: int, words: str, style: Style) -> None:
+    for i, letter in enumerate(words):
+        if 0 <= at + i < len(cells):
+            cells[at + i] = letter, style

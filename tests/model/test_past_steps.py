@@ -1,0 +1,50 @@
+"""The parts of a step over the last hour: bounded, and in a keyframe."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxtop.model import Cluster, keyframe
+from jaxtop.model.past_steps import LONGEST_S, MOST_SAMPLES, PastSteps, StepSample
+from tests import staged_collectives
+
+HALF = (500, 0, 0, 500, 0)
+
+
+def after(seconds: float, every: float = 2.0, *, us: int = 100) -> PastSteps:
+    """The samples of so many seconds from 0 on."""
+    past = PastSteps(0.0, ())
+    for i in range(int(seconds / every)):
+        if not past.samples or i * every - past.at >= past.every_s:
+            past = past.plus(i * every, StepSample(0, HALF, us, 2 * us))
+    return past
+
+
+def test_samples_become_fewer_with_time_and_cover_an_hour():
+    short, hour, day = after(100), after(3600), after(86_400)
+    assert len(short.samples) == 50 and short.since == 0.0
+    assert len(hour.samples) <= MOST_SAMPLES and hour.since == pytest.approx(0.0, abs=5)
+    assert len(day.samples) <= MOST_SAMPLES
+    assert 3500 <= day.at - day.since <= MOST_SAMPLES * 2 * LONGEST_S
+
+
+def test_columns_are_means_of_their_time_and_what_is_not_known_is_a_gap():
+    past = PastSteps(0.0, ())
+    for at, parts, us in ((0.0, (1000, 0, 0, 0, 0), 100), (2.0, HALF, 300), (60.0, (), None)):
+        past = past.plus(at, StepSample(0, parts, us, us))
+    whole = past.columns(-2.0, 2.5, 1)
+    assert whole[0] == StepSample(0, (750, 0, 0, 250, 0), 200, 300)
+    assert past.columns(10.0, 50.0, 2) == [None, None]
+    assert [each and each.p50_us for each in past.columns(-2.0, 2.0, 2)] == [100, 300]
+
+
+def test_a_keyframe_has_them():
+    cluster, other = Cluster(), Cluster()
+    for each in staged_collectives.late():
+        cluster.feed(each)
+    assert cluster.past_steps
+    with other.restoring():
+        for each in keyframe.frames(cluster, 1_800_000_000.0):
+            other.feed(each)
+    (before,), (after_it,) = cluster.past_steps.values(), other.past_steps.values()
+    assert (after_it.at, after_it.samples) == (before.at, before.samples) and not other.rejected
