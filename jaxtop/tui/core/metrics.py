@@ -30,7 +30,7 @@ class DeviceMetric:
     name: str
     read: Callable[[DeviceView], float | None]
     write: Callable[[float | None], str]
-    # Where the scale ends. Without a limit it ends at the largest current value, and is grey.
+    # Where the scale ends. Without a limit it ends at the largest current value.
     limit: Callable[[DeviceView], float | None] | None = None
     # False: the value identifies a group or slice; it is not a quantity.
     is_amount: bool = True
@@ -207,8 +207,19 @@ class MetricChoice:
         self._painted = self.metric = found
         return True
 
+    @property
+    def _all(self) -> list[DeviceMetric]:
+        return [*METRICS, self._waits[1], *([self._painted] if self._painted is not None else [])]
+
+    def offered(self, devices: Sequence[DeviceView]) -> list[DeviceMetric]:
+        """Return the chosen metric and those that some of these devices report."""
+        return [each for each in self._all if each is self.metric or each.is_reported(devices)]
+
+    def choose(self, name: str) -> None:
+        self.metric = next((each for each in self._all if each.name == name), self.metric)
+
     def next(self, devices: Sequence[DeviceView]) -> None:
-        metrics = [*METRICS, self._waits[1], *([self._painted] if self._painted is not None else [])]
+        metrics = self._all
         at = metrics.index(self.metric) if self.metric in metrics else 0
         current = [device for device in devices if not device.state.has_exited]
         following = [*metrics[at + 1 :], *metrics[: at + 1]]

@@ -40,10 +40,8 @@ def legend(
 ) -> Text:
     """Return the metric, its scale, the device with most or the one under the mouse, and the signs."""
     metric = reading.metric
-    press = Style(meta={"press": "metric"})
     line = Text(" ", no_wrap=True, end="")
-    line.append("m", ink.accent + press)
-    line.append(f" {metric.name}", ink.bold + press)
+    line.append(metric.name, ink.bold + Style(meta={"press": "metric"}))
     if reading.end is None:
         line.append(f"  {units.NA}: no device reports {metric.name}", ink.muted)
     elif reading.scale is Scale.CATEGORY:
@@ -53,7 +51,7 @@ def legend(
     else:
         line.append(f"  {metric.write(0)} ", ink.muted)
         for step in range(STEPS):
-            line.append(*ink.whole(step))
+            line.append(*ink.whole(step) if ink.plain else ("█", ink.style(ink.ramp(step))))
         line.append(f" {metric.write(reading.end)}", ink.muted)
     device_text = _pointed(reading, devices, pointed) if pointed is not None else _most(reading, devices)
     parts = [

@@ -45,6 +45,9 @@ class MetricReading:
     most: int | None
     alike: int
     scale: Scale
+    # The devices that the metric highlights, and the codes without their marks.
+    marked: frozenset[int]
+    steps: tuple[int, ...]
 
     def share(self, device: int) -> float | None:
         value = self.values[device]
@@ -78,16 +81,17 @@ def read(devices: Sequence[DeviceView], metric: DeviceMetric) -> MetricReading:
         else (min(last, int(value * per_step)) if metric.is_amount else int(value) % STEPS)
         for device, value in zip(devices, values, strict=True)
     ]
+    codes.extend(_OF_STATE[state] for state in reversed(_STATES))
+    codes.extend((EMPTY, ABSENT))
+    steps, marked = tuple(codes), []
     if metric.is_marked is not None:
         marked = [i for i, device in enumerate(devices) if codes[i] < STEPS and metric.is_marked(device)]
         for i in marked:
             codes[i] = MARKED
-    codes.extend(_OF_STATE[state] for state in reversed(_STATES))
-    codes.extend((EMPTY, ABSENT))
     most = None if largest is None else values.index(largest)
-    return MetricReading(
-        metric, values, tuple(codes), end, most, values.count(largest) if known else 0, scale
-    )
+    alike = values.count(largest) if known else 0
+    marks = tuple(codes) if marked else steps
+    return MetricReading(metric, values, marks, end, most, alike, scale, frozenset(marked), steps)
 
 
 def placeholder(state: State) -> int:

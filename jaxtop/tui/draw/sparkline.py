@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 _LEFT, _RIGHT = (0, 0x40, 0x44, 0x46, 0x47), (0, 0x80, 0xA0, 0xB0, 0xB8)
 # The same dots one by one, from below.
 _DOTS = (0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08)
+_BRAILLE = "".join(chr(0x2800 + dots) for dots in range(256))
 # The range of an area is at least this share of its largest value.
 LEAST_SPAN = 0.1
 
@@ -47,16 +49,18 @@ def area(values: Sequence[float | None], width: int, height: int) -> Area:
     span = max(largest - least, LEAST_SPAN * largest) or 1.0
     high = largest + (span - (largest - least)) / 2
     low = max(0.0, high - span - span / (4 * height))  # the lowest value has a dot, too
-    dots = [
-        0 if value is None else max(1, round((value - low) / (high - low) * 4 * height)) for value in shown
-    ]
+    scale = 4 * height / (high - low)
+    dots = [0 if value is None else max(1, round((value - low) * scale)) for value in shown]
     dots = [0] * (2 * width - len(dots)) + dots
-    lines = []
-    for row in reversed(range(height)):
-        filled = [min(4, max(0, each - 4 * row)) for each in dots]
-        cells = zip(filled[::2], filled[1::2], strict=True)
-        lines.append("".join(chr(0x2800 + _LEFT[left] + _RIGHT[right]) for left, right in cells))
-    return Area(lines, low, high)
+    left, right = dots[::2], dots[1::2]
+    return Area([_line(left, right, 4 * row) for row in reversed(range(height))], low, high)
+
+
+def _line(left: Sequence[int], right: Sequence[int], above: int) -> str:
+    """Return the characters of the dots that are above this number of dots, up to four."""
+    lefts = [_LEFT[4 if each > above + 4 else max(each - above, 0)] for each in left]
+    rights = [_RIGHT[4 if each > above + 4 else max(each - above, 0)] for each in right]
+    return "".join(map(_BRAILLE.__getitem__, map(or_, lefts, rights)))
 
 
 def bar(share: float | None, width: int) -> str:

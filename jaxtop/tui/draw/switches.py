@@ -69,6 +69,7 @@ def _switch_line(groups: Sequence[Sequence[Switch]], ink: Ink, brevities: Sequen
             if switch.key:
                 line.append(switch.key, ink.accent + press)
             if not label:
+                line.append(" ")
                 continue
             if switch.active:
                 line.append(f" {label} ", ink.chosen + press)

@@ -6,6 +6,7 @@ What is where, in the order in which to read it:
 - tables.py: the base classes of the screens with a table
 - overview.py: is the run healthy, what costs most, who causes it
 - mesh.py: one cell per device
+- device_subject.py: what the pane of a device shows, on this screen and on that of devices
 - hosts.py: the processes
 - devices.py: the devices
 - arrays.py: the tree of arrays

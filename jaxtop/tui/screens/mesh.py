@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 
-from jaxtop.model import DeviceView, MeshView, memory_history, recent
+from jaxtop.model import DEVICE_FIGURES, FIGURES, DeviceView, recent
 from jaxtop.tui.core.metrics import DeviceMetric, MetricChoice
-from jaxtop.tui.core.moment import Moment, Selection
+from jaxtop.tui.core.moment import EMPTY, Moment, Selection
+from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.legend import legend, printable
 from jaxtop.tui.draw.mesh.arranger import Arrangement, Arranger
-from jaxtop.tui.draw.mesh.axes import Grid
-from jaxtop.tui.draw.mesh.cells import GridScene
-from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN
-from jaxtop.tui.draw.mesh.switches import switches_of
+from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN, TALL_BOX, CellDetail, Room
+from jaxtop.tui.draw.mesh.means import Spoken
+from jaxtop.tui.draw.mesh.scene import GridScene, Trend
+from jaxtop.tui.draw.mesh.switches import switches_of, with_metrics
 from jaxtop.tui.draw.panes.device import DeviceSubject, detail
-from jaxtop.tui.draw.panes.hardware import LONGEST_TREND
+from jaxtop.tui.draw.panes.mean_bars import MeansScene, means_height, means_lines
 from jaxtop.tui.draw.reading import MISSING, MetricReading, read
 from jaxtop.tui.draw.switches import run_pressed, switches
 from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.device_subject import subject_of
 from jaxtop.tui.widgets.detail import Detail, Line
 from jaxtop.tui.widgets.mesh_grid import MeshGrid
 
@@ -37,19 +38,40 @@ if TYPE_CHECKING:
 # From this width on the detail is beside the mesh. Otherwise it is below, lower with fewer lines than TALL.
 BESIDE = 100
 TALL = 18
+PANE_WIDTH, PANE_HEIGHT, LOW_PANE = 40, 7, 4
+# The lines for the switches and for the legend, and the columns beside the mesh.
+LINES, PADDING = 2, 2
+# Of the lines of the mesh, the means take those that leave the cells this share of their size.
+STILL_LARGE, LARGE = 0.55, 8
+# The lines of fewer bars, of columns, and of the sentence alone.
+BRIEFER = (9, 7, 6, 1)
+# Of so many devices the screen asks which metrics they report.
+ASKED = 8
+# The figures that a large cell also shows.
+_FACTS = tuple(each for each in DEVICE_FIGURES if each.rank <= 1)
+_MEMORY = FIGURES["used_bytes"]
+
+
+class Split(NamedTuple):
+    """Where the detail of the device is, and how many lines the means have."""
+
+    beside: bool
+    means: int
 
 
 class MeshScreenView(View):
-    """The mesh, its switches, the legend, and the detail of the selected device."""
+    """The mesh, its switches, the means by axis, the legend, and the detail of the selected device."""
 
     DEFAULT_CSS = """
     MeshScreenView { layout: horizontal; }
     MeshScreenView #mesh-left { width: 1fr; height: 1fr; }
     MeshScreenView #switches, MeshScreenView #legend { height: 1; }
     MeshScreenView #frame { height: 1fr; padding: 0 1; }
-    MeshScreenView #detail { width: 39; height: 1fr; padding: 0 1; border-left: solid $panel; }
+    MeshScreenView #means { height: 0; padding: 1 1 0 1; }
+    MeshScreenView #means.-line { padding: 0 1; }
+    MeshScreenView #detail { width: 40; height: 1fr; padding: 0 1; border-left: solid $panel; }
     MeshScreenView.-below { layout: vertical; }
-    MeshScreenView.-below #frame { padding: 0; }
+    MeshScreenView.-below #frame { padding: 0 1; }
     MeshScreenView.-below #detail { width: 1fr; height: 7; border-left: none; border-top: solid $panel; }
     MeshScreenView.-below.-short #detail { height: 4; }
     """
@@ -73,20 +95,50 @@ class MeshScreenView(View):
         self._pointed: int | None = None
         # Held, not looked up: while the app ends, they are gone before the screen is.
         self._grid, self._pane = MeshGrid(), Detail(id="detail")
-        self._switches, self._legend = Line(id="switches"), Line(id="legend")
+        self._switches, self._legend, self._means = Line(id="switches"), Line(id="legend"), Detail(id="means")
         self._reading: tuple[Moment, DeviceMetric, MetricReading] | None = None
+        self._split: tuple[object, Split] = (None, Split(False, 0))
+        self._reported: tuple[object, list[DeviceMetric]] = (None, [])
+        # What the line of switches shows, with the ink and the width.
+        self._switched: object = None
 
     def compose(self) -> ComposeResult:
         with Vertical(id="mesh-left"):
             yield self._switches
             with Container(id="frame"):
                 yield self._grid
+            yield self._means
             yield self._legend
         yield self._pane
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width < BESIDE, "-below")
-        self.set_class(event.size.height < TALL, "-short")
+    def on_resize(self, _event: events.Resize) -> None:
+        if self._arranger.moment is not EMPTY:
+            self._divide()
+
+    def _divide(self) -> Split:
+        """Give the detail and the means their places, if the size or the layout has changed."""
+        arranger = self._arranger
+        key = (arranger.layout, arranger.axes, self.size)
+        if self._split[0] != key:
+            split = self._split_of(*self.size)
+            self._split = key, split
+            self.set_class(not split.beside, "-below")
+            self.set_class(self.size.height < TALL, "-short")
+            self._means.display = split.means > 0
+            self._means.styles.height = split.means
+            self._means.set_class(split.means == 1, "-line")
+            self.call_after_refresh(self._redraw)  # once the widgets have their sizes
+        return self._split[1]
+
+    def _split_of(self, width: int, height: int) -> Split:
+        arranger, count = self._arranger, len(self._arranger.devices)
+        beside = width >= BESIDE and count <= (width - PANE_WIDTH - PADDING) * 2 * (height - LINES)
+        if beside:
+            width -= PANE_WIDTH
+        else:
+            height -= PANE_HEIGHT if height >= TALL else LOW_PANE
+        room = Room(width - PADDING, height - LINES, arranger.id_width)
+        return Split(beside, _lines_of_means(arranger, room))
 
     @property
     def first_focus(self) -> MeshGrid:
@@ -162,8 +214,12 @@ class MeshScreenView(View):
         self._arranger.cycle(-1)
         self._rearranged()
 
-    def action_metric(self) -> None:
-        self._metrics.next(self._arranger.devices)
+    def action_metric(self, number: int | None = None) -> None:
+        if number is None:
+            self._metrics.next(self._arranger.devices)
+        else:
+            offered = self._offered
+            self._metrics.choose(offered[min(number, len(offered) - 1)].name)
         self.figure = self._metrics.metric.figure
         self._redraw()
 
@@ -206,8 +262,27 @@ class MeshScreenView(View):
             self._reading = last
         return last[2]
 
+    @property
+    def _offered(self) -> list[DeviceMetric]:
+        """The metrics that some devices report, asked at most once a second."""
+        devices = self._arranger.devices
+        key = (int(self.moment.now), len(devices), self.metric)
+        if self._reported[0] != key:
+            self._reported = key, self._metrics.offered(devices[:: max(1, len(devices) // ASKED)])
+        return self._reported[1]
+
+    @property
+    def _late(self) -> frozenset[int]:
+        """The devices that the others wait for: of a host that is late, or those that the metric marks."""
+        agents = {each.subject.agent for each in self.moment.findings if each.rule == "straggler"}
+        marked = self._read().marked
+        if not agents or marked:
+            return marked
+        return frozenset(i for i, device in enumerate(self._arranger.devices) if device.agent in agents)
+
     def _draw(self) -> None:
-        arranger, ink, selected = self._arranger, self.ink, self._selected
+        split = self._divide()
+        arranger, ink, selected, late = self._arranger, self.ink, self._selected, self._late
         scene = GridScene(
             EMPTY_PLAN,
             arranger.devices,
@@ -216,13 +291,22 @@ class MeshScreenView(View):
             arranger.states,
             selected,
             arranger.peers(selected),
+            late,
             arranger.id_width,
-            arranger.note,
-            lambda device: self._history(arranger.devices[device]),
+            arranger.notes,
+            lambda device, count: self._trend(arranger.devices[device], count),
+            lambda device, width: self._facts(arranger.devices[device], width),
         )
         self._grid.show(arranger.layout, scene)
+        if split.means:
+            self._means.show(lambda width, height: means_lines(self._means_scene(late), width, height))
         self._pane.show(self._detail(ink))
         self._draw_lines()
+
+    def _means_scene(self, late: frozenset[int]) -> MeansScene:
+        arranger, plan, reading = self._arranger, self._grid.plan, self._read()
+        ink, spoken = self.ink.on(reading.scale), Spoken(plan.rows, plan.columns)
+        return MeansScene(arranger.axes, reading, arranger.devices, late, ink, spoken)
 
     def _draw_lines(self) -> None:
         if self.is_mounted:
@@ -232,15 +316,31 @@ class MeshScreenView(View):
             pointed = self._pointed if is_inside else None
             states = self.moment.states.values()
             absent = grid is not None and MISSING in grid.members
-            self._switches.read(switches(switches_of(self._arranger), ink, width))
+            groups = with_metrics(switches_of(self._arranger), self._offered, self.metric, width)
+            if self._switched != (groups, ink, width):
+                self._switched = groups, ink, width
+                self._switches.read(switches(groups, ink, width))
             reading = self._read()
             scaled = ink.on(reading.scale)
             self._legend.read(
                 legend(reading, devices, scaled, width, states=states, pointed=pointed, absent=absent)
             )
 
-    def _history(self, device: DeviceView) -> list[int | None]:
-        return memory_history(self.moment.cluster, device.agent, device.position)
+    def _trend(self, device: DeviceView, count: int) -> Trend:
+        """Return the recent values of the metric; of the memory if those are not stored."""
+        of = _MEMORY if self.metric.figure is None else FIGURES[self.metric.figure]
+        values = recent(self.moment.cluster, device.agent, of, device.position, count)
+        return Trend(values, "memory" if self.metric.figure is None else "", writer(of))
+
+    def _facts(self, device: DeviceView, width: int) -> str:
+        """Return the most important other figures of a device that fit."""
+        line = ""
+        for of in _FACTS:
+            value = None if of.name == self.metric.figure else device.read(of)
+            words = "" if value is None else f"{of.short} {writer(of)(value)}"
+            if words and len(line) + 2 + len(words) <= width:
+                line += f"{'  ' if line else ''}{words}"
+        return line
 
     def _detail(self, ink: Ink) -> Callable[[int, int], Text]:
         subject = self._subject()
@@ -254,30 +354,34 @@ class MeshScreenView(View):
         return "no device yet" if host is None else f"{self.moment.label(host)}: no devices yet"
 
     def _subject(self) -> DeviceSubject | None:
-        device, moment = self._device, self.moment
-        view = None if device is None else moment.views.get(device.agent)
-        if device is None or view is None:
+        device, moment, arranger = self._device, self.moment, self._arranger
+        if device is None:
             return None
-        samples = moment.cluster.history.get(device.agent)
-        group = self._arranger.group
-        meshes = [
-            mesh for mesh in self._arranger.meshes if mesh.run == device.run and device.id in mesh.positions
-        ]
         # The chosen mesh comes first.
-        meshes.sort(key=lambda mesh: mesh is not self._arranger.mesh)
-        return DeviceSubject(
-            device,
-            view.now,
-            moment.label(view.host),
-            tuple(_ids(mesh) for mesh in meshes),
-            None if group is None else (_ids(group[0]), group[1]),
-            tuple(self._history(device)),
-            samples[-1].at - samples[0].at if samples else 0.0,
-            lambda figure: recent(moment.cluster, device.agent, figure, device.position, LONGEST_TREND),
-            moment.probed(device),
+        meshes = sorted(arranger.meshes, key=lambda mesh: mesh is not arranger.mesh)
+        return subject_of(moment, device, meshes, arranger.group)
+
+
+def _lines_of_means(arranger: Arranger, room: Room) -> int:
+    """Return the lines for the means by axis below the mesh: those that leave fewest lines blank.
+
+    The cells need not become small for them.
+    """
+    axes, plan = arranger.axes, arranger.layout.plan
+    whole = plan(room)
+    if not axes or whole.height > room.height:
+        return 0
+    found: list[tuple[int, int]] = []
+    for lines in dict.fromkeys((means_height(axes) + 1, *BRIEFER)):
+        if lines > means_height(axes) + 1 or room.height <= lines + LINES:
+            continue
+        less = plan(room._replace(height=room.height - lines))
+        blank = room.height - lines - less.height
+        if less.tile.level is not whole.tile.level or blank < 0:
+            continue
+        is_tall = less.tile.level is not CellDetail.BOX or less.tile.height >= min(
+            TALL_BOX, whole.tile.height
         )
-
-
-@lru_cache(maxsize=64)
-def _ids(mesh: MeshView) -> Grid:
-    return Grid(mesh.axes, mesh.device_ids)
+        if is_tall and less.tile.shape >= STILL_LARGE * min(whole.tile.shape, LARGE):
+            found.append((blank // 2, lines))
+    return min(found, key=lambda each: (each[0], -each[1]))[1] if found else 0

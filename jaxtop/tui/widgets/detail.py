@@ -13,6 +13,8 @@ from textual.widgets import Static
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rich.style import Style
+
 
 def differs(text: Text, shown: Text) -> bool:
     return text.plain != shown.plain or text.spans != shown.spans or text.style != shown.style
@@ -47,6 +49,7 @@ class Detail(Widget):
         self._write: Callable[[int, int], Text | list[Text]] | None = None
         self._lines: list[Text] = []
         self._strips: dict[int, Strip] = {}
+        self._style: Style | None = None
 
     def show(self, write: Callable[[int, int], Text | list[Text]]) -> None:
         """Set the function that writes the text for a width and a height, or its lines, which are cut."""
@@ -82,13 +85,15 @@ class Detail(Widget):
         return Text("\n").join(self._lines)
 
     def render_line(self, y: int) -> Strip:
+        if self._style is None:  # Textual derives it anew each time
+            self._style = self.rich_style
         if y >= len(self._lines):
-            return Strip.blank(self.content_size.width, self.rich_style)
+            return Strip.blank(self.content_size.width, self._style)
         strip = self._strips.get(y)
         if strip is None:
             line = Text.assemble(self._lines[y])  # `render` ignores the style of a whole line
-            drawn = Strip(line.render(self.app.console)).apply_style(self.rich_style)
-            strip = drawn.adjust_cell_length(self.content_size.width, self.rich_style)
+            drawn = Strip(line.render(self.app.console)).apply_style(self._style)
+            strip = drawn.adjust_cell_length(self.content_size.width, self._style)
             self._strips[y] = strip
         return strip
 
@@ -96,3 +101,4 @@ class Detail(Widget):
         """Discard the drawn lines: their colours belong to the old theme."""
         super().notify_style_update()
         self._strips.clear()
+        self._style = None

@@ -12,8 +12,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from jaxtop.tui.draw.mesh.cells import GridScene, changed_lines, paint, planned
+from jaxtop.tui.draw.mesh.cells import paint
 from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN, NO_LAYOUT, DeviceLayout, MeshDrawing, Room
+from jaxtop.tui.draw.mesh.scene import GridScene, changed_lines, planned
 
 if TYPE_CHECKING:
     from textual import events
@@ -97,8 +98,8 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         for y in lines:
             self._strips.pop(y, None)
         if lines:
-            top, width = self.scroll_offset.y, self.size.width
-            self.refresh(*(Region(0, y - top, width, 1) for y in lines if 0 <= y - top < self.size.height))
+            top, (width, height) = self.scroll_offset.y, self.size
+            self.refresh(*(Region(0, y - top, width, 1) for y in lines if 0 <= y - top < height))
 
     def _keep_in_sight(self) -> None:
         scene = self._scene

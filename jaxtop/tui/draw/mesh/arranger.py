@@ -10,7 +10,8 @@ from jaxtop.tui.core.moment import EMPTY, Moment
 from jaxtop.tui.draw.mesh.axes import Grid, Pair, physical
 from jaxtop.tui.draw.mesh.axis_bands import by_axes
 from jaxtop.tui.draw.mesh.host_blocks import by_host
-from jaxtop.tui.draw.mesh.layouts import NO_LAYOUT, Block, DeviceLayout, MeshDrawing, Room
+from jaxtop.tui.draw.mesh.layouts import NO_LAYOUT, Block, CellDetail, DeviceLayout, MeshDrawing, Room
+from jaxtop.tui.draw.mesh.means import Axis
 from jaxtop.tui.draw.reading import MISSING, placeholder
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Arranger:
         self._silent: tuple[str, ...] = ()
         self.id_width = 1
         self._layout: tuple[object, DeviceLayout] = (None, NO_LAYOUT)
+        self._axes: tuple[object, tuple[Axis, ...]] = (None, ())
 
     @property
     def devices(self) -> Sequence[DeviceView]:
@@ -202,14 +204,35 @@ class Arranger:
             return frozenset()
         return frozenset(grid.group(device, self.group[1])) - {device, MISSING}
 
-    def note(self, device: int) -> str:
-        """Return what the arrangement does not show: the mesh coordinates if by host, else the process."""
-        grid = self._grid_of_mesh()
+    def notes(self, device: int) -> tuple[str, ...]:
+        """Return what the arrangement does not show: mesh coordinates if by host, else the process."""
         if self.arrangement is not Arrangement.HOST:
-            index = self.devices[device].process_index
-            return "" if index is None else f"p{index}"
+            view = self.devices[device]
+            index = view.process_index
+            return (
+                ()
+                if index is None
+                else (
+                    f"{view.noun} {index} {view.hostname or ''}".strip(),
+                    f"{view.noun} {index}",
+                    f"p{index}",
+                )
+            )
+        grid = self._grid_of_mesh()
         at = None if grid is None else grid.coordinates(device)
-        return "" if at is None else ",".join(map(str, at))
+        if grid is None or at is None:
+            return ()
+        named = " ".join(f"{name} {place}" for (name, _), place in zip(grid.axes, at, strict=True))
+        return named, ",".join(map(str, at))
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """What the devices have in common: the axes of the arrangement, or hosts and places on a host."""
+        grid = self.grid
+        key = self._host_blocks() if grid is None else grid
+        if self._axes[0] is not key:
+            self._axes = key, _of_blocks(self._host_blocks()) if grid is None else _of_grid(grid)
+        return self._axes[1]
 
     @property
     def layout(self) -> DeviceLayout:
@@ -234,6 +257,28 @@ class Arranger:
         if self._blocks[0] != key:
             self._blocks = key, _blocks(self.moment)
         return self._blocks[1]
+
+
+def _of_grid(grid: Grid) -> tuple[Axis, ...]:
+    """Return the axes of a grid that have more than one place."""
+    found = []
+    for (name, size), stride in zip(grid.axes, grid.strides, strict=True):
+        places: list[list[int]] = [[] for _ in range(size)]
+        for at, member in enumerate(grid.members):
+            if member != MISSING:
+                places[at // stride % size].append(member)
+        if size > 1:
+            found.append(Axis(name, tuple(map(tuple, places))))
+    return tuple(found)
+
+
+def _of_blocks(blocks: Sequence[Block]) -> tuple[Axis, ...]:
+    """Return hosts, and the places of devices on a host, if there are several."""
+    hosts = [tuple(device for device in block.devices if device >= 0) for block in blocks]
+    count = max(map(len, hosts), default=0)
+    places = tuple(tuple(host[at] for host in hosts if at < len(host)) for at in range(count))
+    axes = Axis("host", tuple(hosts), "hosts"), Axis("place on a host", places, "places on a host")
+    return tuple(axis for axis in axes if len(axis.places) > 1)
 
 
 def _blocks(moment: Moment) -> tuple[Block, ...]:
@@ -266,7 +311,7 @@ def _names(grid: Grid) -> tuple[str, ...]:
 def _plan_axes(grid: Grid, pair: Pair, page: int, room: Room, *, chosen: bool) -> MeshDrawing:
     """Plan the pair of axes. If the user chose no pair, swap the axes where only that makes them fit."""
     plan = _plan_pair(grid, pair, page, room)
-    if chosen or pair.rows is None or plan.height <= room.height:
+    if chosen or pair.rows is None or (plan.height <= room.height and plan.tile.level < CellDetail.QUARTER):
         return plan
     turned = _plan_pair(grid, Pair(pair.columns, pair.rows), page, room)
     return turned if turned.height <= room.height else plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -21,6 +22,7 @@ class CellDetail(IntEnum):
     PAIR = 2
     CHAR = 3
     HALF = 4
+    QUARTER = 5
 
 
 class Room(NamedTuple):
@@ -41,14 +43,32 @@ class Tile(NamedTuple):
     gap: int
 
     def across(self, columns: int) -> int:
+        if self.level is CellDetail.QUARTER:
+            return (columns + 1) // 2
         return columns * (self.width + self.gap) - self.gap
 
     def down(self, rows: int) -> int:
-        return (rows + 1) // 2 if self.level is CellDetail.HALF else rows * self.height
+        return (rows + 1) // 2 if self.level >= CellDetail.HALF else rows * self.height
+
+    def grown(self, columns: int, rows: int, width: int, height: int) -> Tile:
+        """Return the largest tile of this level of which so many columns and rows fit."""
+        if self.level is CellDetail.QUARTER:
+            return self
+        wide = max(self.width, (width + self.gap) // columns - self.gap)
+        tall = self.height if self.level is CellDetail.HALF else max(self.height, height // rows)
+        return self._replace(width=wide, height=tall)
+
+    @property
+    def shape(self) -> float:
+        """How good a cell of this size looks: a character is about half as wide as it is high."""
+        return min(self.width / 3, self.height)
 
 
 class Cell(NamedTuple):
-    """A device at a place; `half` is 1 in the lower half of a line. Labels refer to `row` and `column`."""
+    """A device at a place; `half` is 1 in the lower half of a line, `side` in the right half of a character.
+
+    Labels refer to `row` and `column`.
+    """
 
     device: int
     x: int
@@ -56,6 +76,7 @@ class Cell(NamedTuple):
     half: int
     row: int
     column: int
+    side: int = 0
 
 
 class Label(NamedTuple):
@@ -78,12 +99,17 @@ class Block(NamedTuple):
 
 
 class CellRun(NamedTuple):
-    """Adjacent cells on a line: the devices from left to right, and those in the lower halves."""
+    """Adjacent cells on a line: the devices from left to right, and those in the other parts of a character.
+
+    The parts are the lower half, the upper right quarter and the lower right quarter.
+    """
 
     x: int
     y: int
     devices: tuple[int, ...]
     lower: tuple[int, ...]
+    right: tuple[int, ...]
+    lower_right: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -95,10 +121,20 @@ class MeshDrawing:
     labels: tuple[Label, ...]
     width: int
     height: int
+    # The names of the axes that its rows and columns are, if they are axes.
+    rows: str = ""
+    columns: str = ""
 
     @cached_property
     def by_device(self) -> dict[int, Cell]:
         return {cell.device: cell for cell in self.cells if cell.device >= 0}
+
+    @cached_property
+    def counts(self) -> Counter[tuple[str, int]]:
+        """The number of devices in each row and column."""
+        found = Counter(("row", cell.row) for cell in self.by_device.values())
+        found.update(("column", cell.column) for cell in self.by_device.values())
+        return found
 
     @cached_property
     def items(self) -> tuple[tuple[CellRun | Label, ...], ...]:
@@ -122,14 +158,14 @@ class MeshDrawing:
         for item in self.items[y] if 0 <= y < self.height else ():
             if isinstance(item, CellRun) and item.x <= x < item.x + len(item.devices) * self.tile.width:
                 place = (x - item.x) // self.tile.width
-                return [device for device in (item.devices[place], item.lower[place]) if device >= 0]
+                return [part[place] for part in item[2:] if part[place] >= 0]
         return []
 
     @cached_property
     def _ranks(self) -> list[list[tuple[int, int]]]:
         ranks: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for cell in self.by_device.values():
-            ranks.setdefault((cell.y, cell.half), []).append((cell.x, cell.device))
+            ranks.setdefault((cell.y, cell.half), []).append((2 * cell.x + cell.side, cell.device))
         return [sorted(ranks[key]) for key in sorted(ranks)]
 
     @cached_property
@@ -138,7 +174,8 @@ class MeshDrawing:
 
     def step(self, device: int, dx: int, dy: int) -> int:
         at = self._rank_of[device]
-        x = self.by_device[device].x
+        cell = self.by_device[device]
+        x = 2 * cell.x + cell.side
         if dy:
             target = min(len(self._ranks) - 1, max(0, at + dy))
             return device if target == at else min(self._ranks[target], key=lambda to: abs(to[0] - x))[1]
@@ -151,8 +188,8 @@ def _runs(cells: Sequence[Cell], tile: Tile) -> Iterator[CellRun]:
     columns: dict[int, list[int]] = {}
     for cell in cells:
         # If the number of rows is odd, nothing is below the last one, not even a missing device.
-        halves = columns.setdefault(cell.x, [NOTHING, NOTHING])
-        halves[cell.half] = cell.device
+        parts = columns.setdefault(cell.x, [NOTHING] * 4)
+        parts[cell.half + 2 * cell.side] = cell.device
     touching: list[int] = []
     for x in sorted(columns):
         if touching and x != touching[-1] + tile.width:
@@ -164,33 +201,52 @@ def _runs(cells: Sequence[Cell], tile: Tile) -> Iterator[CellRun]:
 
 
 def _run(at: Sequence[int], y: int, columns: dict[int, list[int]]) -> CellRun:
-    return CellRun(at[0], y, tuple(columns[x][0] for x in at), tuple(columns[x][1] for x in at))
+    return CellRun(at[0], y, *zip(*(columns[x] for x in at), strict=True))
 
 
-# Boxes grow to at most this width; tall ones have a line for the history.
-WIDEST_BOX = 24
+# A box of this height has a line for the history; a lower one has room for the value and its bar.
 TALL_BOX = 5
 
 
-def tiles(room: Room) -> tuple[Tile, ...]:
+def tiles(room: Room) -> tuple[tuple[Tile, ...], ...]:
+    """Return the least sizes of cells by level, the level that shows most first."""
+    texts, longest = room.id_width + room.value_width, max(room.id_width, room.value_width)
     return (
-        Tile(CellDetail.BOX, max(17, room.id_width + 6, room.value_width + 4), TALL_BOX, 1),
-        Tile(CellDetail.BOX, max(11, room.id_width + 6, room.value_width + 4), 4, 1),
-        Tile(CellDetail.CHIP, room.id_width + room.value_width + 3, 1, 1),
-        Tile(CellDetail.PAIR, 2, 1, 1),
-        Tile(CellDetail.CHAR, 1, 1, 0),
-        Tile(CellDetail.HALF, 1, 1, 0),
+        (Tile(CellDetail.BOX, max(11, room.id_width + 6, room.value_width + 4), 4, 1),),
+        (
+            Tile(CellDetail.CHIP, texts + 3, 1, 1),
+            Tile(CellDetail.CHIP, longest + 2, 2, 1),
+        ),
+        (Tile(CellDetail.CHIP, room.value_width, 1, 1),),
+        (Tile(CellDetail.PAIR, 2, 1, 1),),
+        (Tile(CellDetail.CHAR, 1, 1, 0),),
+        (HALF_TILE,),
+        (Tile(CellDetail.QUARTER, 1, 1, 0),),
     )
 
 
+HALF_TILE = Tile(CellDetail.HALF, 1, 1, 0)
 EMPTY_PLAN = MeshDrawing(Tile(CellDetail.BOX, 11, 4, 1), (), (), 0, 0)
 
 
-@dataclass(frozen=True, eq=False)
+# The plans that a layout keeps: a screen compares a few before it takes one.
+_KEPT = 8
+
+
 class DeviceLayout:
     """An arrangement of devices that can be planned for any size. Layouts are compared by identity."""
 
-    plan: Callable[[Room], MeshDrawing]
+    def __init__(self, plan: Callable[[Room], MeshDrawing]) -> None:
+        self._plan = plan
+        self._plans: dict[Room, MeshDrawing] = {}
+
+    def plan(self, room: Room) -> MeshDrawing:
+        found = self._plans.get(room)
+        if found is None:
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
+            found = self._plans[room] = self._plan(room)
+        return found
 
 
 NO_LAYOUT = DeviceLayout(lambda _: EMPTY_PLAN)
@@ -199,16 +255,12 @@ NO_LAYOUT = DeviceLayout(lambda _: EMPTY_PLAN)
 NICE = (64, 32, 16, 10, 8, 5, 4, 2)
 
 
-def stretch(tile: Tile, room: int, columns: int) -> Tile:
-    if tile.level is not CellDetail.BOX:
-        return tile
-    return tile._replace(width=max(tile.width, min(WIDEST_BOX, (room + tile.gap) // columns - tile.gap)))
-
-
 def cell_at(
     tile: Tile, device: int, corner: tuple[int, int], at: tuple[int, int], names: tuple[int, int]
 ) -> Cell:
     (x, y), (row, column) = corner, at
+    if tile.level is CellDetail.QUARTER:
+        return Cell(device, x + column // 2, y + row // 2, row % 2, *names, column % 2)
     x += column * (tile.width + tile.gap)
     if tile.level is CellDetail.HALF:
         return Cell(device, x, y + row // 2, row % 2, *names)

@@ -1,4 +1,4 @@
-"""The switches above the mesh: its arrangement, the mesh, axes, pages, and the marked group."""
+"""The switches above the mesh: its metric and arrangement, the mesh, axes, pages, and the marked group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,39 @@ from jaxtop.tui.draw.mesh.axes import sizes_in_words
 from jaxtop.tui.draw.switches import Switch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.tui.core.metrics import DeviceMetric
     from jaxtop.tui.draw.mesh.arranger import Arranger
+
+# Between two groups of switches, and around the text of one.
+_APART, _AROUND = 2, 2
+
+
+def with_metrics(
+    groups: list[list[Switch]], metrics: Sequence[DeviceMetric], chosen: DeviceMetric, width: int
+) -> list[list[Switch]]:
+    """Return the groups after one of the metrics: the chosen one, and its neighbours that fit."""
+    rest = sum(
+        _APART + sum(len(each.key) + _AROUND + len(each.texts[0]) for each in group) for group in groups
+    )
+    first = last = metrics.index(chosen)
+    room = width - rest - _APART - len(f"m +{len(metrics)}") - _AROUND
+
+    def used() -> int:
+        return sum(len(each.name) + _AROUND for each in metrics[first : last + 1])
+
+    while last + 1 < len(metrics) and used() + len(metrics[last + 1].name) + _AROUND <= room:
+        last += 1
+    while first and used() + len(metrics[first - 1].name) + _AROUND <= room:
+        first -= 1
+    shown = [
+        Switch("", (each.name,), f"metric({metrics.index(each)})", each is chosen)
+        for each in metrics[first : last + 1]
+    ]
+    hidden = len(metrics) - len(shown)
+    more = [Switch("", (f"+{hidden}", ""), "metric")] if hidden else []
+    return [[Switch("m", ("",), "metric"), *shown, *more], *groups]
 
 
 def switches_of(arranger: Arranger) -> list[list[Switch]]:

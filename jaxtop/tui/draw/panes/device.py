@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from textwrap import wrap
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
+from textual.color import Color
 
 from jaxtop.base import units
-from jaxtop.model import FIGURES, DeviceView, Host, pace_of
+from jaxtop.base.names import shorten
+from jaxtop.model import FIGURES, DeviceView, Host, MemoryView, pace_of
 from jaxtop.model.host import SIMULATED
 from jaxtop.model.steps.views import step_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
+from jaxtop.tui.draw import stacked
 from jaxtop.tui.draw.mesh.axes import sizes_in_words
 from jaxtop.tui.draw.panes.facts import GAP, fitted, joined, pairs, probed_lines, side_by_side
 from jaxtop.tui.draw.panes.hardware import device_lines, device_words
-from jaxtop.tui.draw.sparkline import bar, sparkline
+from jaxtop.tui.draw.sparkline import area, bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +32,10 @@ if TYPE_CHECKING:
 
 # From this width on, the sections are side by side.
 WIDE = 56
+# The share of the used memory whose holders must be known for a bar of them.
+EXPLAINED = 0.9
+# The most lines of the curve of the memory, and of the sentence about a late process.
+TALLEST, LATE_LINES = 6, 3
 _SOURCES = {"allocator": "allocator", "arrays": "sum of live arrays"}
 
 
@@ -45,6 +53,10 @@ class DeviceSubject:
     # Returns the recent values of any other figure; called only if they are shown.
     trend: Trend = lambda _: ()
     probed: ProbedDevice | None = None
+    # Who holds the memory; where the script is; and why the others wait for its process, if they do.
+    memory: MemoryView | None = None
+    script: str = ""
+    late: str = ""
 
 
 def detail(subject: DeviceSubject, ink: Ink, width: int, height: int) -> Text:
@@ -54,20 +66,23 @@ def detail(subject: DeviceSubject, ink: Ink, width: int, height: int) -> Text:
         last = width - 2 * (third + GAP)
         hardware = device_words(pulse, position, ink, third)
         middle = _meshes(subject, ink, third, max(2, height - len(hardware)))
+        memory = _memory(subject, ink, last)
         columns = [
-            (third, [*_identity(subject, ink), *_host(subject, ink)]),
+            (third, [*_identity(subject, ink, third), *_host(subject, ink, third)]),
             (third, [*middle, *hardware]),
-            (last, _memory(subject, ink, last)),
+            (last, memory.drawn(subject, ink, last, height - memory.height)),
         ]
         return joined(side_by_side(columns, height))
-    identity, host = _identity(subject, ink), [_title("host", "", ink), *_host(subject, ink)]
+    identity = _identity(subject, ink, width)
+    host = [_title("host", "", ink), *_host(subject, ink, width)]
     memory = _memory(subject, ink, width)
     hardware = device_lines(pulse, position, ink, width, subject.trend)
     if hardware:
         hardware.insert(0, _title("hardware", "", ink))
-    spent = len(identity) + len(host) + len(memory) + len(hardware) + 4
+    spent = len(identity) + len(host) + memory.height + len(hardware) + 4
     meshes = _meshes(subject, ink, width, max(4, height - spent))
-    sections = [each for each in (identity, meshes, memory, hardware, host) if each]
+    drawn = memory.drawn(subject, ink, width, height - spent - len(meshes))
+    sections = [each for each in (identity, meshes, drawn, hardware, host) if each]
     blank = sum(map(len, sections)) + len(sections) - 1 <= height
     lines: list[Text] = []
     for section in sections:
@@ -77,8 +92,10 @@ def detail(subject: DeviceSubject, ink: Ink, width: int, height: int) -> Text:
     return joined(fitted(lines, width, height))
 
 
-def _identity(subject: DeviceSubject, ink: Ink) -> list[Text]:
+def _identity(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
     device, host = subject.device, subject.host
+    warning = ink.style(ink.palette.warning)
+    late = [Text(line, warning) for line in wrap(text.printable(subject.late), width)[:LATE_LINES]]
     head = Text(f"device {device.id}", ink.bold)
     head.append(
         f"  {text.STATE_SIGNS[device.state]} {device.state.value}", ink.style(ink.colour_of(device.state))
@@ -86,7 +103,7 @@ def _identity(subject: DeviceSubject, ink: Ink) -> list[Text]:
     kind = device.platform if device.kind.lower() == device.platform.lower() else device.kind
     platform = "" if kind == device.platform else f"{device.platform}, "
     local = "" if device.local_id is None else f", local id {device.local_id}"
-    lines = [head, Text(f"{platform}{kind}{local}"), Text(subject.host_label)]
+    lines = [head, *late, Text(f"{platform}{kind}{local}"), Text(subject.host_label)]
     if device.coords is not None and device.platform != "gpu":  # there, its ordinal in the host
         lines.append(pairs([("coords", " ".join(map(str, device.coords)))], ink))
     step = step_of(host)
@@ -135,7 +152,7 @@ def _mesh(subject: DeviceSubject, mesh: Grid, ink: Ink, width: int, room: int) -
     return lines
 
 
-def _memory(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
+def _memory(subject: DeviceSubject, ink: Ink, width: int) -> _Memory:
     device = subject.device.last
     source = _SOURCES.get(device.memory_source or "", device.memory_source or "")
     title = "last memory" if device.state.has_exited else "memory"
@@ -153,21 +170,61 @@ def _memory(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
             lines.append(Text("the limit is simulated", ink.muted))
     if device.reserved_bytes:  # it counts in the share
         lines.append(pairs([("reserved", units.size(device.reserved_bytes))], ink))
-    if share is not None:
-        colour = ink.ramp(min(STEPS - 1, int(share * STEPS)))
-        lines.append(Text(bar(share, width), ink.style(colour, ink.panel)))
-    values = [value for value in subject.history if value is not None]
-    if values:
-        curve = sparkline(subject.history, width, device.limit_bytes)
-        lines.append(Text(curve, ink.trend))
-        low, high = units.size(min(values[-width:])), units.size(max(values[-width:]))
-        span = units.age(subject.seconds * min(1.0, width / max(1, len(subject.history))))
-        ends = pairs([("min", low), ("max", high), ("in", span)], ink)
-        lines.append(ends if ends.cell_len <= width else pairs([("min", low), ("max", high)], ink))
-    return lines
+    lines += _held(subject, ink, width)
+    shown = [value for value in subject.history[-2 * width :] if value is not None]
+    if not shown:
+        return _Memory(lines)
+    low, high = units.size(min(shown)), units.size(max(shown))
+    span = units.age(subject.seconds * min(1.0, 2 * width / max(1, len(subject.history))))
+    ends = pairs([("min", low), ("max", high), ("in", span)], ink)
+    return _Memory(lines, ends if ends.cell_len <= width else pairs([("min", low), ("max", high)], ink))
 
 
-def _host(subject: DeviceSubject, ink: Ink) -> list[Text]:
+class _Memory(NamedTuple):
+    """The lines about the memory, and the ends of its curve, if there is one between them."""
+
+    lines: list[Text]
+    ends: Text | None = None
+
+    @property
+    def height(self) -> int:
+        """The height with a curve of one line."""
+        return len(self.lines) + 2 * (self.ends is not None)
+
+    def drawn(self, subject: DeviceSubject, ink: Ink, width: int, spare: int) -> list[Text]:
+        """Return all lines, with a curve that takes the spare ones."""
+        if self.ends is None:
+            return self.lines
+        curve = area(subject.history, width, min(TALLEST, 1 + max(0, spare))).lines
+        return [
+            *self.lines,
+            *(Text(line, ink.by_height(1 - i / len(curve))) for i, line in enumerate(curve)),
+            self.ends,
+        ]
+
+
+def _held(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
+    """Return the bar of the memory by what holds it, with a legend; without a census, the share in use."""
+    device, view = subject.device, subject.memory
+    held = 0 if view is None or not view.is_counted else sum(view.bytes[:-1])
+    used = device.used_bytes or 0
+    # A census that explains little of the memory would draw a bar that says little.
+    if view is not None and held and held >= EXPLAINED * used and not device.state.has_exited:
+        end = max(device.limit_bytes or held, held)
+        sizes = [*view.bytes[:-1], 0]  # what is free is the rest of the bar
+        draw = stacked.bar if ink.plain else stacked.solid
+        return [
+            draw(view.bytes if ink.plain else sizes, end, width, ink.palette),
+            *stacked.legend(sizes, width, ink.palette, letters=ink.plain),
+        ]
+    share = device.last.used_share
+    if share is None:
+        return []
+    colour = ink.ramp(min(STEPS - 1, int(share * STEPS)))
+    return [Text(bar(share, width), ink.style(colour, Color.parse(ink.palette.track)))]
+
+
+def _host(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
     device, host = subject.device, subject.host
     cpu, machine = (device.read(FIGURES[name]) for name in ("process_cpu_cores", "machine_cpu"))
     step = host.pulse.step
@@ -179,6 +236,11 @@ def _host(subject: DeviceSubject, ink: Ink) -> list[Text]:
         pairs([("CPU", units.share(cpu)), ("machine", units.share(machine))], ink),
         pairs([("launches", units.rate(device.launches_per_second))], ink),
         pairs(paces or [("step", units.NA)], ink),
+        *(
+            [pairs([("script", shorten(subject.script, width - len("script ")))], ink)]
+            if subject.script
+            else []
+        ),
     ]
 
 

@@ -14,7 +14,7 @@ from jaxtop.model.figure_type import Level
 from jaxtop.tui.core.palette import SIGN
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.panes.facts import pairs
-from jaxtop.tui.draw.sparkline import sparkline
+from jaxtop.tui.draw.sparkline import area
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,8 +76,7 @@ def device_lines(pulse: Pulse, position: int, ink: Ink, width: int, trend: Trend
         line.append_text(brief or words)
         if line.cell_len + 1 + drawn <= width:
             line.append(" " * (width - drawn - line.cell_len))
-            full = figure.full(pulse, position)
-            line.append(sparkline(trend(figure), drawn, full), ink.trend)
+            line.append(area(trend(figure), drawn, 1).lines[0], ink.trend)
         lines.append(line)
     return lines
 
@@ -195,5 +194,5 @@ def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | Non
         each for each in ([together] if fits else [pairs(pace, ink), pairs(costs, ink)]) if each.cell_len
     ]
     if any(value is not None for value in trend):
-        lines.append(Text(sparkline(trend, min(width, LONGEST_TREND)), ink.trend))
+        lines.append(Text(area(trend, min(width, LONGEST_TREND), 1).lines[0], ink.trend))
     return lines

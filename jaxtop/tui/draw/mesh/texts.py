@@ -1,0 +1,24 @@
+"""The texts of a cell: the id of its device, the value of the metric, and the sign of the state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop.tui.core import text
+from jaxtop.tui.draw.reading import ABSENT, state_of_code
+
+if TYPE_CHECKING:
+    from jaxtop.tui.draw.mesh.scene import GridScene
+
+
+def texts(scene: GridScene, device: int, room: int) -> tuple[str, str]:
+    """Return the id and the value; for a place without a device what is known of it."""
+    if device < 0:
+        return ("?", "absent") if scene.reading.codes[device] == ABSENT else (" ", "")
+    view = scene.devices[device]
+    return str(view.id), scene.reading.metric.cell_text(view, scene.reading.values[device], room)
+
+
+def sign_of(code: int) -> str:
+    state = state_of_code(code)
+    return " " if state is None else text.STATE_SIGNS[state]
