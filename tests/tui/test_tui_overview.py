@@ -174,7 +174,7 @@ def test_the_screen_with_the_proof_shows_the_figure_of_the_finding(run, rule, fi
         stage.view_shown.choose(finding.key)
         await stage.press("enter")
         assert stage.screen_shown == "screen-hosts"
-        row = next(line for line in stage.text.splitlines() if "▌" in line)
+        row = next(line for line in stage.text.splitlines() if line.startswith("▌"))
         assert figure in row
         first = finding.evidence[0]
         figures = f"▲ {RULES_BY_NAME[rule].title}: {first.name} {figure_of(first)}"

@@ -1,4 +1,4 @@
-"""Columns of figures, with a sign and a colour past a threshold; columns of their history; which have one."""
+"""Columns of figures, with a sign and a colour past a threshold, with bars, and of their history."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop.base import units
 from jaxtop.model import Cluster, Figure, Pulse, recent, reported_figures
-from jaxtop.tui.core.palette import SIGN, Palette
+from jaxtop.tui.core.palette import SIGN, STEPS, Palette
 from jaxtop.tui.core.text import width_of, writer
-from jaxtop.tui.draw.sparkline import sparkline
+from jaxtop.tui.draw.sparkline import area, bar
 from jaxtop.tui.draw.table import Column
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 AnyRow = TypeVar("AnyRow")
 
-HISTORY = 14
+# The width of a history, and of a bar.
+HISTORY, BAR = 14, 6
 HISTORY_KEY = "history"
 
 
@@ -40,6 +41,33 @@ def measured(of: Figure, where: Callable[[AnyRow], tuple[Pulse, int]]) -> Column
     return Column(of.name, of.short, width_of(of), "right", value, write, style, largest_first=True)
 
 
+def with_bar(column: Column[AnyRow], share: Callable[[AnyRow], float | None]) -> Column[AnyRow]:
+    """Return the column with a bar before its text, as long as this share; in the colour of the share."""
+
+    def draw(row: AnyRow, width: int, palette: Palette) -> list[tuple[str, str | None, str | None]]:
+        words, length = column.write(row), share(row)
+        colour = None if column.style is None else column.style(row, palette)
+        if colour is None and words.strip() == units.NA:
+            colour = palette.muted
+        text = f" {words:>{width - BAR - 1}}"
+        if length is None:
+            return [(" " * BAR + text, colour, None)]
+        filled = colour or palette.ramp[min(STEPS - 1, max(0, int(length * STEPS)))]
+        return [(bar(length, BAR), filled, palette.track), (text, colour, None)]
+
+    return replace(column, width=column.width + 1 + BAR, draw=draw)
+
+
+def share_of(of: Figure, where: Callable[[AnyRow], tuple[Pulse, int]]) -> Callable[[AnyRow], float | None]:
+    """Return how to read a figure as a share of its limit; one that is a share has the limit 1."""
+
+    def share(row: AnyRow) -> float | None:
+        value, full = of.read(*where(row)), of.full(*where(row)) if of.maximum is not None else 1.0
+        return None if value is None or not full else value / full
+
+    return share
+
+
 def by_rank(figures: Iterable[Figure]) -> tuple[Figure, ...]:
     return tuple(sorted((each for each in figures if each.has_column), key=lambda each: each.rank))
 
@@ -48,7 +76,6 @@ def past(
     of: Figure,
     value: Callable[[AnyRow], float | None],
     where: Callable[[AnyRow], tuple[Cluster, str, int]],
-    limit: Callable[[AnyRow], float | None],
     is_past: Callable[[AnyRow], bool],
 ) -> Column[AnyRow]:
     """Return a column of the last samples of a figure.
@@ -58,7 +85,7 @@ def past(
 
     def write(row: AnyRow) -> str:
         cluster, agent, position = where(row)
-        return curve(recent(cluster, agent, of, position, HISTORY), limit=limit(row))
+        return curve(recent(cluster, agent, of, position, 2 * HISTORY))
 
     def style(row: AnyRow, palette: Palette) -> str | None:
         return None if is_past(row) else palette.trend
@@ -67,11 +94,11 @@ def past(
     return replace(drawn, style=style, largest_first=True, searched=False)
 
 
-def curve(values: Sequence[float | None], width: int = HISTORY, limit: float | None = None) -> str:
-    """Return values over time as a sparkline. It avoids the full block, which would touch the row above."""
+def curve(values: Sequence[float | None], width: int = HISTORY) -> str:
+    """Return values over time as a line of dots on the scale of their own range, two values a character."""
     if all(value is None for value in values):
         return units.NA
-    return sparkline(values, width, limit).replace("█", "▇")
+    return area(values, width, 1).lines[0]
 
 
 class Reported:

@@ -21,6 +21,8 @@ class HostRow:
 
     view: HostView
     moment: Moment
+    # The longest median step of the hosts shown, if it is known.
+    longest_step: float | None = None
 
     @property
     def host(self) -> Host:

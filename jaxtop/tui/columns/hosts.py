@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import units
 from jaxtop.model import (
+    FIGURES,
     HOST_FIGURES,
     STEP_TIME,
     Figure,
@@ -19,7 +20,7 @@ from jaxtop.model import (
 from jaxtop.model.figure_type import USUAL
 from jaxtop.model.figures import STEPS_PER_SECOND, figures_of
 from jaxtop.model.liveness import BY_SEVERITY
-from jaxtop.tui.columns.figures import by_rank, measured, past
+from jaxtop.tui.columns.figures import by_rank, measured, past, share_of, with_bar
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import SIGN, Palette
 from jaxtop.tui.core.text import width_of, writer
@@ -28,6 +29,7 @@ from jaxtop.tui.draw.table import NOTHING, Column, Row, figure, ordinal, words
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from jaxtop.model import Pulse
     from jaxtop.tui.columns.host_row import HostRow
     from jaxtop.tui.core.moment import Moment
 
@@ -103,6 +105,9 @@ def _derived_column(of: Figure) -> Column[HostRow]:
 # The columns of the step and the script: times stand before the history, the others behind it.
 _DERIVED = by_rank((*figures_of(Scope.STEP), *figures_of(Scope.SCRIPT)))
 _TIMES = tuple(each for each in _DERIVED if each.unit is Unit.SECONDS)
+# The time of a step, whose bar compares hosts; and the figures of the machine that have a bar.
+STEP = _TIMES[0]
+_WITH_BAR = frozenset({"process_cpu_cores", "memory_used_bytes"})
 # The number of hosts to check for a figure. We assume that all hosts report the same figures.
 HOSTS_CHECKED = 16
 
@@ -118,13 +123,27 @@ def _is_reported(of: Figure, rows: Sequence[HostRow]) -> bool:
     return any((row.derived(of) or 0.0) >= of.shown_from for row in rows)
 
 
+def _now(row: HostRow) -> tuple[Pulse, int]:
+    return row.now.pulse, 0
+
+
 def _machine_columns(figures: Iterable[Figure]) -> tuple[Column[HostRow], ...]:
-    return tuple(measured(of, lambda row: (row.now.pulse, 0)) for of in figures)
+    columns = ((of, measured(of, _now)) for of in figures)
+    return tuple(
+        with_bar(column, share_of(of, _now)) if of.name in _WITH_BAR else column for of, column in columns
+    )
+
+
+def _of_slowest(row: HostRow) -> float | None:
+    """Return its median step as a share of the longest one."""
+    own, longest = row.derived(STEP), row.longest_step
+    return None if own is None or not longest else own / longest
 
 
 # The columns of the machine: these are always shown, the others if some host reports them.
 _CPU, *_ALWAYS = (of for of in by_rank(HOST_FIGURES) if of.rank < USUAL)
 _LATER = tuple(of for of in by_rank(HOST_FIGURES) if of.rank >= USUAL)
+_MEMORY = FIGURES["memory_used_bytes"]
 # The figures that the history column can show, by the key of the column that the table is sorted by.
 FOLLOWED: dict[str | None, Figure] = {
     **{of.name: of for of in HOST_FIGURES},
@@ -148,7 +167,6 @@ def _history(of: Figure) -> Column[HostRow]:
         of,
         lambda row: of.read(row.now.pulse, 0),
         lambda row: (row.moment.cluster, row.host.agent, 0),
-        lambda row: of.full(row.now.pulse, 0),
         lambda row: row.state.is_silent,
     )
 
@@ -169,7 +187,11 @@ def columns_for(
     """
     usual = STEP_TIME if STEP_TIME.name in reported else _CPU
     history = _history(FOLLOWED.get(followed, usual))
-    times = [_derived_column(of) for of in _TIMES if of.name in step_figures]
+    times = [
+        with_bar(_derived_column(of), _of_slowest) if of is STEP else _derived_column(of)
+        for of in _TIMES
+        if of.name in step_figures
+    ]
     lasts = [view.host for view in moment.host_views[:HOSTS_CHECKED]]
     return (
         state_column(lambda row: row.state),
@@ -178,16 +200,18 @@ def columns_for(
         *((words("run", "run", 12, lambda row: row.run),) if len(moment.runs) > 1 else ()),
         figure("devices", "dev", 3, lambda row: row.device_count, units.number),
         figure("memory", "memory", 6, lambda row: row.used_bytes, units.size),
-        figure("launches", "launch/s", 8, lambda row: row.launches, partial(units.number, digits=1)),
         figure("steps", "steps/s", 7, lambda row: row.steps, partial(units.number, digits=2)),
-        *((*times, history) if times else ()),
+        *((times[0], history) if times else ()),
+        *_machine_columns([_CPU]),
+        *(() if times else (history,)),
+        *_machine_columns([of for of in _LATER if of is _MEMORY and of.name in reported]),
+        *times[1:],
+        figure("launches", "launch/s", 8, lambda row: row.launches, partial(units.number, digits=1)),
         *(_derived_column(of) for of in _DERIVED if of.name in step_figures and of not in _TIMES),
         figure("heard", "heard", 6, lambda row: row.age, units.age),
         figure("index", "at step", 7, lambda row: row.step, units.number),
-        *_machine_columns([_CPU]),
         _compiling(20),
-        *(() if times else (history,)),
-        *_machine_columns([*_ALWAYS, *(of for of in _LATER if of.name in reported)]),
+        *_machine_columns([*_ALWAYS, *(of for of in _LATER if of is not _MEMORY and of.name in reported)]),
         *(
             (figure("cores", "cores", 5, lambda row: row.cores, _cores), words("of", "of a", 9, _owner))
             if any(last.pulse.host.cores_milli is not None for last in lasts)

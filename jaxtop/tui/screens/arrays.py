@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.base import units
 from jaxtop.model.arrays.tree import MIXED, Node, grow, path_to
+from jaxtop.tui.columns.figures import with_bar
 from jaxtop.tui.core import text
 from jaxtop.tui.core.slices import slices_of
 from jaxtop.tui.draw.panes.array import growth
 from jaxtop.tui.draw.table import NOTHING, Column, figure
 from jaxtop.tui.filters.arrays import understand
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.devices import gauge
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.array_pane import ArrayPane
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
@@ -151,7 +151,13 @@ class ArraysView(TableView[TreeTable]):
         return (
             Column("name", "name", 26, "left", lambda node: node.order, name, flexible=True),
             figure("bytes", "per dev", 7, lambda node: node.bytes_per_device, units.size),
-            replace(figure("share", "of all", 11, self._share, gauge, style=self._bar_colour), align="left"),
+            replace(
+                with_bar(
+                    figure("share", "of all", 4, self._share, units.share, style=self._bar_colour),
+                    self._share,
+                ),
+                align="left",
+            ),
             Column("shape", "shape", 12, "left", _elements, _shape, largest_first=True),
             _fact("dtype", "dtype", 8, "dtype"),
             _fact("spec", "spec", 20, "sharding"),

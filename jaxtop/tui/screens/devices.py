@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model import DEVICE_FIGURES, FIGURES, Figure, MeshView
+from jaxtop.model import DEVICE_FIGURES, FIGURES, Figure, MeshView, recent
 from jaxtop.model.devices import errors, slowed
 from jaxtop.model.figure_type import Level
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
-from jaxtop.tui.columns.figures import Reported, by_rank, measured, past
+from jaxtop.tui.columns.figures import Reported, by_rank, measured, past, with_bar
 from jaxtop.tui.columns.hosts import state_column
-from jaxtop.tui.core.moment import EMPTY, Moment
+from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.palette import SIGN, Palette
+from jaxtop.tui.core.text import writer
+from jaxtop.tui.draw.panes.curves import Curve, curves
+from jaxtop.tui.draw.panes.device import detail
+from jaxtop.tui.draw.panes.facts import joined
 from jaxtop.tui.draw.table import NOTHING, Column, figure, ordinal, words
 from jaxtop.tui.filters.figures import OF_DEVICES, of_axes, understand
+from jaxtop.tui.screens.device_subject import subject_of
 from jaxtop.tui.screens.tables import DeviceTableView
+from jaxtop.tui.widgets.detail import Detail
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 
 if TYPE_CHECKING:
@@ -25,8 +33,11 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
+    from jaxtop.model import Pulse
 
-BAR = 6
+
+# The least lines of the pane, those of its facts, those around the rows, and those that the table keeps.
+LEAST_PANE, FACTS, AROUND, LEAST_TABLE = 8, 8, 2, 4
 
 
 class MeshAxes:
@@ -85,14 +96,6 @@ class FigureRow(DeviceRow):
         return self.device.used_bytes / self.scene.most
 
 
-def gauge(share: float | None) -> str:
-    """Format a share in percent and as a bar, to half a character."""
-    if share is None:
-        return f"{units.NA:>4}"
-    halves = max(0, min(BAR * 2, round(share * BAR * 2)))
-    return f"{units.share(share):>4} {'━' * (halves // 2)}{'╸' if halves % 2 else ''}"
-
-
 def _coords(row: FigureRow) -> str:
     return units.NA if row.device.coords is None else ",".join(map(str, row.device.coords))
 
@@ -101,9 +104,7 @@ def _gauge_colour(row: FigureRow, palette: Palette) -> str | None:
     if row.fill is None or row.state.is_silent:
         return None
     reached = _MEMORY.reached(row.device.pulse, row.device.position)
-    if reached is None:
-        return palette.trend
-    return palette.of_level(reached.level)
+    return None if reached is None else palette.of_level(reached.level)
 
 
 def _axis(name: str, size: int) -> Column[FigureRow]:
@@ -115,7 +116,8 @@ def _gauge(title: str) -> Column[FigureRow]:
     def fill(row: FigureRow) -> float | None:
         return row.fill
 
-    return replace(figure("share", title, BAR + 5, fill, gauge, style=_gauge_colour), align="left")
+    column = figure("share", title, 4, fill, units.share, style=_gauge_colour)
+    return replace(with_bar(column, fill), align="left")
 
 
 def _history(of: Figure) -> Column[FigureRow]:
@@ -123,7 +125,6 @@ def _history(of: Figure) -> Column[FigureRow]:
         of,
         lambda row: row.device.read(of),
         lambda row: (row.scene.moment.cluster, row.device.agent, row.device.position),
-        lambda row: of.full(row.device.pulse, row.device.position),
         lambda row: row.state.is_silent,
     )
 
@@ -176,12 +177,12 @@ FOLLOWED: dict[str | None, Figure] = {
 }
 
 
+def _where(row: FigureRow) -> tuple[Pulse, int]:
+    return row.device.pulse, row.device.position
+
+
 def _figures(reported: Collection[str], among: Iterable[Figure]) -> Iterator[Column[FigureRow]]:
-    return (
-        measured(of, lambda row: (row.device.pulse, row.device.position))
-        for of in among
-        if of.name in reported
-    )
+    return (measured(of, _where) for of in among if of.name in reported)
 
 
 def columns_for(
@@ -227,17 +228,22 @@ def columns_for(
 
 
 class DevicesView(DeviceTableView[FigureRow]):
-    """One line per device."""
+    """One line per device, with the details and curves of the one under the cursor where rows leave room."""
 
     FOLLOWED = FOLLOWED
+    DEFAULT_CSS = """
+    DevicesView #device-pane { padding: 0 2; border-top: solid $panel; display: none; }
+    """
 
     def __init__(self) -> None:
         super().__init__(columns_for(FigureScene(EMPTY, MeshAxes([]))), self._understand)
         self._axes = MeshAxes([])
         self._reported = Reported()
+        self._pane = Detail(id="device-pane")
 
     def compose(self) -> ComposeResult:
         yield FilteredTable(self.table, CONDITIONS.format("temperature>=80 & data=3 | memory>60G"))
+        yield self._pane
 
     def _understand(self, typed: str) -> Callable[[FigureRow], bool] | None:
         return understand(
@@ -250,3 +256,40 @@ class DevicesView(DeviceTableView[FigureRow]):
         scene = FigureScene(moment, self._axes)
         self.table.update_columns(columns_for(scene, self._reported.see(moment), self._followed))
         self.table.update_rows([FigureRow(device, scene) for device in moment.device_views], empty(moment))
+
+    def _draw(self) -> None:
+        room = self.size.height - AROUND - max(LEAST_TABLE, len(self.moment.device_views))
+        row = self.table.row
+        subject = None if row is None else subject_of(self.moment, row.device, self._axes.meshes)
+        self._pane.display = room >= LEAST_PANE and subject is not None
+        if row is None or subject is None or not self._pane.display:
+            return
+        self._pane.styles.height = room
+        ink, shown = self.ink, self._curves(row)
+
+        def draw(width: int, height: int) -> Text:
+            drawn = curves(shown, ink, width, height - FACTS)
+            facts = detail(subject, ink, width, FACTS - 1 if drawn else height)
+            blank = FACTS - facts.plain.count("\n") - 1
+            return joined([facts, *[Text()] * blank, *drawn]) if drawn else facts
+
+        self._pane.show(draw)
+
+    def _curves(self, row: FigureRow) -> list[Curve]:
+        """Return the figure that the table is sorted by, and the most important others that are known."""
+        device, cluster = row.device, self.moment.cluster
+        first = FOLLOWED.get(self._followed)
+        figures = dict.fromkeys([*([first] if first else []), *_FIRST, _MEMORY])
+        return [
+            Curve(of.title, partial(recent, cluster, device.agent, of, device.position), writer(of))
+            for of in figures
+            if device.read(of) is not None
+        ]
+
+    def _moved(self, row: Any) -> None:
+        super()._moved(row)
+        self._redraw()
+
+    def select(self, selection: Selection) -> None:
+        super().select(selection)
+        self._redraw()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from jaxtop.model import STEP_TIME, recent
+from jaxtop.model import FIGURES, STEP_TIME, recent, reported_figures
 from jaxtop.model.findings.postmortem import has_failed, postmortem_of
 from jaxtop.model.hosts import seen_by
 from jaxtop.model.wall_time.parts import shares_of
@@ -14,8 +15,11 @@ from jaxtop.model.wall_time.step_parts import parts_of_hosts
 from jaxtop.tui.columns.devices import tone
 from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.columns.host_row import HostRow
-from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, columns_for, reported_steps
+from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, STEP, columns_for, reported_steps
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
+from jaxtop.tui.core.text import writer
+from jaxtop.tui.draw.panes.curves import Curve, curves
+from jaxtop.tui.draw.panes.facts import joined
 from jaxtop.tui.draw.panes.hardware import LONGEST_TREND
 from jaxtop.tui.draw.panes.host import HostSubject, host_pane
 from jaxtop.tui.filters.figures import OF_HOSTS, understand
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
 
 # With fewer lines than this the pane is hidden, because the table needs them all.
 ROOM_BELOW = 18
+# The lines of the pane's facts, those around the rows of the table, and those that the table keeps.
+FACTS, AROUND, LEAST_TABLE = 9, 2, 6
+_CURVES = (STEP_TIME, FIGURES["process_cpu_cores"], FIGURES["memory_used_bytes"])
 
 
 def empty(moment: Moment) -> str:
@@ -44,7 +51,7 @@ class HostsView(TableView[Table[HostRow]]):
 
     FOLLOWED = FOLLOWED
     DEFAULT_CSS = """
-    HostsView #host-pane { height: 9; padding: 0 2; background: $surface; border-top: solid $panel; }
+    HostsView #host-pane { height: 9; padding: 0 2; border-top: solid $panel; }
     HostsView.low #host-pane { display: none; }
     """
 
@@ -70,9 +77,13 @@ class HostsView(TableView[Table[HostRow]]):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < ROOM_BELOW, "low")
+        super().on_resize(event)
 
     def _prepare(self, moment: Moment) -> None:
         rows = [HostRow(view, moment) for view in moment.host_views]
+        times = [time for row in rows if (time := row.derived(STEP)) is not None]
+        for row in rows:
+            row.longest_step = max(times, default=None)
         reported = self._reported.see(moment)
         self._step_figures |= reported_steps(rows)
         self.table.update_columns(columns_for(moment, reported, self._step_figures, self._followed))
@@ -81,6 +92,9 @@ class HostsView(TableView[Table[HostRow]]):
     def _draw(self) -> None:
         if self.has_class("low"):
             return
+        # What the rows leave blank shows curves of the selected host.
+        spare = self.size.height - AROUND - max(LEAST_TABLE, len(self.moment.host_views))
+        self._pane.styles.height = max(FACTS, spare)
         row, ink = self.table.row, self.ink
         if row is None:
             self._pane.show(lambda _width, _height: Text())
@@ -94,7 +108,25 @@ class HostsView(TableView[Table[HostRow]]):
             if has_failed(row.view.host, row.state) else None,
             shares_of(parts_of_hosts(self.moment.cluster, self.moment.now).get(row.host.agent)),
         )  # fmt: skip
-        self._pane.show(lambda width, height: host_pane(subject, ink, width, height))
+        shown = self._curves(row)
+
+        def draw(width: int, height: int) -> Text:
+            drawn = curves(shown, ink, width, height - FACTS)
+            facts = host_pane(subject, ink, width, FACTS - 1 if drawn else height)
+            blank = FACTS - facts.plain.count("\n") - 1
+            return joined([facts, *[Text()] * blank, *drawn]) if drawn else facts
+
+        self._pane.show(draw)
+
+    def _curves(self, row: HostRow) -> list[Curve]:
+        """Return the figures of a host whose past is known."""
+        cluster, agent = self.moment.cluster, row.host.agent
+        reported = reported_figures([row.view.host.pulse])
+        return [
+            Curve(of.title, partial(recent, cluster, agent, of, 0), writer(of))
+            for of in _CURVES
+            if of.name in reported
+        ]
 
     def select(self, selection: Selection) -> None:
         super().select(selection)

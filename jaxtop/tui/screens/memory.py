@@ -107,7 +107,7 @@ def _history() -> Column[MemoryRow]:
     def write(row: MemoryRow) -> str:
         values = row.history
         known = [value for value in values if value is not None]
-        drawn = curve(values, HISTORY, row.device.limit_bytes)
+        drawn = curve(values, HISTORY)
         return f"{drawn} {units.size(max(known)):>6}" if known else units.NA
 
     def style(row: MemoryRow, palette: Palette) -> str | None:

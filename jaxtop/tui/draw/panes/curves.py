@@ -1,0 +1,53 @@
+"""Curves of recent values side by side, each with its name and its range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from jaxtop.tui.draw.panes.facts import GAP, side_by_side
+from jaxtop.tui.draw.sparkline import area
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtop.tui.draw.ink import Ink
+
+# The least height of a curve with its title, and the least width.
+LEAST_HEIGHT, LEAST_WIDTH = 4, 32
+# Curves from this number of values on are not wider.
+MOST_VALUES = 600
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The recent values of a figure; called for so many of them only if they are drawn."""
+
+    name: str
+    values: Callable[[int], Sequence[float | None]]
+    write: Callable[[float | None], str]
+
+
+def curves(shown: Sequence[Curve], ink: Ink, width: int, height: int) -> list[Text]:
+    """Return as many curves as fit side by side; none if there is too little room."""
+    if height < LEAST_HEIGHT or not shown:
+        return []
+    count = max(1, min(len(shown), (width + GAP) // (LEAST_WIDTH + GAP)))
+    room = (width - GAP * (count - 1)) // count
+    return side_by_side([(room, _curve(each, ink, room, height)) for each in shown[:count]], height)
+
+
+def _curve(curve: Curve, ink: Ink, width: int, height: int) -> list[Text]:
+    values = curve.values(min(MOST_VALUES, 2 * width))
+    known = [value for value in values if value is not None]
+    title = Text(f"{curve.name}  ", ink.bold, no_wrap=True, end="")
+    if not known:
+        title.append("nothing known", ink.muted)
+        return [title]
+    ends = dict.fromkeys((curve.write(min(known)), curve.write(max(known))))
+    title.append(curve.write(known[-1]))
+    title.append(f"  {' to '.join(ends)}", ink.muted)
+    lines = area(values, width, height - 1).lines
+    return [title, *(Text(line, ink.by_height(1 - i / len(lines))) for i, line in enumerate(lines))]
