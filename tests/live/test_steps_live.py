@@ -47,11 +47,18 @@ def found(started, *written):
         return [(step_of(host), host.pulse.rhythm.samples) for host in newest_hosts(attached.cluster)]
 
 
-def lately(ended_and_took):
-    """The mean of the last ten seconds, by the script's clock; a step held up by others is a pause."""
-    until = ended_and_took[-1][0] - 10
+def is_lately(mean_s, ended_and_took):
+    """Is this the mean of the last ten seconds, by the script's clock? A step held up by others is a pause.
+
+    Where other processes use the cores, the step times change within these seconds: it may be the mean of a
+    little more or less.
+    """
     longest = max(10 * median(took for _, took in ended_and_took), 0.25)
-    return mean(took for ended, took in ended_and_took if ended > until and took < longest)
+    means = [
+        mean(took for ended, took in ended_and_took if ended > ended_and_took[-1][0] - s and took < longest)
+        for s in (9, 9.5, 10, 10.5, 11)
+    ]
+    return 0.98 * min(means) < mean_s < 1.02 * max(means)
 
 
 def between(path, samples):
@@ -78,7 +85,7 @@ def test_the_step_of_the_demo_is_found_though_it_does_not_tell(tmp_path):
         steps = found(started, *written)
     for path, (step, samples) in zip(written, steps, strict=True):
         assert (step.functions, step.is_told) == (("train_step",), False)
-        assert step.mean_s == pytest.approx(lately(between(path, samples)), rel=0.02)
+        assert is_lately(step.mean_s, between(path, samples))
 
 
 @pytest.mark.newest
@@ -91,7 +98,7 @@ def test_the_step_of_each_framework_takes_what_its_own_clock_says(framework, tmp
         [(step, samples)] = found(started, written)
     assert FUNCTIONS[framework] in step.functions
     assert not step.is_told
-    assert step.mean_s == pytest.approx(lately(between(written, samples)), rel=0.02)
+    assert is_lately(step.mean_s, between(written, samples))
     # Of those that were launched before somebody looked, the last are known.
     assert 0 < step.steps <= STEPS
 

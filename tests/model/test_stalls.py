@@ -78,7 +78,15 @@ class Run:
 class Beginning(Run):
     """Hosts that have launched too little for a rhythm: each tells of a lull, and where it stands."""
 
-    def lull(self, seconds: int = 30, *, cpu: int = 50, longest_ms: int = 0, begins: float = BEGAN) -> None:
+    def lull(
+        self,
+        seconds: int = 30,
+        *,
+        cpu: int = 50,
+        pressure: int | None = None,
+        longest_ms: int = 0,
+        begins: float = BEGAN,
+    ) -> None:
         for _ in range(seconds):
             self.now += 1
             for i, launches in self.launches.items():
@@ -86,7 +94,7 @@ class Beginning(Run):
                 self.say(i, wire.Stacks(at_ms, False, (wire.Thread("MainThread", True, self.stands[i]),)))
                 lull = wire.Lull("step" if launches else "", int(begins * 1000), longest_ms)
                 counts = {"step": launches} if launches else {}
-                host = wire.HostSample(process_cpu_permille=cpu)
+                host = wire.HostSample(process_cpu_permille=cpu, cpu_pressure_permille=pressure)
                 self.say(i, pulse(at_ms=at_ms, launches=counts, lull=lull, host=host))
 
 
@@ -119,6 +127,13 @@ def test_hosts_that_all_wait_for_their_first_launch_are_told_unless_they_compute
     assert not beginning.told
     assert [running_of(host) for host in beginning.cluster.hosts.values()] == [("step", 60)] * 2
     beginning.lull(10, cpu=30)
+    assert "nothing launched by hosts 0–1" in beginning.text
+
+
+def test_a_host_that_gets_little_of_a_crowded_machine_computes_all_the_same(beginning):
+    beginning.lull(60, cpu=120, pressure=900)
+    assert not beginning.told
+    beginning.lull(10, cpu=120, pressure=100)
     assert "nothing launched by hosts 0–1" in beginning.text
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Permille of a core: from the first value a process computes on its CPU devices, below the second it waits.
 COMPUTES, WAITS = 500, 200
+# The same where tasks wait for a core for at least this share of the time: nobody gets much of one there.
+CROWDED_FROM, COMPUTES_CROWDED, WAITS_CROWDED = 500, 100, 50
 
 
 class RunningLaunch(NamedTuple):
@@ -51,8 +53,10 @@ def computes(host: Host) -> bool | None:
     if host.hello is None:
         return None
     if host.hello.platform == "cpu":
-        used = host.pulse.host.process_cpu_permille
-        return None if used is None else True if used >= COMPUTES else False if used < WAITS else None
+        used, pressure = host.pulse.host.process_cpu_permille, host.pulse.host.cpu_pressure_permille
+        is_crowded = (pressure or 0) >= CROWDED_FROM
+        most, least = (COMPUTES_CROWDED, WAITS_CROWDED) if is_crowded else (COMPUTES, WAITS)
+        return None if used is None else True if used >= most else False if used < least else None
     column = host.pulse.devices.utilization_permille or (None,)
     # Devices that wait for each other are as busy as devices that compute.
     return False if all(each is not None and each < WAITS for each in column) else None
