@@ -16,7 +16,7 @@ from jaxtop.tui.draw.legend import legend, printable
 from jaxtop.tui.draw.mesh.arranger import Arrangement, Arranger
 from jaxtop.tui.draw.mesh.layouts import EMPTY_PLAN, TALL_BOX, CellDetail, Room
 from jaxtop.tui.draw.mesh.means import Spoken
-from jaxtop.tui.draw.mesh.scene import GridScene, Trend
+from jaxtop.tui.draw.mesh.scene import CellTrend, GridScene
 from jaxtop.tui.draw.mesh.switches import switches_of, with_metrics
 from jaxtop.tui.draw.panes.device import DeviceSubject, detail
 from jaxtop.tui.draw.panes.mean_bars import MeansScene, means_height, means_lines
@@ -52,7 +52,7 @@ _FACTS = tuple(each for each in DEVICE_FIGURES if each.rank <= 1)
 _MEMORY = FIGURES["used_bytes"]
 
 
-class Split(NamedTuple):
+class SplitMesh(NamedTuple):
     """Where the detail of the device is, and how many lines the means have."""
 
     beside: bool
@@ -97,7 +97,7 @@ class MeshScreenView(View):
         self._grid, self._pane = MeshGrid(), Detail(id="detail")
         self._switches, self._legend, self._means = Line(id="switches"), Line(id="legend"), Detail(id="means")
         self._reading: tuple[Moment, DeviceMetric, MetricReading] | None = None
-        self._split: tuple[object, Split] = (None, Split(False, 0))
+        self._split: tuple[object, SplitMesh] = (None, SplitMesh(False, 0))
         self._reported: tuple[object, list[DeviceMetric]] = (None, [])
         # What the line of switches shows, with the ink and the width.
         self._switched: object = None
@@ -115,7 +115,7 @@ class MeshScreenView(View):
         if self._arranger.moment is not EMPTY:
             self._divide()
 
-    def _divide(self) -> Split:
+    def _divide(self) -> SplitMesh:
         """Give the detail and the means their places, if the size or the layout has changed."""
         arranger = self._arranger
         key = (arranger.layout, arranger.axes, self.size)
@@ -130,7 +130,7 @@ class MeshScreenView(View):
             self.call_after_refresh(self._redraw)  # once the widgets have their sizes
         return self._split[1]
 
-    def _split_of(self, width: int, height: int) -> Split:
+    def _split_of(self, width: int, height: int) -> SplitMesh:
         arranger, count = self._arranger, len(self._arranger.devices)
         beside = width >= BESIDE and count <= (width - PANE_WIDTH - PADDING) * 2 * (height - LINES)
         if beside:
@@ -138,7 +138,7 @@ class MeshScreenView(View):
         else:
             height -= PANE_HEIGHT if height >= TALL else LOW_PANE
         room = Room(width - PADDING, height - LINES, arranger.id_width)
-        return Split(beside, _lines_of_means(arranger, room))
+        return SplitMesh(beside, _lines_of_means(arranger, room))
 
     @property
     def first_focus(self) -> MeshGrid:
@@ -326,11 +326,11 @@ class MeshScreenView(View):
                 legend(reading, devices, scaled, width, states=states, pointed=pointed, absent=absent)
             )
 
-    def _trend(self, device: DeviceView, count: int) -> Trend:
+    def _trend(self, device: DeviceView, count: int) -> CellTrend:
         """Return the recent values of the metric; of the memory if those are not stored."""
         of = _MEMORY if self.metric.figure is None else FIGURES[self.metric.figure]
         values = recent(self.moment.cluster, device.agent, of, device.position, count)
-        return Trend(values, "memory" if self.metric.figure is None else "", writer(of))
+        return CellTrend(values, "memory" if self.metric.figure is None else "", writer(of))
 
     def _facts(self, device: DeviceView, width: int) -> str:
         """Return the most important other figures of a device that fit."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WITH_RANGE, WITH_FACTS = 8, 10
 
 
-class Trend(NamedTuple):
+class CellTrend(NamedTuple):
     """Recent values of a device, what they are if they are not those of the metric, and how to write one."""
 
     values: Sequence[float | None] = ()
@@ -47,7 +47,7 @@ class GridScene:
     # What a large cell shows of its device: notes for its border, the longest first; its history, given the
     # number of values; and other figures, given the width.
     notes: Callable[[int], Sequence[str]] = lambda _: ()
-    history: Callable[[int, int], Trend] = lambda _device, _count: Trend()
+    history: Callable[[int, int], CellTrend] = lambda _device, _count: CellTrend()
     facts: Callable[[int, int], str] = lambda _device, _width: ""
     # The lines with the history and the other figures of each device, if the cells are tall enough.
     trends: tuple[tuple[str, ...], ...] = ()
