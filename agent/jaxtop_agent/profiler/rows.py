@@ -180,9 +180,8 @@ def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Lau
             rows = _some(rows, left, slot) if left == limit else {}
         left -= len(rows)
         chosen.append((each, rows))
-    chosen.sort(
-        key=lambda entry: not entry[0].collectives
-    )  # beyond the limit, those without rows are dropped first
+    # Beyond the limit, those without rows are dropped first.
+    chosen.sort(key=lambda entry: not entry[0].collectives)
     return sorted(chosen[:MOST_LAUNCHES], key=lambda entry: entry[0].span.start)
 
 

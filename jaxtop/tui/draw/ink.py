@@ -94,10 +94,6 @@ class Ink:
         """Return the style of a category: a slice, a line of a plot, a part of memory."""
         return self.style(self.palette.of_category(number))
 
-    def step_part(self, name: str) -> Style:
-        """Return the style of a part of a step, such as `waiting`."""
-        return self.style(self.palette.of_step_part(name))
-
     def ramp(self, code: int) -> Color:
         return self._ramp[code]
 

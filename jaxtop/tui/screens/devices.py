@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from jaxtop.base import units
 from jaxtop.model import DEVICE_FIGURES, FIGURES, Figure, MeshView, recent
 from jaxtop.model.devices import errors, slowed
@@ -18,9 +16,8 @@ from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.palette import SIGN, Palette
 from jaxtop.tui.core.text import writer
-from jaxtop.tui.draw.panes.curves import Curve, curves
+from jaxtop.tui.draw.panes.curves import Curve, facts_above_curves
 from jaxtop.tui.draw.panes.device import detail
-from jaxtop.tui.draw.panes.facts import joined
 from jaxtop.tui.draw.table import NOTHING, Column, figure, ordinal, words
 from jaxtop.tui.filters.figures import OF_DEVICES, of_axes, understand
 from jaxtop.tui.screens.device_subject import subject_of
@@ -265,15 +262,8 @@ class DevicesView(DeviceTableView[FigureRow]):
         if row is None or subject is None or not self._pane.display:
             return
         self._pane.styles.height = room
-        ink, shown = self.ink, self._curves(row)
-
-        def draw(width: int, height: int) -> Text:
-            drawn = curves(shown, ink, width, height - FACTS)
-            facts = detail(subject, ink, width, FACTS - 1 if drawn else height)
-            blank = FACTS - facts.plain.count("\n") - 1
-            return joined([facts, *[Text()] * blank, *drawn]) if drawn else facts
-
-        self._pane.show(draw)
+        facts, shown = partial(detail, subject, self.ink), self._curves(row)
+        self._pane.show(facts_above_curves(facts, FACTS, shown, self.ink))
 
     def _curves(self, row: FigureRow) -> list[Curve]:
         """Return the figure that the table is sorted by, and the most important others that are known."""

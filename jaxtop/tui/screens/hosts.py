@@ -18,8 +18,7 @@ from jaxtop.tui.columns.host_row import HostRow
 from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, STEP, columns_for, reported_steps
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.text import writer
-from jaxtop.tui.draw.panes.curves import Curve, curves
-from jaxtop.tui.draw.panes.facts import joined
+from jaxtop.tui.draw.panes.curves import Curve, facts_above_curves
 from jaxtop.tui.draw.panes.hardware import LONGEST_TREND
 from jaxtop.tui.draw.panes.host import HostSubject, host_pane
 from jaxtop.tui.filters.figures import OF_HOSTS, understand
@@ -108,15 +107,8 @@ class HostsView(TableView[Table[HostRow]]):
             if has_failed(row.view.host, row.state) else None,
             shares_of(parts_of_hosts(self.moment.cluster, self.moment.now).get(row.host.agent)),
         )  # fmt: skip
-        shown = self._curves(row)
-
-        def draw(width: int, height: int) -> Text:
-            drawn = curves(shown, ink, width, height - FACTS)
-            facts = host_pane(subject, ink, width, FACTS - 1 if drawn else height)
-            blank = FACTS - facts.plain.count("\n") - 1
-            return joined([facts, *[Text()] * blank, *drawn]) if drawn else facts
-
-        self._pane.show(draw)
+        facts, shown = partial(host_pane, subject, ink), self._curves(row)
+        self._pane.show(facts_above_curves(facts, FACTS, shown, ink))
 
     def _curves(self, row: HostRow) -> list[Curve]:
         """Return the figures of a host whose past is known."""

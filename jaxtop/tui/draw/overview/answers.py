@@ -37,14 +37,14 @@ _SHOWN_ON = {
 LEAST_GAIN = 0.02
 
 
-class Told(NamedTuple):
+class Wording(NamedTuple):
     """A finding in words: what is wrong, and why."""
 
     wrong: str
     because: str
 
 
-def told(finding: Finding) -> Told:
+def worded(finding: Finding) -> Wording:
     """Return a finding as what is wrong and why: its line of the script, or else its evidence.
 
     The sentence of a finding often ends with the line: it then stands in the reason only.
@@ -60,7 +60,7 @@ def told(finding: Finding) -> Told:
     because += [f"{each.name} {figure_of(each)}" for each in finding.evidence if each.value is not None][
         :EVIDENCE
     ]
-    return Told(text.printable(wrong), text.printable(" · ".join(because)))
+    return Wording(text.printable(wrong), text.printable(" · ".join(because)))
 
 
 def cost_of(finding: Finding) -> tuple[float | None, str]:
@@ -77,7 +77,7 @@ def cost_of(finding: Finding) -> tuple[float | None, str]:
 
 def finding_lines(finding: Finding, ink: Ink, width: int, most: int) -> list[Text]:
     """Return a finding in at most so many lines: what is wrong, what it costs, why, what to do."""
-    words, colour = told(finding), ink.palette.of_severity(finding.severity.rank)
+    words, colour = worded(finding), ink.palette.of_severity(finding.severity.rank)
     rule = RULES_BY_NAME[finding.rule]
     style = ink.style(colour, bold=True)
     since = f"since {text.time_of_day(finding.since)}" if width >= 70 else ""
@@ -134,7 +134,7 @@ def finding_line(finding: Finding, ink: Ink, width: int) -> Text:
     elif words and width >= 90:
         cost.append(words, ink.figure)
     room = width - 2 - (cost.cell_len + 2) * bool(cost)
-    sentence = wrapped(f"{RULES_BY_NAME[finding.rule].title}: {told(finding).wrong}", room, 1)[0]
+    sentence = wrapped(f"{RULES_BY_NAME[finding.rule].title}: {worded(finding).wrong}", room, 1)[0]
     line = Text.assemble((f"{SIGNS[finding.severity]} ", pair(ink, colour)), (sentence, pair(ink, colour)))
     if cost:
         line.append(" " * max(2, width - line.cell_len - cost.cell_len)).append_text(cost)

@@ -40,9 +40,9 @@ def start_stages(moment: Moment) -> list[StartStage]:
             StartStage(AHEAD, "jaxtop demo", "shows what this is like, on this machine"),
         ]
     hosts = [view.host for view in views]
-    told = [host for host in hosts if host.hello is not None]
+    greeted = [host for host in hosts if host.hello is not None]
     _, expected = moment.live_and_expected
-    with_devices = [host for host in told if host.devices]
+    with_devices = [host for host in greeted if host.devices]
     running = [
         (view.now.pulse.at_ms - each.since_ms, each.function)
         for view in views
@@ -50,9 +50,9 @@ def start_stages(moment: Moment) -> list[StartStage]:
     ]
     launched = [host for host in hosts if any(host.launches.values())]
     stages = [
-        (len(told) >= expected, f"connected to {len(told)} of {counted(expected, hosts)}", ""),
+        (len(greeted) >= expected, f"connected to {len(greeted)} of {counted(expected, hosts)}", ""),
         (
-            bool(told) and len(with_devices) == len(told),
+            bool(greeted) and len(with_devices) == len(greeted),
             "JAX has its devices",
             f"{len(moment.device_views)} devices" if with_devices else "imports and starts",
         ),

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.tui.draw.panes.facts import GAP, side_by_side
+from jaxtop.tui.draw.panes.facts import GAP, joined, side_by_side
 from jaxtop.tui.draw.sparkline import area
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from jaxtop.tui.draw.ink import Ink
+
+    Draw = Callable[[int, int], Text]
 
 # The least height of a curve with its title, and the least width.
 LEAST_HEIGHT, LEAST_WIDTH = 4, 32
@@ -37,6 +39,20 @@ def curves(shown: Sequence[Curve], ink: Ink, width: int, height: int) -> list[Te
     count = max(1, min(len(shown), (width + GAP) // (LEAST_WIDTH + GAP)))
     room = (width - GAP * (count - 1)) // count
     return side_by_side([(room, _curve(each, ink, room, height)) for each in shown[:count]], height)
+
+
+def facts_above_curves(facts: Draw, fact_lines: int, shown: Sequence[Curve], ink: Ink) -> Draw:
+    """Return what draws so many lines of facts and curves below them; the facts alone if those do not fit."""
+
+    def draw(width: int, height: int) -> Text:
+        drawn = curves(shown, ink, width, height - fact_lines)
+        if not drawn:
+            return facts(width, height)
+        above = facts(width, fact_lines - 1)
+        blank = fact_lines - above.plain.count("\n") - 1
+        return joined([above, *[Text()] * blank, *drawn])
+
+    return draw
 
 
 def _curve(curve: Curve, ink: Ink, width: int, height: int) -> list[Text]:
