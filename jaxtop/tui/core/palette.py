@@ -105,7 +105,7 @@ _KIND = {State.CONNECTING: "muted", State.LIVE: "good", State.QUIET: "warning", 
 _COLOURS = """\
 theme         accent  foreground background surface panel   good    warning bad     muted
 dark          #cf96f1 #eceff3    #0f1318    #151a20 #1e252d #46d193 #fbd452 #fe5b61 #93a0b4
-light         #8325bd #16191d    #fbfbfa    #f3f5f7 #eceff2 #046f4b #845a02 #8f0308 #4f596b
+light         #8325bd #16191d    #fbfbfa    #f3f5f7 #e5eaec #046f4b #845a02 #8f0308 #4f596b
 high-contrast #ea8dff #ffffff    #000000    #000000 #1a1a1a #0ef08c #fff12f #ff645f #c4c4c4
 colour-blind  #f594c3 #f2f2f2    #0e1116    #151a21 #1e252e #56b4e9 #f7ec59 #f0803c #a6a6a6
 """
@@ -119,7 +119,7 @@ _RAMPS = """\
 # Found by a search for the largest least distance, as people with and without colour blindness see them.
 _CATEGORIES = """\
 #8980e0 #02d8e0 #ee79a2 #bc7e3b #aeb52f #86ffdb #95a3fe #ffac8a
-#4c5dc4 #1f504d #934087 #733c02 #5c7405 #01362c #220249 #370500
+#4c5dc4 #1f504d #934087 #733c02 #507406 #01362c #220249 #370500
 #8777dd #30fef2 #e377b2 #feaf50 #c5f483 #3ddbbf #ad93fc #cb671e
 #0bd3b3 #6797f6 #ed737b #ffcf6f #659d31 #32fffd #c66da7 #ffa166
 """

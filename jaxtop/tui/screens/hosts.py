@@ -113,7 +113,8 @@ class HostsView(TableView[Table[HostRow]]):
     def _curves(self, row: HostRow) -> list[Curve]:
         """Return the figures of a host whose past is known."""
         cluster, agent = self.moment.cluster, row.host.agent
-        reported = reported_figures([row.view.host.pulse])
+        last = row.view.host
+        reported = reported_figures([last.pulse])
         return [
             Curve(of.title, partial(recent, cluster, agent, of, 0), writer(of))
             for of in _CURVES
