@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 # The title of a column that no other screen has.
-ON_HOSTS = "AT STEP"
+ON_HOSTS = "STEPS/S"
 
 
 def test_the_app_works_in_a_browser(tmp_path, recording):  # noqa: F811 - a fixture
