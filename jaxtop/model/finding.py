@@ -129,13 +129,12 @@ class Finding:
 
 
 class Ongoing(NamedTuple):
-    """A finding with the times at which its rule first and last held, and whether it was reported.
+    """A finding with the time at which its rule last held, and whether it was reported.
 
     `severe_at` is when it last had this severity: a lower one counts only after the rule's `stays_for`.
     """
 
     finding: Finding
-    first_at: TimeS
     last_at: TimeS
     is_reported: bool
     severe_at: TimeS

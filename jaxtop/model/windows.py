@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.host import PROCESS
+
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Mapping
@@ -31,7 +33,7 @@ def launch_id(agent: str, window: wire.Window, place: int) -> LaunchId:
 
 
 class TeamUnit(NamedTuple):
-    """A process, or a device of a process: what a verdict names as early or late."""
+    """A process, or a device of a process: what a verdict names as late."""
 
     agent: str
     device_id: int | None
@@ -94,20 +96,30 @@ class LaunchShare(NamedTuple):
     exposed_us: int | None
 
 
-class Verdict(NamedTuple):
-    """The unit that comes last, its share of the launches, and how long the others wait then."""
+class Straggler(NamedTuple):
+    """The unit of a team that comes last, its share of the launches, and how long the others wait then.
 
-    unit: int
-    share: float
-    late_us: int
-
-
-class LateUnit(NamedTuple):
-    """A verdict on one team of a collective, with the number of the team."""
+    A view adds which process of its run it is and, of a process, one of its devices.
+    """
 
     team: int
     unit: TeamUnit
-    verdict: Verdict
+    share: float
+    late_us: int
+    process_index: int | None = None
+    noun: str = PROCESS
+
+    @property
+    def agent(self) -> str:
+        return self.unit.agent
+
+    @property
+    def device_id(self) -> int | None:
+        return self.unit.device_id
+
+    @property
+    def who(self) -> str:
+        return f"a {self.noun}" if self.process_index is None else f"{self.noun} {self.process_index}"
 
 
 class Traced(NamedTuple):
@@ -158,7 +170,7 @@ class ProgramWindows:
     slot: int | None = None  # of the last window
     timings: dict[str, tuple[Timing, ...]] = field(default_factory=dict)
     shares: tuple[LaunchShare, ...] = ()
-    late: dict[str, tuple[LateUnit, ...]] = field(default_factory=dict)
+    late: dict[str, tuple[Straggler, ...]] = field(default_factory=dict)
 
     def copy(self) -> ProgramWindows:
         return replace(

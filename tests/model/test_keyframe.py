@@ -31,11 +31,11 @@ ELSEWHERE = {
 # As the runs of a keyframe.
 PACKED = {"arrays_since"}
 
-FINDING = Finding(Severity.WARNING, 0.9, "it grows", about="x", rule="memory growth", run="r1")
+FINDING = Finding(Severity.WARNING, 0.9, "it grows", about="x", rule="memory growth", run="r1", since=1.0)
 
 
 def findings(finding=FINDING, **more):
-    ongoing = Ongoing(**{"first_at": 1.0, "last_at": 2.0, "is_reported": True, "severe_at": 2.0, **more},
+    ongoing = Ongoing(**{"last_at": 2.0, "is_reported": True, "severe_at": 2.0, **more},
                       finding=finding)  # fmt: skip
     return PastEvents(findings=Findings({finding.key: ongoing}, 2.0, {("r1", "restarts"): "muted"}))
 
@@ -68,9 +68,10 @@ REFUSED = {
     ),
     "a finding that costs more than there is": findings(FINDING.__class__(
         Severity.WARNING, math.inf, "", rule="memory growth", run="r1")),
-    "a finding from before the epoch": findings(first_at=-1.0),
+    "a finding from before the epoch": findings(FINDING.__class__(
+        Severity.WARNING, 0.9, "", rule="memory growth", run="r1", since=-1.0)),
     "a finding under another's name": PastEvents(
-        findings=Findings({("a", "b", "c"): Ongoing(FINDING, 1.0, 2.0, True, 2.0)})
+        findings=Findings({("a", "b", "c"): Ongoing(FINDING, 2.0, True, 2.0)})
     ),
 }  # fmt: skip
 

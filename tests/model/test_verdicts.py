@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from array import array
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,21 +13,36 @@ from jaxtop.model.collectives.verdict import (
     ENOUGH_LAUNCHES,
     ENOUGH_WINDOWS,
     MISSING,
-    Arrivals,
     is_enough,
     last_of,
     spread,
-    verdict_on,
+    straggler_in,
     wait_for_last,
 )
+from jaxtop.model.windows import Grouped, Team, TeamUnit, Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from jaxtop.model.windows import Verdict
+    from jaxtop.model.windows import Straggler
 
 RUNS = 1000
 LAUNCH_US = 80_000
+UNITS = [TeamUnit(f"r1-{process}", None) for process in range(4)]
+GROUPED = [
+    Grouped((), (), (Team(tuple(UNITS[:count]), ()),), crosses_hosts=True, axes=None) for count in range(5)
+]
+NO_TIMES = array("I")
+
+
+def launch(window: int, waits: Sequence[int]) -> Timing:
+    """A launch with the wait of each unit of the only team."""
+    waited = (array("I", waits),)
+    return Timing(window, LAUNCH_US, 1, NO_TIMES, NO_TIMES, NO_TIMES, None, waited, GROUPED[len(waits)])
+
+
+def waits_of(launches: Sequence[Timing]) -> list[Sequence[int]]:
+    return [each.arrivals[0] for each in launches]
 
 
 class Noise(NamedTuple):
@@ -56,7 +72,7 @@ def noises(seed: int) -> Iterator[tuple[random.Random, Noise]]:
 
 def made(
     dice: random.Random, noise: Noise, windows: range, sleep: float = 0.0, late: int | None = None
-) -> list[Arrivals]:
+) -> list[Timing]:
     """Launches on shared cores: now and then a process is held up for most of a window, or for a launch."""
     somewhat_slower = dice.randrange(noise.processes)
     found = []
@@ -72,23 +88,23 @@ def made(
             ready[somewhat_slower] += noise.slow
             if late is not None:
                 ready[late] += sleep
-            found.append(Arrivals(window, LAUNCH_US, [round(max(ready) - each) for each in ready]))
+            found.append(launch(window, [round(max(ready) - each) for each in ready]))
     return found
 
 
-def followed(launches: list[Arrivals]) -> list[Verdict | None]:
+def followed(launches: list[Timing]) -> list[Straggler | None]:
     """The verdict after each window, each one knowing whom the one before named."""
-    found: list[Verdict | None] = []
+    found: list[Straggler | None] = []
     for window in sorted({each.window for each in launches}):
         so_far = [each for each in launches if each.window <= window][-64:]
         before = found[-1].unit if found and found[-1] else None
-        found.append(verdict_on(so_far, before))
+        found.append(straggler_in(so_far, 0, before))
     return found
 
 
 def sleep_for(dice: random.Random, noise: Noise) -> float:
     """Five times the spread of the same program without a sleep, and at least 50 ms."""
-    return max(50_000.0, 5 * spread(made(dice, noise, range(14))))
+    return max(50_000.0, 5 * spread(waits_of(made(dice, noise, range(14)))))
 
 
 def test_without_a_sleep_nobody_is_ever_named():
@@ -101,7 +117,7 @@ def test_a_sleep_names_the_process_that_slept():
     for dice, noise in noises(2):
         sleep, late = sleep_for(dice, noise), dice.randrange(noise.processes)
         found = followed(made(dice, noise, range(8), sleep, late))[-1]
-        if found is not None and found.unit == late and found.share >= 0.9:
+        if found is not None and found.unit == UNITS[late] and found.share >= 0.9:
             right += 1
             errors.append(abs(found.late_us - sleep) / sleep)
     assert right >= 0.99 * RUNS
@@ -115,19 +131,19 @@ def test_the_verdict_follows_within_three_windows():
         first, then = dice.sample(range(noise.processes), 2)
         launches = made(dice, noise, range(10), sleep, first) + made(dice, noise, range(10, 13), sleep, then)
         found = followed(launches)[-1]
-        right += found is not None and found.unit == then
+        right += found is not None and found.unit == UNITS[then]
     assert right >= 0.97 * RUNS
 
 
-def steady(waits: tuple[int, ...], windows: int = 5, each: int = 2) -> list[Arrivals]:
-    return [Arrivals(window, LAUNCH_US, waits) for window in range(windows) for _ in range(each)]
+def steady(waits: tuple[int, ...], windows: int = 5, each: int = 2) -> list[Timing]:
+    return [launch(window, waits) for window in range(windows) for _ in range(each)]
 
 
 def test_a_wait_is_counted_from_the_one_that_came_last():
     assert (last_of([50, 0, 70]), wait_for_last([50, 0, 70])) == (1, 60)
-    found = verdict_on(steady((50_000, 0, 70_000)))
+    found = straggler_in(steady((50_000, 0, 70_000)), 0)
     assert found is not None
-    assert found == (1, 1.0, 60_000)
+    assert found == (0, UNITS[1], 1.0, 60_000, None, "process")
 
 
 @pytest.mark.parametrize(
@@ -142,28 +158,28 @@ def test_a_wait_is_counted_from_the_one_that_came_last():
 def test_few_launches_and_a_single_burst_are_not_enough(windows, each, enough):
     launches = steady((50_000, 0, 70_000), windows, each)
     assert is_enough(launches) is enough
-    assert (verdict_on(launches) is not None) is enough
+    assert (straggler_in(launches, 0) is not None) is enough
 
 
 def test_small_differences_name_nobody_however_steady():
-    assert verdict_on(steady((20_000, 0, 20_000))) is None
-    assert verdict_on(steady((4_000, 0, 4_000)), at_least_us=5_000) is None
-    assert verdict_on(steady((6_000, 0, 6_000)), at_least_us=5_000) is not None
+    assert straggler_in(steady((20_000, 0, 20_000)), 0) is None
+    assert straggler_in(steady((4_000, 0, 4_000)), 0, at_least_us=5_000) is None
+    assert straggler_in(steady((6_000, 0, 6_000)), 0, at_least_us=5_000) is not None
 
 
 def test_lateness_that_is_little_of_a_long_launch_names_nobody():
     long = [each._replace(launch_us=3_000_000) for each in steady((50_000, 0, 60_000))]
-    assert verdict_on(long) is None
+    assert straggler_in(long, 0) is None
 
 
 def test_two_that_are_late_together_are_not_one_that_is():
-    assert verdict_on(steady((60_000, 0, 0, 60_000))) is None
+    assert straggler_in(steady((60_000, 0, 0, 60_000)), 0) is None
 
 
 def test_who_is_late_in_turns_is_not_named():
     """Each window another one: that is how bursts on shared cores look."""
     turns = [
-        Arrivals(window, LAUNCH_US, [0 if unit == window % 3 else 40_000 for unit in range(3)])
+        launch(window, [0 if unit == window % 3 else 40_000 for unit in range(3)])
         for window in range(12)
         for _ in range(3)
     ]
@@ -172,31 +188,26 @@ def test_who_is_late_in_turns_is_not_named():
 
 def test_who_is_late_all_the_time_stays_named_however_little_is_remembered_of_before():
     first, then = (0, 50_000, 50_000), (50_000, 0, 50_000)
-    launches = [
-        Arrivals(window, LAUNCH_US, first if window < 10 else then) for window in range(30) for _ in range(8)
-    ]
+    launches = [launch(window, first if window < 10 else then) for window in range(30) for _ in range(8)]
     named = [found.unit if found else None for found in followed(launches)]
     assert named[:3] == [None] * 3
-    assert set(named[3:10]) == {0}
-    assert set(named[12:]) == {1}
+    assert set(named[3:10]) == {UNITS[0]}
+    assert set(named[12:]) == {UNITS[1]}
 
 
 def test_of_two_processes_the_late_one_is_named():
-    found = verdict_on(steady((0, 55_000)))
+    found = straggler_in(steady((0, 55_000)), 0)
     assert found is not None
-    assert (found.unit, found.late_us) == (0, 55_000)
+    assert (found.unit, found.late_us) == (UNITS[0], 55_000)
 
 
 def test_who_was_not_heard_is_neither_late_nor_waits():
-    found = verdict_on(steady((50_000, MISSING, 0, 70_000)))
+    found = straggler_in(steady((50_000, MISSING, 0, 70_000)), 0)
     assert found is not None
-    assert (found.unit, found.late_us) == (2, 60_000)
+    assert (found.unit, found.late_us) == (UNITS[2], 60_000)
 
 
 def test_the_spread_is_that_of_those_who_are_not_suspected():
-    launches = [
-        Arrivals(i, LAUNCH_US, [10_000 + 1_000 * (i % 3), 10_000, 10_000 - 1_000 * (i % 3), 0])
-        for i in range(30)
-    ]
+    launches = [[10_000 + 1_000 * (i % 3), 10_000, 10_000 - 1_000 * (i % 3), 0] for i in range(30)]
     assert 500 < spread(launches, 3) < 3_000
     assert median([spread(launches), 0, 100_000]) == spread(launches)  # and it is a number without a suspect

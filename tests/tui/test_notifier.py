@@ -28,7 +28,7 @@ class Found:
         found = [
             Finding(severity, 1.0, f"{rule} is wrong; look", rule=rule, run="r1", since=at) for rule in rules
         ]
-        self.cluster.findings.ongoing = {each.key: Ongoing(each, at, at, True, at) for each in found}
+        self.cluster.findings.ongoing = {each.key: Ongoing(each, at, True, at) for each in found}
         self.cluster.findings.checked_at = at
         return self.cluster
 
@@ -89,7 +89,7 @@ def test_names_steer_no_terminal():
     notifier, found = Notifier(desktop="osc9"), Found()
     cluster = found.have(NOW)
     hostile = Finding(Severity.CRITICAL, 1.0, "a\x1b]52;c;x\a" * 80, rule="bad_loss", run="r1", since=NOW)
-    cluster.findings.ongoing[hostile.key] = Ongoing(hostile, NOW, NOW, True, NOW)
+    cluster.findings.ongoing[hostile.key] = Ongoing(hostile, NOW, True, NOW)
     (code,) = [notifier.due(cluster, NOW)]
     assert code.count("\x1b") == 1 and code.count("\a") == 1 and len(code) < 220
 

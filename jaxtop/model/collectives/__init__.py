@@ -29,7 +29,7 @@ from jaxtop.model.collectives.sums import (
     waits_by_device,
 )
 from jaxtop.model.collectives.views import CollectiveView, collective_views
-from jaxtop.model.collectives.waits import Straggler
+from jaxtop.model.windows import Straggler
 
 __all__ = [
     "AxisTraffic", "CollectiveView", "Doubts", "LastArrivals", "StepShare", "Straggler", "axis_traffic",

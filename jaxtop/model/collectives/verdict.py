@@ -13,12 +13,12 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.tuning import Number
-from jaxtop.model.windows import LateUnit, Verdict
+from jaxtop.model.windows import Straggler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from jaxtop.model.windows import ProgramKey, ProgramWindows, Timing
+    from jaxtop.model.windows import ProgramKey, ProgramWindows, TeamUnit, Timing
 
 ENOUGH_LAUNCHES = 6
 ENOUGH_WINDOWS = 4
@@ -45,30 +45,18 @@ MOST_COMPARED = 16
 MISSING = 0xFFFF_FFFF
 
 
-class Arrivals(NamedTuple):
-    """One launch: its window, its duration, and the wait of each unit, MISSING where unknown."""
-
-    window: int
-    launch_us: int
-    waits: Sequence[int]
-
-
 class VerdictChange(NamedTuple):
     """The unit that came last in a collective before, and the one that does now; None where none does."""
 
     key: ProgramKey
     op: str
-    before: LateUnit | None
-    now: LateUnit | None
+    before: Straggler | None
+    now: Straggler | None
 
 
-def arrivals_of(timings: Sequence[Timing], team: int) -> list[Arrivals]:
-    """Return the waits of a team in each launch that at least two of its units reported."""
-    return [
-        Arrivals(each.window, each.launch_us, each.arrivals[team])
-        for each in timings
-        if len(each.arrivals[team]) - each.arrivals[team].count(MISSING) > 1
-    ]
+def reported(timings: Sequence[Timing], team: int) -> list[Timing]:
+    """Return the launches that at least two units of a team reported."""
+    return [each for each in timings if len(each.arrivals[team]) - each.arrivals[team].count(MISSING) > 1]
 
 
 def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float) -> list[VerdictChange]:
@@ -82,10 +70,10 @@ def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float)
             waits = [_widest(each.arrivals[number]) for each in lately]
             if 2 * sum(each >= at_least_us * STAYS / 2 for each in waits) < len(waits):
                 continue  # most teams are never late, so this check saves most of the work
-            named = next((i for i, unit in enumerate(team.units) if unit in before), None)
-            found_here = verdict_on(arrivals_of(timings, number), named, at_least_us)
-            if found_here is not None:
-                found.append(LateUnit(number, team.units[found_here.unit], found_here))
+            named = next((unit for unit in team.units if unit in before), None)
+            late = straggler_in(reported(timings, number), number, named, at_least_us)
+            if late is not None:
+                found.append(late)
         windows.late[op] = tuple(found)
     now = {each.unit: each for each in found}
     gone = [each for unit, each in before.items() if unit not in now]
@@ -99,38 +87,48 @@ def _widest(waits: Sequence[int]) -> int:
     return most if most != MISSING else max((each for each in waits if each != MISSING), default=0)
 
 
-def is_enough(launches: Sequence[Arrivals]) -> bool:
+def is_enough(launches: Sequence[Timing]) -> bool:
     """Return whether there are enough launches to name a unit, or to state that none is late."""
     return len(launches) >= ENOUGH_LAUNCHES and len({each.window for each in launches}) >= ENOUGH_WINDOWS
 
 
-def verdict_on(
-    launches: Sequence[Arrivals], named: int | None = None, at_least_us: float = LATE_MS_ON_CPU.default * 1000
-) -> Verdict | None:
-    """Return the unit that clearly comes last, from launches in order of time; None if there is none."""
-    if not is_enough(launches):
+def straggler_in(
+    launches: Sequence[Timing],
+    team: int,
+    named: TeamUnit | None = None,
+    at_least_us: float = LATE_MS_ON_CPU.default * 1000,
+) -> Straggler | None:
+    """Return the unit of a team that clearly comes last, from launches in order of time; None if none does.
+
+    The launches are those that the team reported; `named` is the unit that came last until now.
+    """
+    grouped = launches[-1].grouped if launches else None
+    if grouped is None or not is_enough(launches):
         return None
-    by_window: dict[int, list[Arrivals]] = {}
+    units = grouped.teams[team].units
+    by_window: dict[int, list[Sequence[int]]] = {}
     for each in launches:
-        by_window.setdefault(each.window, []).append(each)
+        by_window.setdefault(each.window, []).append(each.arrivals[team])
     windows = list(by_window.values())
     # At first there are no earlier windows to compare with, so one more window must agree.
     must = AGREEING_WINDOWS if len(windows) > 2 * AGREEING_WINDOWS else ENOUGH_WINDOWS
-    recent = [each for window in windows[-must:] for each in window]
-    last = [last_of(each.waits) for each in recent]
+    recent = [waits for window in windows[-must:] for waits in window]
+    last = [last_of(waits) for waits in recent]
     suspect = max(dict.fromkeys(last), key=last.count)
-    slack = STAYS if suspect == named else 1.0
-    mark = slack * max(at_least_us, OF_LAUNCH * median(each.launch_us for each in recent))
-    leads = [[_lead(each.waits, suspect) for each in window] for window in windows]
+    is_named = units[suspect] == named
+    slack = STAYS if is_named else 1.0
+    launch_us = median(each.launch_us for each in launches[-len(recent) :])
+    mark = slack * max(at_least_us, OF_LAUNCH * launch_us)
+    leads = [[_lead(waits, suspect) for waits in window] for window in windows]
     # For a named unit one window that disagrees is tolerated, but not as the oldest of the agreeing ones.
     odd = [i for i, each in enumerate(reversed(leads)) if median(each) < mark / 2]
-    agreeing = next(iter(odd[suspect == named :]), len(leads))
+    agreeing = next(iter(odd[is_named:]), len(leads))
     while agreeing - 1 in odd:
         agreeing -= 1
     if agreeing < must:
         return None
     agreeing = min(agreeing, MOST_WINDOWS)
-    recent = [each for window in windows[-agreeing:] for each in window]
+    recent = [waits for window in windows[-agreeing:] for waits in window]
     own = [lead for window in leads[-agreeing:] for lead in window]
     share = sum(lead > 0 for lead in own) / len(own)
     usual = _usual(windows, len(windows) - agreeing)
@@ -138,13 +136,13 @@ def verdict_on(
     mark = max(
         mark,
         slack * chance * OWN_SPREADS * _sigma(own),
-        slack * chance * SPREADS * spread(launches, suspect),
+        slack * chance * SPREADS * spread([each.arrivals[team] for each in launches], suspect),
         slack * USUAL * usual,
     )
     if share < slack * SHARE or median(own) < mark:
         return None
-    late = (_others(each.waits, suspect) for each, lead in zip(recent, own, strict=True) if lead > 0)
-    return Verdict(suspect, share, round(median(late)))
+    late = (_others(waits, suspect) for waits, lead in zip(recent, own, strict=True) if lead > 0)
+    return Straggler(team, units[suspect], share, round(median(late)))
 
 
 def last_of(waits: Sequence[int]) -> int:
@@ -157,22 +155,22 @@ def wait_for_last(waits: Sequence[int]) -> int:
     return round(_others(waits, last_of(waits)))
 
 
-def spread(launches: Sequence[Arrivals], suspect: int | None = None) -> float:
+def spread(launches: Sequence[Sequence[int]], suspect: int | None = None) -> float:
     """Return how much arrivals vary from launch to launch, in microseconds, over all units but the suspect.
 
     Of two units only the difference between them is known, and the suspect contributes to it. The result is 0
     then.
     """
-    units = [unit for unit in range(len(launches[0].waits)) if unit != suspect] if launches else []
+    units = [unit for unit in range(len(launches[0])) if unit != suspect] if launches else []
     if len(units) < 2:
         return 0.0
-    middles = [_others(each.waits, suspect) for each in launches]
+    middles = [_others(waits, suspect) for waits in launches]
     found = []
     for unit in units[:: -(-len(units) // MOST_COMPARED)]:
         known = [
-            each.waits[unit] - middle
-            for each, middle in zip(launches, middles, strict=True)
-            if each.waits[unit] != MISSING
+            waits[unit] - middle
+            for waits, middle in zip(launches, middles, strict=True)
+            if waits[unit] != MISSING
         ]
         if known:
             found.append(_sigma(known))
@@ -180,7 +178,7 @@ def spread(launches: Sequence[Arrivals], suspect: int | None = None) -> float:
     return found[(len(found) - 1) // 2] if found else 0.0
 
 
-def _usual(windows: Sequence[Sequence[Arrivals]], earlier: int) -> float:
+def _usual(windows: Sequence[Sequence[Sequence[int]]], earlier: int) -> float:
     """Return the largest lead of a last unit in earlier windows, where the last unit kept changing.
 
     A unit that led in several consecutive windows was late and has recovered, so its lead is not usual. The
@@ -196,11 +194,11 @@ def _usual(windows: Sequence[Sequence[Arrivals]], earlier: int) -> float:
     return worst
 
 
-def _led(window: Sequence[Arrivals]) -> tuple[int, float]:
+def _led(window: Sequence[Sequence[int]]) -> tuple[int, float]:
     """Return the unit that came last in a window, and by how much."""
-    last = [last_of(each.waits) for each in window]
+    last = [last_of(waits) for waits in window]
     first = max(dict.fromkeys(last), key=last.count)
-    return first, median(_lead(each.waits, first) for each in window)
+    return first, median(_lead(waits, first) for waits in window)
 
 
 def _lead(waits: Sequence[int], unit: int) -> int:

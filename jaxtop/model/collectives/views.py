@@ -12,8 +12,8 @@ from jaxtop.model.collectives.kinds import busbw, kind_of
 from jaxtop.model.collectives.launch_rates import sampled_rates
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.present import first_windows, old_windows, still_late
-from jaxtop.model.collectives.verdict import arrivals_of, is_enough
-from jaxtop.model.collectives.waits import DeviceWaits, Straggler, duration_with, longest_wait, straggler_of
+from jaxtop.model.collectives.verdict import is_enough, reported
+from jaxtop.model.collectives.waits import DeviceWaits, duration_with, longest_wait, straggler_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.layout import Layout
     from jaxtop.model.programs.rates import Unsplit
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import ProgramKey, ProgramWindows
+    from jaxtop.model.windows import ProgramKey, ProgramWindows, Straggler
 
 # The run, program and fingerprint of a collective, and its op.
 _Key = tuple[str, str, str | None, str]
@@ -275,7 +275,7 @@ def _measure(
         straggler=straggler_of(cluster, grouped, named, waits),
         is_current=not timings or (bool(present) and not is_old),
         taken=taken,
-        is_enough=bool(teams and present) and is_enough(arrivals_of(all_timings, 0)),
+        is_enough=bool(teams and present) and is_enough(reported(all_timings, 0)),
         waits_us=waits,
         is_async=listed is not None and listed.is_async,
         mesh=layout.mesh if layout else None,

@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from jaxtop.model.collectives.verdict import MISSING
-from jaxtop.model.host import PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterator, Sequence
 
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import Grouped, LateUnit, Timing
+    from jaxtop.model.windows import Grouped, Straggler, Timing
 
 
 # A group that no launch of this many windows timed has no current waits.
 CURRENT_WINDOWS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Straggler:
-    """The participant that came last: one of its devices, its share of the launches, and how late it was."""
-
-    agent: str
-    process_index: int | None
-    device_id: int
-    share: float
-    late_us: int
-    noun: str = PROCESS
-
-    @property
-    def who(self) -> str:
-        return f"a {self.noun}" if self.process_index is None else f"{self.noun} {self.process_index}"
 
 
 def longest_wait(timings: Sequence[Timing]) -> int | None:
@@ -155,15 +137,15 @@ def _lower_median(waits: Sequence[int]) -> int:
 
 
 def straggler_of(
-    cluster: ClusterState, grouped: Grouped | None, named: Sequence[LateUnit], waits: Mapping[int, int]
+    cluster: ClusterState, grouped: Grouped | None, named: Sequence[Straggler], waits: Mapping[int, int]
 ) -> Straggler | None:
     """Return the unit that is latest of those judged late; of a process, the device that waits least."""
     if not named or grouped is None:
         return None
-    late = max(named, key=lambda each: each.verdict.late_us)
-    host = cluster.hosts.get(late.unit.agent)
-    device_id = late.unit.device_id
-    if device_id is None:
+    late = max(named, key=lambda each: each.late_us)
+    host = cluster.hosts.get(late.agent)
+    unit = late.unit
+    if unit.device_id is None:
         own = {device.id for device in host.devices} if host else set()
         team = grouped.teams[late.team] if late.team < len(grouped.teams) else None
         members = [
@@ -174,13 +156,7 @@ def straggler_of(
         ]
         if not members:
             return None
-        device_id = min(members, key=lambda each: waits.get(each, MISSING))
-    share, late_us = late.verdict.share, late.verdict.late_us
-    return Straggler(
-        late.unit.agent,
-        host.process_index if host else None,
-        device_id,
-        share,
-        late_us,
-        host.noun if host else PROCESS,
-    )
+        unit = unit._replace(device_id=min(members, key=lambda each: waits.get(each, MISSING)))
+    if host is None:
+        return late._replace(unit=unit)
+    return late._replace(unit=unit, process_index=host.process_index, noun=host.noun)

@@ -1,4 +1,4 @@
-"""The texts of the events about stragglers in collectives."""
+"""The sentences about stragglers in collectives, for events and findings."""
 
 from __future__ import annotations
 
@@ -7,14 +7,25 @@ from typing import TYPE_CHECKING
 from jaxtop.model.collectives.layout import layouts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from jaxtop.model.collectives.verdict import VerdictChange
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import LateUnit
+    from jaxtop.model.windows import Straggler
 
 # One cause may appear in very many collectives at once.
 MOST_TEXTS = 4
+
+
+def lateness_in_words(who: str, late_us: int, where: str, of_step: str = "") -> str:
+    """Return who is late, where, and what that costs; `of_step` sets it beside the time of a step."""
+    ms = f"{late_us / 1000:.0f} ms" if late_us >= 9_950 else f"{late_us / 1000:.1f} ms"
+    return f"{who} is late: the others wait {ms}{of_step} for it in {where}"
+
+
+def named(op: str, axes: Collection[str] | None) -> str:
+    """Return a collective with its axes, if they are known."""
+    return op + (f" over {', '.join(axes)}" if axes else "")
 
 
 def changes_in_words(state: ClusterState, listed: Sequence[VerdictChange]) -> Iterator[tuple[str, str, str]]:
@@ -22,22 +33,18 @@ def changes_in_words(state: ClusterState, listed: Sequence[VerdictChange]) -> It
     for change in listed[:MOST_TEXTS]:
         where = _where(change, state)
         if change.now is not None:
-            found = change.now.verdict
-            text = (
-                f"{_who(change.now, state)} is the last to reach {where} in {found.share:.0%} of samples: "
-                f"others wait {_time(found.late_us)}"
-            )
+            text = lateness_in_words(_who(change.now, state), change.now.late_us, where)
+            text += f", and comes last in {change.now.share:.0%} of samples"
             if change.before is not None:
-                text += f"; before, {_who(change.before, state)} did"
-            yield "warning", change.now.unit.agent, text
+                text += f"; before, {_who(change.before, state)} was late"
+            yield "warning", change.now.agent, text
         elif change.before is not None:
-            text = f"{_who(change.before, state)} is no longer the last to reach {where}"
-            yield "info", change.before.unit.agent, text
+            yield "info", change.before.agent, f"{_who(change.before, state)} is no longer late in {where}"
     rest = listed[MOST_TEXTS:]
     if rest and (about := rest[0].now or rest[0].before):
         yield (
             "info",
-            about.unit.agent,
+            about.agent,
             f"{len(rest)} more collectives have a different straggler, or none",
         )
 
@@ -45,15 +52,10 @@ def changes_in_words(state: ClusterState, listed: Sequence[VerdictChange]) -> It
 def _where(change: VerdictChange, state: ClusterState) -> str:
     layout = layouts(state).get(change.key)
     grouped = layout.groups_of(change.op) if layout else None
-    axes = f" ({', '.join(grouped.axes.names)})" if grouped and grouped.axes and grouped.axes.names else ""
-    return f"{change.op} of {change.key[1]}{axes}"
+    return named(f"{change.op} of {change.key[1]}", grouped and grouped.axes and grouped.axes.names)
 
 
-def _who(late: LateUnit, state: ClusterState) -> str:
-    host = state.hosts.get(late.unit.agent)
-    who = host.label if host else late.unit.agent
-    return who if late.unit.device_id is None else f"device {late.unit.device_id} of {who}"
-
-
-def _time(us: int) -> str:
-    return f"{us / 1000:.0f} ms" if us >= 9_950 else f"{us / 1000:.1f} ms"
+def _who(late: Straggler, state: ClusterState) -> str:
+    host = state.hosts.get(late.agent)
+    who = host.label if host else late.agent
+    return who if late.device_id is None else f"device {late.device_id} of {who}"

@@ -102,12 +102,12 @@ def _check_run(facts: RunFacts, all_runs: Collection[str]) -> Iterator[LoggedEve
         holds_for = state.tuning.holds_for(rule.name, rule.holds_for)
         for finding in _checked(rule, facts, version, all_runs):
             before = state.findings.ongoing.get(finding.key)
-            first_at = before.first_at if before is not None else finding.since or at
+            since = before.finding.since if before is not None else finding.since or at
             was_reported = before is not None and before.is_reported
-            is_reported = was_reported or at - first_at >= holds_for
+            is_reported = was_reported or at - since >= holds_for
             severity, severe_at = _severity(finding, before, rule, at)
-            dated = replace(finding, since=first_at, severity=severity)
-            state.findings.ongoing[finding.key] = Ongoing(dated, first_at, at, is_reported, severe_at)
+            dated = replace(finding, since=since, severity=severity)
+            state.findings.ongoing[finding.key] = Ongoing(dated, at, is_reported, severe_at)
             # A note makes no event; one that becomes a warning does.
             rank = before.finding.severity.rank if before is not None and was_reported else 0
             if is_reported and rank < severity.rank and rule.makes_event(finding):
@@ -178,7 +178,9 @@ def _drop(state: ClusterState, at: float) -> list[LoggedEvent]:
         elif each.last_at < at and at - each.last_at >= _stays_for(state, each, rule):
             del state.findings.ongoing[key]
             if each.is_reported and rule.makes_event(each.finding) and each.finding.severity.rank:
-                text = f"{rule.title} ended after {each.last_at - each.first_at:.0f} s: {each.finding.text}"
+                text = (
+                    f"{rule.title} ended after {each.last_at - each.finding.since:.0f} s: {each.finding.text}"
+                )
                 events.append(_event(each.finding, at, text, Severity.INFO))
     return events
 

@@ -90,7 +90,7 @@ def deliver(server: Server, *alerts: Alert, seconds: float = 20, form: str = "pl
 
 
 def ongoing(cluster, finding, *, is_reported=True):
-    cluster.findings.ongoing[finding.key] = Ongoing(finding, NOW, NOW, is_reported, NOW)
+    cluster.findings.ongoing[finding.key] = Ongoing(finding, NOW, is_reported, NOW)
 
 
 def test_a_finding_has_one_alert_at_its_start_and_one_at_its_end():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.collectives.doubts import doubts_about
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
+from jaxtop.model.collectives.words import lateness_in_words, named
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.gap_findings import gap_over, of_core, place_of, source_of
 from jaxtop.model.findings.rule import Rule, Unmeasured
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from jaxtop.model.collectives.views import CollectiveView
-    from jaxtop.model.collectives.waits import Straggler
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.wall_time.gaps import Gap
+    from jaxtop.model.windows import Straggler
 
 CRITICAL_SHARE = Number("critical_share", 0.25, "lateness is critical from this share of a step on")
 # A process is as slow as the late one if its main thread is in the script for at least this part of its time.
@@ -145,17 +146,13 @@ def _by_collective(facts: RunFacts, late: Straggler, view: CollectiveView) -> Fi
     return Finding(
         _severity(facts, share),
         late.share,
-        f"{who} is late: the others wait {ms:.0f} ms{of_step} for it in {_named(view)}",
+        lateness_in_words(who, late.late_us, named(view.op, view.axes), of_step),
         _subject(late, view),
         about=late.agent,
         cost=FindingCost(ms_per_step=ms, share_of_step=share),
         evidence=_evidence("wait of the others", ms, late, view),
         proof=Proof("collectives", row=view.op),
     )
-
-
-def _named(view: CollectiveView) -> str:
-    return view.op + (f" over {', '.join(view.axes)}" if view.axes else "")
 
 
 def _subject(late: Straggler, view: CollectiveView) -> Subject:
@@ -197,7 +194,7 @@ def _uneven_work(facts: RunFacts) -> Iterator[Finding]:
         Severity.WARNING,
         late.share * 0.8,
         f"device {late.device_id} computes {ms:.0f} ms{of_step} longer than the other devices of its process "
-        f"before {_named(view)}",
+        f"before {named(view.op, view.axes)}",
         _subject(late, view),
         about=str(late.device_id),
         cost=FindingCost(late_ms, facts.share_of_step(late_ms)),  # all wait for it, as the panel has it
