@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import wire
 from jaxtop.model import exited, fold, keyframe
-from jaxtop.model.collectives import reducer as collectives
-from jaxtop.model.collectives.joining import COUNTED_WINDOWS
+from jaxtop.model.collectives import joining
 from jaxtop.model.findings import reducer as findings
 from jaxtop.model.stalls import reports
 from jaxtop.model.state import ClusterState
@@ -54,7 +53,7 @@ REDUCERS = (
             "layout_changes", "dropped",
         ),
     ),
-    Reducer(collectives.reduce, _writes("windows")),
+    Reducer(joining.reduce, _writes("windows")),
     Reducer(reports.reduce, _writes("stalls", "stall_checks"), concludes=True),
     Reducer(
         exited.reduce,
@@ -93,7 +92,7 @@ class Cluster(ClusterState):
 
     def _remember(self, window: wire.Frame) -> None:
         """Keep the last windows of each agent as they came: a recording that begins now needs them."""
-        past = self.past_windows.setdefault(window.agent, deque(maxlen=COUNTED_WINDOWS))
+        past = self.past_windows.setdefault(window.agent, deque(maxlen=joining.COUNTED_WINDOWS))
         past.append(window)
         while len(past) > 1 and sum(len(each.raw) for each in past) * len(self.hosts) > MOST_WINDOW_BYTES:
             past.popleft()

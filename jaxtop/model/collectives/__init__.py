@@ -6,12 +6,12 @@ of a collective. A *round* is one execution of a collective within a launch: a l
 
 What is where:
 
-- reducer.py: joins a window with those of other processes, then judges; the state is `model/windows.py`
-- joining.py, matching.py: the launches of all processes joined, and whether they are the same launch
+- joining.py: the reducer, which joins a window with those of other processes and judges what they show;
+  the state is `model/windows.py`; matching.py: whether launches of several processes are the same
 - layout.py, groups.py, kinds.py: who takes part in each collective, over which axes
 - timing.py: one collective in one launch; waits.py: its waits over several launches
-- verdict.py: which unit comes last; words.py: the texts of the events about it
-- present.py: which timings and verdicts are current; doubts.py: why there may be none
+- verdict.py: which unit comes last, and whether it still does; words.py: the sentences about it
+- present.py: which windows are current; doubts.py: why there may be no verdict
 - views.py, sums.py, folded.py: collectives, their totals, those that share a row
 - timeline.py, launch_rates.py: the last launches in order of time; how often programs are launched
 - inspected.py: what NCCL Inspector reports

@@ -1,4 +1,4 @@
-"""The windows of all hosts, joined launch by launch to find which units waited and which came last.
+"""The reducer of windows: those of all hosts are joined launch by launch, then judged.
 
 An instance is identified by program, number of the launch, op and round, which are the same on all hosts.
 Durations are never reckoned from the clocks of several hosts. A launch is evaluated when every agent that
@@ -12,18 +12,23 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop import wire
 from jaxtop.model.collectives.layout import layouts, may_be_met
 from jaxtop.model.collectives.matching import are_one, traced
 from jaxtop.model.collectives.timing import Participants, silent_places, timing_of, timing_of_unknown_groups
+from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU, judge
+from jaxtop.model.collectives.words import changes_in_words
 from jaxtop.model.host import run_of
+from jaxtop.model.state import LoggedEvent
 from jaxtop.model.windows import LaunchShare, Pending, ProgramWindows, launch_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from jaxtop import wire
     from jaxtop.model.collectives.layout import Layout
+    from jaxtop.model.collectives.verdict import VerdictChange
     from jaxtop.model.host import Host
+    from jaxtop.model.keyframe import Message
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import Durations, LaunchId, ProgramKey, Timing
 
@@ -49,6 +54,27 @@ class Joined(NamedTuple):
     layout: Layout | None
     windows: ProgramWindows
     ops: set[str]
+
+
+def reduce(state: ClusterState, agent: str, message: Message, at: float) -> list[LoggedEvent]:
+    """Join a window with those of the other hosts; return an event for each verdict that it changed."""
+    if not isinstance(message, wire.Window):
+        return []
+    joined = join(state, state.hosts[agent], message)
+    changes = [change for each in joined for change in _judged(state, each)]
+    return [
+        LoggedEvent(at, severity, "straggler", about, text)
+        for severity, about, text in changes_in_words(state, changes)
+    ]
+
+
+def _judged(state: ClusterState, joined: Joined) -> Iterator[VerdictChange]:
+    """Judge the collectives of a program again; yield the verdicts that have changed."""
+    key, layout, windows, ops = joined
+    least = LATE_MS_ON_CPU if layout is not None and layout.is_cpu else LATE_MS
+    at_least_us = state.tuning.value("straggler", least) * 1000
+    for op in sorted(ops):
+        yield from judge(key, windows, op, at_least_us)
 
 
 def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joined]:

@@ -11,7 +11,7 @@ from jaxtop.model.programs.rates import LaunchRates, Unsplit, launch_rates_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from jaxtop.model.hosts import HostView
+    from jaxtop.model.liveness import HostView
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey
 

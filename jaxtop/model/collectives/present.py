@@ -1,11 +1,9 @@
-"""Which windows show the present: its steps and its time, and who is late in these."""
+"""Which windows show the present: its steps and its time."""
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
-from jaxtop.model.collectives.verdict import AGREEING_WINDOWS, last_of, reported, wait_for_last
 from jaxtop.model.host import changed_ms
 from jaxtop.model.liveness import OF_STEPS, WINDOW, is_current
 
@@ -13,11 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import LaunchShare, ProgramKey, ProgramWindows, Straggler, Timing
+    from jaxtop.model.windows import LaunchShare, ProgramKey, ProgramWindows, Timing
 
 InWindow = TypeVar("InWindow", bound="Timing | LaunchShare")
-# A unit is still late if it came last in this share of the launches since.
-STILL_LATE = 0.5
 
 
 def first_windows(cluster: ClusterState) -> Mapping[ProgramKey, int]:
@@ -66,30 +62,3 @@ def _first(cluster: ClusterState, windows: ProgramWindows) -> int:
         if is_joint and 2 * old >= len(times):
             first = max(first, number + 1)
     return first
-
-
-def still_late(
-    named: Sequence[Straggler], present: Sequence[Timing], *, is_all: bool
-) -> tuple[Straggler, ...]:
-    """Return those of the late units that the latest windows of the present rhythm show to be late.
-
-    A verdict may also rest on earlier windows: then `is_all` is false, and the present windows say how late a
-    unit is.
-    """
-    numbers = sorted({each.window for each in present})[-AGREEING_WINDOWS:]
-    lately = [each for each in present if each.window in numbers]
-    found = []
-    for late in named:
-        launches = reported(lately, late.team) if _has_team(lately, late) else []
-        units = lately[-1].grouped.teams[late.team].units if launches and lately[-1].grouped else ()
-        arrivals = [each.arrivals[late.team] for each in launches]
-        own = [waits for waits in arrivals if units[last_of(waits)] == late.unit]
-        if not own or len(own) < STILL_LATE * len(launches):
-            continue
-        late_us = late.late_us if is_all else round(median(map(wait_for_last, own)))
-        found.append(late._replace(late_us=late_us))
-    return tuple(found)
-
-
-def _has_team(timings: Sequence[Timing], late: Straggler) -> bool:
-    return bool(timings) and all(late.team < len(each.arrivals) for each in timings)

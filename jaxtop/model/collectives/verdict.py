@@ -1,4 +1,4 @@
-"""Statistics over the waits in a collective, to find who is late. They use no clock, host or program.
+"""Who is late in a collective: statistics over its waits, in which no clock, host or program takes part.
 
 A wait is how much longer a collective took for one unit than for the unit that came last, in one launch.
 Launches close to each other are alike, because one burst of other work delays a process in all of them. So
@@ -16,9 +16,10 @@ from jaxtop.model.tuning import Number
 from jaxtop.model.windows import Straggler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from jaxtop.model.windows import ProgramKey, ProgramWindows, TeamUnit, Timing
+    from jaxtop.model.state import ClusterState
+    from jaxtop.model.windows import Grouped, ProgramKey, ProgramWindows, TeamUnit, Timing
 
 ENOUGH_LAUNCHES = 6
 ENOUGH_WINDOWS = 4
@@ -27,6 +28,8 @@ AGREEING_WINDOWS = 3
 SHARE = 0.75
 # For a unit that is already named the marks are lower by this factor, or events would alternate.
 STAYS = 0.7
+# A unit is still late if it came last in this share of the launches of the last windows.
+STILL_LATE = 0.5
 # Processes on a CPU share its cores with others, so up to this much lateness is not attributed there.
 LATE_MS = Number("collective_ms", 5.0, "late in a collective from this many milliseconds on")
 LATE_MS_ON_CPU = Number("collective_ms_on_cpu", 25.0, "the same where the devices are CPUs")
@@ -80,6 +83,59 @@ def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float)
     come = [each for unit, each in now.items() if unit not in before]
     # A verdict that ended and a new one are reported together.
     return [VerdictChange(key, op, was, each) for was, each in zip_longest(gone, come)]
+
+
+def straggler_of(
+    cluster: ClusterState, grouped: Grouped | None, named: Sequence[Straggler], waits: Mapping[int, int]
+) -> Straggler | None:
+    """Return the unit that is latest of those judged late; of a process, the device that waits least."""
+    if not named or grouped is None:
+        return None
+    late = max(named, key=lambda each: each.late_us)
+    host = cluster.hosts.get(late.agent)
+    unit = late.unit
+    if unit.device_id is None:
+        own = {device.id for device in host.devices} if host else set()
+        team = grouped.teams[late.team] if late.team < len(grouped.teams) else None
+        members = [
+            grouped.device_ids[number][place]
+            for number, row in (team.rows if team else ())
+            for place, unit in enumerate(row)
+            if grouped.device_ids[number][place] in own and unit >= 0
+        ]
+        if not members:
+            return None
+        unit = unit._replace(device_id=min(members, key=lambda each: waits.get(each, MISSING)))
+    if host is None:
+        return late._replace(unit=unit)
+    return late._replace(unit=unit, process_index=host.process_index, noun=host.noun)
+
+
+def still_late(
+    named: Sequence[Straggler], present: Sequence[Timing], *, is_all: bool
+) -> tuple[Straggler, ...]:
+    """Return those of the late units that the latest windows of the present rhythm show to be late.
+
+    A verdict may also rest on earlier windows: then `is_all` is false, and the present windows say how late a
+    unit is.
+    """
+    numbers = sorted({each.window for each in present})[-AGREEING_WINDOWS:]
+    lately = [each for each in present if each.window in numbers]
+    found = []
+    for late in named:
+        launches = reported(lately, late.team) if _has_team(lately, late) else []
+        units = lately[-1].grouped.teams[late.team].units if launches and lately[-1].grouped else ()
+        arrivals = [each.arrivals[late.team] for each in launches]
+        own = [waits for waits in arrivals if units[last_of(waits)] == late.unit]
+        if not own or len(own) < STILL_LATE * len(launches):
+            continue
+        late_us = late.late_us if is_all else round(median(map(wait_for_last, own)))
+        found.append(late._replace(late_us=late_us))
+    return tuple(found)
+
+
+def _has_team(timings: Sequence[Timing], late: Straggler) -> bool:
+    return bool(timings) and all(late.team < len(each.arrivals) for each in timings)
 
 
 def _widest(waits: Sequence[int]) -> int:

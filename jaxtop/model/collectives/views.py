@@ -11,9 +11,9 @@ from jaxtop.model.collectives.inspected import NAME, SameTimes, inspected_ops
 from jaxtop.model.collectives.kinds import busbw, kind_of
 from jaxtop.model.collectives.launch_rates import sampled_rates
 from jaxtop.model.collectives.layout import layouts
-from jaxtop.model.collectives.present import first_windows, old_windows, still_late
-from jaxtop.model.collectives.verdict import is_enough, reported
-from jaxtop.model.collectives.waits import DeviceWaits, duration_with, longest_wait, straggler_of
+from jaxtop.model.collectives.present import first_windows, old_windows
+from jaxtop.model.collectives.verdict import is_enough, reported, still_late, straggler_of
+from jaxtop.model.collectives.waits import DeviceWaits, duration_with, longest_wait
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

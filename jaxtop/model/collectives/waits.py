@@ -1,4 +1,4 @@
-"""The waits in a collective, from its timings: the longest, those of each device, and who comes last."""
+"""The waits in a collective, from its timings: the longest, and those of each device."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from jaxtop.model.collectives.verdict import MISSING
 if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterator, Sequence
 
-    from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import Grouped, Straggler, Timing
+    from jaxtop.model.windows import Timing
 
 
 # A group that no launch of this many windows timed has no current waits.
@@ -134,29 +133,3 @@ def waits_of(timings: Sequence[Timing]) -> dict[int, int]:
 
 def _lower_median(waits: Sequence[int]) -> int:
     return sorted(waits)[(len(waits) - 1) // 2]
-
-
-def straggler_of(
-    cluster: ClusterState, grouped: Grouped | None, named: Sequence[Straggler], waits: Mapping[int, int]
-) -> Straggler | None:
-    """Return the unit that is latest of those judged late; of a process, the device that waits least."""
-    if not named or grouped is None:
-        return None
-    late = max(named, key=lambda each: each.late_us)
-    host = cluster.hosts.get(late.agent)
-    unit = late.unit
-    if unit.device_id is None:
-        own = {device.id for device in host.devices} if host else set()
-        team = grouped.teams[late.team] if late.team < len(grouped.teams) else None
-        members = [
-            grouped.device_ids[number][place]
-            for number, row in (team.rows if team else ())
-            for place, unit in enumerate(row)
-            if grouped.device_ids[number][place] in own and unit >= 0
-        ]
-        if not members:
-            return None
-        unit = unit._replace(device_id=min(members, key=lambda each: waits.get(each, MISSING)))
-    if host is None:
-        return late._replace(unit=unit)
-    return late._replace(unit=unit, process_index=host.process_index, noun=host.noun)

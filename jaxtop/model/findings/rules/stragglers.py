@@ -209,7 +209,7 @@ def _uneven_us(facts: RunFacts, late: Straggler, view: CollectiveView) -> float 
     host, waits = facts.cluster.hosts.get(late.agent), view.waits_us
     own = {each.id for each in host.devices if each.id in waits} if host is not None else set()
     siblings = [waits[each] for each in own - {late.device_id}]
-    if late.device_id not in waits or not siblings:
+    if late.device_id is None or late.device_id not in waits or not siblings:
         return None
     longer = median(siblings) - waits[late.device_id]
     return longer if longer >= facts.number(OF_LATENESS) * late.late_us else None
