@@ -75,6 +75,9 @@ class Feature(NamedTuple):
 HOOKS = {
     "doctor_checks": "() -> findings of `jaxtop doctor`",
     "program_fields": "(cluster, now, probe) -> (run, name, fingerprint) -> fields of a program in JSON",
+    "program_lines": "(moment, program, width, palette) -> lines about a program on its screen",
+    "device_lines": "(probe, device, host, its operations a second, ink, at_least) -> lines about it",
+    "bandwidth_note": "(moment, collective) -> what its bandwidth is compared with",
     "app_capturer": "(start of a job) -> what takes full profiles with a key of the app",
     "relays": "the relays that a live source finds at addresses",
     "open_through": "(command, targets, owner, name, show) -> the source on the other side of a command",

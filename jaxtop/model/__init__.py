@@ -9,7 +9,7 @@ What is where:
 - earlier.py, past_steps.py: frozen values in it that keyframes have as they are
 - cluster.py: `Cluster.feed` decodes a frame and gives its message to the reducers, in one order, which return
   events: `keyframe.py` puts slices back, `fold.py` folds the messages of agents, then come
-  `collectives/reducer.py`, `stalls/reports.py`, `exited.py`, `findings/reducer.py`
+  `collectives/joining.py`, `stalls/reports.py`, `exited.py`, `findings/reducer.py`
 - derived.py: the memo of results that views derive; a result is derived again when an input is another
   object
 - hosts.py, devices.py: runs, their hosts in order and in their states, devices
@@ -43,15 +43,15 @@ from jaxtop.model.arrays.growth import Grower, growers
 from jaxtop.model.arrays.memory import PARTS, MemoryView, Part, memory_total, memory_views
 from jaxtop.model.arrays.meshes import MeshView, mesh_views
 from jaxtop.model.cluster import Cluster
-from jaxtop.model.devices import DeviceView, device_views, fullest, launch_rate, memory_history, scaled
+from jaxtop.model.devices import DeviceView, device_views, fullest, launch_rate, scaled
 from jaxtop.model.figure_type import Figure, Scope, Unit
-from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, STEP_FIGURES, STEP_TIME
+from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, MEMORY, STEP_FIGURES, STEP_TIME
 from jaxtop.model.finding import Finding, Severity
 from jaxtop.model.findings.reducer import reported_findings
 from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
 from jaxtop.model.host import EMPTY_HOST, Host, run_of
-from jaxtop.model.hosts import HostView, Run, host_views, newest_hosts, runs
-from jaxtop.model.liveness import State, state_of
+from jaxtop.model.hosts import Run, host_views, newest_hosts, runs
+from jaxtop.model.liveness import HostView, State, state_of
 from jaxtop.model.programs.views import ProgramView, program_views
 from jaxtop.model.series import figure_series, recent, reported_figures
 from jaxtop.model.stalls.diagnosis import diagnose
@@ -62,13 +62,13 @@ from jaxtop.model.tuning import HOLDS_FOR, Mute, Tuning
 from jaxtop.wire import Buffer, BusyThread, Peak, Pulse
 
 __all__ = [
-    "DEVICE_FIGURES", "EMPTY_HOST", "FIGURES", "HOLDS_FOR", "HOST_FIGURES", "PARTS", "RULES",
-    "RULES_BY_NAME", "STEP_FIGURES", "STEP_TIME", "ArrayView", "ArraysAtPeak", "AtPeak", "Buffer",
+    "DEVICE_FIGURES", "EMPTY_HOST", "FIGURES", "HOLDS_FOR", "HOST_FIGURES", "MEMORY", "PARTS",
+    "RULES", "RULES_BY_NAME", "STEP_FIGURES", "STEP_TIME", "ArrayView", "ArraysAtPeak", "AtPeak", "Buffer",
     "BusyThread", "Cluster", "DeviceView", "Figure", "Finding", "Grower", "Host", "HostView",
     "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "Peak", "ProgramView", "Pulse", "Run",
     "Scope", "Severity", "Span", "State", "Tuning", "Unit", "array_views", "at_peaks", "device_views",
     "diagnose", "distinct", "figure_series", "fullest", "growers", "host_views", "launch_rate",
-    "memory_history", "memory_total", "memory_views", "mesh_views", "newest_hosts", "pace_of",
+    "memory_total", "memory_views", "mesh_views", "newest_hosts", "pace_of",
     "program_views", "recent", "reported_figures", "reported_findings", "run_of", "runs", "scaled",
     "slices", "stack_groups", "state_of", "step_of", "step_of_run", "steps_of",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from jaxtop import wire
 from jaxtop.base import units
 from jaxtop.model.figure_type import Level
 from jaxtop.model.hardware.allocators import taken_share
-from jaxtop.model.host import NO_PULSE, figure, run_of
+from jaxtop.model.host import NO_PULSE, device_entry, run_of
 from jaxtop.model.hosts import host_views
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.figure_type import Figure
     from jaxtop.model.host import Host
-    from jaxtop.model.hosts import HostView
-    from jaxtop.model.liveness import State
+    from jaxtop.model.liveness import HostView, State
     from jaxtop.model.state import ClusterState
 
 
@@ -54,12 +53,8 @@ class DeviceView:
     coords: tuple[int, ...] | None
     core_on_chip: int | None
     slice_index: int | None
-    used_bytes: int | None
-    peak_bytes: int | None
-    limit_bytes: int | None
     # What set the limit; None without one.
     limit_source: str | None
-    memory_source: str | None
     launches_per_second: float | None
     pulse: wire.Pulse = field(repr=False)
     last_pulse: wire.Pulse = field(repr=False)
@@ -76,12 +71,7 @@ class DeviceView:
             limit_bytes=held.limit_bytes,
             reserved_bytes=held.reserved_bytes,
         )
-        return replace(
-            self,
-            used_bytes=figure(held.used_bytes, self.position),
-            peak_bytes=figure(held.peak_bytes, self.position),
-            pulse=structs.replace(NO_PULSE, devices=memory),
-        )
+        return replace(self, pulse=structs.replace(NO_PULSE, devices=memory))
 
     def read(self, of: Figure) -> float | None:
         return of.read(self.pulse, self.position)
@@ -91,9 +81,27 @@ class DeviceView:
         return self.agent, self.id
 
     @property
+    def used_bytes(self) -> int | None:
+        return device_entry(self.pulse.devices.used_bytes, self.position)
+
+    @property
+    def peak_bytes(self) -> int | None:
+        return device_entry(self.pulse.devices.peak_bytes, self.position)
+
+    @property
+    def limit_bytes(self) -> int | None:
+        """The memory that it may use: a fact, which outlives the process."""
+        return device_entry(self.last_pulse.devices.limit_bytes, self.position)
+
+    @property
+    def memory_source(self) -> str | None:
+        """Who counts its memory: the allocator, or the census of arrays."""
+        return self.last_pulse.memory_source
+
+    @property
     def reserved_bytes(self) -> int | None:
         """What the allocator keeps for programs beside the bytes in use, as on TPUs."""
-        return figure(self.pulse.devices.reserved_bytes, self.position)
+        return device_entry(self.pulse.devices.reserved_bytes, self.position)
 
     @property
     def used_share(self) -> float | None:
@@ -116,12 +124,13 @@ def fullest(views: Iterable[DeviceView]) -> list[DeviceView]:
 
     All that look alike are among them, in their order, so that the first does not flicker.
     """
-    held = [(each.used_share or 0.0, each.used_bytes, each) for each in views if each.used_bytes is not None]
+    used = [(each, each.used_bytes) for each in views]
+    held = [(each.used_share or 0.0, size, each) for each, size in used if size is not None]
     share, largest, _ = max(held, key=itemgetter(0, 1), default=(0.0, 0, None))
     text = units.size(largest)
     # Bisect for the smallest size with the same text, because there may be thousands of devices.
     least = bisect_left(range(largest), True, key=lambda size: units.size(size) == text)
-    return [each for its, used, each in held if used >= least and its >= share - SAME_SHARE]
+    return [each for its, size, each in held if size >= least and its >= share - SAME_SHARE]
 
 
 def launch_rate(cluster: ClusterState, host: Host) -> float | None:
@@ -138,11 +147,6 @@ def launch_rate(cluster: ClusterState, host: Host) -> float | None:
     return (last.launches - first.launches) / (last.at - first.at) if last.at > first.at else None
 
 
-def memory_history(cluster: ClusterState, agent: str, position: int) -> list[int | None]:
-    """Return the bytes in use of one device, oldest first."""
-    return [figure(sample.used_bytes, position) for sample in cluster.history.get(agent, ())]
-
-
 def scaled(value: int | None, unit: int) -> float | None:
     """Return a figure converted from its small unit; unknown stays unknown."""
     return None if value is None else value / unit
@@ -151,7 +155,6 @@ def scaled(value: int | None, unit: int) -> float | None:
 def _views_of_host(cluster: ClusterState, view: HostView) -> list[DeviceView]:
     host, state = view.now, view.state
     pulse, last = host.pulse, view.host.pulse
-    sample = pulse.devices
     run, index, hostname = run_of(host), host.process_index, host.hostname
     rate = launch_rate(cluster, host)
     return [
@@ -170,12 +173,7 @@ def _views_of_host(cluster: ClusterState, view: HostView) -> list[DeviceView]:
             coords=device.coords,
             core_on_chip=device.core_on_chip,
             slice_index=device.slice_index,
-            used_bytes=figure(sample.used_bytes, i),
-            peak_bytes=figure(sample.peak_bytes, i),
-            # The limit and the source of the memory are facts, which outlive the process.
-            limit_bytes=figure(last.devices.limit_bytes, i),
-            limit_source=view.host.limit_source if figure(last.devices.limit_bytes, i) else None,
-            memory_source=last.memory_source,
+            limit_source=view.host.limit_source if device_entry(last.devices.limit_bytes, i) else None,
             launches_per_second=rate,
             pulse=pulse,
             last_pulse=last,
@@ -192,7 +190,7 @@ _SLOWED = dict.fromkeys(wire.SLOWED, Level.WARNING) | dict.fromkeys(
 
 def slowed(pulse: wire.Pulse, position: int) -> tuple[tuple[str, ...], Level] | None:
     """Return why a device runs slower than it could, most severe first; None where unknown."""
-    bits = figure(pulse.devices.slowed, position)
+    bits = device_entry(pulse.devices.slowed, position)
     if bits is None:
         return None
     words = sorted((word for i, word in enumerate(wire.SLOWED) if bits >> i & 1), key=_SLOWED.__getitem__)
@@ -201,6 +199,6 @@ def slowed(pulse: wire.Pulse, position: int) -> tuple[tuple[str, ...], Level] | 
 
 def errors(pulse: wire.Pulse, position: int) -> tuple[int | None, int | None, Level]:
     """Return the corrected and the uncorrected memory errors of a device; the latter make results wrong."""
-    uncorrected = figure(pulse.devices.ecc_uncorrected, position)
+    uncorrected = device_entry(pulse.devices.ecc_uncorrected, position)
     level = Level.BAD if uncorrected else Level.FINE
-    return figure(pulse.devices.ecc_corrected, position), uncorrected, level
+    return device_entry(pulse.devices.ecc_corrected, position), uncorrected, level

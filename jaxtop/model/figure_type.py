@@ -7,7 +7,7 @@ from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from jaxtop.model.host import figure
+from jaxtop.model.host import device_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,7 +177,7 @@ def _reader(scope: Scope, field: str) -> Reader:
     per = next((_PER_BASE_UNIT[part] for part in field.split("_") if part in _PER_BASE_UNIT), None)
 
     def of_device(pulse: Pulse, position: int) -> float | None:
-        value = figure(getattr(pulse.devices, field), position)
+        value = device_entry(getattr(pulse.devices, field), position)
         return value if value is None or per is None else value / per
 
     def of_others(pulse: Pulse, _position: int) -> float | None:

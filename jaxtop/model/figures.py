@@ -341,6 +341,7 @@ _TABLE: tuple[Figure, ...] = (
 )  # fmt: skip
 
 FIGURES = {each.name: each for each in _TABLE}
+MEMORY = FIGURES["used_bytes"]
 STEP_TIME, STEPS_PER_SECOND = FIGURES["mean_ms"], FIGURES["per_second"]
 DEVICE_FIGURES = tuple(each for each in _TABLE if each.scope is Scope.DEVICE and each.has_history)
 HOST_FIGURES = tuple(each for each in _TABLE if each.scope is Scope.HOST and each.has_history)

@@ -16,11 +16,19 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """How serious a finding is: critical stops the run or spoils its results, a warning costs something."""
+    """How serious a finding or an event is.
+
+    What is critical stops the run or spoils its results, a warning costs something.
+    """
 
     CRITICAL = "critical"
     WARNING = "warning"
     INFO = "info"
+
+    @classmethod
+    def of(cls, said: str) -> Severity:
+        """Return the severity that an agent stated; one that only newer agents know counts as the least."""
+        return cls(said) if said in _SIGNS else cls.INFO
 
     @property
     def rank(self) -> int:
@@ -29,7 +37,7 @@ class Severity(StrEnum):
 
     @property
     def sign(self) -> str:
-        """The sign in text without colours."""
+        """The sign before what has it, so that it can be recognised without colour."""
         return _SIGNS[self]
 
 

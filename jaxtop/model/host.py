@@ -230,7 +230,7 @@ class UnmetAddress:
         return self.link.text or _WHY_UNMET.get(self.link.state, self.link.state)
 
 
-def figure(column: Column, position: int) -> int | None:
+def device_entry(column: Column, position: int) -> int | None:
     """Return one device's entry of a column that may be unknown as a whole."""
     return column[position] if column is not None and position < len(column) else None
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.model.host import run_of
-from jaxtop.model.liveness import State, current, has_exited, state_of, was_never_reached
+from jaxtop.model.liveness import HostView, State, has_exited, state_of, was_never_reached
 from jaxtop.model.nouns import noun_of, several
 
 if TYPE_CHECKING:
@@ -39,24 +38,6 @@ class Run:
     @property
     def has_ended(self) -> bool:
         return all(view.state.has_exited for view in self.hosts)
-
-
-@dataclass(frozen=True)
-class HostView:
-    """The newest agent of a process, its state at a time, and how many times the process was started.
-
-    `host` has all that it last reported. Code that shows figures as current reads `now`; code that shows the
-    last ones on purpose calls them `last`.
-    """
-
-    host: Host
-    incarnation: int
-    state: State
-
-    @cached_property
-    def now(self) -> Host:
-        """The host with only its current figures; the others are unknown or empty."""
-        return current(self.host, self.state)
 
 
 class RunMembers(NamedTuple):

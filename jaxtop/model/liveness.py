@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -39,6 +41,8 @@ class Lasts(NamedTuple):
 
 
 ACTIVITY, NCCL_TIMES = Lasts(15_000), Lasts(60_000)
+# When the arrays were counted.
+CENSUS = Lasts(10_000)
 # What a window of the profiler showed may have ended since.
 WINDOW = Lasts(300_000, of_windows=True)
 TIMES_IN_WINDOW = WINDOW._replace(of_rhythm=True)
@@ -146,6 +150,24 @@ def is_of_present_steps(host: Host, held_at: float) -> bool:
 def worst(states: Iterable[State]) -> State:
     """Return the most severe state; live if there are none."""
     return max(states, key=_SEVERITY.__getitem__, default=State.LIVE)
+
+
+@dataclass(frozen=True)
+class HostView:
+    """The newest agent of a process, its state at a time, and how many times the process was started.
+
+    `host` has all that it last reported. Code that shows figures as current reads `now`; code that shows the
+    last ones on purpose calls them `last`.
+    """
+
+    host: Host
+    incarnation: int
+    state: State
+
+    @cached_property
+    def now(self) -> Host:
+        """The host with only its current figures; the others are unknown or empty."""
+        return current(self.host, self.state)
 
 
 def current(host: Host, state: State) -> Host:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from jaxtop.model.figure_type import Figure, Scope
-from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, STEP_FIGURES
-from jaxtop.model.host import figure as device_figure
+from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, MEMORY, STEP_FIGURES
+from jaxtop.model.host import device_entry
 from jaxtop.wire import DeviceSample, HostSample, Pulse, Rhythm
 
 if TYPE_CHECKING:
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 _Sample = TypeVar("_Sample", HostSample, Rhythm)
 
-_USED = FIGURES["used_bytes"]
-# The columns whose past is stored here: the memory in use has a history of its own.
-_STORED = tuple(each.field for each in DEVICE_FIGURES if each is not _USED)
+# The columns whose past is stored here. That of the memory in use is in the samples, which keyframes have.
+_STORED = tuple(each.field for each in DEVICE_FIGURES if each is not MEMORY)
 _columns_of = attrgetter(*_STORED)
 _NO_COLUMNS = (None,) * len(_STORED)
 
@@ -54,10 +53,10 @@ def figure_series(cluster: ClusterState, agent: str, figure: Figure, position: i
 
 
 def recent(
-    cluster: ClusterState, agent: str, figure: Figure, position: int, count: int
+    cluster: ClusterState, agent: str, figure: Figure, position: int, count: int | None = None
 ) -> list[float | None]:
-    """Return the last `count` values of a figure, fast enough for each row of a screen."""
-    return [value for _, value in _points(cluster, agent, figure, position, count)][-count:]
+    """Return the last `count` values of a figure, or all, fast enough for each row of a screen."""
+    return [value for _, value in _points(cluster, agent, figure, position, count)]
 
 
 def thinned(cluster: ClusterState, agent: str, figure: Figure, count: int, since: float = 0.0) -> list[Point]:
@@ -76,9 +75,9 @@ def oldest(cluster: ClusterState, agent: str, figure: Figure) -> float | None:
 def _points(
     cluster: ClusterState, agent: str, figure: Figure, position: int, count: int | None
 ) -> Iterable[Point]:
-    if figure is _USED:
+    if figure is MEMORY:
         return (
-            (sample.at, device_figure(sample.used_bytes, position))
+            (sample.at, device_entry(sample.used_bytes, position))
             for sample in _last(cluster.history.get(agent, ()), count)
         )
     if figure.scope is not Scope.DEVICE:

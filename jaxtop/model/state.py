@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from jaxtop.model.derived import Derived
-from jaxtop.model.finding import Findings
+from jaxtop.model.finding import Findings, Severity
 from jaxtop.model.tuning import AS_DECLARED, Tuning
 from jaxtop.model.windows import Windows
 from jaxtop.wire.bounds import Count, Process, TimeMs, TimeS  # noqa: TC001 - msgspec reads the annotations
@@ -27,8 +27,6 @@ MOST_EVENTS = 1000
 HISTORY = 120
 # Past censuses that are kept of each host.
 PAST_ARRAYS = 16
-# The severities of events, the least severe first. Others, of newer agents, count as the first.
-SEVERITIES = ("info", "warning", "critical")
 
 
 class LoggedEvent(NamedTuple):
@@ -43,7 +41,11 @@ class LoggedEvent(NamedTuple):
     @property
     def rank(self) -> int:
         """The rank of its severity: the larger, the worse."""
-        return SEVERITIES.index(self.severity) if self.severity in SEVERITIES else 0
+        return Severity.of(self.severity).rank
+
+    @property
+    def sign(self) -> str:
+        return Severity.of(self.severity).sign
 
 
 class PulseSample(NamedTuple):

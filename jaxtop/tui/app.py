@@ -210,7 +210,7 @@ class JaxtopApp(App[str]):
 
     def _paint_lines(self) -> None:
         moment, width, feed = self.moment, self.size.width, self.following.feed
-        self._header.read(header(moment, self.time.status, width, self.palette))
+        self._header.set_text(header(moment, self.time.status, width, self.palette))
         line = facts(
             moment,
             feed.rejected(),
@@ -222,7 +222,7 @@ class JaxtopApp(App[str]):
             muted=self.navigation.muted,
             is_overview=self.navigation.open == SCREENS[0].name,
         )
-        self._facts.read(line)
+        self._facts.set_text(line)
 
     def _notify_findings(self) -> None:
         """Write the notifications that are due to the terminal. There are none about a recording."""

@@ -177,7 +177,7 @@ def _figures(finding: Finding) -> str:
 
 def _finding(finding: Finding, palette: Palette, words: str) -> Fact:
     title = RULES_BY_NAME[finding.rule].title
-    return Fact("▲", f"{title}: {words}", palette.of_severity(finding.severity.rank))
+    return Fact(finding.severity.sign, f"{title}: {words}", palette.of_severity(finding.severity.rank))
 
 
 def _compiling(moment: Moment, palette: Palette) -> list[Fact]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.widgets import ContentSwitcher, Static
 
-from jaxtop.tui.core.moment import EMPTY, NOTHING, Selection
+from jaxtop.tui.core.moment import EMPTY, NO_SELECTION, Selection
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.overview import OverviewView, proof_of
 from jaxtop.tui.widgets.key_bar import KeyBar
@@ -50,7 +50,7 @@ class Navigation:
         self._requests = requests
         self._dress = dress
         self._repaint = repaint
-        self.selection: Selection = NOTHING
+        self.selection: Selection = NO_SELECTION
         # The finding whose proof the open screen shows.
         self.proven: tuple[str, str, str] | None = None
         self.keys = KeyBar({f"screen('{each.name}')": each.short for each in SCREENS})
@@ -186,7 +186,7 @@ class Navigation:
 
     async def begin_again(self) -> None:
         """Open the first screen, with nothing selected."""
-        self.selection, self.proven = NOTHING, None
+        self.selection, self.proven = NO_SELECTION, None
         self._switcher.current = None
         await self._switcher.remove_children()
         self._views, self.open, self._visited = {}, SCREENS[0].name, []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import FIGURES, Part, device_views, memory_views
+from jaxtop.model import MEMORY, Part, device_views, memory_views
 from jaxtop.model.hardware.allocators import (
     free_of,
     largest_block,
@@ -110,12 +110,9 @@ def test_what_a_tpu_reserves_is_taken_and_nearly_fills_it():
     sample = sampled(TPU_RESERVED | {"bytes_reserved": 13 << 30, "largest_free_block_bytes": 1 << 29}, "tpu")
     view = device_views(told(sample, "tpu"), NOW)[0]
     assert view.used_share == pytest.approx((2353927680 + (13 << 30)) / 16909332480)
-    threshold = FIGURES["used_bytes"].reached(view.pulse, 0)
+    threshold = MEMORY.reached(view.pulse, 0)
     assert threshold is not None and threshold.word == "nearly full"
-    assert (
-        FIGURES["used_bytes"].reached(device_views(told(sampled(TPU_RESERVED, "tpu")), NOW)[0].pulse, 0)
-        is None
-    )
+    assert MEMORY.reached(device_views(told(sampled(TPU_RESERVED, "tpu")), NOW)[0].pulse, 0) is None
 
 
 @pytest.mark.parametrize("stats", [BFC, BFC_A100, BFC_GROWS])

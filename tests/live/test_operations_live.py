@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from jaxtop.features.operations.model import DeviceRates, program_time
 from jaxtop.model import program_views, step_of
-from jaxtop.model.programs.operations import DeviceRates, program_time
 from jaxtop.store import runfiles
 from tests.support import PYTHON, ROOT, environment, eventually, processes, viewer
 

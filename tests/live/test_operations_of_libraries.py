@@ -7,8 +7,8 @@ import time
 import pytest
 
 from jaxtop.cli.live.broadcast import request_to
+from jaxtop.features.operations.model import IDLE, UNKNOWN, DeviceRates, program_time
 from jaxtop.model import program_views
-from jaxtop.model.programs.operations import IDLE, UNKNOWN, DeviceRates, program_time
 from jaxtop.store import runfiles
 from tests.support import PYTHON, ROOT, SOAK, environment, eventually, processes, viewer
 

@@ -9,6 +9,7 @@ from jaxtop.model import (
     DEVICE_FIGURES,
     FIGURES,
     HOST_FIGURES,
+    MEMORY,
     STEP_FIGURES,
     Cluster,
     Scope,
@@ -56,7 +57,7 @@ def test_where_nothing_is_drawn_the_past_is_that_of_hosts_alone():
     told = pulse(devices=DEVICES, host=HOST)
     for each in HOST_FIGURES:
         assert figure_series(cluster, AGENT, each) == [(NOW, each.read(told, 0))]
-    for each in set(DEVICE_FIGURES) - {FIGURES["used_bytes"]}:
+    for each in set(DEVICE_FIGURES) - {MEMORY}:
         assert figure_series(cluster, AGENT, each) == [(NOW, None)]
     whole = followed(pulse(devices=DEVICES, host=HOST))
     assert cluster.figures[AGENT][0][1] != whole.figures[AGENT][0][1] and cluster == whole

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.export.json import to_document
-from jaxtop.model import FIGURES, State, array_views, device_views, launch_rate, memory_history, mesh_views
+from jaxtop.model import FIGURES, MEMORY, State, array_views, device_views, launch_rate, mesh_views, recent
 from jaxtop.model.liveness import BY_SEVERITY, worst
 from jaxtop.tui.columns.hosts import state_column
 from tests.stories import census, cluster_of, hello, link, pulse, running, tell
@@ -33,7 +33,7 @@ def test_devices_show_what_is_known_and_nothing_else():
         None,
     )
     assert (second.used_bytes, second.used_share, second.read(POWER), second.peak_bytes) == (None,) * 4
-    assert memory_history(cluster, "r1-0", 0) == [None, 10]
+    assert recent(cluster, "r1-0", MEMORY, 0) == [None, 10]
 
 
 def test_a_mesh_that_spans_hosts_is_one_mesh():

@@ -6,9 +6,11 @@ import random
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from rich.style import Style
 
 from jaxtop.model import State, device_views
+from jaxtop.model.host import NO_PULSE
 from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.draw.ink import PEER, SELECTED, ink_of
@@ -22,6 +24,7 @@ from jaxtop.tui.draw.mesh.scene import GridScene, changed_lines
 from jaxtop.tui.draw.panes.device import ids_in_words
 from jaxtop.tui.draw.reading import MISSING, read
 from jaxtop.tui.draw.sparkline import bar, sparkline
+from jaxtop.wire import DeviceSample
 from tests.mesh_runs import MIB, NOW, a_run
 
 INK = ink_of(DARK, plain=False)
@@ -398,7 +401,13 @@ class TestSigns:
         assert read(gone, MEMORY).end == 7 * MIB
 
     def test_unknown_is_no_step_of_the_scale(self):
-        known = [replace(d, used_bytes=None if d.id == 1 else 0) for d in device_views(a_run(meshes=()), NOW)]
+        nothing = {
+            used: structs.replace(NO_PULSE, devices=DeviceSample(used_bytes=(used,))) for used in (0, None)
+        }
+        known = [
+            replace(d, position=0, pulse=nothing[None if d.id == 1 else 0])
+            for d in device_views(a_run(meshes=()), NOW)
+        ]
         scene = GridScene(by_host(blocks(2, 4), room(12, 2)), known, read(known, MEMORY), PLAIN)
         assert paint(scene, 0).text == "0   ░░╌╌░░░░"
 

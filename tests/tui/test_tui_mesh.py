@@ -7,7 +7,7 @@ from msgspec import structs
 from textual.color import Color
 
 from jaxtop import wire
-from jaxtop.tui.core.moment import NOTHING, Selection
+from jaxtop.tui.core.moment import NO_SELECTION, Selection
 from jaxtop.tui.core.palette import DARK, PALETTES
 from tests import staged_collectives
 from tests.mesh_runs import DATA_MODEL, MIB, NOW, a_run, drive, pulse
@@ -540,7 +540,7 @@ class TestSelection:
         async def act(app, _):
             app.view.select(Selection("r1-1", 6))
             assert "┏ 6 ━" in app.text()
-            app.view.select(NOTHING)
+            app.view.select(NO_SELECTION)
             assert "┏ 6 ━" in app.text()
 
         drive(act, a_run())

@@ -177,7 +177,7 @@ def test_the_screen_with_the_proof_shows_the_figure_of_the_finding(run, rule, fi
         row = next(line for line in stage.text.splitlines() if line.startswith("▌"))
         assert figure in row
         first = finding.evidence[0]
-        figures = f"▲ {RULES_BY_NAME[rule].title}: {first.name} {figure_of(first)}"
+        figures = f"{finding.severity.sign} {RULES_BY_NAME[rule].title}: {first.name} {figure_of(first)}"
         assert stage.text.splitlines()[1].startswith(figures)
         await stage.press("1", "3")
         assert not stage.text.splitlines()[1].startswith(figures)
@@ -219,7 +219,7 @@ def test_keys_are_about_the_finding_that_is_selected(size):
             title = RULES_BY_NAME[finding.rule].title
             assert stage.view_shown.row.key == finding.key
             assert re.search(
-                rf"^.{{0,2}}[▲·] {title}: ", "\n".join(stage.text.splitlines()[2:]), re.MULTILINE
+                rf"^.{{0,2}}[▲△·] {title}: ", "\n".join(stage.text.splitlines()[2:]), re.MULTILINE
             )
             await stage.press("i")
             assert stage.text.splitlines()[2].strip() == title
@@ -269,7 +269,7 @@ def test_a_proven_finding_stands_once_in_the_second_line(frames):
         await stage.press("w")
         finding = stage.app.moment.findings[0]
         facts = stage.line("facts").split("  ·  ")
-        assert facts[0].startswith(f"▲ {RULES_BY_NAME[finding.rule].title}: ")
+        assert facts[0].startswith(f"{finding.severity.sign} {RULES_BY_NAME[finding.rule].title}: ")
         assert not any("is late" in each or "died" in each for each in facts[1:])
 
     play(act, *frames, size=(250, 50))
@@ -377,7 +377,7 @@ def answered(shown: str) -> dict[str, bool]:
         "what grows": r"grows +\S",
         "what was compiled": r"train_step .*(shape|first call)",
         "input": r"host gap +.*%|script +.*%",
-        "last hour": r"\d\d:\d\d:\d\d [▲·] ",
+        "last hour": r"\d\d:\d\d:\d\d [▲△·] ",
         "fewer devices": r"fewer +\S",
         "what next": r"do now +\S|next +\S",
     }

@@ -313,10 +313,9 @@ def test_the_memory_in_use_is_marked_past_its_threshold_as_other_figures_are():
 
 def test_devices_that_look_alike_are_equally_full():
     most = device_views(two_hosts(limits=(4 * GIB, 4 * GIB)), NOW)[-1]
-    alike = replace(most, id=9, used_bytes=most.used_bytes + 1)
-    with_more_room = replace(
-        most, id=10, used_bytes=5 * GIB, pulse=pulse(4, (0, 5 * GIB), limits=(0, 9 * GIB))
-    )
+    limits = most.pulse.devices.limit_bytes
+    alike = replace(most, id=9, pulse=pulse(4, (0, most.used_bytes + 1), limits=limits))
+    with_more_room = replace(most, id=10, pulse=pulse(4, (0, 5 * GIB), limits=(0, 9 * GIB)))
     assert [each.id for each in fullest([with_more_room, most, alike])] == [3, 9]
     assert fullest([]) == []
 
@@ -438,7 +437,7 @@ def test_events_stand_newest_first_with_local_time_severity_and_host():
         clock = [time.strftime("%H:%M:%S", time.localtime(START + second)) for second in (3, 2, 1)]
         assert app.lines[0].split() == ["TIME▼", "SEVERITY", "KIND", "CULPRIT", "WHAT", "HAPPENED"]
         assert app.cells("time") == clock
-        assert app.cells("severity") == ["!! critical", "! warning", "· info"]
+        assert app.cells("severity") == ["▲ critical", "△ warning", "· info"]
         assert app.cells("kind") == ["died", "recompile", "compile"]
         assert app.cells("host") == ["1 node02", "1 node02", "0 node01"]
         assert app.cells("text") == [

@@ -17,7 +17,7 @@ from jaxtop.cli.live.broadcast import Broadcast, request_to
 from jaxtop.cli.machine.processes import end_with_sigterm
 from jaxtop.cli.text.output import ProgressLine
 from jaxtop.cli.text.words import amount, legible, note, number
-from jaxtop.features.captures.result import NOTHING, bar, failures, finished, summary
+from jaxtop.features.captures.result import NONE_CAPTURED, bar, failures, finished, summary
 from jaxtop.wire.captures import LONGEST_MS, MOST_BYTES
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def chosen(cluster: Cluster, indexes: list[int] | None) -> list[HostView]:
         names = ", ".join(run.name or run.id for run in found[:5])
         raise UserError(f"{len(found)} runs are live ({legible(names)}): name one of them")
     if not found:
-        raise UserError(why_none(cluster, steady()) or "no live process was found", NOTHING)
+        raise UserError(why_none(cluster, steady()) or "no live process was found", NONE_CAPTURED)
     views = [view for view in found[0].hosts if _can_be_asked(view)]
     if indexes is not None:
         views = [view for view in views if view.host.process_index in indexes]

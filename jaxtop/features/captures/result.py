@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxtop.features.captures.folder import CaptureFolder
 
 # The exit status where no process sent a trace.
-NOTHING = 2
+NONE_CAPTURED = 2
 # Of the comparison, this many programs and collectives are printed; the file has more.
 SHOWN = 3
 _BAR = 24
@@ -40,7 +40,7 @@ def finished(
 
     if not job.complete:
         folder.drop_drafts()
-        raise UserError("nothing was captured: " + "; ".join(failures(about, job)), NOTHING)
+        raise UserError("nothing was captured: " + "; ".join(failures(about, job)), NONE_CAPTURED)
     taken = [
         TakenTrace(each.agent, each.is_complete, each.text, each.size, each.lasted_us)
         for each in job.members.values()

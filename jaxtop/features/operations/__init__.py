@@ -15,5 +15,8 @@ FEATURE = Feature(
             page="operations.md",
         ),
     ),
-    hooks={"program_fields": "jaxtop.features.operations.document:program_fields"},
+    hooks={
+        "program_fields": "jaxtop.features.operations.document:program_fields",
+        "program_lines": "jaxtop.features.operations.kinds_bar:program_lines",
+    },
 )

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.base.times import timestamp
 from jaxtop.export.readings import fields
-from jaxtop.model.programs.operations import program_times
-from jaxtop.model.programs.roofline import rates_of
+from jaxtop.features.operations.rates import times_by_rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jaxtop.features.operations.model import OperationView, ProgramTime
     from jaxtop.model import Cluster
-    from jaxtop.model.programs.operations import OperationView, ProgramTime
     from jaxtop.store.probed import Probe
 
 _OF_OPERATION = ("op", "kind", "source", "time_share", "time_us", "runs", "flops", "bytes", "bound")
@@ -23,8 +22,7 @@ def program_fields(
     cluster: Cluster, now: float, probe: Probe | None
 ) -> Callable[[tuple[str, str, str | None]], dict[str, Any]]:
     """Return a function that gives the fields of a program by its run, name and fingerprint."""
-    found = program_times(cluster, now, lambda host: rates_of(host, probe), basis=probe)
-    times = {each.key: each for each in found}
+    times = {each.key: each for each in times_by_rates(cluster, now, probe)}
     return lambda key: of_program(times.get(key))
 
 

@@ -10,7 +10,7 @@ from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, number, words
 
 if TYPE_CHECKING:
-    from jaxtop.tui.core.moment import OperationRow
+    from jaxtop.features.operations.model import OperationRow
 
 
 # Shares are in percent, times in microseconds.

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model.programs.operations import COMMUNICATION, IDLE
+from jaxtop.features.operations.kinds_bar import append_fitting, kinds_bar, kinds_legend
+from jaxtop.features.operations.model import COMMUNICATION, IDLE
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.panes.facts import fitted, heading, pairs
-from jaxtop.tui.draw.panes.kinds_bar import append_fitting, kinds_bar, kinds_legend
 
 if TYPE_CHECKING:
-    from jaxtop.model.programs.operations import OperationView, ProgramTime
+    from jaxtop.features.operations.model import OperationView, ProgramTime
     from jaxtop.tui.draw.ink import Ink
 
 

@@ -9,9 +9,9 @@ from textual.binding import Binding, BindingType
 
 from jaxtop.base import units
 from jaxtop.features.operations.filters import understand
+from jaxtop.features.operations.model import COLLECTIVE, OperationRow
 from jaxtop.features.operations.pane import name_of, pane
-from jaxtop.model.programs.operations import COLLECTIVE
-from jaxtop.tui.core.moment import Moment, OperationRow
+from jaxtop.features.operations.rates import times_by_rates
 from jaxtop.tui.draw.panes.facts import first_fitting, joined
 from jaxtop.tui.draw.table import Column, figure, muted, words
 from jaxtop.tui.screens.base import View
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from jaxtop.model.programs.operations import ProgramTime
+    from jaxtop.features.operations.model import ProgramTime
+    from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 
 # The pane has this many lines; it is hidden if it would leave less than ABOVE lines for the table.
@@ -107,6 +108,8 @@ class OperationsView(TableView[Table[OperationRow]]):
         super().__init__(
             Table((*COLUMNS, PROGRAM), lambda row: row.key, noun="operation", pinned=1, understand=understand)
         )
+        self._times: list[ProgramTime] = []
+        self._rows: list[OperationRow] = []
         self._program = Words(id="program")
         self._pane = Words(id="operation")
         self._run: Column[OperationRow] = words(
@@ -122,30 +125,30 @@ class OperationsView(TableView[Table[OperationRow]]):
         self.set_class(event.size.height < PANE + ABOVE, "low")
 
     def _prepare(self, moment: Moment) -> None:
+        self._times = times_by_rates(moment.cluster, moment.now, moment.probe)
+        self._rows = [OperationRow(time, view) for time in self._times for view in time.operations]
         self.table.update_columns(self._columns())
-        rows = [OperationRow(time, view) for time in moment.program_times for view in time.operations]
-        self.table.update_rows(rows, empty(moment))
+        self.table.update_rows(self._rows, empty(moment))
 
     def _draw(self) -> None:
         row = self.table.row
         if row is None:
-            self._program.read(Text())
-            self._pane.read(Text())
+            self._program.set_text(Text())
+            self._pane.set_text(Text())
             return
-        self._program.read(summary(row.time, self.moment, max(0, self.size.width - 4), self.palette))
+        self._program.set_text(summary(row.time, self.moment, max(0, self.size.width - 4), self.palette))
         if not self.has_class("low"):
-            self._pane.read(joined(pane(row.time, row.view, self.ink, *self._pane.content_size)))
+            self._pane.set_text(joined(pane(row.time, row.view, self.ink, *self._pane.content_size)))
 
     def _columns(self) -> tuple[Column[OperationRow], ...]:
         """Return the columns; the program comes first where there are several, and so does the run."""
         first, *others = COLUMNS
-        columns = (PROGRAM, *others) if len(self.moment.program_times) > 1 else (*others, PROGRAM)
+        columns = (PROGRAM, *others) if len(self._times) > 1 else (*others, PROGRAM)
         return (first, self._run, *columns) if len(self.moment.runs) > 1 else (first, *columns)
 
     def point_at(self, row: Hashable) -> None:
         """Put the cursor on the longest operation of this program, or on the operation of this name."""
-        rows = [OperationRow(time, view) for time in self.moment.program_times for view in time.operations]
-        found = [each for each in rows if row in (each.time.program, each.view.op)]
+        found = [each for each in self._rows if row in (each.time.program, each.view.op)]
         self.table.select(found[0].key if found else None)
 
     def _chosen(self, row: Any) -> None:

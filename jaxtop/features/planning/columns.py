@@ -8,7 +8,7 @@ from jaxtop.base import units
 from jaxtop.features.planning import pane as draw
 from jaxtop.features.planning.model import words as in_words
 from jaxtop.features.planning.model.plan import Goal
-from jaxtop.tui.draw.table import NOTHING, Column, figure, words
+from jaxtop.tui.draw.table import NONE, Column, figure, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -37,7 +37,7 @@ class PlanRow(NamedTuple):
 
     @property
     def changes(self) -> str:
-        first, *rest = self.candidate.changes or (NOTHING,)
+        first, *rest = self.candidate.changes or (NONE,)
         return f"{first} and {len(rest)} more" if rest else first
 
 

@@ -220,24 +220,24 @@ class PlanView(TableView[Table[PlanRow]]):
     def _draw(self) -> None:
         plan, width = self._plan, max(0, self.size.width - 4)
         if plan is None:
-            self._goal_line.read(Text(text.printable(self._why_empty), self.palette.muted))
-            self._below.read(Text())
+            self._goal_line.set_text(Text(text.printable(self._why_empty), self.palette.muted))
+            self._below.set_text(Text())
             return
         several = self.moment.run_name(plan.run) if len(self.moment.runs) > 1 else ""
         line = draw.summary(plan, self.ink, is_planning=self.is_planning, run=several)
-        self._goal_line.read(joined(fitted([line], width, 1)))
+        self._goal_line.set_text(joined(fitted([line], width, 1)))
         row = self.table.row
         if row is None:  # none matches the filter
-            self._below.read(Text())
+            self._below.set_text(Text())
             return
         height = int(self.size.height * PANE)
         lines = draw.below(row.candidate, row.plan, self.ink, height)
-        self._below.read(joined(fitted(lines, width, height)))
+        self._below.set_text(joined(fitted(lines, width, height)))
         room = width - self._explanation.styles.scrollbar_size_vertical
         written = plan, row.key, self.ink, room
         if self.has_class("explained") and written != self._written:
             self._written = written
-            self._explanation.words.read(draw.explained(row.candidate, row.plan, self.ink, room))
+            self._explanation.words.set_text(draw.explained(row.candidate, row.plan, self.ink, room))
 
     def action_goal(self) -> None:
         """Sort by the next goal."""

@@ -163,17 +163,17 @@ def of_cluster(cluster: Cluster, now: float, probe: Probe | None) -> list[KnownD
 
 def _of_view(view: DeviceView, cluster: Cluster, probe: Probe | None) -> KnownDevice:
     from jaxtop.model.hardware.allocators import free_of  # as above
-    from jaxtop.model.host import figure
+    from jaxtop.model.host import device_entry
 
     hello = cluster.hosts[view.agent].hello
     assert hello is not None  # it lists the device
     sample, total = view.pulse.devices, view.limit_bytes
     free = free_of(sample, view.position)
     if total is None:  # the allocator does not count, but the driver may
-        used = figure(sample.driver_used_bytes, view.position)
-        total = figure(sample.driver_total_bytes, view.position)
+        used = device_entry(sample.driver_used_bytes, view.position)
+        total = device_entry(sample.driver_total_bytes, view.position)
         free = None if total is None or used is None else max(0, total - used)
-    power = figure(sample.power_mw, view.position)
+    power = device_entry(sample.power_mw, view.position)
     return KnownDevice(
         view.id,
         view.process_index or 0,

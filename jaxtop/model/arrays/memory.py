@@ -12,7 +12,7 @@ from jaxtop import wire
 from jaxtop.model.arrays.groups import is_in_host_memory, total
 from jaxtop.model.arrays.meshes import mesh_view
 from jaxtop.model.hardware.allocators import largest_block, scattered_bytes
-from jaxtop.model.host import figure, run_of
+from jaxtop.model.host import device_entry, run_of
 from jaxtop.model.programs.views import launched_lately
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ PARTS = tuple(Part)
 _ARRAYS = PARTS.index(Part.TEMPORARIES)
 _ROLES = {"parameters": 0, "optimizer": 1, "gradients": 2, "batch": 3}
 _OTHER, _UNNAMED = PARTS.index(Part.OTHER), PARTS.index(Part.UNNAMED)
-NOTHING = (0,) * len(PARTS)
+NO_BYTES = (0,) * len(PARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class MemoryView:
     """
 
     device: DeviceView
-    bytes: tuple[int, ...] = NOTHING
+    bytes: tuple[int, ...] = NO_BYTES
     largest_free_bytes: int | None = None
     # Whether the process counts its arrays. If it does not, their bytes are part of the used memory.
     is_counted: bool = True
@@ -106,12 +106,12 @@ def memory_total(views: Sequence[MemoryView]) -> tuple[int, ...]:
 def _view(host: Host, device: DeviceView, sums: list[tuple[int, ...]], temporaries: int) -> MemoryView:
     if device.used_bytes is None:
         return MemoryView(device)
-    arrays = sums[device.position] if device.position < len(sums) else NOTHING[:_ARRAYS]
+    arrays = sums[device.position] if device.position < len(sums) else NO_BYTES[:_ARRAYS]
     if device.memory_source != "allocator":
         free = max(0, (device.limit_bytes or 0) - device.used_bytes)
-        return MemoryView(device, (*arrays, *NOTHING[_ARRAYS:-1], free))
+        return MemoryView(device, (*arrays, *NO_BYTES[_ARRAYS:-1], free))
     sample = host.pulse.devices
-    reserved = figure(sample.reserved_bytes, device.position) or 0
+    reserved = device_entry(sample.reserved_bytes, device.position) or 0
     reserved += scattered_bytes(sample, device.position)
     # Arrays and allocator are read at different moments, so they may disagree between two launches.
     beyond = max(0, device.used_bytes - sum(arrays))

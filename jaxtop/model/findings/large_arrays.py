@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
-    from jaxtop.model.hosts import HostView
+    from jaxtop.model.liveness import HostView
 
 # Smaller arrays are never considered, and all of one kind together must cost this much on a device.
 LARGE, SAVES_SHARE = 1 << 20, 0.05

@@ -15,7 +15,7 @@ from jaxtop.model.arrays.memory import held_by_arrays
 from jaxtop.model.findings.shortage import Shortage, Size, shortage_of
 from jaxtop.model.findings.words import line_of
 from jaxtop.model.hardware.allocators import free_bytes
-from jaxtop.model.host import figure
+from jaxtop.model.host import device_entry
 from jaxtop.model.hosts import host_views
 from jaxtop.model.liveness import State
 from jaxtop.model.programs.views import adds_bytes, launched_lately
@@ -178,9 +178,9 @@ def _memory(cluster: ClusterState, host: Host) -> tuple[DeviceMemory, ...]:
     return tuple(
         DeviceMemory(
             device.id,
-            figure(sample.used_bytes, place),
-            figure(sample.peak_bytes, place),
-            figure(sample.limit_bytes, place),
+            device_entry(sample.used_bytes, place),
+            device_entry(sample.peak_bytes, place),
+            device_entry(sample.limit_bytes, place),
             held[place] if place < len(held) else None,
         )
         for place, device in enumerate(host.devices)

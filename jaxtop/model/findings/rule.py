@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.finding import Finding
     from jaxtop.model.host import Host
-    from jaxtop.model.hosts import HostView, Run
+    from jaxtop.model.hosts import Run
+    from jaxtop.model.liveness import HostView
     from jaxtop.model.state import ClusterState
     from jaxtop.model.tuning import Number
     from jaxtop.model.wall_time.gaps import Gap

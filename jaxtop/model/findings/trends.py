@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from jaxtop.model.hosts import HostView
+    from jaxtop.model.liveness import HostView
     from jaxtop.model.state import PulseSample
 
 # A trend needs this many points over this many seconds. It is judged by the troughs of this many blocks.

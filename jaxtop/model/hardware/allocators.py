@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.model.host import figure
+from jaxtop.model.host import device_entry
 
 if TYPE_CHECKING:
     from jaxtop import wire
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 def taken_bytes(sample: wire.DeviceSample, i: int) -> int | None:
     """Return the bytes of a device that are in use or reserved, so that no allocation gets them."""
-    used = figure(sample.used_bytes, i)
-    return None if used is None else used + (figure(sample.reserved_bytes, i) or 0)
+    used = device_entry(sample.used_bytes, i)
+    return None if used is None else used + (device_entry(sample.reserved_bytes, i) or 0)
 
 
 def taken_share(sample: wire.DeviceSample, i: int) -> float | None:
     """Return the share of a device's limit that is in use or reserved; None without a limit."""
-    limit, taken = figure(sample.limit_bytes, i), taken_bytes(sample, i)
+    limit, taken = device_entry(sample.limit_bytes, i), taken_bytes(sample, i)
     return None if taken is None or not limit else taken / limit
 
 
 def usable_bytes(sample: wire.DeviceSample, i: int) -> int | None:
     """Return the bytes that arrays and temporaries can use at most: the limit without what is reserved."""
-    limit = figure(sample.limit_bytes, i)
-    return max(0, limit - (figure(sample.reserved_bytes, i) or 0)) if limit else None
+    limit = device_entry(sample.limit_bytes, i)
+    return max(0, limit - (device_entry(sample.reserved_bytes, i) or 0)) if limit else None
 
 
 def free_of(sample: wire.DeviceSample, i: int) -> int | None:
     """Return the bytes that the allocator of a device can still provide; None without a limit."""
-    limit, taken = figure(sample.limit_bytes, i), taken_bytes(sample, i)
+    limit, taken = device_entry(sample.limit_bytes, i), taken_bytes(sample, i)
     return max(0, limit - taken) if limit and taken is not None else None
 
 
@@ -52,8 +52,8 @@ def free_bytes(pulse: wire.Pulse) -> list[int]:
 
 def most_held(sample: wire.DeviceSample, i: int) -> int | None:
     """Return an upper bound of what a device ever held: the peaks in use and reserved may not coincide."""
-    peak = figure(sample.peak_bytes, i)
-    return None if peak is None else peak + (figure(sample.peak_reserved_bytes, i) or 0)
+    peak = device_entry(sample.peak_bytes, i)
+    return None if peak is None else peak + (device_entry(sample.peak_reserved_bytes, i) or 0)
 
 
 def largest_block(sample: wire.DeviceSample, i: int) -> int | None:
@@ -61,14 +61,14 @@ def largest_block(sample: wire.DeviceSample, i: int) -> int | None:
 
     Free bytes lie in at least one block, so that 0 is true only where none are free.
     """
-    largest = figure(sample.largest_free_bytes, i)
+    largest = device_entry(sample.largest_free_bytes, i)
     return None if largest == 0 and _at_hand(sample, i) != 0 else largest
 
 
 def largest_piece(sample: wire.DeviceSample, i: int) -> int | None:
     """Return the largest allocation that can succeed: in a free block, or in what the pool can grow by."""
-    largest, limit = largest_block(sample, i), figure(sample.limit_bytes, i)
-    pool = figure(sample.pool_bytes, i)
+    largest, limit = largest_block(sample, i), device_entry(sample.limit_bytes, i)
+    pool = device_entry(sample.pool_bytes, i)
     if largest is None or limit is None or pool is None:
         return largest
     return max(largest, limit - pool)
@@ -76,13 +76,14 @@ def largest_piece(sample: wire.DeviceSample, i: int) -> int | None:
 
 def scattered_bytes(sample: wire.DeviceSample, i: int) -> int:
     """Return the bytes of the pool that are free, but in pieces smaller than its largest block."""
-    pool, used, largest = figure(sample.pool_bytes, i), figure(sample.used_bytes, i), largest_block(sample, i)
+    pool, used = device_entry(sample.pool_bytes, i), device_entry(sample.used_bytes, i)
+    largest = largest_block(sample, i)
     return 0 if pool is None or used is None or largest is None else max(0, pool - used - largest)
 
 
 def _at_hand(sample: wire.DeviceSample, i: int) -> int | None:
     """Return the free bytes in which the allocator looks for its largest block: those of its pool, if any."""
-    pool, used = figure(sample.pool_bytes, i), figure(sample.used_bytes, i)
+    pool, used = device_entry(sample.pool_bytes, i), device_entry(sample.used_bytes, i)
     if pool is None:
         return free_of(sample, i)
     return None if used is None else max(0, pool - used)

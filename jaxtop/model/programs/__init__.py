@@ -8,6 +8,4 @@ What is where, in the order in which to read it:
 - launched.py: launches that windows showed
 - rates.py: how often a process launches its programs
 - compiles.py: the compilations, with their causes
-- operations.py: where the time of a program goes
-- roofline.py: what the devices can do in a second
 """

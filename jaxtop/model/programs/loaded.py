@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from jaxtop.model.host import figure, run_of
+from jaxtop.model.host import device_entry, run_of
 from jaxtop.model.hosts import newest_hosts
 from jaxtop.model.liveness import WINDOW, is_current
 from jaxtop.model.programs.rates import program_of
@@ -84,7 +84,7 @@ def _merge(members: Sequence[Host]) -> MergedPrograms:
                 each.groups.append(group)
                 each.places.append(i)
                 each.held_by += (program.local_devices or 0) * len(group.members)
-            took = (figure(host.programs.compile_ms, i) for host in group.members)
+            took = (device_entry(host.programs.compile_ms, i) for host in group.members)
             each.compile_ms = most((each.compile_ms, *took))
     found = list(merged.values())
     return MergedPrograms(found, _suspects(members, found))
@@ -266,7 +266,7 @@ def _lasts(cluster: ClusterState, parts: list[LoadedProgram]) -> bool:
         for group, place in zip(each.groups, each.places, strict=True):
             for member in group.members:
                 host = cluster.hosts.get(member.agent, member)
-                seen = figure(host.programs.seen_ms, place)
+                seen = device_entry(host.programs.seen_ms, place)
                 if seen is None or host.pulse.at_ms - seen < DIFFERS_AFTER_MS:
                     return False
                 compiling = (program_of(running.function) for running in host.pulse.compiling)

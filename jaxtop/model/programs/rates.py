@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base import names
-from jaxtop.model.host import figure
+from jaxtop.model.host import device_entry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +102,7 @@ def _variants(host: Host) -> dict[str, dict[str | None, int]]:
         of_name = found.setdefault(program.name, {})
         if None in of_name and program.fingerprint is None:
             of_name.setdefault("", 0)
-        of_name[program.fingerprint] = figure(host.programs.seen_ms, i) or 0
+        of_name[program.fingerprint] = device_entry(host.programs.seen_ms, i) or 0
     return found
 
 

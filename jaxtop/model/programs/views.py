@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jaxtop import wire
     from jaxtop.model.host import Host
-    from jaxtop.model.hosts import HostView
+    from jaxtop.model.liveness import HostView
     from jaxtop.model.programs.compiles import Cause
     from jaxtop.model.programs.loaded import LoadedProgram
     from jaxtop.model.state import ClusterState

@@ -25,7 +25,8 @@ from jaxtop.model.wall_time.parts import own_parts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop.model.hosts import HostView, Run
+    from jaxtop.model.hosts import Run
+    from jaxtop.model.liveness import HostView
     from jaxtop.model.state import ClusterState
     from jaxtop.model.wall_time.gaps import Gap
 

@@ -17,7 +17,7 @@ from jaxtop.model.wall_time.parts import mean_of, own_parts, with_lateness
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.model.hosts import HostView
+    from jaxtop.model.liveness import HostView
     from jaxtop.model.state import ClusterState
     from jaxtop.model.wall_time.gaps import Gap
     from jaxtop.model.wall_time.parts import Parts

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from jaxtop.model import DeviceView, State, memory_history
+from jaxtop.model import DeviceView, State
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.table import Column
 
@@ -45,10 +45,6 @@ class DeviceRow:
     @property
     def run(self) -> str:
         return self.scene.moment.run_name(self.device.run)
-
-    @property
-    def history(self) -> list[int | None]:
-        return memory_history(self.scene.moment.cluster, self.device.agent, self.device.position)
 
 
 AnyRow = TypeVar("AnyRow", bound=DeviceRow)

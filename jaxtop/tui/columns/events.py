@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 # Kinds that have another name on screen. JSON keeps the old ones.
 _KINDS = {"goes on": "resumed", "back": "live again"}
-_SIGNS = {"info": " ·", "warning": " !", "critical": "!!"}
 ONGOING = "(ongoing) "
 # More compilations than this in a row are one row.
 MOST_COMPILES = 3
@@ -98,7 +97,7 @@ def _rank(row: EventRow) -> int:
 
 
 def _severity(row: EventRow) -> str:
-    return f"{_SIGNS.get(row.event.severity, ' ·')} {row.event.severity}"
+    return f"{row.event.sign} {row.event.severity}"
 
 
 def _text_colour(row: EventRow, palette: Palette) -> str | None:

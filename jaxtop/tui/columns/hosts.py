@@ -24,7 +24,7 @@ from jaxtop.tui.columns.figures import by_rank, measured, past, share_of, with_b
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import SIGN, Palette
 from jaxtop.tui.core.text import width_of, writer
-from jaxtop.tui.draw.table import NOTHING, Column, Row, figure, ordinal, words
+from jaxtop.tui.draw.table import NONE, Column, Row, figure, ordinal, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -56,7 +56,7 @@ def _compiling(width: int) -> Column[HostRow]:
         return row.compiling
 
     def write(running: tuple[float, str] | None) -> str:
-        return NOTHING if running is None else f"{units.age(running[0])} {running[1]}"
+        return NONE if running is None else f"{units.age(running[0])} {running[1]}"
 
     def style(row: HostRow, palette: Palette) -> str | None:
         return palette.warning if row.compiling else None

@@ -23,18 +23,14 @@ from jaxtop.model import (
 )
 from jaxtop.model import collectives as of_collectives
 from jaxtop.model.host import HOST
+from jaxtop.model.liveness import CENSUS, is_current
 from jaxtop.model.nouns import several
-from jaxtop.model.programs.operations import OperationView, ProgramTime, program_times
-from jaxtop.model.programs.roofline import rates_of
-from jaxtop.store.probed import Probe, ProbedDevice, probed_collective, probed_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jaxtop.model.collectives import CollectiveView
-
-# A census is current for this many seconds.
-COUNTED_NOW = 10.0
+    from jaxtop.store.probed import Probe
 
 
 class Mode(StrEnum):
@@ -52,7 +48,7 @@ class Moment:
 
     cluster: Cluster
     now: float
-    # The measured performance of this user's devices, if a probe was run.
+    # What this user's devices can do, if that was measured: features compare with it.
     probe: Probe | None = field(default=None, repr=False)
     # When the view of a live run began: what happened earlier is not among the events.
     since: float | None = None
@@ -120,22 +116,6 @@ class Moment:
     def fullest(self) -> list[DeviceView]:
         return model.fullest(self.device_views)
 
-    def probed(self, device: DeviceView) -> ProbedDevice | None:
-        """Return the probe's result for a device; None if it was not probed."""
-        host = self.cluster.hosts.get(device.agent)
-        if self.probe is None or host is None or host.hello is None:
-            return None
-        hello = host.hello
-        return probed_device(self.probe, hello.hostname, hello.devices[device.position])
-
-    def probed_busbw(self, view: CollectiveView) -> float | None:
-        """Return the probed bus bandwidth of such a collective at about this size; None if not probed."""
-        if self.probe is None or not view.groups or view.bytes is None:
-            return None
-        platform = next((device.platform for device in self.device_views if device.run == view.run), "")
-        found = probed_collective(self.probe, platform, view.kind, view.groups[0], view.bytes)
-        return None if found is None else found.busbw_bytes_per_s
-
     @cached_property
     def mesh_views(self) -> list[MeshView]:
         return model.mesh_views(self.cluster)
@@ -148,18 +128,6 @@ class Moment:
     @cached_property
     def program_views(self) -> list[ProgramView]:
         return model.program_views(self.cluster, self.now)
-
-    @cached_property
-    def program_times(self) -> list[ProgramTime]:
-        """Where the time of each program goes, those that took most time first."""
-        return program_times(
-            self.cluster, self.now, lambda host: rates_of(host, self.probe), basis=self.probe
-        )
-
-    def time_of(self, program: ProgramView) -> ProgramTime | None:
-        """Return where the time of a program goes; None if no window showed it."""
-        key = program.run, program.program.name, program.program.fingerprint
-        return next((each for each in self.program_times if each.key == key), None)
 
     @cached_property
     def live_and_expected(self) -> tuple[int, int]:
@@ -187,14 +155,14 @@ class Moment:
 
     @property
     def counted_ago(self) -> float | None:
-        """The age of the oldest current census in seconds; None if all are recent."""
-        counted = [
-            self.ago(view.now, view.now.pulse.counted_ms)
-            for view in self.host_views
-            if view.now.pulse.counted_ms
-        ]
-        ago = max(counted, default=0.0)
-        return ago if ago > COUNTED_NOW else None
+        """The age in seconds of the oldest census that no longer describes the present; None if all do."""
+        counted = ((view.now, view.now.pulse.counted_ms) for view in self.host_views)
+        old = (
+            self.ago(host, at_ms)
+            for host, at_ms in counted
+            if at_ms and not is_current(host, at_ms, CENSUS, self.now)
+        )
+        return max(old, default=None)
 
     def ago(self, host: Host, at_ms: int) -> float:
         """Return how many seconds ago a time of an agent's clock was, whatever the offset of that clock."""
@@ -217,17 +185,6 @@ def name_of(host: Host) -> str:
     return host.number
 
 
-class OperationRow(NamedTuple):
-    """An operation, and where the time of its program goes."""
-
-    time: ProgramTime
-    view: OperationView
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return *self.time.key, self.view.op, self.view.kind
-
-
 class Selection(NamedTuple):
     """The user's selection, shared by all screens: a host, and optionally one of its devices.
 
@@ -246,5 +203,5 @@ class Selection(NamedTuple):
         return self.agent, self.device_id
 
 
-NOTHING = Selection()
+NO_SELECTION = Selection()
 EMPTY = Moment(model.Cluster(), 0.0)

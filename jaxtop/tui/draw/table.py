@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 
-NOTHING = "–"
+# What a cell shows where there is nothing; what is unknown is n/a.
+NONE = "–"
 # The most cached answers for one column and one word of a filter.
 MOST_CACHED = 10_000
 

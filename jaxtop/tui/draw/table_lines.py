@@ -12,7 +12,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from jaxtop.base.units import NA
-from jaxtop.tui.draw.table import NOTHING, Column, Row, fit
+from jaxtop.tui.draw.table import NONE, Column, Row, fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,7 +144,7 @@ def draw_row(
         text = column.write(row)
         colour = None if column.style is None else column.style(row, palette)
         if colour is None:
-            colour = palette.muted if text.strip() in (NA, NOTHING) else plain
+            colour = palette.muted if text.strip() in (NA, NONE) else plain
         line.put(slot.x, fit(text, slot.width, column.align), _style(colour, background), base)
     return line.to_strip(layout.width, base)
 

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model.session.summary import SessionSummary
-from jaxtop.model.state import SEVERITIES
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Mode
 from jaxtop.tui.draw.sparkline import sparkline
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
 PLAY, PAUSE, LOOP = "▶", "‖", "↻"
 CURSOR_ABOVE, CURSOR_BELOW, MARK = "┃", "▲", "v"
 UNKNOWN = "─"
-# The marks of events by severity; each place shows the most severe one.
-_SIGNS = {"info": "·", "warning": "!", "critical": "×"}
-_SIGN_OF = ("", *(_SIGNS[severity] for severity in SEVERITIES))
+# The marks of events on the track by rank, 0 where there is none. The cursor there is a triangle, too, so
+# these are no severity signs.
+_MARKS = ("", "·", "!", "×")
 # The least width of the track of a live view.
 LEAST_TRACK = 8
 # The most events that the tooltip of a place lists.
@@ -249,7 +248,7 @@ def _curve(found: Glance, palette: Palette) -> list[_Cell | None]:
 def _marks(found: Glance, palette: Palette) -> list[_Cell | None]:
     colours = (palette.muted, palette.muted, palette.warning, palette.bad)
     styles = [Style(color=colour, bold=rank > 1) for rank, colour in enumerate(colours)]
-    return [(_SIGN_OF[rank], styles[rank]) if rank else None for rank in found.ranks]
+    return [(_MARKS[rank], styles[rank]) if rank else None for rank in found.ranks]
 
 
 def _text(cells: Sequence[_Cell | None]) -> Text:
@@ -279,7 +278,7 @@ def tip(state: TimeBarState, column: int, width: int) -> str:
         lines[0] += f"  {units.size(used)} on the fullest device"
     found = events_at(state, column, width)
     for event in found[:MOST_LISTED]:
-        sign = _SIGNS.get(event.severity, _SIGNS["info"])
+        sign = event.sign
         lines.append(text.printable(f"{sign} {clock(event.at, state.span)} {event.text}"))
     if len(found) > MOST_LISTED:
         lines.append(f"and {len(found) - MOST_LISTED:,} more")

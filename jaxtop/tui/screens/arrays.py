@@ -12,7 +12,7 @@ from jaxtop.tui.columns.figures import with_bar
 from jaxtop.tui.core import text
 from jaxtop.tui.core.slices import slices_of
 from jaxtop.tui.draw.panes.array import growth
-from jaxtop.tui.draw.table import NOTHING, Column, figure
+from jaxtop.tui.draw.table import NONE, Column, figure
 from jaxtop.tui.filters.arrays import understand
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
@@ -57,7 +57,7 @@ def _elements(node: Node) -> tuple[int, ...] | None:
 
 def _shape(node: Node) -> str:
     view = node.view
-    return NOTHING if view is None else text.shape(view.shape, view.groups)
+    return NONE if view is None else text.shape(view.shape, view.groups)
 
 
 def _replication(node: Node) -> int | None:
@@ -67,7 +67,7 @@ def _replication(node: Node) -> int | None:
 
 def _copies(node: Node) -> str:
     copies = node.shared("replication")
-    return NOTHING if copies == MIXED else units.NA if copies is None else f"×{copies:,}"
+    return NONE if copies == MIXED else units.NA if copies is None else f"×{copies:,}"
 
 
 def _growing(node: Node, palette: Palette) -> str | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 from textual.containers import Container
 from textual.message import Message
 
-from jaxtop.tui.core.moment import EMPTY, NOTHING, Moment, Selection
+from jaxtop.tui.core.moment import EMPTY, NO_SELECTION, Moment, Selection
 from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.draw.ink import Ink, ink_of
 from jaxtop.tui.widgets.filter import FilteredTable
@@ -28,7 +28,7 @@ class View(Container):
     """
 
     moment: Moment = EMPTY
-    selection: Selection = NOTHING
+    selection: Selection = NO_SELECTION
     # The name of the figure that this screen focuses on, if any. The plot starts with it.
     figure: str | None = None
 

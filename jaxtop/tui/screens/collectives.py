@@ -9,19 +9,21 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from jaxtop.base import units
+from jaxtop.base.feature import hooks
 from jaxtop.model.collectives import CollectiveView, step_shares
 from jaxtop.model.collectives.doubts import doubts_about
 from jaxtop.model.collectives.folded import folded_views, group_key
 from jaxtop.model.collectives.timeline import windows_seen
 from jaxtop.tui.core.moment import Moment, Selection, name_of
 from jaxtop.tui.draw.panes.collective import (
+    Chart,
     CollectiveSubject,
     axes_in_words,
+    chart,
     pane,
     straggler_in_words,
     strips_room,
 )
-from jaxtop.tui.draw.panes.collective_chart import Chart, chart
 from jaxtop.tui.draw.panes.facts import first_fitting, joined
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.collectives import understand
@@ -216,22 +218,23 @@ class CollectivesView(TableView[Table[CollectiveView]]):
         self.table.update_rows(rows, empty(moment))
 
     def _draw(self) -> None:
-        self._step.read(summary(self.moment, max(0, self.size.width - 4), self.palette))
+        self._step.set_text(summary(self.moment, max(0, self.size.width - 4), self.palette))
         view, (width, height) = self.table.row, self._pane.content_size
         if view is None or self.has_class("low"):
-            self._pane.read(Text())
+            self._pane.set_text(Text())
             return
         moment = self.moment
         drawn = view.folded[0] if view.folded else view
         shown = self._chart = chart(moment, drawn, strips_room(width, height), self._chart)
-        reason, busbw = untimed(moment), moment.probed_busbw(view)
+        notes = (note(moment, view) for note in hooks("bandwidth_note"))
+        reason, compared = untimed(moment), next(filter(None, notes), "")
         host = None if view.taken is None else moment.host(view.taken[0])
         ago = None if host is None or view.taken is None else moment.ago(host, view.taken[1])
         subject = CollectiveSubject(
-            view, shown.timeline, self._host_name, shown.hidden, reason, busbw, ago, moment.nouns(view.run)
+            view, shown.timeline, self._host_name, shown.hidden, reason, compared, ago, moment.nouns(view.run)
         )
         lines = pane(subject, self.ink, width, height)
-        self._pane.read(joined(lines))
+        self._pane.set_text(joined(lines))
 
     def point_at(self, row: Hashable) -> None:
         """Put the cursor on the collective with this key, or on the one of this name that waits longest."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from jaxtop.model import DeviceView, MeshView, memory_history, memory_views, recent
+from jaxtop.model import MEMORY, DeviceView, MeshView, memory_views, recent
 from jaxtop.model.steps.script import main_thread
 from jaxtop.tui.draw.mesh.axes import Grid
 from jaxtop.tui.draw.panes.device import DeviceSubject
@@ -36,10 +36,10 @@ def subject_of(
         moment.label(view.host),
         tuple(_ids(mesh) for mesh in meshes if mesh.run == device.run and device.id in mesh.positions),
         None if group is None else (_ids(group[0]), group[1]),
-        tuple(memory_history(moment.cluster, device.agent, device.position)),
+        tuple(recent(moment.cluster, device.agent, MEMORY, device.position)),
         samples[-1].at - samples[0].at if samples else 0.0,
         lambda figure: recent(moment.cluster, device.agent, figure, device.position, 2 * LONGEST_TREND),
-        moment.probed(device),
+        moment.probe,
         next(iter(memory_views(moment.cluster, [device])), None),
         "" if does is None else does.line,
         next((each.text for each in late if each.subject.agent == device.agent), ""),

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.base import units
-from jaxtop.model import DEVICE_FIGURES, FIGURES, Figure, MeshView, recent
+from jaxtop.model import DEVICE_FIGURES, FIGURES, MEMORY, Figure, MeshView, recent
 from jaxtop.model.devices import errors, slowed
 from jaxtop.model.figure_type import Level
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
@@ -18,7 +18,7 @@ from jaxtop.tui.core.palette import SIGN, Palette
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.panes.curves import Curve, facts_above_curves
 from jaxtop.tui.draw.panes.device import detail
-from jaxtop.tui.draw.table import NOTHING, Column, figure, ordinal, words
+from jaxtop.tui.draw.table import NONE, Column, figure, ordinal, words
 from jaxtop.tui.filters.figures import OF_DEVICES, of_axes, understand
 from jaxtop.tui.screens.device_subject import subject_of
 from jaxtop.tui.screens.tables import DeviceTableView
@@ -100,7 +100,7 @@ def _coords(row: FigureRow) -> str:
 def _gauge_colour(row: FigureRow, palette: Palette) -> str | None:
     if row.fill is None or row.state.is_silent:
         return None
-    reached = _MEMORY.reached(row.device.pulse, row.device.position)
+    reached = MEMORY.reached(row.device.pulse, row.device.position)
     return None if reached is None else palette.of_level(reached.level)
 
 
@@ -136,7 +136,7 @@ def _slowed() -> Column[FigureRow]:
         if found is None:
             return units.NA
         level, words = found
-        return NOTHING if not words else (SIGN if level is Level.BAD else "") + ", ".join(words)
+        return NONE if not words else (SIGN if level is Level.BAD else "") + ", ".join(words)
 
     def style(row: FigureRow, palette: Palette) -> str | None:
         found = read(row)
@@ -164,13 +164,12 @@ def _errors() -> Column[FigureRow]:
 
 
 _COORDS: Column[FigureRow] = Column("coords", "coords", 8, "left", lambda row: row.device.coords, _coords)
-_MEMORY = FIGURES["used_bytes"]
 # The figures to show first and the figures to show later.
 _FIRST = tuple(of for of in by_rank(DEVICE_FIGURES) if of.rank == 1)
-_LATER = tuple(of for of in by_rank(DEVICE_FIGURES) if of.rank > 1 and of is not _MEMORY)
+_LATER = tuple(of for of in by_rank(DEVICE_FIGURES) if of.rank > 1 and of is not MEMORY)
 FOLLOWED: dict[str | None, Figure] = {
     **{of.name: of for of in (*_FIRST, *_LATER)},
-    **dict.fromkeys(("memory", "share"), _MEMORY),
+    **dict.fromkeys(("memory", "share"), MEMORY),
 }
 
 
@@ -189,12 +188,12 @@ def columns_for(
 
     The history column shows the followed figure if there is one, else utilization, else memory.
     """
-    usual = FIGURES["utilization"] if "utilization" in reported else _MEMORY
+    usual = FIGURES["utilization"] if "utilization" in reported else MEMORY
     axes = [_axis(name, size) for name, size in scene.axes.sizes.items()]
     first = list(_figures(reported, _FIRST))
     memory = [
         # Users know the column, which they may choose or sort by, as "memory".
-        *(replace(column, key="memory") for column in _figures((_MEMORY.name,), (_MEMORY,))),
+        *(replace(column, key="memory") for column in _figures((MEMORY.name,), (MEMORY,))),
         _gauge("of limit" if scene.has_limits else "of most"),
     ]
     return (
@@ -269,7 +268,7 @@ class DevicesView(DeviceTableView[FigureRow]):
         """Return the figure that the table is sorted by, and the most important others that are known."""
         device, cluster = row.device, self.moment.cluster
         first = FOLLOWED.get(self._followed)
-        figures = dict.fromkeys([*([first] if first else []), *_FIRST, _MEMORY])
+        figures = dict.fromkeys([*([first] if first else []), *_FIRST, MEMORY])
         return [
             Curve(of.title, partial(recent, cluster, device.agent, of, device.position), writer(of))
             for of in figures

@@ -20,7 +20,7 @@ from jaxtop.model.session.difference import (
 )
 from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.dialogs.help import Help
-from jaxtop.tui.draw.table import NOTHING, Column, muted, words
+from jaxtop.tui.draw.table import NONE, Column, muted, words
 from jaxtop.tui.draw.time_bar import clock, length
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.widgets.filter import FilteredTable
@@ -51,12 +51,12 @@ _ONE_SIDED = frozenset({"new", "gone", "came", "went"})
 def signed(change: MomentChange) -> str:
     """Return the change with its sign. For what came or went, it is the whole amount."""
     if change.kind in _FIGURELESS:
-        return NOTHING
+        return NONE
     grown = change.grown
     if grown is None and change.how in ("came", "went"):
         grown = (change.after or 0) - (change.before or 0)
     if grown is None:
-        return NOTHING if change.how in _ONE_SIDED else units.NA
+        return NONE if change.how in _ONE_SIDED else units.NA
     amount = units.number(abs(grown)) if change.kind is ChangeKind.LAUNCHES else units.size(abs(grown))
     sign = "+" if grown > 0 else "-" if grown < 0 else ""
     return f"{sign}{amount}"
@@ -64,14 +64,14 @@ def signed(change: MomentChange) -> str:
 
 def _figure(change: MomentChange, value: int | None) -> str:
     if change.kind in _FIGURELESS:
-        return NOTHING
+        return NONE
     if value is None and change.how in _ONE_SIDED:
-        return NOTHING
+        return NONE
     return units.number(value) if change.kind is ChangeKind.LAUNCHES else units.size(value)
 
 
 def _counts(change: MomentChange) -> str:
-    return NOTHING if change.counts is None else f"{change.counts[0]:,} → {change.counts[1]:,}"
+    return NONE if change.counts is None else f"{change.counts[0]:,} → {change.counts[1]:,}"
 
 
 def _colour(change: MomentChange, palette: Palette) -> str | None:
@@ -105,7 +105,7 @@ def columns_for(runs: Mapping[str, str]) -> tuple[Column[MomentChange], ...]:
         _side("before", lambda change: change.before),
         _side("after", lambda change: change.after),
         Column("count", "count", 13, "right", lambda change: change.counts and change.counts[1], _counts),
-        words("detail", "details", 24, lambda change: change.detail or NOTHING, muted, flexible=True),
+        words("detail", "details", 24, lambda change: change.detail or NONE, muted, flexible=True),
     )
 
 

@@ -12,6 +12,7 @@ from textual.containers import Horizontal
 
 from jaxtop.base import units
 from jaxtop.model import (
+    MEMORY,
     PARTS,
     Grower,
     MemoryView,
@@ -21,6 +22,7 @@ from jaxtop.model import (
     growers,
     memory_total,
     memory_views,
+    recent,
 )
 from jaxtop.model.figures import ALLOCATOR
 from jaxtop.model.host import SIMULATED
@@ -100,18 +102,22 @@ def _bar(width: int) -> Column[MemoryRow]:
     return replace(column, largest_first=True, searched=False, draw=draw)
 
 
+def _used_lately(row: MemoryRow) -> list[float | None]:
+    return recent(row.scene.moment.cluster, row.device.agent, MEMORY, row.device.position)
+
+
 def _history() -> Column[MemoryRow]:
     def used(row: MemoryRow) -> int | None:
         return row.device.used_bytes
 
     def write(row: MemoryRow) -> str:
-        values = row.history
+        values = _used_lately(row)
         known = [value for value in values if value is not None]
         drawn = curve(values, HISTORY)
         return f"{drawn} {units.size(max(known)):>6}" if known else units.NA
 
     def style(row: MemoryRow, palette: Palette) -> str | None:
-        return palette.trend if any(row.history) else None
+        return palette.trend if any(_used_lately(row)) else None
 
     drawn = Column("history", "recent and peak", HISTORY + 7, "left", used, write, style)
     return replace(drawn, largest_first=True, searched=False)
@@ -275,14 +281,14 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
 
     def _draw(self) -> None:
         palette, moment = self.palette, self.moment
-        self._summary.read(summary(self._scene, max(0, self.size.width - 4), palette))
+        self._summary.set_text(summary(self._scene, max(0, self.size.width - 4), palette))
         if self.has_class("peak"):
-            self._peak.read(self._at_peak(palette))
+            self._peak.set_text(self._at_peak(palette))
         elif not self.has_class("low"):
             height = self._growing.size.height
             found = growers(moment.cluster)
-            self._growing.read(growing(found, height, palette))
-            self._headroom.read(headroom(moment.program_views, height, palette))
+            self._growing.set_text(growing(found, height, palette))
+            self._headroom.set_text(headroom(moment.program_views, height, palette))
 
     def _moved(self, row: MemoryRow) -> None:
         super()._moved(row)

@@ -8,7 +8,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 
-from jaxtop.model import DEVICE_FIGURES, FIGURES, DeviceView, recent
+from jaxtop.model import DEVICE_FIGURES, FIGURES, MEMORY, DeviceView, recent
 from jaxtop.tui.core.metrics import DeviceMetric, MetricChoice
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.text import writer
@@ -49,7 +49,6 @@ BRIEFER = (9, 7, 6, 1)
 ASKED = 8
 # The figures that a large cell also shows.
 _FACTS = tuple(each for each in DEVICE_FIGURES if each.rank <= 1)
-_MEMORY = FIGURES["used_bytes"]
 
 
 class SplitMesh(NamedTuple):
@@ -319,16 +318,16 @@ class MeshScreenView(View):
             groups = with_metrics(switches_of(self._arranger), self._offered, self.metric, width)
             if self._switched != (groups, ink, width):
                 self._switched = groups, ink, width
-                self._switches.read(switches(groups, ink, width))
+                self._switches.set_text(switches(groups, ink, width))
             reading = self._read()
             scaled = ink.on(reading.scale)
-            self._legend.read(
+            self._legend.set_text(
                 legend(reading, devices, scaled, width, states=states, pointed=pointed, absent=absent)
             )
 
     def _trend(self, device: DeviceView, count: int) -> CellTrend:
         """Return the recent values of the metric; of the memory if those are not stored."""
-        of = _MEMORY if self.metric.figure is None else FIGURES[self.metric.figure]
+        of = MEMORY if self.metric.figure is None else FIGURES[self.metric.figure]
         values = recent(self.moment.cluster, device.agent, of, device.position, count)
         return CellTrend(values, "memory" if self.metric.figure is None else "", writer(of))
 

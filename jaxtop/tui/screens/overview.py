@@ -14,7 +14,7 @@ from jaxtop.model.hosts import named
 from jaxtop.model.nouns import counted
 from jaxtop.model.stalls.case import LOST
 from jaxtop.model.wall_time.step_parts import too_little_of
-from jaxtop.tui.core.moment import NOTHING, Moment, Selection
+from jaxtop.tui.core.moment import NO_SELECTION, Moment, Selection
 from jaxtop.tui.draw.overview import arrange
 from jaxtop.tui.draw.overview.answers import bound_lines, finding_line, finding_lines, worst_cost
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, Heading, panel
@@ -112,7 +112,7 @@ class OverviewView(View, can_focus=True):
         self._line_of: list[Finding | None] = []
         self._drawing = arrange.Drawing()
         # What this screen selected by itself.
-        self._proposed = NOTHING
+        self._proposed = NO_SELECTION
 
     def compose(self) -> ComposeResult:
         yield self._list

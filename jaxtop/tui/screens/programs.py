@@ -10,10 +10,10 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from jaxtop.base import units
+from jaxtop.base.feature import hooks
 from jaxtop.model.hosts import named
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, Selection
-from jaxtop.tui.draw.panes.kinds_bar import bar_line
 from jaxtop.tui.draw.panes.peak import peak_lines
 from jaxtop.tui.draw.table import Column, figure, ordinal, words
 from jaxtop.tui.screens.base import View
@@ -152,7 +152,7 @@ def empty(moment: Moment) -> str:
 
 
 def about(row: ProgramRow, palette: Palette, width: int = 100) -> Text:
-    """Return the details of a program: where its time goes, its processes, and notes on its figures."""
+    """Return the details of a program: what features say of it, its processes, and notes on its figures."""
     view, program = row.view, row.view.program
     lines = [Text(text.printable(f"{program.name}  fingerprint {row.fingerprint or units.NA}"), "bold")]
     if view.differs:
@@ -171,9 +171,8 @@ def about(row: ProgramRow, palette: Palette, width: int = 100) -> Text:
         lines.append(Text(text.printable(f"compiled again: {view.cause.words}")))
     if row.is_too_large:
         lines.append(Text(f"{TOO_LARGE} a launch may not fit into the fullest device", palette.bad))
-    time = row.moment.time_of(view)
-    if time is not None:
-        lines.append(bar_line(time, width, palette))
+    for lines_of in hooks("program_lines"):
+        lines += lines_of(row.moment, view, width, palette)
     facts = [f"loaded by {row.who(view.agents)}"]
     if view.lost_ms is not None:
         facts.append(f"compilations of this name took {units.duration(view.lost_ms)}")
@@ -222,7 +221,7 @@ class ProgramsView(TableView[Table[ProgramRow]]):
         row = self.table.row
         self.set_class(row is not None and row.view.peak is not None, "peak")
         width = max(0, self.size.width - 4)
-        self._about.read(about(row, self.palette, width) if row else Text())
+        self._about.set_text(about(row, self.palette, width) if row else Text())
 
     def point_at(self, row: Hashable) -> None:
         """Put the cursor on the program of this name, on that of the selected host if there are several."""

@@ -157,7 +157,7 @@ class StacksView(TableView[StackTable]):
             self._redraw()
 
     def _draw(self) -> None:
-        self._diagnosis.read(self._summary())
+        self._diagnosis.set_text(self._summary())
 
     def _does(self, node: StackNode) -> str:
         if node.thread is not None:

@@ -29,7 +29,7 @@ class Words(Static):
         super().__init__(id=id)
         self._text = Text()
 
-    def read(self, text: Text) -> None:
+    def set_text(self, text: Text) -> None:
         if differs(text, self._text):
             self._text = text
             self.update(text, layout=self.changes_height)

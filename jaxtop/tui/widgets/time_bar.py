@@ -129,4 +129,4 @@ class TimeBar(Vertical):
 
     def _draw(self) -> None:
         write = draw.live_line if self.has_class("live") else draw.controls
-        self._controls.read(write(self._state, self.size.width, palette_of(self.app.theme)))
+        self._controls.set_text(write(self._state, self.size.width, palette_of(self.app.theme)))

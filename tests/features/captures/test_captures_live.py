@@ -16,7 +16,7 @@ from subprocess import PIPE
 import jax
 import pytest
 
-from jaxtop.model.programs.operations import DeviceRates, program_times
+from jaxtop.features.operations.model import DeviceRates, program_times
 from tests.features.captures.test_captures_merged import Read
 from tests.support import (
     JAXTOP,

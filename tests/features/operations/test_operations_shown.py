@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.cli.text.formats import written
 from jaxtop.export import to_document
+from jaxtop.features.operations.model import IDLE, DeviceRates, Roof, program_time, program_times, roof
+from jaxtop.features.operations.rates import DATA_SHEET, rates_of
 from jaxtop.model import Cluster, keyframe, program_views
 from jaxtop.model.hardware.peaks import SET_BY_OWNER
-from jaxtop.model.programs.operations import IDLE, DeviceRates, Roof, program_time, program_times, roof
-from jaxtop.model.programs.roofline import DATA_SHEET, rates_of
 from jaxtop.store import probe as saved
 from jaxtop.wire import Operation, Operations
 from jaxtop.wire.probing import Measured

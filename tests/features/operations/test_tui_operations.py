@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
+from jaxtop.features.operations.kinds_bar import bar_line
 from jaxtop.tui.core.palette import DARK
-from jaxtop.tui.draw.panes.kinds_bar import bar_line
 from jaxtop.tui.draw.panes.peak import peak_lines
 from jaxtop.wire import Buffer, Operation, Operations
 from tests import builders, made_windows, staged_collectives

@@ -12,7 +12,6 @@ from jaxtop.export.openmetrics import label_value
 from jaxtop.features.metrics.otlp.resources import SCOPE, attributes
 from jaxtop.model import Severity, run_of
 from jaxtop.model.findings.alerts import ENDS, AlertBook
-from jaxtop.model.state import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,9 +22,11 @@ if TYPE_CHECKING:
 
     Values = dict[str, object]
 
-_NUMBERS = dict(
-    zip(SEVERITIES, (SeverityNumber.INFO, SeverityNumber.WARN, SeverityNumber.ERROR), strict=True)
-)
+_NUMBERS: dict[str, SeverityNumber] = {
+    Severity.INFO: SeverityNumber.INFO,
+    Severity.WARNING: SeverityNumber.WARN,
+    Severity.CRITICAL: SeverityNumber.ERROR,
+}
 # Findings have records of their own, with more in them than the events have.
 _FINDING = "finding"
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.sums import AxisTraffic
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.findings.rule import RunFacts
-    from jaxtop.model.hosts import HostView
+    from jaxtop.model.liveness import HostView
 
 COMMUNICATION_SHARE = Number("share", 0.3, "reported from this share of a step on")
 SMALL_SHARE = HEAVY_SHARE = Number("share", 0.05, "reported from this share of the time on")

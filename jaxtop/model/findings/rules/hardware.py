@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.host import figure
+from jaxtop.model.host import device_entry
 from jaxtop.model.hosts import named
 from jaxtop.wire import SLOWED
 
@@ -40,7 +40,7 @@ class _Device(NamedTuple):
 
     def figure(self, name: str) -> int | None:
         """Return a figure of its sample; None where unknown."""
-        return figure(getattr(self.host.pulse.devices, name), self.position)
+        return device_entry(getattr(self.host.pulse.devices, name), self.position)
 
 
 def _throttled(facts: RunFacts) -> Iterator[Finding]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
-    from jaxtop.model.hosts import HostView
+    from jaxtop.model.liveness import HostView
 
 UNEVEN_SHARE = Number("share", 0.25, "reported from this share of what the fullest device holds on")
 # The samples of which the least one counts: what a program holds while it runs differs between devices.

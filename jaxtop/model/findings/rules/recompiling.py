@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base import names
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured, never
-from jaxtop.model.host import figure
+from jaxtop.model.host import device_entry
 from jaxtop.model.programs.compiles import cause_of, lost_ms
 from jaxtop.model.programs.rates import program_of
 from jaxtop.model.steps.views import pace_of
@@ -96,7 +96,7 @@ def _compiled(host: Host) -> Iterator[tuple[tuple[str, str], int, int]]:
     for i, (program, at_ms) in enumerate(zip(programs.programs, programs.seen_ms, strict=False)):
         if program.created is not None:
             key = _key(names.function_of(program.name), program.created.split(" ")[0])
-            loaded[key].append((at_ms, figure(programs.compile_ms, i) or 0))
+            loaded[key].append((at_ms, device_entry(programs.compile_ms, i) or 0))
     for each in programs.compilations:
         latest[_key(each.function, each.source)].append((each.at_ms, each.duration_ms))
     own = frozenset(programs.of_jax)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model import RULES_BY_NAME, Severity, step_of
+from jaxtop.model import RULES_BY_NAME, step_of
 from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.overview.anatomy import step_parts
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
 
-SIGNS = {Severity.CRITICAL: "▲", Severity.WARNING: "▲", Severity.INFO: "·"}
 # The longest bar of a cost, that of a finding that is not selected, and the evidence that is shown.
 BAR, SHORT_BAR, EVIDENCE = 40, 8, 3
 # The screen where a part of a step is explained, and its key.
@@ -84,7 +83,7 @@ def finding_lines(finding: Finding, ink: Ink, width: int, most: int) -> list[Tex
     head = wrapped(
         f"{rule.title}: {words.wrong}", width - 2 - (len(since) + 2) * bool(since), 1 if most < 4 else 2
     )
-    lines = [Text.assemble((f"{SIGNS[finding.severity]} ", style), (head[0], style), no_wrap=True)]
+    lines = [Text.assemble((f"{finding.severity.sign} ", style), (head[0], style), no_wrap=True)]
     if since:
         lines[0].append(" " * max(1, width - lines[0].cell_len - len(since)) + since, ink.note)
     lines += [Text(f"  {each}", style, no_wrap=True) for each in head[1:]]
@@ -135,7 +134,7 @@ def finding_line(finding: Finding, ink: Ink, width: int) -> Text:
         cost.append(words, ink.figure)
     room = width - 2 - (cost.cell_len + 2) * bool(cost)
     sentence = wrapped(f"{RULES_BY_NAME[finding.rule].title}: {worded(finding).wrong}", room, 1)[0]
-    line = Text.assemble((f"{SIGNS[finding.severity]} ", pair(ink, colour)), (sentence, pair(ink, colour)))
+    line = Text.assemble((f"{finding.severity.sign} ", pair(ink, colour)), (sentence, pair(ink, colour)))
     if cost:
         line.append(" " * max(2, width - line.cell_len - cost.cell_len)).append_text(cost)
     return line

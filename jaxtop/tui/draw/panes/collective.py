@@ -1,24 +1,25 @@
-"""The facts of one collective: its cost, its straggler, and the wait of each member."""
+"""The facts of one collective: its cost, its straggler, the wait of each member, and its last launches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from jaxtop.base import units
+from jaxtop.model.collectives.timeline import NO_TIMELINE, Timeline, reporting_agents, timeline_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.metrics import LATE
 from jaxtop.tui.core.slices import sign_of
-from jaxtop.tui.draw.panes.facts import GAP, fitted, heading, of_probed, pairs, side_by_side
+from jaxtop.tui.draw.panes.facts import GAP, fitted, heading, pairs, side_by_side
 from jaxtop.tui.draw.panes.strips import strips
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from jaxtop.model.collectives import CollectiveView
-    from jaxtop.model.collectives.timeline import Timeline
+    from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
 
 # From this width on, the strips are beside the facts.
@@ -30,6 +31,8 @@ SHORT = 6
 ROOM_FOR_TITLE = 4
 # How the reasons of the partitioner are shown, where their names do not say it.
 ADDED = {"reduction": "sum of parts"}
+# A launch drawn in fewer characters would show no detail.
+LAUNCH_WIDTH = 40
 # Members of larger groups are listed by wait.
 MOST_MEMBERS = 64
 
@@ -44,8 +47,8 @@ class CollectiveSubject:
     hidden: int = 0
     # The reason why there are no times, if there are none.
     untimed: str = ""
-    # The bus bandwidth that a probe measured for this kind of collective.
-    probed_busbw: float | None = None
+    # What its bus bandwidth is compared with.
+    bandwidth_note: str = ""
     # The seconds since its last window.
     ago: float | None = None
     # The word for several processes of its run.
@@ -83,8 +86,7 @@ def pane(subject: CollectiveSubject, ink: Ink, width: int, height: int) -> list[
 def _facts(subject: CollectiveSubject, ink: Ink, width: int, height: int) -> list[Text]:
     view = subject.view
     busbw = pairs([("bus bandwidth", units.bandwidth(view.busbw_bytes_per_s))], ink)
-    share = of_probed(view.busbw_bytes_per_s, subject.probed_busbw)
-    busbw.append(f"  estimated{share or ', as in nccl-tests'}", ink.muted)
+    busbw.append(f"  estimated, {subject.bandwidth_note or 'as in nccl-tests'}", ink.muted)
     lines = [heading(view.op, view.program, ink), _verdict(subject, ink), _times(view, ink)]
     if height > SHORT:
         lines += [busbw, _place(view, subject.nouns, ink), *_origin(view, ink)]
@@ -224,3 +226,44 @@ def _members(view: CollectiveView, group: Sequence[int], ink: Ink, width: int) -
         is_late = late is not None and late.device_id == device_id
         line.append(wait, ink.style(ink.palette.warning, bold=True) if is_late else ink.style())
     return line
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The timeline strips and the inputs they were computed from, so that they are computed once a window."""
+
+    inputs: tuple[Any, ...] = ()
+    timeline: Timeline = NO_TIMELINE
+    hidden: int = 0
+
+
+def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], last: Chart) -> Chart:
+    """Return the strips of as many hosts as fit, or `last` if its inputs are the same."""
+    cluster, (width, height) = moment.cluster, room
+    windows = cluster.windows
+    inputs = view.key, room, id(windows), windows.changes, cluster.layout_changes, view.straggler
+    if inputs == last.inputs:
+        return last
+    agents = reporting_agents(cluster, view)
+    chosen = chosen_hosts(
+        moment, view, agents, max(1, height - 2 if len(agents) > height - 1 else height - 1)
+    )
+    met = [each.op for each in moment.collective_views if each.key[:3] == view.key[:3] and each.crosses_hosts]
+    anchors = dict.fromkeys([view.op, *met] if view.crosses_hosts is not False else met)
+    drawn = timeline_of(cluster, view, anchors, chosen, max(1, width // LAUNCH_WIDTH))
+    return Chart(inputs, drawn, len(agents) - len(drawn.strips))
+
+
+def chosen_hosts(moment: Moment, view: CollectiveView, agents: tuple[str, ...], most: int) -> tuple[str, ...]:
+    """Return at most `most` of the agents, in their order.
+
+    The straggler is chosen first, then the hosts of the slowest group, then the others.
+    """
+    owners = {device.id: device.agent for device in moment.device_views if device.run == view.run}
+    slowest = view.groups[by_wait(view)[0]] if view.groups else ()
+    wanted = [view.straggler.agent] if view.straggler is not None else []
+    wanted += [owners[each] for each in slowest if each in owners]
+    there = set(agents)
+    first = dict.fromkeys(agent for agent in (*wanted, *agents) if agent in there)
+    taken = set(list(first)[:most])
+    return tuple(agent for agent in agents if agent in taken)

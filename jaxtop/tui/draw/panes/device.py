@@ -10,6 +10,7 @@ from rich.text import Text
 from textual.color import Color
 
 from jaxtop.base import units
+from jaxtop.base.feature import hooks
 from jaxtop.base.names import shorten
 from jaxtop.model import FIGURES, DeviceView, Host, MemoryView, pace_of
 from jaxtop.model.host import SIMULATED
@@ -18,14 +19,14 @@ from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.draw import stacked
 from jaxtop.tui.draw.mesh.axes import sizes_in_words
-from jaxtop.tui.draw.panes.facts import GAP, fitted, joined, pairs, probed_lines, side_by_side
+from jaxtop.tui.draw.panes.facts import GAP, fitted, joined, pairs, side_by_side
 from jaxtop.tui.draw.panes.hardware import device_lines, device_words
 from jaxtop.tui.draw.sparkline import area, bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.store.probed import ProbedDevice
+    from jaxtop.store.probed import Probe
     from jaxtop.tui.draw.ink import Ink
     from jaxtop.tui.draw.mesh.axes import Grid
     from jaxtop.tui.draw.panes.hardware import Trend
@@ -48,11 +49,11 @@ class DeviceSubject:
     host_label: str
     meshes: tuple[Grid, ...] = ()
     marked: tuple[Grid, int] | None = None
-    history: tuple[int | None, ...] = ()
+    history: tuple[float | None, ...] = ()
     seconds: float = 0.0
     # Returns the recent values of any other figure; called only if they are shown.
     trend: Trend = lambda _: ()
-    probed: ProbedDevice | None = None
+    probe: Probe | None = None
     # Who holds the memory; where the script is; and why the others wait for its process, if they do.
     memory: MemoryView | None = None
     script: str = ""
@@ -110,7 +111,9 @@ def _identity(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
     computes = step.flops_per_second if step else None
     each = None if computes is None or host.hello is None else computes / len(host.hello.devices)
     at_least = step is not None and step.flops_at_least
-    return [*lines, *probed_lines(subject.probed, each, ink, at_least=at_least)]
+    for lines_of in hooks("device_lines"):
+        lines += lines_of(subject.probe, device, host, each, ink, at_least=at_least)
+    return lines
 
 
 def _meshes(subject: DeviceSubject, ink: Ink, width: int, room: int) -> list[Text]:

@@ -1,4 +1,4 @@
-"""Lines of facts with their names, columns of such lines side by side, and facts that a probe measured."""
+"""Lines of facts with their names, and columns of such lines side by side."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.base import units
-from jaxtop.base.units import operations
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.legend import printable
 from jaxtop.tui.draw.panel import cut
@@ -16,7 +14,6 @@ from jaxtop.tui.draw.panel import cut
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from jaxtop.store.probed import ProbedDevice
     from jaxtop.tui.draw.ink import Ink
 
 # The characters between two columns.
@@ -72,25 +69,3 @@ def fitted(lines: Sequence[Text], width: int, height: int) -> list[Text]:
     for line in fitting:
         cut(printable(line), width)
     return fitting
-
-
-def probed_lines(
-    probed: ProbedDevice | None, flops_per_second: float | None, ink: Ink, *, at_least: bool = False
-) -> list[Text]:
-    """Return the measured rates of a device, and the share of its matrix rate that the step uses."""
-    if probed is None:
-        return []
-    rate, memory = probed.rate("matrix_flops_per_s"), probed.rate("memory_bytes_per_s")
-    lines = []
-    if rate:
-        share = None if flops_per_second is None else units.share(flops_per_second / rate)
-        does = [] if share is None else [("does", units.bound(share, at_least=at_least))]
-        lines.append(pairs([("probed", operations(rate)), *does], ink))
-    if memory is not None:
-        lines.append(pairs([("probed memory", units.bandwidth(memory))], ink))
-    return lines
-
-
-def of_probed(busbw: int | None, probed: float | None) -> str:
-    """Return a live bus bandwidth as a share of the probed one; empty if either is unknown."""
-    return "" if busbw is None or not probed else f", {units.share(busbw / probed)} of probed"

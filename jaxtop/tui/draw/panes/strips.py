@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
 
 # What a character of a strip shows; of several things in one character, the last one here wins.
-NOTHING, LAUNCH, OTHER, WAIT, CHOSEN = range(5)
+BLANK, LAUNCH, OTHER, WAIT, CHOSEN = range(5)
 GLYPHS = " ─▒░█"
 # The widths of the host's name before a strip, and of the shares after it.
 MOST_NAME, SHARES = 16, 12
@@ -79,7 +79,7 @@ def _strip(strip: Strip, timeline: Timeline, op: str, ink: Ink, width: int) -> T
 
 def picture(strip: Strip, timeline: Timeline, op: str, width: int) -> Sequence[int]:
     """Return what each character shows; the most important of several things wins."""
-    kinds = [NOTHING] * width
+    kinds = [BLANK] * width
     scale = width / max(1, timeline.end_us - timeline.start_us)
 
     def fill(start_us: int, end_us: int, kind: int) -> None:
@@ -103,6 +103,6 @@ def picture(strip: Strip, timeline: Timeline, op: str, width: int) -> Sequence[i
 def _style(kind: int, ink: Ink) -> Style:
     if kind == CHOSEN:
         return ink.accent
-    if kind in (NOTHING, LAUNCH):
+    if kind in (BLANK, LAUNCH):
         return ink.muted
     return ink.style(ink.palette.of_category(0 if kind == WAIT else 1))

@@ -26,7 +26,7 @@ from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.views import collective_views
 from jaxtop.model.hardware.domains import Domain, domain_of
 from jaxtop.model.hardware.peaks import peak_of
-from jaxtop.model.host import figure, run_of
+from jaxtop.model.host import device_entry, run_of
 from jaxtop.model.hosts import host_views
 from jaxtop.model.steps.views import step_in
 from jaxtop.model.wall_time.parts import mean_of
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from jaxtop.model.arrays.meshes import MeshView
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.host import Host
-    from jaxtop.model.hosts import HostView
+    from jaxtop.model.liveness import HostView
     from jaxtop.model.state import ClusterState
     from jaxtop.wire.probing import Probe
 
@@ -290,7 +290,7 @@ def _watts(views: Sequence[HostView]) -> float | None:
     found: list[float] = []
     for view in views:
         column = view.host.pulse.devices.power_mw
-        of_host = [figure(column, number) for number in range(len(column or ()))]
+        of_host = [device_entry(column, number) for number in range(len(column or ()))]
         if not of_host or None in of_host:
             return None
         found += [each / 1000 for each in of_host if each is not None]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from jaxtop import wire
     from jaxtop.model.findings.rule import RunFacts
-    from jaxtop.model.hosts import HostView
+    from jaxtop.model.liveness import HostView
     from jaxtop.model.programs.loaded import LoadedProgram
 
 FRAGMENT_SHARE = Number("share", 0.25, "reported if the largest block is below this share of the free memory")

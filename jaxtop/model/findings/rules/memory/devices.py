@@ -13,7 +13,7 @@ from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import FEWEST_POINTS, least, makes_steps, trend
 from jaxtop.model.findings.words import containing, line_of
 from jaxtop.model.hardware.allocators import free_bytes, usable_bytes
-from jaxtop.model.host import figure
+from jaxtop.model.host import device_entry
 from jaxtop.model.hosts import named
 from jaxtop.model.steps.views import past_of
 from jaxtop.model.tuning import Number
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtop.model.arrays.growth import Grower
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.findings.trends import Trend
-    from jaxtop.model.hosts import HostView
+    from jaxtop.model.liveness import HostView
     from jaxtop.wire import Pulse
 
 LATER = Number("warning_minutes", 60.0, "a warning if a device is full in less than this")
@@ -72,7 +72,7 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
     rising = []
     for each in nsmallest(MOST_EXAMINED, estimates, key=itemgetter(0)):
         samples = facts.cluster.history[each.view.host.agent]
-        found = trend([(sample.at, figure(sample.used_bytes, each.position)) for sample in samples])
+        found = trend([(sample.at, device_entry(sample.used_bytes, each.position)) for sample in samples])
         if found is not None:
             free = (usable_bytes(each.view.now.pulse.devices, each.position) or 0) - found.top
             rising.append(_Rising(max(0.0, free) / found.per_minute, found, each.view, each.position))

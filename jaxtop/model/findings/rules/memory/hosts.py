@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.findings.trends import Trend
-    from jaxtop.model.hosts import HostView
+    from jaxtop.model.liveness import HostView
 
 # The processes whose whole history is examined: those that grew most.
 MOST_EXAMINED = 16

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from jaxtop import wire
     from jaxtop.model.findings.rule import RunFacts
-    from jaxtop.model.hosts import HostView
+    from jaxtop.model.liveness import HostView
 
 # The mesh axes over which parameters are replicated in ordinary data parallelism, if no batch shows them.
 DATA_AXES = frozenset(("data", "batch", "dp", "replica", "replicas", "ddp"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.model.programs.views import program_views
 
@@ -116,6 +116,17 @@ class ProgramTime:
             if each.bound is not None:
                 found[each.bound] += each.time_share
         return dict(sorted(found.items(), key=lambda entry: -entry[1]))
+
+
+class OperationRow(NamedTuple):
+    """An operation, and where the time of its program goes."""
+
+    time: ProgramTime
+    view: OperationView
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return *self.time.key, self.view.op, self.view.kind
 
 
 def program_times(

@@ -9,14 +9,17 @@ from rich.text import Text
 from textual.color import Color
 
 from jaxtop.base import units
-from jaxtop.model.programs.operations import IDLE, UNKNOWN
+from jaxtop.features.operations.model import IDLE, UNKNOWN
+from jaxtop.features.operations.rates import times_by_rates
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.stacked import lengths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from jaxtop.model.programs.operations import ProgramTime
+    from jaxtop.features.operations.model import ProgramTime
+    from jaxtop.model import ProgramView
+    from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 
 # The kinds that have a colour of their own, each with its letter in the bar; others share one letter.
@@ -59,6 +62,13 @@ def _style(kind: str, palette: Palette) -> Style:
         return Style(color=palette.foreground, bgcolor=palette.panel)
     back = palette.of_category(list(LETTERS).index(kind))
     return Style(color=Color.parse(back).get_contrast_text(1.0).hex, bgcolor=back)
+
+
+def program_lines(moment: Moment, program: ProgramView, width: int, palette: Palette) -> list[Text]:
+    """Return where the time of a program goes, for the Programs screen; nothing if no window showed it."""
+    key = program.run, program.program.name, program.program.fingerprint
+    times = times_by_rates(moment.cluster, moment.now, moment.probe)
+    return [bar_line(each, width, palette) for each in times if each.key == key]
 
 
 def bar_line(time: ProgramTime, width: int, palette: Palette) -> Text:

@@ -5,15 +5,22 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
+from jaxtop.features.operations.model import DeviceRates, program_times
 from jaxtop.model.hardware.peaks import SET_BY_OWNER, peak_of
-from jaxtop.model.programs.operations import DeviceRates
 from jaxtop.store.probed import probed_device
 
 if TYPE_CHECKING:
+    from jaxtop.features.operations.model import ProgramTime
     from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState
     from jaxtop.store.probed import Probe
 
 PROBED, DATA_SHEET = "probed", "the maker's data sheet"
+
+
+def times_by_rates(cluster: ClusterState, now: float, probe: Probe | None) -> list[ProgramTime]:
+    """Return where the time of each program goes, and what bounds it at the rates of its devices."""
+    return program_times(cluster, now, lambda host: rates_of(host, probe), basis=probe)
 
 
 def rates_of(host: Host, probe: Probe | None) -> DeviceRates:
