@@ -13,7 +13,7 @@ from jaxtop.base import keys
 from jaxtop.cli.live.broadcast import request_to
 from jaxtop.model import newest_hosts
 from jaxtop.model.collectives import collective_views
-from jaxtop.model.collectives.verdict import reported, wait_for_last
+from jaxtop.model.collectives.verdict import reported_by, wait_for_last
 from tests.support import PYTHON, ROOT, SOAK, Viewer, environment, eventually, free_port, processes, snapshot
 
 pytestmark = pytest.mark.jax
@@ -87,7 +87,7 @@ class Watched(Viewer):
     def worst_window_us(self, view):
         """A moment of other work makes whoever it hits late in all launches of a window."""
         timings = self.cluster.windows.programs[view.key[:3]].timings[view.op]
-        by_window = groupby(reported(timings, 0), key=lambda each: each.window)
+        by_window = groupby(reported_by(timings, 0), key=lambda each: each.window)
         return max(median(wait_for_last(each.arrivals[0]) for each in launches) for _, launches in by_window)
 
 

@@ -160,7 +160,7 @@ class TestTrack:
     def test_of_a_place_its_time_its_memory_and_its_events_are_told(self):
         shown = bar(0)
         assert tip(shown, 30, 41) == "08:02:30  15.0M on the fullest device\n▲ 08:02:30 died"
-        assert tip(shown, 12, 41).split("\n")[1:] == ["! 08:01:00 slow", "· 08:01:01 compiled"]
+        assert tip(shown, 12, 41).split("\n")[1:] == ["△ 08:01:00 slow", "· 08:01:01 compiled"]
         many = tuple(LoggedEvent(NOW, "info", "", "", "\x1b[31mtext") for _ in range(9))
         assert tip(bar(0, overview=SessionSummary((), many)), 0, 41).split("\n")[-1] == "and 6 more"
         assert "\x1b" not in tip(bar(0, overview=SessionSummary((), many)), 0, 41)

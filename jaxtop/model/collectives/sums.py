@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.model.collectives.present import first_windows, of_present
-from jaxtop.model.collectives.verdict import last_of, reported, wait_for_last
+from jaxtop.model.collectives.verdict import last_of, reported_by, wait_for_last
 from jaxtop.model.collectives.views import collective_views
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views
@@ -159,7 +159,7 @@ def last_arrivals(cluster: ClusterState) -> list[LastArrivals]:
             for number, team in enumerate(grouped.teams if grouped else ()):
                 if team.units[0].device_id is not None:
                     continue
-                launches = [each.arrivals[number] for each in reported(timings, number)]
+                launches = [each.arrivals[number] for each in reported_by(timings, number)]
                 for unit in team.units:
                     instances[run, unit.agent] += len(launches)
                 for waits in launches:

@@ -57,7 +57,7 @@ class VerdictChange(NamedTuple):
     now: Straggler | None
 
 
-def reported(timings: Sequence[Timing], team: int) -> list[Timing]:
+def reported_by(timings: Sequence[Timing], team: int) -> list[Timing]:
     """Return the launches that at least two units of a team reported."""
     return [each for each in timings if len(each.arrivals[team]) - each.arrivals[team].count(MISSING) > 1]
 
@@ -74,7 +74,7 @@ def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float)
             if 2 * sum(each >= at_least_us * STAYS / 2 for each in waits) < len(waits):
                 continue  # most teams are never late, so this check saves most of the work
             named = next((unit for unit in team.units if unit in before), None)
-            late = straggler_in(reported(timings, number), number, named, at_least_us)
+            late = straggler_in(reported_by(timings, number), number, named, at_least_us)
             if late is not None:
                 found.append(late)
         windows.late[op] = tuple(found)
@@ -123,7 +123,7 @@ def still_late(
     lately = [each for each in present if each.window in numbers]
     found = []
     for late in named:
-        launches = reported(lately, late.team) if _has_team(lately, late) else []
+        launches = reported_by(lately, late.team) if _has_team(lately, late) else []
         units = lately[-1].grouped.teams[late.team].units if launches and lately[-1].grouped else ()
         arrivals = [each.arrivals[late.team] for each in launches]
         own = [waits for waits in arrivals if units[last_of(waits)] == late.unit]

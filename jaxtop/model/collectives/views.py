@@ -12,7 +12,7 @@ from jaxtop.model.collectives.kinds import busbw, kind_of
 from jaxtop.model.collectives.launch_rates import sampled_rates
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.present import first_windows, old_windows
-from jaxtop.model.collectives.verdict import is_enough, reported, still_late, straggler_of
+from jaxtop.model.collectives.verdict import is_enough, reported_by, still_late, straggler_of
 from jaxtop.model.collectives.waits import DeviceWaits, duration_with, longest_wait
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def _measure(
         straggler=straggler_of(cluster, grouped, named, waits),
         is_current=not timings or (bool(present) and not is_old),
         taken=taken,
-        is_enough=bool(teams and present) and is_enough(reported(all_timings, 0)),
+        is_enough=bool(teams and present) and is_enough(reported_by(all_timings, 0)),
         waits_us=waits,
         is_async=listed is not None and listed.is_async,
         mesh=layout.mesh if layout else None,
