@@ -43,6 +43,12 @@ _UNMET = {
     "deaf": "Python does not answer at",
     "refused": "your key is refused at",
 }
+_SIGN_OF_VERDICT = {
+    "good": "●",
+    "muted": "…",
+    "warning": Severity.WARNING.sign,
+    "bad": Severity.CRITICAL.sign,
+}
 
 
 class Fact(NamedTuple):
@@ -206,7 +212,7 @@ def _verdict(
     """Return the verdict; in short, where other facts follow."""
     sentence, kind = verdict(moment, muted)
     words = sentence.partition(" · ")[0] if is_short else sentence
-    return Fact({"good": "●", "muted": "…"}.get(kind, "▲"), words, getattr(palette, kind))
+    return Fact(_SIGN_OF_VERDICT[kind], words, getattr(palette, kind))
 
 
 def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]]) -> Fact:

@@ -261,7 +261,7 @@ def test_the_late_host_is_named_once_and_again_when_it_is_another_one():
     named = [event.text for event in cluster.events if event.kind == "straggler"]
     assert len(named) == 1
     assert named[0].startswith("host 1 (node1) is late: the others wait ")
-    assert " ms for it in all-reduce.3 of jit_train_step over data, and comes last in 100% of" in named[0]
+    assert " ms for it in all-reduce.3 of jit_train_step over data; it comes last in 100% of" in named[0]
     tell(cluster, *told(made._replace(late=2), range(10, 13)))
     (psum,) = (each for each in collective_views(cluster, 0) if each.straggler)
     assert (psum.op, psum.straggler.process_index) == ("all-reduce.3", 2)

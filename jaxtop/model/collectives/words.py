@@ -34,7 +34,7 @@ def changes_in_words(state: ClusterState, listed: Sequence[VerdictChange]) -> It
         where = _where(change, state)
         if change.now is not None:
             text = lateness_in_words(_who(change.now, state), change.now.late_us, where)
-            text += f", and comes last in {change.now.share:.0%} of samples"
+            text += f"; it comes last in {change.now.share:.0%} of samples"
             if change.before is not None:
                 text += f"; before, {_who(change.before, state)} was late"
             yield "warning", change.now.agent, text

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.base.names import shorten
-from jaxtop.model import RULES_BY_NAME
+from jaxtop.model import RULES_BY_NAME, Severity
 from jaxtop.model.programs.compiles import latest_compiles
 from jaxtop.tui.core import text
 from jaxtop.tui.core.ongoing import COMPILE, ongoing_events
@@ -33,7 +33,7 @@ class Happened(NamedTuple):
     """An event of the last hour: when, how bad, and what; `is_ongoing` if it lasts."""
 
     at: float
-    rank: int
+    severity: Severity
     words: str
     is_ongoing: bool = False
 
@@ -62,9 +62,9 @@ def happened(moment: Moment) -> list[Happened]:
         words = event.text
         if event in ongoing and words.startswith(titles):
             words = words.partition(": ")[0]  # its sentence is above
-        found.append(Happened(event.at, event.rank, text.printable(words), event in ongoing))
+        found.append(Happened(event.at, Severity.of(event.severity), text.printable(words), event in ongoing))
     if not found and moment.cluster.hosts:
-        found.append(Happened(_began(moment), 0, "the view began; nothing has happened since"))
+        found.append(Happened(_began(moment), Severity.INFO, "the view began; nothing has happened since"))
     return sorted(found, key=lambda each: not each.is_ongoing)[:MOST_LISTED]
 
 
@@ -126,10 +126,10 @@ def events(found: Sequence[Happened], more: Sequence[CompiledFunction], ink: Ink
 
 
 def _event(each: Happened, ink: Ink, width: int) -> Text:
-    colour = ink.palette.of_severity(each.rank) if each.rank else ink.palette.label
+    colour = ink.palette.of_severity(each.severity.rank) if each.severity.rank else ink.palette.label
     line = Text.assemble(
         (f"{text.time_of_day(each.at)} ", ink.note),
-        ("▲ " if each.rank else "· ", pair(ink, colour)),
+        (f"{each.severity.sign} ", pair(ink, colour)),
         (each.words, pair(ink, colour)),
         no_wrap=True,
     )

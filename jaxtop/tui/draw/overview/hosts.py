@@ -10,7 +10,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.base.names import shorten
-from jaxtop.model import FIGURES, RULES_BY_NAME, STEP_TIME, State, recent
+from jaxtop.model import FIGURES, RULES_BY_NAME, STEP_TIME, Severity, State, recent
 from jaxtop.model.wall_time.step_parts import parts_of_hosts
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import name_of
@@ -48,7 +48,7 @@ class HostLine:
     cpu: float | None
     memory: float | None
     note: str = ""
-    rank: int = 0
+    severity: Severity = Severity.INFO
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _host(view: HostView, finding: Finding | None, parts: Mapping[str, Parts], m
         _CPU.read(pulse, 0),
         used / full if used is not None and full else None,
         note,
-        0 if finding is None else finding.severity.rank,
+        Severity.INFO if finding is None else finding.severity,
     )
 
 
@@ -130,7 +130,8 @@ def _brief(found: HostLines, ink: Ink, width: int) -> list[Text]:
     line = Text.assemble(named(found.nouns, ink), (f"{found.live} of {found.count} live", ink.figure))
     for each in found.listed:
         words = f"  {each.label}: {each.note}"
-        if each.note and (each.rank or each.state is not State.LIVE) and line.cell_len + len(words) <= width:
+        is_wrong = each.severity.rank or each.state is not State.LIVE
+        if each.note and is_wrong and line.cell_len + len(words) <= width:
             line.append(words, _style_of(each, ink))
     return [line]
 
@@ -164,12 +165,12 @@ def _line(host: HostLine, ink: Ink, width: int, label: int) -> Text:
         else:
             line.append(f"{cells[title]:>{size}}", ink.note if cells[title] == units.NA else ink.figure)
     if host.note:
-        words = ("▲ " if host.rank else "") + host.note
+        words = (f"{host.severity.sign} " if host.severity.rank else "") + host.note
         line.append(f"  {shorten(words, max(1, width - line.cell_len - 2))}", _style_of(host, ink))
     return line
 
 
 def _style_of(host: HostLine, ink: Ink) -> Style:
-    if host.rank:
-        return pair(ink, ink.palette.of_severity(host.rank))
+    if host.severity.rank:
+        return pair(ink, ink.palette.of_severity(host.severity.rank))
     return ink.note if host.state is State.LIVE else ink.style(ink.colour_of(host.state))

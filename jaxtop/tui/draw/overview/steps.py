@@ -35,10 +35,10 @@ _NO_DOTS = "⠀"
 
 
 class Mark(NamedTuple):
-    """Something that happened: when, its rank, and a word for it."""
+    """Something that happened: when, how bad it is, and a word for it."""
 
     at: float
-    rank: int
+    severity: Severity
     word: str
 
 
@@ -76,13 +76,14 @@ def timespan(moment: Moment) -> Timespan:
     step = step_of_run(now)
     late = [host.pulse.rhythm.p99_us for host in now if host.pulse.rhythm and host.pulse.rhythm.p99_us]
     marks = [
-        Mark(each.finding.since, each.finding.severity.rank, RULES_BY_NAME[each.finding.rule].title.lower())
+        Mark(each.finding.since, each.finding.severity, RULES_BY_NAME[each.finding.rule].title.lower())
         for each in moment.cluster.findings.ongoing.values()
         if each.is_reported
         and each.finding.severity is not Severity.INFO
         and each.finding.rule in RULES_BY_NAME
     ]
-    marks += [Mark(event.at, 0, "compile") for event in moment.cluster.events if event.kind == COMPILE]
+    compiled = (event for event in moment.cluster.events if event.kind == COMPILE)
+    marks += [Mark(event.at, Severity.INFO, "compile") for event in compiled]
     paces = [pace for host in now if (pace := pace_of(host)) is not None]
     return Timespan(
         moment.now,
@@ -174,10 +175,10 @@ def time_axis(span: Timespan, ink: Ink, room: int) -> Text:
         at = min(int((mark.at - span.since) / width), room - len(end) - 3)
         if at < free:
             continue
-        colour = ink.palette.of_severity(mark.rank) if mark.rank else ink.palette.label
-        sign = "▲" if mark.rank else "·"
+        rank, sign = mark.severity.rank, mark.severity.sign
+        colour = ink.palette.of_severity(rank) if rank else ink.palette.label
         word = sign + mark.word
-        if mark.rank and at + len(word) > room - len(end) - 2:
+        if rank and at + len(word) > room - len(end) - 2:
             at = max(free, room - len(end) - 2 - len(word))
             word = mark.word + sign
         words = word if at + len(word) <= room - len(end) - 2 else sign
