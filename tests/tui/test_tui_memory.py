@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model import PARTS, Part
 from jaxtop.tui.core.palette import PALETTES
-from jaxtop.tui.draw.stacked import LETTERS, bar, legend, lengths, stacked
+from jaxtop.tui.draw.bars import lengths
+from jaxtop.tui.draw.stacked import LETTERS, bar, legend, stacked
 from tests import builders, staged
 from tests.builders import agent_id, frame
 from tests.stage import Stage, line, play

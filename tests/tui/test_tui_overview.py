@@ -16,8 +16,9 @@ from jaxtop.model.findings.rules import garbage
 from jaxtop.tui.columns import hosts
 from jaxtop.tui.core.moment import EMPTY
 from jaxtop.tui.core.palette import DARK
+from jaxtop.tui.draw import bars
 from jaxtop.tui.draw.ink import ink_of
-from jaxtop.tui.draw.overview import arrange, bars
+from jaxtop.tui.draw.overview import arrange
 from jaxtop.tui.draw.overview.panels import OverviewPanel
 from jaxtop.tui.draw.panel import Heading, beside, cut, panel, wrapped
 from jaxtop.tui.draw.panes.finding import figure_of

@@ -12,7 +12,7 @@ from jaxtop.base import units
 from jaxtop.features.operations.model import IDLE, UNKNOWN
 from jaxtop.features.operations.rates import times_by_rates
 from jaxtop.tui.core import text
-from jaxtop.tui.draw.stacked import lengths
+from jaxtop.tui.draw.bars import lengths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

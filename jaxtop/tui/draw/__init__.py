@@ -2,7 +2,7 @@
 
 What is where:
 
-- ink.py, reading.py, legend.py, sparkline.py, stacked.py, panel.py, switches.py: how values become
+- ink.py, reading.py, legend.py, sparkline.py, bars.py, stacked.py, panel.py, switches.py: how values become
   characters and colours, and what these mean; bars, frames, and lines of switches
 - table.py, table_lines.py: the columns of a table; its header and rows
 - mesh/: where each device is in the mesh, and what its cell shows

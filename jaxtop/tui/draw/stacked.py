@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from rich.style import Style
@@ -13,7 +12,7 @@ from textual.color import Color
 from jaxtop.base import units
 from jaxtop.model import PARTS, Part
 from jaxtop.tui.core.palette import PALETTES, Palette
-from jaxtop.tui.draw.sparkline import EIGHTHS
+from jaxtop.tui.draw.bars import BarPart, lengths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,14 +27,6 @@ _BLANK = PARTS[-1:]
 _COLOURED: list[Part] = [part for part in PARTS[:-1] if part not in (Part.UNNAMED, Part.RESERVED)]
 # A text, its foreground and its background.
 Segment = tuple[str, str | None, str | None]
-
-
-def lengths(sizes: Sequence[float], end: float, width: int) -> list[int]:
-    """Return the number of characters of each part; the ends are rounded, so each part ends in its place."""
-    if not end or not width:
-        return [0] * len(sizes)
-    ends = [min(width, round(upto * width / end)) for upto in accumulate(sizes)]
-    return [upto - before for before, upto in zip([0, *ends], ends, strict=False)]
 
 
 def stacked(sizes: Sequence[int] | None, end: int, width: int, palette: Palette) -> list[Segment]:
@@ -59,25 +50,13 @@ def bar(sizes: Sequence[int], end: int, width: int, palette: Palette) -> Text:
     return line
 
 
-def solid(sizes: Sequence[int], end: int, width: int, palette: Palette) -> Text:
-    """Return the bar without letters; each part ends where it belongs to an eighth of a character."""
-    parts: list[Part | None] = []
-    for part, length in zip(PARTS, lengths(sizes, end, 8 * width), strict=True):
-        parts += [part] * length
-    parts += [None] * (8 * width - len(parts))
-    line = Text(no_wrap=True, end="")
-    for cell in range(0, 8 * width, 8):
-        first, last = parts[cell], parts[cell + 7]
-        fore, back = (
-            None if each is None else _colours(each, palette.theme.name)[2] for each in (first, last)
-        )
-        if fore is None:
-            line.append(" " if first is None else LETTERS[first], Style(color=palette.muted))
-        elif first is last:
-            line.append(" ", Style(bgcolor=fore))
-        else:
-            line.append(EIGHTHS[parts[cell : cell + 8].count(first)], Style(color=fore, bgcolor=back))
-    return line
+def parts_of(sizes: Sequence[int], palette: Palette) -> list[BarPart]:
+    """Return the parts of a bar without letters; what is free is the rest of the bar."""
+    return [
+        BarPart(size, colour_of(part, palette), LETTERS[part])
+        for part, size in zip(PARTS, sizes, strict=True)
+        if part is not Part.FREE
+    ]
 
 
 def legend(sizes: Sequence[int], width: int, palette: Palette, *, letters: bool = True) -> list[Text]:

@@ -9,5 +9,4 @@ What is where, in the order in which to read it:
 - mesh.py, memory.py, machines.py, hosts.py: devices, memory, input, processes
 - history.py, tables.py: events and compilations of the last hour; collectives, growing arrays, programs
 - starting.py: what is there before the first step
-- bars.py: bars and columns of several parts
 """

@@ -12,7 +12,7 @@ from jaxtop.model.hosts import named as named_hosts
 from jaxtop.model.past_steps import WHOLE
 from jaxtop.model.wall_time.parts import NAMES, shares_of
 from jaxtop.model.wall_time.step_parts import run_parts
-from jaxtop.tui.draw.overview.bars import BarPart, bar_line, columns, pair
+from jaxtop.tui.draw.bars import BarPart, bar_line, columns, pair
 from jaxtop.tui.draw.overview.panels import OverviewPanel
 from jaxtop.tui.draw.overview.steps import SCALE, Timespan, time_axis
 from jaxtop.tui.draw.panel import Heading

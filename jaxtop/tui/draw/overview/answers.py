@@ -8,10 +8,11 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, step_of
+from jaxtop.model.findings.words import costs
 from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.tui.core import text
+from jaxtop.tui.draw.bars import pair, thin_bar
 from jaxtop.tui.draw.overview.anatomy import step_parts
-from jaxtop.tui.draw.overview.bars import pair, thin_bar
 from jaxtop.tui.draw.overview.panels import NAME, named
 from jaxtop.tui.draw.panel import wrapped
 from jaxtop.tui.draw.panes.finding import figure_of
@@ -62,18 +63,6 @@ def worded(finding: Finding) -> Wording:
     return Wording(text.printable(wrong), text.printable(" · ".join(because)))
 
 
-def cost_of(finding: Finding) -> tuple[float | None, str]:
-    """Return the cost as a share of the step, if it is one, and in words."""
-    cost, words = finding.cost, []
-    if cost.share_of_step is not None:
-        words.append(f"{units.share(cost.share_of_step)} of the step")
-    if cost.ms_per_step is not None:
-        words.append(f"{units.duration(cost.ms_per_step)} each")
-    if cost.bytes_per_device is not None:
-        words.append(f"{units.size(cost.bytes_per_device)} on each device")
-    return cost.share_of_step, "  ".join(words)
-
-
 def finding_lines(finding: Finding, ink: Ink, width: int, most: int) -> list[Text]:
     """Return a finding in at most so many lines: what is wrong, what it costs, why, what to do."""
     words, colour = worded(finding), ink.palette.of_severity(finding.severity.rank)
@@ -99,7 +88,7 @@ def finding_lines(finding: Finding, ink: Ink, width: int, most: int) -> list[Tex
 
 
 def _cost(finding: Finding, ink: Ink, width: int) -> list[Text]:
-    share, words = cost_of(finding)
+    share, words = finding.cost.share_of_step, costs(finding.cost)
     if not words:
         return []
     line = named("  costs", ink, NAME + 2)
@@ -124,7 +113,7 @@ def _titled(name: str, words: str, ink: Ink, width: int, most: int) -> list[Text
 
 def finding_line(finding: Finding, ink: Ink, width: int) -> Text:
     """Return a finding that is not selected, in one line."""
-    share, words = cost_of(finding)
+    share, words = finding.cost.share_of_step, costs(finding.cost)
     colour = ink.palette.of_severity(finding.severity.rank)
     cost = Text(no_wrap=True)
     if share is not None and width >= 60:

@@ -13,7 +13,7 @@ from jaxtop.model import RULES_BY_NAME, Severity
 from jaxtop.model.programs.compiles import latest_compiles
 from jaxtop.tui.core import text
 from jaxtop.tui.core.ongoing import COMPILE, ongoing_events
-from jaxtop.tui.draw.overview.bars import pair
+from jaxtop.tui.draw.bars import pair
 from jaxtop.tui.draw.overview.panels import NAME, OverviewPanel, fixed, named
 from jaxtop.tui.draw.panel import Heading, cut
 

@@ -14,7 +14,7 @@ from jaxtop.model import FIGURES, RULES_BY_NAME, STEP_TIME, Severity, State, rec
 from jaxtop.model.wall_time.step_parts import parts_of_hosts
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import name_of
-from jaxtop.tui.draw.overview.bars import pair
+from jaxtop.tui.draw.bars import pair
 from jaxtop.tui.draw.overview.panels import OverviewPanel, named
 from jaxtop.tui.draw.panel import Heading
 from jaxtop.tui.draw.sparkline import area

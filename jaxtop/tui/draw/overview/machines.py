@@ -10,7 +10,7 @@ from jaxtop.model import FIGURES, Unit
 from jaxtop.model.figure_type import Level
 from jaxtop.model.steps.script import main_thread
 from jaxtop.model.wall_time.step_parts import run_parts
-from jaxtop.tui.draw.overview.bars import thin_bar
+from jaxtop.tui.draw.bars import thin_bar
 from jaxtop.tui.draw.overview.panels import OverviewPanel, named
 from jaxtop.tui.draw.panel import Heading
 

@@ -14,10 +14,10 @@ from jaxtop.base.names import shorten
 from jaxtop.model import PARTS, growers, memory_views
 from jaxtop.model.arrays.memory import Part, distinct_bytes
 from jaxtop.model.host import SIMULATED
-from jaxtop.tui.draw.overview.bars import BarPart, bar_line
+from jaxtop.tui.draw.bars import BarPart, bar_line
 from jaxtop.tui.draw.overview.panels import OverviewPanel, named
 from jaxtop.tui.draw.panel import Heading
-from jaxtop.tui.draw.stacked import LETTERS, NAMES, colour_of
+from jaxtop.tui.draw.stacked import LETTERS, NAMES, colour_of, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -124,11 +124,7 @@ def _brief(found: MemoryFigures, ink: Ink, width: int) -> Sequence[Text]:
 def _bar(found: MemoryFigures, ink: Ink, width: int, *, with_share: bool = True) -> Text:
     view, adds = found.view, found.adds or 0
     limit, in_use = view.device.limit_bytes, view.device.used_bytes or 0
-    parts = [
-        BarPart(size, colour_of(part, ink.palette), LETTERS[part])
-        for part, size in zip(PARTS, view.bytes, strict=True)
-        if size and part is not Part.FREE
-    ]
+    parts = parts_of(view.bytes, ink.palette)
     end = limit or (in_use + adds) or 1
     if not any(view.bytes):
         parts.append(BarPart(in_use, ink.palette.muted, LETTERS[Part.UNNAMED]))

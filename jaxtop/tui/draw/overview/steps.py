@@ -12,7 +12,7 @@ from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, Severity, pace_of, step_of_run
 from jaxtop.tui.core import text
 from jaxtop.tui.core.ongoing import COMPILE
-from jaxtop.tui.draw.overview.bars import spelled
+from jaxtop.tui.draw.bars import spelled
 from jaxtop.tui.draw.overview.panels import OverviewPanel, named
 from jaxtop.tui.draw.panel import Heading
 from jaxtop.tui.draw.sparkline import area, braille

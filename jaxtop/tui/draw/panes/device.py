@@ -18,6 +18,7 @@ from jaxtop.model.steps.views import step_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.draw import stacked
+from jaxtop.tui.draw.bars import bar_line
 from jaxtop.tui.draw.mesh.axes import sizes_in_words
 from jaxtop.tui.draw.panes.facts import GAP, fitted, joined, pairs, side_by_side
 from jaxtop.tui.draw.panes.hardware import device_lines, device_words
@@ -215,9 +216,8 @@ def _held(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
     if view is not None and held and held >= EXPLAINED * used and not device.state.has_exited:
         end = max(device.limit_bytes or held, held)
         sizes = [*view.bytes[:-1], 0]  # what is free is the rest of the bar
-        draw = stacked.bar if ink.plain else stacked.solid
         return [
-            draw(view.bytes if ink.plain else sizes, end, width, ink.palette),
+            bar_line(stacked.parts_of(sizes, ink.palette), end, width, ink),
             *stacked.legend(sizes, width, ink.palette, letters=ink.plain),
         ]
     share = device.last.used_share

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
 
 
+def lengths(sizes: Sequence[float], end: float, width: int) -> list[int]:
+    """Return the number of characters of each part; the ends are rounded, so each part ends in its place."""
+    if not end or not width:
+        return [0] * len(sizes)
+    ends = [min(width, round(upto * width / end)) for upto in accumulate(sizes)]
+    return [upto - before for before, upto in zip([0, *ends], ends, strict=False)]
+
+
 class BarPart(NamedTuple):
     """A part of a bar: its size, its colour, its character without colours, and the one that fills it."""
 
@@ -107,10 +115,8 @@ def pair(ink: Ink, fore: str, back: str | None = None) -> Style:
 
 
 def _owners(sizes: Sequence[float], end: float, units: int) -> list[int | None]:
-    """Return which part each of so many units belongs to. The ends are rounded, so each ends in its place."""
-    if end <= 0:
-        return [None] * units
+    """Return which part each of so many units belongs to; None for those behind the last part."""
     found: list[int | None] = []
-    for i, upto in enumerate(accumulate(sizes)):
-        found += [i] * (min(units, round(units * upto / end)) - len(found))
+    for i, length in enumerate(lengths(sizes, end, units)):
+        found += [i] * length
     return found + [None] * (units - len(found))
