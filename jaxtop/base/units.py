@@ -146,6 +146,14 @@ def in_bytes(value: float) -> str:
     return f"{value:.{0 if abs(value) >= 99.95 else 1}f} {found}"
 
 
+def in_ms(milliseconds: float) -> str:
+    """Return a time in three digits: milliseconds, or seconds from one second on."""
+    if abs(milliseconds) < 999.5:
+        return f"{milliseconds:.3g} ms"
+    seconds = milliseconds / 1000
+    return f"{seconds:.3g} s" if abs(seconds) < 999.5 else f"{seconds:,.0f} s"
+
+
 def in_minutes(minutes: float) -> str:
     """Return a duration in seconds, minutes, hours or days, whichever gives a short number."""
     if minutes < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from jaxtop.base.units import in_bytes
+from jaxtop.base.units import in_bytes, in_ms
 from jaxtop.cli.errors import UserError
 
 if TYPE_CHECKING:
@@ -97,6 +97,6 @@ def _beside(rows: list[Compared]) -> list[str]:
         name = each.program if each.op is None else f"{each.op} of {each.program}"
         short = "n/a"
         if each.factor is not None and each.window_us is not None:
-            short = f"{each.window_us / 1000:.3g} ms in short windows: {each.factor:.2f} times as long"
-        lines.append(f"windows   {name}: {each.capture_us / 1000:.3g} ms here, {short}")
+            short = f"{in_ms(each.window_us / 1000)} in short windows: {each.factor:.2f} times as long"
+        lines.append(f"windows   {name}: {in_ms(each.capture_us / 1000)} here, {short}")
     return lines

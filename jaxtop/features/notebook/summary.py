@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import legible
-from jaxtop.base.units import in_bytes
+from jaxtop.base.units import in_bytes, in_ms
 from jaxtop.export.check import Checkup
 from jaxtop.model import (
     RULES_BY_NAME,
@@ -84,7 +84,7 @@ def _facts(cluster: Cluster, now: float) -> Iterator[str]:
     if counts:
         yield f"step {max(counts):,}"
     if (step := step_of_run(hosts)) is not None:
-        yield f"{step.p50_s * 1e3:.3g} ms a step" if step.p50_s < 1 else f"{step.p50_s:.3g} s a step"
+        yield f"{in_ms(step.p50_s * 1e3)} a step"
     if paces := [pace for host in hosts if (pace := pace_of(host)) is not None]:
         yield f"{min(paces):.3g} steps/s"
     for holder in fullest(shown)[:1]:

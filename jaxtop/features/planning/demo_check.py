@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.base.clock import steady
 from jaxtop.base.meshes import BadMesh
-from jaxtop.base.units import in_bytes
+from jaxtop.base.units import in_bytes, in_ms
 from jaxtop.cli import demo
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine import processes
@@ -21,7 +21,7 @@ from jaxtop.cli.snapshot import measured
 from jaxtop.cli.text.words import aligned, note
 from jaxtop.features.planning.model.asking import mesh_as_typed, parse_mesh
 from jaxtop.features.planning.model.plan import CannotPlan
-from jaxtop.features.planning.report import in_milliseconds, memory_in_words, step_in_words
+from jaxtop.features.planning.report import memory_in_words, step_in_words
 from jaxtop.model.tuning import AS_DECLARED
 from jaxtop.store import probe as saved
 from jaxtop_agent.demo import ROWS
@@ -178,7 +178,7 @@ def _compared(each: Check) -> Iterator[tuple[str, str, str, str]]:
     step = each.predicted.step_ms
     yield "step", step_in_words(step), *_of(each.step_ms, None if step is None else step.middle)
     taken = sum(each.predicted.communication_ms.values())
-    yield "communication", f"~{in_milliseconds(taken)}", *_of(each.communication_ms, taken)
+    yield "communication", f"~{in_ms(taken)}", *_of(each.communication_ms, taken)
 
 
 def _of(measured_ms: float | None, predicted_ms: float | None) -> tuple[str, str]:
@@ -186,7 +186,7 @@ def _of(measured_ms: float | None, predicted_ms: float | None) -> tuple[str, str
     if measured_ms is None:
         return UNKNOWN, ""
     known = predicted_ms is not None and measured_ms > 0
-    return in_milliseconds(measured_ms), f"{(predicted_ms or 0.0) / measured_ms - 1:+.0%}" if known else ""
+    return in_ms(measured_ms), f"{(predicted_ms or 0.0) / measured_ms - 1:+.0%}" if known else ""
 
 
 def _needs(each: Check) -> float | None:

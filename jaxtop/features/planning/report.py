@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from jaxtop.base.names import legible
-from jaxtop.base.units import in_bytes
+from jaxtop.base.units import in_bytes, in_ms
 from jaxtop.features.planning.model import words
 from jaxtop.features.planning.model.asking import mesh_as_typed, rule_as_typed
 from jaxtop.features.planning.model.plan import Goal
@@ -35,7 +35,7 @@ def to_text(plan: Plan, width: int, *, explained: bool = False) -> str:
     limit = "no limit known"
     if plan.limit_bytes is not None:
         limit = f"{simulated}limit {in_bytes(plan.limit_bytes)} a device"
-    measured = f" ({in_milliseconds(plan.step_ms_today)} a step)" if plan.step_ms_today is not None else ""
+    measured = f" ({in_ms(plan.step_ms_today)} a step)" if plan.step_ms_today is not None else ""
     head = f"{plan.name or plan.run}: today's layout{measured}, then {words.ORDER[plan.goal]}; {limit}"
     lines = [*_wrapped(head, width), "", *_candidates(plan, width)]
     if explained:
@@ -109,7 +109,7 @@ def _block(row: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
 def _facts(candidate: Candidate, plan: Plan) -> list[tuple[str, str]]:
     """Return the titles and values of a candidate's cells."""
     shown = words.communication(candidate)
-    communication = [_together(f"{axis} ~{in_milliseconds(taken)}") for axis, taken in (shown or {}).items()]
+    communication = [_together(f"{axis} ~{in_ms(taken)}") for axis, taken in (shown or {}).items()]
     found = [
         ("mesh", " + ".join(map(_together, _label(candidate).split(" + ")))),
         ("devices", f"{candidate.devices:,}"),
@@ -146,15 +146,8 @@ def step_in_words(interval: Interval | None) -> str:
     """Return an interval of times such as `12.1–15.3 ms`; a single value is an estimate."""
     if interval is None:
         return words.UNKNOWN
-    low, high = map(in_milliseconds, interval)
+    low, high = map(in_ms, interval)
     return f"~{low}" if low == high else words.between(low, high)
-
-
-def in_milliseconds(value: float) -> str:
-    """Return a time in three digits: milliseconds, or seconds from one second on."""
-    if abs(value) < 999.5:
-        return f"{value:.3g} ms"
-    return f"{value / 1000:.3g} s" if abs(value) < 999_500 else f"{value / 1000:,.0f} s"
 
 
 def _explained(candidate: Candidate, width: int) -> Iterator[str]:
@@ -191,7 +184,7 @@ def _assumptions(plan: Plan) -> Iterator[str]:
 
 
 def _move(number: int, move: Move, width: int) -> Iterator[str]:
-    worth = words.gains(move, in_bytes, in_milliseconds)
+    worth = words.gains(move, in_bytes, in_ms)
     indent = len(f"{number}. ")
     yield from _wrapped(f"{number}. {move.title}: {worth}", width, indent, hang=-indent)
     yield from _wrapped(move.change, width, indent)

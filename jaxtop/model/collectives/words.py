@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.base.units import in_ms
 from jaxtop.model.collectives.layout import layouts
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ MOST_TEXTS = 4
 
 def lateness_in_words(who: str, late_us: int, where: str, of_step: str = "") -> str:
     """Return who is late, where, and what that costs; `of_step` sets it beside the time of a step."""
-    ms = f"{late_us / 1000:.0f} ms" if late_us >= 9_950 else f"{late_us / 1000:.1f} ms"
-    return f"{who} is late: the others wait {ms}{of_step} for it in {where}"
+    return f"{who} is late: the others wait {in_ms(late_us / 1000)}{of_step} for it in {where}"
 
 
 def named(op: str, axes: Collection[str] | None) -> str:

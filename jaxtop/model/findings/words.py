@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.base.units import in_bytes, in_minutes
+from jaxtop.base.units import in_bytes, in_minutes, in_ms
 
 if TYPE_CHECKING:
     from jaxtop.model.finding import FindingCost
@@ -15,7 +15,7 @@ def costs(cost: FindingCost) -> str:
     words = []
     if cost.ms_per_step is not None:
         share = "" if cost.share_of_step is None else f" ({cost.share_of_step:.0%} of the time)"
-        words.append(f"{cost.ms_per_step:.3g} ms per step on average{share}")
+        words.append(f"{in_ms(cost.ms_per_step)} per step on average{share}")
     elif cost.share_of_step is not None:
         words.append(f"{cost.share_of_step:.0%} of the time")
     if cost.bytes_per_device is not None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.base.units import in_bytes
+from jaxtop.base.units import in_bytes, in_ms
 from jaxtop.features.planning.model.plan import Basis, Interval, PlacedArray
 from jaxtop.features.planning.model.times.communication import MovedOnMesh, traffic
 from jaxtop.features.planning.model.times.links import axis_key, cost_of
@@ -87,13 +87,13 @@ def time_of(
     low, high = _bounds(today, computing * work.low, computing * work.high, found)
     bases = [
         *found.bases,
-        Basis("compute", f"{compute:.3g} ms", f"today's {computing:.3g} ms × {work.value:.3g}: {work.how}"),
-        Basis("rest", f"{rest:.3g} ms", "gaps and waiting, as today"),
+        Basis("compute", in_ms(compute), f"today's {in_ms(computing)} × {work.value:.3g}: {work.how}"),
+        Basis("rest", in_ms(rest), "gaps and waiting, as today"),
     ]
     if (bound := _roofline_ms(today, work.flops)) is not None:
-        bases.append(Basis("roofline", f"≥ {bound:.3g} ms", "the program's operations at the device's rate"))
+        bases.append(Basis("roofline", f"≥ {in_ms(bound)}", "the program's operations at the device's rate"))
     interval = Interval(low + rest, high + rest)
-    bases.append(Basis("step", f"{interval.low:.3g} to {interval.high:.3g} ms", OVERLAP))
+    bases.append(Basis("step", f"{in_ms(interval.low)} to {in_ms(interval.high)}", OVERLAP))
     energy, unit, source = _energy(today, axes, interval)
     bases.append(Basis("energy", f"{energy:.3g} {unit}", source))
     return PredictedTime(interval, found.by_axes, energy, tuple(bases), tuple(dict.fromkeys(texts)))
@@ -161,7 +161,7 @@ def _communication(today: Today, axes: Axes, moved: Sequence[MovedOnMesh]) -> _C
     bases = [
         Basis(
             f"communication over {key}",
-            f"{each.ms:.3g} ms",
+            in_ms(each.ms),
             f"{each.times:.3g} × {kind} a step, {in_bytes(each.bytes)} in all; link: {link.source}",
         )
         for (key, kind, link), each in alike.items()
