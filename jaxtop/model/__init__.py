@@ -31,7 +31,7 @@ What is where:
 - hardware/: published figures of chips, what fast links join, what allocators report
 - collectives/: layout of a program over devices (`layout.py`, `groups.py`), windows of all hosts joined
   launch by launch (`joining.py`, `timing.py`), who is late (`verdict.py`, `words.py`), what is shown
-  (`views.py`, `launch_rates.py`, `waits.py`, `sums.py`)
+  (`views.py`, `launch_rates.py`, `sums.py`)
 - stalls/: who holds up whom; hangs before the first steps (`lulls.py`); stacks; scripts that ended with an
   exception (`crashes.py`)
 - session/: a session over time, the difference of two moments

@@ -24,6 +24,8 @@ Groups = tuple[tuple[int, ...], ...]
 LaunchId = int | tuple[str, int, int]
 # The durations that an agent reports for its devices, in the order of its hello.
 Durations = tuple[int | None, ...]
+# The wait of a member that reported nothing.
+MISSING = 0xFFFF_FFFF
 
 
 def launch_id(agent: str, window: wire.Window, place: int) -> LaunchId:

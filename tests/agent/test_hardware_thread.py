@@ -12,8 +12,8 @@ from jaxtop_agent.core.board import Board, Readings, Topology
 from jaxtop_agent.core.threads import Worker
 from jaxtop_agent.hardware.reader import columns
 from jaxtop_agent.hardware.worker import Hardware
-from jaxtop_agent.service import shown
 from jaxtop_agent.service.identity import identify
+from jaxtop_agent.service.messages import device_sample, devices_of, source_states
 from tests import patience, standin
 from tests.standin import UUIDS
 from tests.standin.tpu import DUTY, gauge, serving
@@ -58,7 +58,7 @@ def watch(board, of):
 
 
 def now(board):
-    return shown.sample(board, time.monotonic())
+    return device_sample(board, time.monotonic())
 
 
 @pytest.mark.usefixtures("thread")
@@ -70,7 +70,7 @@ class TestReading:
         found = eventually(lambda: now(board).power_mw and now(board), every=0.02)
         assert (found.used_bytes, found.power_mw) == ((1, 2), (612_345, 5))
         assert board.sources["hardware"] == "on"
-        assert [device.uuid for device in shown.devices(board)] == [*UUIDS[:2]]
+        assert [device.uuid for device in devices_of(board)] == [*UUIDS[:2]]
 
     def test_nothing_is_asked_while_nobody_watches(self, driver, board):
         driver.have({}, {})
@@ -137,21 +137,21 @@ class TestAge:
     def test_figures_are_shown_while_they_are_of_now(self, board):
         board.sampler.topology = topology()
         board.hardware.readings = Readings(at=100, valid_s=3, columns={"power_mw": (1, 2)})
-        assert shown.sample(board, 103).power_mw == (1, 2)
-        assert shown.sample(board, 103.1).power_mw is None
+        assert device_sample(board, 103).power_mw == (1, 2)
+        assert device_sample(board, 103.1).power_mw is None
 
     def test_a_figure_that_no_message_could_carry_is_unknown(self, board):
         """Else one counter that went wrong in a driver would silence the agent."""
         board.sampler.topology = topology()
         read = columns([{"power_mw": 1 << 70, "clock_mhz": 7}, {"power_mw": 5, "energy_mj": -(1 << 70)}])
         board.hardware.readings = Readings(100.0, 9.0, read)
-        sample = shown.sample(board, 101.0)
+        sample = device_sample(board, 101.0)
         assert (sample.power_mw, sample.clock_mhz, sample.energy_mj) == ((None, 5), (7, None), None)
 
     def test_figures_of_other_devices_are_not_shown(self, board):
         board.sampler.topology = topology(count=3)
         board.hardware.readings = Readings(at=100, valid_s=3, columns={"power_mw": (1, 2)})
-        assert shown.sample(board, 100).power_mw is None
+        assert device_sample(board, 100).power_mw is None
 
     @pytest.mark.parametrize(
         ("seconds", "said"),
@@ -165,7 +165,7 @@ class TestAge:
     def test_a_silent_driver_is_said_to_be(self, board, seconds, said):
         board.sources["hardware"] = "on"
         board.hardware.asked_at = 1000.0
-        assert shown.sources(board, 1000 + seconds)["hardware"] == said
+        assert source_states(board, 1000 + seconds)["hardware"] == said
 
 
 # A run whose topology says that its devices are GPUs; the thread, pynvml and all else are as they are.
@@ -180,8 +180,8 @@ TRAINING = """
             for place, each in enumerate(said["devices"])
         )
         return real(**said | {"platform": "gpu"})
-    import jaxtop_agent.service.shown as shown
-    shown.SILENCES = ((1, "a second"),)  # so that nobody waits for ten
+    import jaxtop_agent.service.messages as messages
+    messages.SILENCES = ((1, "a second"),)  # so that nobody waits for ten
     if "real" not in sys.argv:
         seen.Topology = gpus
     from jaxtop import agent

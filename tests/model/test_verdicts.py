@@ -12,14 +12,13 @@ import pytest
 from jaxtop.model.collectives.verdict import (
     ENOUGH_LAUNCHES,
     ENOUGH_WINDOWS,
-    MISSING,
     is_enough,
     last_of,
     spread,
     straggler_in,
     wait_for_last,
 )
-from jaxtop.model.windows import Grouped, Team, TeamUnit, Timing
+from jaxtop.model.windows import MISSING, Grouped, Team, TeamUnit, Timing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,6 @@ What is where, in the order in which to read it:
 - addresses.py: chooses the address to serve on
 - sampler.py: the thread that calls the collectors
 - messages.py: builds the messages from the board
-- shown.py: what the messages have about the hardware
 - publisher.py: the thread with the sockets and the pulse
 - answers.py: the answers to requests of viewers
 - registrar.py: exchanges addresses through JAX's coordination service

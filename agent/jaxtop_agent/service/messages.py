@@ -12,7 +12,7 @@ from jaxtop import wire
 from jaxtop.base.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.threads import cpu_clock, cpu_seconds
-from jaxtop_agent.service import shown
+from jaxtop_agent.hardware.worker import SOURCE as HARDWARE
 from jaxtop_agent.service.flags import flags
 from jaxtop_agent.stalls.uncaught import exit_status, uncaught
 
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 
 # A comparison of clocks with a larger error is not sent, in seconds.
 COARSEST_CLOCK = 0.25
+# For how long a driver has not answered. The steps are coarse because each new text causes a new hello.
+SILENCES = (
+    (3600, "an hour"),
+    (1800, "half an hour"),
+    (600, "10 min"),
+    (300, "5 min"),
+    (60, "1 min"),
+    (30, "30 s"),
+    (10, "10 s"),
+)
 
 
 class Messages:
@@ -70,8 +80,8 @@ class Messages:
             jax=jax,
             jaxlib=jaxlib,
             platform=topology.platform if topology else None,
-            devices=shown.devices(board),
-            sources=shown.sources(board, time.monotonic()),
+            devices=devices_of(board),
+            sources=source_states(board, time.monotonic()),
             clock_offset_ms=_clock_offset_ms(board),
             flags=flags(),
         )
@@ -86,7 +96,7 @@ class Messages:
             at_ms=now_ms(),
             sampled_ms=board.sampler.sampled_ms,
             memory_source=board.sampler.memory_source,
-            devices=shown.sample(board, time.monotonic()),
+            devices=device_sample(board, time.monotonic()),
             host=board.sampler.host,
             launches=moved,
             compiling=self._hooks.compiling(),
@@ -131,6 +141,44 @@ class Messages:
         if error is not None:
             before.append(self.pulse(dropped))
         return before, wire.Bye(now_ms(), reason, error, exit_status() if has_ended else None)
+
+
+def device_sample(board: Board, now: float) -> wire.DeviceSample:
+    """Return the allocator's figures, with those of the hardware if they are still current."""
+    read, topology = board.hardware.readings, board.sampler.topology
+    if now - read.at > read.valid_s or topology is None:
+        return board.sampler.devices
+    fitting = {
+        name: column
+        for name, column in read.columns.items()
+        if column is not None and len(column) == len(topology.devices)
+    }
+    return msgspec.structs.replace(board.sampler.devices, **fitting)
+
+
+def source_states(board: Board, now: float) -> dict[str, str]:
+    """Return the states of the sources; if the hardware thread hangs, its state says for how long."""
+    states = dict(board.sources)
+    asked = board.hardware.asked_at
+    silent = 0.0 if asked is None else now - asked
+    for seconds, words in SILENCES:
+        if silent >= seconds:
+            states[HARDWARE] = f"off: the driver has not answered for {words}"
+            break
+    return states
+
+
+def devices_of(board: Board) -> tuple[wire.Device, ...]:
+    """Return the devices, with the driver's UUIDs where it provided them."""
+    if board.sampler.topology is None:
+        return ()
+    found = board.sampler.topology.devices
+    if len(board.hardware.uuids) != len(found):
+        return found
+    return tuple(
+        msgspec.structs.replace(device, uuid=uuid)
+        for device, uuid in zip(found, board.hardware.uuids, strict=True)
+    )
 
 
 def _clock_offset_ms(board: Board) -> int | None:

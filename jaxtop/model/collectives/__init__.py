@@ -9,7 +9,7 @@ What is where:
 - joining.py: the reducer, which joins a window with those of other processes and judges what they show;
   the state is `model/windows.py`; matching.py: whether launches of several processes are the same
 - layout.py, groups.py, kinds.py: who takes part in each collective, over which axes
-- timing.py: one collective in one launch; waits.py: its waits over several launches
+- timing.py: the waits in one launch of a collective, and over several
 - verdict.py: which unit comes last, and whether it still does; words.py: the sentences about it
 - present.py: which windows are current; doubts.py: why there may be no verdict
 - views.py, sums.py, folded.py: collectives, their totals, those that share a row

@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.tuning import Number
-from jaxtop.model.windows import Straggler
+from jaxtop.model.windows import MISSING, Straggler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +45,6 @@ USUAL = 1.5
 TO_SIGMA = 1.4826
 # At most this many units are compared: enough to measure the spread.
 MOST_COMPARED = 16
-MISSING = 0xFFFF_FFFF
 
 
 class VerdictChange(NamedTuple):

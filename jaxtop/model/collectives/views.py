@@ -12,8 +12,8 @@ from jaxtop.model.collectives.kinds import busbw, kind_of
 from jaxtop.model.collectives.launch_rates import sampled_rates
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.present import first_windows, old_windows
+from jaxtop.model.collectives.timing import DeviceWaits, duration_with, longest_wait
 from jaxtop.model.collectives.verdict import is_enough, reported_by, still_late, straggler_of
-from jaxtop.model.collectives.waits import DeviceWaits, duration_with, longest_wait
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
