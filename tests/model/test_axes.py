@@ -34,11 +34,6 @@ def test_groups_are_listed_as_they_were_written():
     assert expand(wire.ReplicaGroups((4,), ((0, 8, 1),))) == MODEL
 
 
-def test_pairs_of_a_permute_that_hang_together_are_one_group():
-    ring = expand(groups((0, 1), (1, 2), (2, 3), (3, 0), (4, 5), (5, 4)))
-    assert {frozenset(each) for each in ring} == {frozenset((0, 1, 2, 3)), frozenset((4, 5))}
-
-
 @pytest.mark.parametrize(
     "odd",
     [

@@ -396,13 +396,12 @@ def test_hosts_are_grouped_by_where_they_stand_and_not_by_how_deep_inside_jax():
     run.stand(2, at=LOADER)
     run.stand(3, at=TRACING)
     run.go_on(1)
-    groups = stack_groups(run.cluster, "r1")
+    groups = stack_groups(run.cluster)
     assert [(group.agents, group.text, group.is_waiting, group.is_making) for group in groups] == [
         (("r1-0", "r1-1"), "train.py:91 main", True, False),
         (("r1-2",), "train.py:88 load_batch", False, False),
         (("r1-3",), "train.py:91 main", False, True),
     ]
-    assert stack_groups(run.cluster) == groups and stack_groups(run.cluster, "r2") == []
 
 
 def test_what_python_and_libraries_do_inside_is_not_the_place():

@@ -487,21 +487,18 @@ class TestRepaints:
 
 class TestSmallDrawings:
     def test_a_sparkline_runs_from_the_smallest_to_the_largest(self):
-        assert sparkline([1, 2, 3, 4, 5, 6, 7, 8], 8) == "▁▂▃▄▅▆▇█"
+        assert sparkline([1, 2, 3, 4, 5, 6, 7, 8]) == "▁▂▃▄▅▆▇█"
 
-    def test_a_sparkline_leaves_a_gap_where_nobody_knew_and_shows_the_newest(self):
-        assert sparkline([1, 5, None, 9], 3) == "▄ █"
-        assert sparkline([None, None], 4) == "    "
-        assert sparkline([3, 3], 4) == "  ██"
+    def test_a_sparkline_leaves_a_gap_where_nobody_knew(self):
+        assert sparkline([5, None, 9]) == "▄ █"
+        assert sparkline([None, None]) == "  " and sparkline([]) == ""
 
-    def test_a_sparkline_stands_on_0_and_ends_at_the_limit(self):
-        assert sparkline([4, 4, 8, 16], 4, 16) == "▂▂▄█"
-        assert sparkline([0, 3, 24], 3, 16) == "▁▂█"
+    def test_a_sparkline_stands_on_0(self):
+        assert sparkline([4, 4, 8, 16]) == "▂▂▄█"
+        assert sparkline([0, 0]) == "▁▁"
 
     def test_a_figure_that_hardly_moves_is_drawn_as_calm_as_it_is(self):
-        assert set(sparkline([1000, 1001, 999, 1000], 4)) == {"█"}
-        assert set(sparkline([1000, 1001, 999, 1000], 4, 2000)) == {"▄"}
-        assert sparkline([0, 0], 2) == "▁▁"
+        assert set(sparkline([1000, 1001, 999, 1000])) == {"█"}
 
     def test_a_bar_is_as_wide_as_its_track(self):
         assert bar(0.5, 4) == "██  "

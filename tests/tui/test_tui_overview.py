@@ -22,7 +22,7 @@ from jaxtop.tui.draw.overview import arrange
 from jaxtop.tui.draw.overview.panels import OverviewPanel
 from jaxtop.tui.draw.panel import Heading, beside, cut, panel, wrapped
 from jaxtop.tui.draw.panes.finding import figure_of
-from jaxtop.tui.draw.sparkline import area, sparkline
+from jaxtop.tui.draw.sparkline import area
 from tests import builders, staged_collectives
 from tests.builders import NOW, agent_id, frame
 from tests.model.test_findings_losses import reports
@@ -91,13 +91,6 @@ def test_it_fits_every_terminal(frames):
             assert boxes % 4 == 0 and (boxes > 0) == (size[0] >= 100), size
 
     play(act, *frames, size=(40, 10))
-
-
-def test_a_sparkline_stands_on_zero():
-    assert sparkline([100, 99, 100, 101], 4) == "████"
-    assert sparkline([10, None, 5], 4) == " █ ▄"
-    assert sparkline([], 3) == "   " and sparkline([0, 0], 2) == "▁▁"
-    assert sparkline([5, 20], 2, limit=10) == "▄█"
 
 
 class TestAreas:

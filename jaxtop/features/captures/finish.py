@@ -87,7 +87,6 @@ class FinishedCapture(NamedTuple):
     """
 
     folder: CaptureFolder
-    traces: list[Path]
     compared: list[Compared]
     clocks: str
     why_not_merged: str = ""
@@ -136,7 +135,7 @@ def finish(
         text.write("\n")
     said = "" if merged is None else clocks(hosts, merged)
     notes = [] if merged is None or why_not else _notes(merged)
-    return FinishedCapture(folder, [*paths.values()], rows, said, why_not, notes)
+    return FinishedCapture(folder, rows, said, why_not, notes)
 
 
 def _notes(merged: Merged) -> list[str]:

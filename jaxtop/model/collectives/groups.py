@@ -19,33 +19,13 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=256)
 def expand(groups: wire.ReplicaGroups) -> Groups:
-    """Return the places of each group. Groups with a common place, as in a permute, are merged."""
+    """Return the places of each group. No place is in two groups: agents merge those, as of a permute."""
     places = wire.unpack_runs(groups.members)
     if len(groups.sizes) == 1:
         size = groups.sizes[0]
-        found: Groups = tuple(places[start : start + size] for start in range(0, len(places), size))
-    else:
-        rest = iter(places)
-        found = tuple(tuple(next(rest) for _ in range(size)) for size in groups.sizes)
-    return found if len(set(places)) == len(places) else _joined(found)
-
-
-def _joined(groups: Groups) -> Groups:
-    """Merge groups that share places, directly or through other groups."""
-    leader: dict[int, int] = {}
-
-    def lead(place: int) -> int:
-        while leader.setdefault(place, place) != place:
-            leader[place] = place = leader[leader[place]]
-        return place
-
-    for group in groups:
-        for place in group:
-            leader[lead(place)] = lead(group[0])
-    found: dict[int, list[int]] = {}
-    for place in leader:
-        found.setdefault(lead(place), []).append(place)
-    return tuple(tuple(members) for members in found.values())
+        return tuple(places[start : start + size] for start in range(0, len(places), size))
+    rest = iter(places)
+    return tuple(tuple(next(rest) for _ in range(size)) for size in groups.sizes)
 
 
 def assignment(

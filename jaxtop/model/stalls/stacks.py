@@ -53,12 +53,11 @@ class StackGroup:
         return place_text(self.place)
 
 
-def stack_groups(cluster: ClusterState, run: str | None = None) -> list[StackGroup]:
-    """Return the groups of hosts of one run, or of all runs in order, the largest group first."""
+def stack_groups(cluster: ClusterState) -> list[StackGroup]:
+    """Return the groups of hosts of all runs in order, the largest group of each run first."""
     found: list[StackGroup] = []
     for each in run_members(cluster):
-        if run is None or each.id == run:
-            found += groups_of(host for host, _ in each.members if host.stacks.threads)
+        found += groups_of(host for host, _ in each.members if host.stacks.threads)
     return found
 
 

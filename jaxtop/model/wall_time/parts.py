@@ -50,11 +50,6 @@ class Parts(NamedTuple):
     delayed: float = 0.0
 
     @property
-    def accounted(self) -> float:
-        """The share of wall time that is explained."""
-        return 1 - self.unknown
-
-    @property
     def busy(self) -> float:
         """The share of wall time in which programs run, as far as it is measured."""
         return self.compute + self.communication + self.waiting

@@ -19,15 +19,13 @@ _BRAILLE = "".join(chr(0x2800 + dots) for dots in range(256))
 LEAST_SPAN = 0.1
 
 
-def sparkline(values: Sequence[float | None], width: int, limit: float | None = None) -> str:
-    """Return the newest values on a scale from 0 to the limit, or else to the largest of them."""
-    shown = list(values)[-width:]
-    high = limit or max((value for value in shown if value is not None), default=0.0)
+def sparkline(values: Sequence[float | None]) -> str:
+    """Return a character for each value, on a scale from 0 to the largest of them."""
+    high = max((value for value in values if value is not None), default=0.0)
     heights = (
-        None if value is None else min(8, max(1, round(value / high * 8))) if high > 0 else 1
-        for value in shown
+        None if value is None else max(1, round(value / high * 8)) if high > 0 else 1 for value in values
     )
-    return "".join(" " if each is None else HEIGHTS[each - 1] for each in heights).rjust(width)
+    return "".join(" " if each is None else HEIGHTS[each - 1] for each in heights)
 
 
 class Area(NamedTuple):

@@ -237,7 +237,7 @@ _Cell = tuple[str, Style]
 
 
 def _curve(found: Glance, palette: Palette) -> list[_Cell | None]:
-    heights = sparkline(found.used, len(found.used))
+    heights = sparkline(found.used)
     full, short, none = (Style(color=each) for each in (palette.trend, palette.bad, palette.muted))
     return [
         (UNKNOWN, none) if used is None else (height, short if missing else full)

@@ -67,12 +67,6 @@ class View(Container):
     def ink(self) -> Ink:
         return ink_of(self.palette, plain=self.app.no_color)
 
-    @property
-    def is_on_top(self) -> bool:
-        """Whether the user sees this screen: it is mounted, and no dialog is above it."""
-        stack = self.app.screen_stack  # empty while the app ends
-        return bool(stack) and self.is_attached and stack[-1] in self.ancestors
-
     def on_mount(self) -> None:
         self.watch(self.app, "theme", self._redraw, init=False)
 

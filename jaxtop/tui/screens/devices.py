@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jaxtop.base import units
 from jaxtop.model import DEVICE_FIGURES, FIGURES, MEMORY, Figure, MeshView, recent
@@ -274,10 +274,6 @@ class DevicesView(DeviceTableView[FigureRow]):
             for of in figures
             if device.read(of) is not None
         ]
-
-    def _moved(self, row: Any) -> None:
-        super()._moved(row)
-        self._redraw()
 
     def select(self, selection: Selection) -> None:
         super().select(selection)

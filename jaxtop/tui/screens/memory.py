@@ -290,10 +290,6 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
             self._growing.set_text(growing(found, height, palette))
             self._headroom.set_text(headroom(moment.program_views, height, palette))
 
-    def _moved(self, row: MemoryRow) -> None:
-        super()._moved(row)
-        self._redraw()
-
     def _at_peak(self, palette: Palette) -> Text:
         row, moment = self.table.row, self.moment
         host = moment.host(row.device.agent) if row is not None else None

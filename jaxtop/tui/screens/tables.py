@@ -97,6 +97,7 @@ class DeviceTableView(TableView[Table[AnyRow]], Generic[AnyRow]):
     def _moved(self, row: Any) -> None:
         self.selection = Selection(*row.device.key)
         self.post_message(View.Selected(self.selection))
+        self._redraw()
 
     def _chosen(self, row: Any) -> None:
         self.selection = Selection(*row.device.key)

@@ -21,7 +21,7 @@ def run_on(axes, step_ms, *more):
     weight = Tensor(
         "state['w']", "parameters", (1024, 1024), "float32", parts, size, size // model, 1, devices
     )
-    step = StepTime(step_ms, step_ms, 0.0, 0.0, 0.0)
+    step = StepTime(step_ms, step_ms, 0.0, 0.0)
     return Today("r1", axes, devices, 8, "cpu", "cpu", (weight, *more), step=step, shared_cores=2)
 
 

@@ -24,7 +24,7 @@ PROGRAM = wire.Program(
     alias_bytes=STATE, temp_bytes=MIB,
 )  # fmt: skip
 GRADIENTS = Exchange("all-reduce.1", "all-reduce", "f32[1024,512]", 2 * MIB, ("data",), 1)
-STEP = StepTime(30.0, 20.0, 10.0, 10.0, 0.0)
+STEP = StepTime(30.0, 20.0, 10.0, 0.0)
 LINKS = {
     (WITHIN, "any"): LinkCost(10.0, 10e9, "measured"),
     (BETWEEN, "any"): LinkCost(50.0, 1e9, "measured"),

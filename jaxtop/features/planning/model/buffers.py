@@ -13,10 +13,10 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.features.planning.model.roles import BATCH, shapes_of
-from jaxtop.features.planning.model.sharding import local_shape
+from jaxtop.features.planning.model.sharding import local_shape, sizes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from jaxtop.base.meshes import Axes
     from jaxtop.features.planning.model.plan import Parts, PlacedArray, Today
@@ -109,10 +109,10 @@ class _Reader:
     def _relate(self, local: tuple[int, ...], there: tuple[int, ...]) -> None:
         elements: int = prod(local)
         if local and elements:
-            self._shards[_key(local)].add(prod(there) / elements)
+            self._shards[sizes_of(local)].add(prod(there) / elements)
 
     def _read(self, dimensions: tuple[int, ...]) -> set[float] | None:
-        dims = _key(dimensions)
+        dims = sizes_of(dimensions)
         if not dims:
             return {1.0}
         if dims in self._shards:
@@ -138,10 +138,6 @@ class _Reader:
             return self._lengths[length]
         # Rows and another dimension in one, such as sequences and their tokens.
         return {by for rows, of in self._rows.items() if rows > 1 and length % rows == 0 for by in of}
-
-
-def _key(dimensions: Iterable[int]) -> tuple[int, ...]:
-    return tuple(sorted(length for length in dimensions if length != 1))
 
 
 def _subsets(axes: set[str]) -> Iterator[set[str]]:

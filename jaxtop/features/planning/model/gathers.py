@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jaxtop.features.planning.model.asking import spec_in_words
 from jaxtop.features.planning.model.plan import Move, ShardingRule
 from jaxtop.features.planning.model.roles import BATCH, OPTIMIZER, PARAMETERS, axes_in, shapes_of, without
-from jaxtop.features.planning.model.sharding import local_shape
+from jaxtop.features.planning.model.sharding import local_shape, sizes_of
 from jaxtop.features.planning.model.times.links import cost_of
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _found(today: Today) -> Iterable[_GatheredArrays]:
         if exchange.kind != "all-gather" or not exchange.axes or ms is None:
             continue
         matched = []
-        for shape in map(_key, shapes_of(exchange.shape)):
+        for shape in map(sizes_of, shapes_of(exchange.shape)):
             if exchange.axes not in whole:
                 whole[exchange.axes] = _whole(today, exchange.axes)
             alike = found.get((exchange.axes, shape)) or _of_shape(whole, exchange.axes, shape)
@@ -123,7 +123,7 @@ def _whole(today: Today, axes: tuple[str, ...]) -> _Whole:
         kind = tensor.shape, parts
         if kind not in keys:
             local = local_shape(tensor.shape, without(parts, axes), sizes)
-            one, layer = _key(local), _key(local[1:])
+            one, layer = sizes_of(local), sizes_of(local[1:])
             keys[kind] = [(one, 1)] + [(layer, local[0])] * (layer != one and local[:1] != (0,))
         for shape, layers in keys[kind]:
             of_shape = found.setdefault(shape, {})
@@ -152,8 +152,3 @@ def _ms(today: Today, exchange: Exchange) -> float | None:
         cost = cost_of(today, today.axes, exchange.axes or (), exchange.kind, exchange.bytes)
         took = None if cost is None else cost.total_us
     return None if took is None else took * exchange.times * today.launches_per_step / 1000
-
-
-def _key(shape: Iterable[int]) -> Shape:
-    """Return the sizes that a transposed shape has, too."""
-    return tuple(sorted(each for each in shape if each != 1))

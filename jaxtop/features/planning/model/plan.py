@@ -137,14 +137,13 @@ class LinkCost(NamedTuple):
 class StepTime:
     """Where a step's time goes today, in milliseconds: mean over the processes. None where unknown.
 
-    `communication_ms` is what the collectives take without waiting; `exposed_ms` the part of it in which
-    nothing else ran. `other_ms` is the time in which no program ran, and waiting.
+    `communication_ms` is what the collectives take without waiting, `other_ms` the time in which no program
+    ran, and waiting.
     """
 
     step_ms: float
     compute_ms: float | None = None
     communication_ms: float | None = None
-    exposed_ms: float | None = None
     other_ms: float | None = None
 
 

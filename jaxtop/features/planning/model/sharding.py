@@ -32,6 +32,11 @@ def place(today: Today, axes: Axes, rules: Sequence[ShardingRule] = ()) -> tuple
     return tuple(placing(today, axes, rules))
 
 
+def sizes_of(shape: Iterable[int]) -> tuple[int, ...]:
+    """Return the sizes of a shape that a transposed one has, too."""
+    return tuple(sorted(each for each in shape if each != 1))
+
+
 def placing(today: Today, axes: Axes, rules: Sequence[ShardingRule] = ()) -> Iterator[PlacedArray]:
     """Yield the same arrays one by one."""
     sizes, before = dict(axes), dict(today.axes)

@@ -198,10 +198,9 @@ def step_of_today(
     if shares is None or shared_cores is not None:
         communication = None if communication is None else min(communication, step_ms - gap)
         compute = step_ms - gap - (communication or 0.0)
-        return StepTime(step_ms, compute, communication, communication, gap), unknown
+        return StepTime(step_ms, compute, communication, gap), unknown
     other = (shares.host_gap + shares.waiting + shares.unknown) * step_ms
-    exposed = shares.communication * step_ms
-    return StepTime(step_ms, shares.compute * step_ms, communication, exposed, other), unknown
+    return StepTime(step_ms, shares.compute * step_ms, communication, other), unknown
 
 
 def _step_ms(cluster: ClusterState, host: Host) -> float | None:
