@@ -146,6 +146,11 @@ class Figure:
         maximum = 1.0 if self.maximum is None and self.unit is Unit.SHARE else self.maximum
         return _reader(self.scope, maximum) if isinstance(maximum, str) else lambda _pulse, _position: maximum
 
+    def share(self, pulse: Pulse, position: int = 0) -> float | None:
+        """Return its value in a pulse as a share of its maximum; None if either is unknown."""
+        value, full = self.read(pulse, position), self.full(pulse, position)
+        return None if value is None or not full else value / full
+
     def of_step(self, step: object) -> float | None:
         """Return its value in a `StepView`."""
         value: float | None = getattr(step, self.field)

@@ -241,6 +241,12 @@ def changed_ms(pulse: Pulse) -> int:
     return 0 if rhythm is None or rhythm.before_us is None else rhythm.since_ms
 
 
+def longest_compile(pulse: Pulse) -> tuple[float, str] | None:
+    """Return for how long the oldest compilation has run, in seconds, and its function; None if none runs."""
+    running = (((pulse.at_ms - each.since_ms) / 1000, each.function) for each in pulse.compiling)
+    return max(running, default=None)
+
+
 def still_of(host: Host) -> Stall | Lull | None:
     """Return since when a process makes no progress, and what it launched last; None if it makes some."""
     return host.pulse.stall or host.pulse.lull

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State, step_of_run
+from jaxtop.model.host import longest_compile
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.nouns import counted
 from jaxtop.model.stalls.case import LOST
@@ -187,15 +188,11 @@ def _finding(finding: Finding, palette: Palette, words: str) -> Fact:
 
 
 def _compiling(moment: Moment, palette: Palette) -> list[Fact]:
-    running = [
-        (view.now.pulse.at_ms - each.since_ms, each.function)
-        for view in moment.host_views
-        for each in view.now.pulse.compiling
-    ]
-    if not running:
+    longest = max(filter(None, (longest_compile(view.now.pulse) for view in moment.host_views)), default=None)
+    if longest is None:
         return []
-    longest, function = max(running)
-    return [Fact("*", f"compiling {function} for {units.age(longest / 1000)}", palette.warning)]
+    seconds, function = longest
+    return [Fact("*", f"compiling {function} for {units.age(seconds)}", palette.warning)]
 
 
 def _running(moment: Moment, palette: Palette) -> list[Fact]:

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from jaxtop.model.host import still_of
+from jaxtop.model.host import longest_compile, still_of
 from jaxtop.model.liveness import State, interval_of, state_of, was_never_reached
 from jaxtop.model.stalls import transfers, witnesses
 from jaxtop.model.stalls.lulls import computes, differing, has_stacks_of_now, running_of
@@ -189,5 +189,5 @@ class Case:
         return max(0.0, self.at - (host.pulse_at or self.at))
 
     def _compiles_for(self, host: Host) -> float:
-        longest = max((host.pulse.at_ms - each.since_ms for each in host.pulse.compiling), default=0)
-        return longest / 1000 + self._age(host) if host.pulse.compiling else 0.0
+        longest = longest_compile(host.pulse)
+        return 0.0 if longest is None else longest[0] + self._age(host)

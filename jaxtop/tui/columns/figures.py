@@ -58,16 +58,6 @@ def with_bar(column: Column[AnyRow], share: Callable[[AnyRow], float | None]) ->
     return replace(column, width=column.width + 1 + BAR, draw=draw)
 
 
-def share_of(of: Figure, where: Callable[[AnyRow], tuple[Pulse, int]]) -> Callable[[AnyRow], float | None]:
-    """Return how to read a figure as a share of its limit; one that is a share has the limit 1."""
-
-    def share(row: AnyRow) -> float | None:
-        value, full = of.read(*where(row)), of.full(*where(row)) if of.maximum is not None else 1.0
-        return None if value is None or not full else value / full
-
-    return share
-
-
 def by_rank(figures: Iterable[Figure]) -> tuple[Figure, ...]:
     return tuple(sorted((each for each in figures if each.has_column), key=lambda each: each.rank))
 

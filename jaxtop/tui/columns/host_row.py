@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import units
 from jaxtop.model import FIGURES, launch_rate, pace_of, scaled
+from jaxtop.model.host import longest_compile
 from jaxtop.model.steps.views import past_of, step_in
 
 if TYPE_CHECKING:
@@ -94,9 +95,7 @@ class HostRow:
     @property
     def compiling(self) -> tuple[float, str] | None:
         """The longest running compilation: its seconds and its function; None if nothing is compiled."""
-        pulse = self.now.pulse
-        running = (((pulse.at_ms - each.since_ms) / 1000, each.function) for each in pulse.compiling)
-        return max(running, default=None)
+        return longest_compile(self.now.pulse)
 
     @property
     def cores(self) -> float | None:

@@ -20,7 +20,7 @@ from jaxtop.model import (
 from jaxtop.model.figure_type import USUAL
 from jaxtop.model.figures import STEPS_PER_SECOND, figures_of
 from jaxtop.model.liveness import BY_SEVERITY
-from jaxtop.tui.columns.figures import by_rank, measured, past, share_of, with_bar
+from jaxtop.tui.columns.figures import by_rank, measured, past, with_bar
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import SIGN, Palette
 from jaxtop.tui.core.text import width_of, writer
@@ -128,10 +128,12 @@ def _now(row: HostRow) -> tuple[Pulse, int]:
 
 
 def _machine_columns(figures: Iterable[Figure]) -> tuple[Column[HostRow], ...]:
-    columns = ((of, measured(of, _now)) for of in figures)
-    return tuple(
-        with_bar(column, share_of(of, _now)) if of.name in _WITH_BAR else column for of, column in columns
-    )
+    return tuple(map(_machine_column, figures))
+
+
+def _machine_column(of: Figure) -> Column[HostRow]:
+    column = measured(of, _now)
+    return with_bar(column, lambda row: of.share(*_now(row))) if of.name in _WITH_BAR else column
 
 
 def _of_slowest(row: HostRow) -> float | None:

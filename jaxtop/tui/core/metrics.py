@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.base import units
-from jaxtop.model import DEVICE_FIGURES, FIGURES, ArrayView, DeviceView, Figure, step_of_run
+from jaxtop.model import DEVICE_FIGURES, FIGURES, MEMORY, ArrayView, DeviceView, Figure, step_of_run
 from jaxtop.model.arrays.tree import form
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.slices import sign_of, slices_of
@@ -62,18 +62,18 @@ def _metric(figure: Figure, name: str = "") -> DeviceMetric:
     return DeviceMetric(title, lambda device: device.read(figure), writer(figure), limit, figure=figure.name)
 
 
-_MEMORY, *_OTHERS = DEVICE_FIGURES
+_OTHERS = [each for each in DEVICE_FIGURES if each is not MEMORY]
 _CPU = FIGURES["process_cpu_cores"]
 METRICS = (
     DeviceMetric(
         "memory used",
         lambda device: device.used_bytes,
-        writer(_MEMORY),
+        writer(MEMORY),
         lambda device: device.limit_bytes,
-        figure=_MEMORY.name,
+        figure=MEMORY.name,
     ),
     DeviceMetric(
-        "memory share", lambda device: device.used_share, units.share, lambda _: 1.0, figure=_MEMORY.name
+        "memory share", lambda device: device.used_share, units.share, lambda _: 1.0, figure=MEMORY.name
     ),
     DeviceMetric("launches", lambda device: device.launches_per_second, units.rate),
     replace(_metric(_CPU, "host CPU"), figure=None),

@@ -46,6 +46,10 @@ STATE_SIGNS = {
 }
 
 
+# The mark of what the others wait for: alone, and in words.
+LATE_SIGN, LATE = "▲", "▲ late"
+
+
 class _Form(NamedTuple):
     write: Callable[[float | None], str]
     # The width of a column of it.

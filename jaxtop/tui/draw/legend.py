@@ -50,8 +50,7 @@ def legend(
             line.append(*ink.whole(number))
     else:
         line.append(f"  {metric.write(0)} ", ink.muted)
-        for step in range(STEPS):
-            line.append(*ink.whole(step) if ink.plain else ("█", ink.style(ink.ramp(step))))
+        line.append_text(ramp(ink))
         line.append(f" {metric.write(reading.end)}", ink.muted)
     device_text = _pointed(reading, devices, pointed) if pointed is not None else _most(reading, devices)
     parts = [
@@ -70,6 +69,14 @@ def legend(
         line.append(part, style)
     line.truncate(width, overflow="ellipsis")
     return printable(line)
+
+
+def ramp(ink: Ink) -> Text:
+    """Return the colours of a scale, or its glyphs without colours, from the lowest on."""
+    line = Text(no_wrap=True, end="")
+    for step in range(STEPS):
+        line.append(*ink.whole(step) if ink.plain else ("█", ink.style(ink.ramp(step))))
+    return line
 
 
 def who(device: DeviceView) -> str:

@@ -10,7 +10,7 @@ from rich.text import Text
 from jaxtop.base.names import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rich.style import Style
 
@@ -129,3 +129,14 @@ def wrapped(words: str, width: int, most: int) -> list[str]:
             lines[-1] = lines[-1].rstrip(" ,;:·") + " …"
             break
     return [each if len(each) <= width else shorten(each, width) for each in lines]
+
+
+def flowed(entries: Iterable[Text], width: int, gap: int = 2) -> list[Text]:
+    """Return the entries one after another, each whole, in as few lines of this width as they need."""
+    lines: list[Text] = []
+    for entry in entries:
+        if lines and lines[-1].cell_len + gap + entry.cell_len <= width:
+            lines[-1].append(" " * gap).append_text(entry)
+        else:
+            lines.append(Text.assemble(entry, no_wrap=True, end=""))
+    return lines

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.metrics import DeviceMetric
 
 # Places without a device: one that has not been seen yet, and one that does not exist.
-MISSING, NOTHING = -1, -2
+MISSING, NO_PLACE = -1, -2
 # A code is what a cell shows: a step of the ramp (from 0), one of these, or a state.
 UNKNOWN, ABSENT, EMPTY, MARKED = 100, 101, 102, 103
 _STATES = tuple(State)
@@ -35,7 +35,7 @@ class MetricReading:
     """The values of a metric, in the order of the devices.
 
     `codes` ends with entries for places without a device. A plan refers to these by negative numbers
-    (`MISSING`, `NOTHING`, `placeholder`), which are indices from the end.
+    (`MISSING`, `NO_PLACE`, `placeholder`), which are indices from the end.
     """
 
     metric: DeviceMetric
@@ -96,7 +96,7 @@ def read(devices: Sequence[DeviceView], metric: DeviceMetric) -> MetricReading:
 
 def placeholder(state: State) -> int:
     """Return the number that a plan uses for a device of a host that has not reported its devices."""
-    return min(MISSING, NOTHING) - 1 - _STATES.index(state)
+    return min(MISSING, NO_PLACE) - 1 - _STATES.index(state)
 
 
 def state_of_code(code: int) -> State | None:

@@ -13,6 +13,7 @@ from jaxtop.base import units
 from jaxtop.model import PARTS, Part
 from jaxtop.tui.core.palette import PALETTES, Palette
 from jaxtop.tui.draw.bars import BarPart, lengths
+from jaxtop.tui.draw.panel import flowed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,22 +62,17 @@ def parts_of(sizes: Sequence[int], palette: Palette) -> list[BarPart]:
 
 def legend(sizes: Sequence[int], width: int, palette: Palette, *, letters: bool = True) -> list[Text]:
     """Return the names and sizes of the parts, each after its letter, or after a square of its colour."""
-    lines = [Text(no_wrap=True, end="")]
+    entries = []
     for part, size in zip(PARTS, sizes, strict=True):
         if not size:
             continue
         first, _, back = _colours(part, palette.theme.name)
-        words = f" {NAMES.get(part, part)} {units.size(size)}"
-        if lines[-1].cell_len and lines[-1].cell_len + 3 + len(words) > width:
-            lines.append(Text(no_wrap=True, end=""))
-        if lines[-1].cell_len:
-            lines[-1].append("  ")
         if letters or back is None:
-            lines[-1].append(LETTERS[part], Style(color=first, bgcolor=back))
+            sign = LETTERS[part], Style(color=first, bgcolor=back)
         else:
-            lines[-1].append("■", Style(color=back))
-        lines[-1].append(words)
-    return lines
+            sign = "■", Style(color=back)
+        entries.append(Text.assemble(sign, f" {NAMES.get(part, part)} {units.size(size)}"))
+    return flowed(entries, width)
 
 
 def colour_of(part: Part, palette: Palette) -> str:

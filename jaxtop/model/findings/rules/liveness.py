@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base.names import shorten
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured, never
-from jaxtop.model.host import still_of
+from jaxtop.model.host import longest_compile, still_of
 from jaxtop.model.hosts import acting, named
 from jaxtop.model.liveness import BY_SEVERITY, State
 from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost
@@ -141,10 +141,9 @@ def _compilers(facts: RunFacts) -> list[tuple[float, Host, str]]:
     """Return the processes that have been compiling for a while: the seconds, and what; the longest first."""
     found = []
     for view in facts.reporting:
-        pulse = view.host.pulse
-        if pulse.compiling:
-            first = min(pulse.compiling, key=lambda each: each.since_ms)
-            found.append(((pulse.at_ms - first.since_ms) / 1000, view.host, first.function))
+        if (running := longest_compile(view.host.pulse)) is not None:
+            seconds, function = running
+            found.append((seconds, view.host, function))
     return sorted((each for each in found if each[0] >= DIFFERS_FOR), key=lambda each: -each[0])
 
 

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from textual.color import Color
 
 from jaxtop.tui.core.palette import STEPS
-from jaxtop.tui.core.text import printable
+from jaxtop.tui.core.text import LATE, LATE_SIGN, printable
 from jaxtop.tui.draw.ink import PEER, SELECTED, Ink
 from jaxtop.tui.draw.mesh.texts import sign_of, texts
 from jaxtop.tui.draw.reading import Scale, state_of_code
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _TINT = 0.16
 # How much fainter the foot of a curve is than its top.
 _FADE = 0.4
-LATE = "▲ late"
 # The corners of a frame, and its lines across and down.
 _THIN, _HEAVY, _DASHED = tuple("╭─╮│╰╯"), tuple("┏━┓┃┗┛"), tuple("╭╌╮│╰╯")
 
@@ -83,7 +82,7 @@ def box(scene: GridScene, run: CellRun, y: int) -> Iterable[Segment]:
         name = f" {texts(scene, device, width)[0]} "
         end = _end(scene, device, code, width - 2 - len(name) - (2 + len(LATE) if late else 0))
         room = width - 2 - len(name) - len(end)
-        mark = next((each for each in (f" {LATE} ", "▲") if late and len(each) <= room), "")
+        mark = next((each for each in (f" {LATE} ", LATE_SIGN) if late and len(each) <= room), "")
         yield Segment(left, face.frame)
         yield Segment(name, face.name)
         yield Segment(mark, face.late)

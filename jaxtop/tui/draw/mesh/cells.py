@@ -20,8 +20,6 @@ from jaxtop.tui.draw.table import fit
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_LATE_SIGN, _LATE_WORD = "▲", "late"
-
 
 def paint(scene: GridScene, y: int) -> Strip:
     segments: list[Segment] = []
@@ -56,7 +54,7 @@ def _label(scene: GridScene, label: Label) -> Iterable[Segment]:
     if state is not State.LIVE:
         sign, word, colour = text.STATE_SIGNS[state], state.value, ink.palette.of_state(state)
     elif is_late:
-        sign, word = _LATE_SIGN, _LATE_WORD
+        sign, word = text.LATE.split()
     end = f" {sign}" if sign else ""
     if sign and label.last - label.first == 1 and len(label.text) + len(end) + 1 + len(word) <= width:
         end += f" {word}"

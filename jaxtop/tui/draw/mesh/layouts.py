@@ -8,7 +8,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.tui.draw.reading import NOTHING
+from jaxtop.tui.draw.reading import NO_PLACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -188,7 +188,7 @@ def _runs(cells: Sequence[Cell], tile: Tile) -> Iterator[CellRun]:
     columns: dict[int, list[int]] = {}
     for cell in cells:
         # If the number of rows is odd, nothing is below the last one, not even a missing device.
-        parts = columns.setdefault(cell.x, [NOTHING] * 4)
+        parts = columns.setdefault(cell.x, [NO_PLACE] * 4)
         parts[cell.half + 2 * cell.side] = cell.device
     touching: list[int] = []
     for x in sorted(columns):

@@ -10,6 +10,7 @@ from rich.segment import Segment
 from textual.color import Color
 
 from jaxtop.tui.core.palette import STEPS
+from jaxtop.tui.core.text import LATE_SIGN
 from jaxtop.tui.draw.ink import HALVES, PEER, SELECTED, Ink
 from jaxtop.tui.draw.mesh.quarters import quarters
 from jaxtop.tui.draw.mesh.texts import sign_of, texts
@@ -74,7 +75,7 @@ def _lines(scene: GridScene, device: int, code: int, *, chosen: bool) -> tuple[s
     tile, wide = scene.plan.tile, scene.id_width
     room = tile.width - 3 - wide
     name, value = texts(scene, device, max(room, tile.width - 2))
-    sign = "▲" if device in scene.late and code < STEPS else sign_of(code)
+    sign = LATE_SIGN if device in scene.late and code < STEPS else sign_of(code)
     opened, closed = "[]" if chosen else "  "
     if room >= len(value):
         return (f"{opened}{name:>{wide}}{sign}{value:>{room}}{closed}",)

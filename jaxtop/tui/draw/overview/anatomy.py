@@ -14,8 +14,8 @@ from jaxtop.model.wall_time.parts import NAMES, shares_of
 from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.tui.draw.bars import BarPart, bar_line, columns, pair
 from jaxtop.tui.draw.overview.panels import OverviewPanel
-from jaxtop.tui.draw.overview.steps import SCALE, Timespan, time_axis
-from jaxtop.tui.draw.panel import Heading
+from jaxtop.tui.draw.overview.steps import SCALE, Timespan, time_axis, with_scale
+from jaxtop.tui.draw.panel import Heading, flowed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,22 +104,17 @@ def legend(parts: Sequence[StepPart], step_s: float | None, ink: Ink, width: int
     """Return the parts with their colours, shares and times, in lines of this width; whole entries only."""
     if not parts:
         return [Text("no profiler window yet: press c for one now", ink.note)]
-    lines = [Text(no_wrap=True)]
-    for each in parts:
-        time = "" if step_s is None or width < WITH_TIMES else f" {units.seconds(each.share * step_s)}"
-        style = pair(ink, ink.palette.of_step_part(each.name))
-        entry = Text.assemble(
-            (each.sign if ink.plain else "█", style),
+    with_times = step_s is not None and width >= WITH_TIMES
+    entries = (
+        Text.assemble(
+            (each.sign if ink.plain else "█", pair(ink, ink.palette.of_step_part(each.name))),
             (f" {each.words} ", ink.label),
             (units.share(each.share), ink.figure),
-            (time, ink.note),
+            (f" {units.seconds(each.share * (step_s or 0.0))}" if with_times else "", ink.note),
         )
-        if lines[-1].cell_len and lines[-1].cell_len + 3 + entry.cell_len > width:
-            lines.append(Text(no_wrap=True))
-        if lines[-1].cell_len:
-            lines[-1].append("   ")
-        lines[-1].append_text(entry)
-    return lines
+        for each in parts
+    )
+    return flowed(entries, width, 3)
 
 
 def _lines(parts: Sequence[StepPart], span: Timespan, ink: Ink, width: int, height: int) -> list[Text]:
@@ -158,6 +153,5 @@ def _columns(
     lines = []
     for i, line in enumerate(columns(stacks, colours, SIGNS, rows, ink)):
         scale = units.seconds(tallest / 1e6) if not i else "0" if i == rows - 1 else ""
-        edge = "┤" if scale else "│"
-        lines.append(Text.assemble((f"{scale:>{SCALE}}", ink.note), (edge, ink.divider), line, no_wrap=True))
+        lines.append(with_scale(scale, line, ink))
     return tuple(lines)

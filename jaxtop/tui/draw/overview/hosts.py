@@ -79,7 +79,6 @@ def host_lines(moment: Moment) -> HostLines:
 
 def _host(view: HostView, finding: Finding | None, parts: Mapping[str, Parts], moment: Moment) -> HostLine:
     pulse, rhythm = view.now.pulse, view.now.pulse.rhythm
-    used, full = _MEMORY.read(pulse, 0), _MEMORY.full(pulse, 0)
     step = None if rhythm is None or rhythm.p50_us is None else rhythm.p50_us / 1e6
     its = parts.get(view.host.agent)
     note = ""
@@ -96,7 +95,7 @@ def _host(view: HostView, finding: Finding | None, parts: Mapping[str, Parts], m
         None if step is None or its is None else step * (1 - its.waiting),
         recent(moment.cluster, view.host.agent, STEP_TIME, 0, PAST),
         _CPU.read(pulse, 0),
-        used / full if used is not None and full else None,
+        _MEMORY.share(pulse),
         note,
         Severity.INFO if finding is None else finding.severity,
     )

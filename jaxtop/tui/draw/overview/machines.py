@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base import units
 from jaxtop.base.names import shorten
-from jaxtop.model import FIGURES, Unit
+from jaxtop.model import FIGURES
 from jaxtop.model.figure_type import Level
 from jaxtop.model.steps.script import main_thread
 from jaxtop.model.wall_time.step_parts import run_parts
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from jaxtop.model import Figure, Host
+    from jaxtop.model import Host
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
 
@@ -80,7 +80,7 @@ def _script(hosts: Sequence[Host]) -> Iterator[MachineLine]:
 def _shares(hosts: Sequence[Host], is_one_of_many: bool) -> Iterator[MachineLine]:
     for name in _SHARES:
         figure = FIGURES[name]
-        known = [(value, host) for host in hosts if (value := _share(figure, host)) is not None]
+        known = [(value, host) for host in hosts if (value := figure.share(host.pulse)) is not None]
         if not known:
             continue
         share, host = max(known, key=lambda each: each[0])
@@ -99,14 +99,6 @@ def _shares(hosts: Sequence[Host], is_one_of_many: bool) -> Iterator[MachineLine
 def _cores(host: Host) -> str:
     cores = host.pulse.host.cores_milli
     return "" if not cores else f"of {units.plain(cores / 1000)} cores"
-
-
-def _share(figure: Figure, host: Host) -> float | None:
-    value = figure.read(host.pulse, 0)
-    if value is None or figure.unit is Unit.SHARE:
-        return value
-    full = figure.full(host.pulse, 0)
-    return value / full if full else None
 
 
 def _traffic(hosts: Sequence[Host], is_one_of_many: bool) -> Iterator[MachineLine]:

@@ -16,7 +16,7 @@ from jaxtop.model.arrays.memory import Part, distinct_bytes
 from jaxtop.model.host import SIMULATED
 from jaxtop.tui.draw.bars import BarPart, bar_line
 from jaxtop.tui.draw.overview.panels import OverviewPanel, named
-from jaxtop.tui.draw.panel import Heading
+from jaxtop.tui.draw.panel import Heading, flowed
 from jaxtop.tui.draw.stacked import LETTERS, NAMES, colour_of, parts_of
 
 if TYPE_CHECKING:
@@ -146,19 +146,15 @@ def legend(found: MemoryFigures, ink: Ink, width: int) -> list[Text]:
         ),
         key=lambda each: -each[0],
     )
-    lines = [Text(no_wrap=True)]
-    for size, part in parts:
-        entry = Text.assemble(
+    entries = (
+        Text.assemble(
             (LETTERS[part] if ink.plain else "█", ink.style(colour_of(part, ink.palette))),
             (f" {NAMES.get(part, part)} ", ink.label),
             (units.size(size), ink.figure),
         )
-        if lines[-1].cell_len and lines[-1].cell_len + 3 + entry.cell_len > width:
-            lines.append(Text(no_wrap=True))
-        if lines[-1].cell_len:
-            lines[-1].append("   ")
-        lines[-1].append_text(entry)
-    return lines if parts else []
+        for size, part in parts
+    )
+    return flowed(entries, width, 3)
 
 
 def _facts(found: MemoryFigures, ink: Ink, width: int) -> list[Text]:

@@ -12,7 +12,9 @@ from jaxtop.base import units
 from jaxtop.base.names import shorten
 from jaxtop.tui.core.metrics import METRICS, wait_metric
 from jaxtop.tui.core.palette import STEPS
+from jaxtop.tui.core.text import LATE
 from jaxtop.tui.draw.ink import HALVES
+from jaxtop.tui.draw.legend import ramp
 from jaxtop.tui.draw.mesh.axes import sizes_in_words
 from jaxtop.tui.draw.overview.panels import OverviewPanel, named
 from jaxtop.tui.draw.panel import Heading
@@ -130,7 +132,7 @@ class _CellPlan:
 def _plan(found: MeshMap, width: int, most: int) -> _CellPlan:
     rows, columns = len(found.rows), found.columns
     label = min(max(len(_label(found, i)) for i in (0, max(0, rows - 1))) + 1, max(3, width // 3))
-    room = width - label - len(" ▲ late") * bool(found.late)
+    room = width - label - len(f" {LATE}") * bool(found.late)
     cell = next((each for each in WIDTHS if each * columns <= room), 1)
     around = min(max(0, most - rows), 2 if cell >= WIDTHS[1] else 1)  # the scale, and the ruler
     if rows > most:
@@ -160,7 +162,7 @@ def _lines(found: MeshMap, ink: Ink, width: int, height: int) -> list[Text]:
                 for each in row:
                     _cell(line, scaled, each, plan.cell, is_middle=is_middle)
                 if is_middle and i in found.late:
-                    line.append(" ▲ late", ink.style(ink.palette.warning, bold=True))
+                    line.append(f" {LATE}", ink.style(ink.palette.warning, bold=True))
                 lines.append(line)
     return [*lines, _scale(found, scaled, ink)] if plan.around else lines
 
@@ -219,11 +221,7 @@ def _scale(found: MeshMap, scaled: Ink, ink: Ink) -> Text:
     """Return the scale of the colours."""
     low, high = found.ends
     line = Text.assemble((f"{low} ", ink.note), no_wrap=True)
-    for step in range(STEPS):
-        line.append(
-            "█" if not ink.plain else scaled.whole(step)[0],
-            ink.blank if ink.plain else scaled.style(scaled.ramp(step)),
-        )
+    line.append_text(ramp(scaled))
     line.append(f" {high}", ink.note)
     if found.late:
         line.append("   ! the late one", ink.style(ink.palette.warning))
@@ -235,7 +233,7 @@ def _brief(found: MeshMap, ink: Ink, width: int) -> Text:
     late = sorted(found.late)
     if late:
         words = ", ".join(_label(found, i) for i in late[:3]) + (" …" if len(late) > 3 else "")
-        line.append(f"  ▲ late: {words}", ink.style(ink.palette.warning))
+        line.append(f"  {LATE}: {words}", ink.style(ink.palette.warning))
         return line
     line.append(f"  {found.what} ", ink.label)
     for each in [each for row in found.rows for each in row][: max(0, width - line.cell_len)]:

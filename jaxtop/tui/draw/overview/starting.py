@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from jaxtop.base import units
+from jaxtop.model.host import longest_compile
 from jaxtop.model.nouns import counted
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.overview.panels import OverviewPanel, fixed
@@ -43,11 +44,7 @@ def start_stages(moment: Moment) -> list[StartStage]:
     greeted = [host for host in hosts if host.hello is not None]
     _, expected = moment.live_and_expected
     with_devices = [host for host in greeted if host.devices]
-    running = [
-        (view.now.pulse.at_ms - each.since_ms, each.function)
-        for view in views
-        for each in view.now.pulse.compiling
-    ]
+    longest = max(filter(None, (longest_compile(view.now.pulse) for view in views)), default=None)
     launched = [host for host in hosts if any(host.launches.values())]
     stages = [
         (len(greeted) >= expected, f"connected to {len(greeted)} of {counted(expected, hosts)}", ""),
@@ -57,9 +54,9 @@ def start_stages(moment: Moment) -> list[StartStage]:
             f"{len(moment.device_views)} devices" if with_devices else "imports and starts",
         ),
     ]
-    if running:
-        longest, function = max(running)
-        stages.append((False, f"compiling {function}", f"for {units.age(longest / 1000)}"))
+    if longest is not None:
+        seconds, function = longest
+        stages.append((False, f"compiling {function}", f"for {units.age(seconds)}"))
     elif any(host.compiled is not None or host.programs.programs for host in hosts):
         loaded = max(len(host.programs.programs) for host in hosts)
         stages.append((True, "compiled", f"{loaded} programs" if loaded else ""))

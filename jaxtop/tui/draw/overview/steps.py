@@ -155,9 +155,14 @@ def _curve(past: PastSteps, between: tuple[float, float], ink: Ink, room: int, r
             (dot, ink.note) if cell == _NO_DOTS and dot != _NO_DOTS else (cell, filled)
             for dot, cell in zip(above, line, strict=True)
         )
-        edge = "┤" if scale else "│"
-        lines.append(Text.assemble((f"{scale:>{SCALE}}", ink.note), (edge, ink.divider), spelled(cells)))
+        lines.append(with_scale(scale, spelled(cells), ink))
     return tuple(lines)
+
+
+def with_scale(value: str, line: Text, ink: Ink) -> Text:
+    """Return a line of a plot behind its scale, which has a value or none there."""
+    edge = "┤" if value else "│"
+    return Text.assemble((f"{value:>{SCALE}}", ink.note), (edge, ink.divider), line, no_wrap=True)
 
 
 def time_axis(span: Timespan, ink: Ink, room: int) -> Text:

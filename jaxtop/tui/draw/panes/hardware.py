@@ -8,11 +8,12 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.base.units import joules, operations
-from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, BusyThread, Figure, Pulse, Unit
+from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, MEMORY, BusyThread, Figure, Pulse, Unit
 from jaxtop.model.devices import errors, slowed
 from jaxtop.model.figure_type import Level
 from jaxtop.tui.core.palette import SIGN
 from jaxtop.tui.core.text import writer
+from jaxtop.tui.draw.panel import flowed
 from jaxtop.tui.draw.panes.facts import pairs
 from jaxtop.tui.draw.sparkline import area
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 SHORTEST_TREND, LONGEST_TREND = 6, 40
 # Figures of these units are shown without their limit: a share implies it.
 _LIMITLESS = frozenset({Unit.SHARE})
-_SHOWN = DEVICE_FIGURES[1:]  # the memory has a section of its own
+_SHOWN = [each for each in DEVICE_FIGURES if each is not MEMORY]  # that has a section of its own
 # The lines of the figures of a host, with labels.
 _IN_PANE = [(*each.pane, each) for each in HOST_FIGURES if each.pane]
 _OF_HOST = [
@@ -83,20 +84,13 @@ def device_lines(pulse: Pulse, position: int, ink: Ink, width: int, trend: Trend
 
 def device_words(pulse: Pulse, position: int, ink: Ink, width: int) -> list[Text]:
     """Return the same in as few lines as possible: the faults in words, then the figures side by side."""
-    lines = _faults(pulse, position, ink)
-    line = Text(no_wrap=True, end="")
-    for figure in sorted(_SHOWN, key=lambda each: each.rank > 1):
-        words = _marked(figure, pulse, position, ink)
-        if words is None:
-            continue
-        fact = pairs([(figure.short, "")], ink)
-        fact.append_text(words)
-        if line.cell_len and line.cell_len + 2 + fact.cell_len > width:
-            lines.append(line)
-            line = Text(no_wrap=True, end="")
-        line.append("  " if line.cell_len else "")
-        line.append_text(fact)
-    return [*lines, line] if line.cell_len else lines
+    known = (
+        (each, words)
+        for each in sorted(_SHOWN, key=lambda each: each.rank > 1)
+        if (words := _marked(each, pulse, position, ink)) is not None
+    )
+    facts = (pairs([(each.short, "")], ink).append_text(words) for each, words in known)
+    return [*_faults(pulse, position, ink), *flowed(facts, width)]
 
 
 def _faults(pulse: Pulse, position: int, ink: Ink) -> list[Text]:

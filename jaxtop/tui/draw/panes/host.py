@@ -14,6 +14,7 @@ from jaxtop.model.findings.postmortem_words import facts
 from jaxtop.model.stalls.crashes import ending
 from jaxtop.model.steps.views import StepView, step_of, steps_of
 from jaxtop.tui.core import text
+from jaxtop.tui.draw.panel import flowed
 from jaxtop.tui.draw.panes.facts import GAP, fitted, joined, pairs, side_by_side
 from jaxtop.tui.draw.panes.hardware import host_lines, of_level, step_lines, thread_lines
 
@@ -85,16 +86,8 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
 
 def _parts(subject: HostSubject, ink: Ink, room: int) -> list[Text]:
     """Return the parts of a step that are not 0, on as few lines as there is room for."""
-    lines: list[Text] = []
-    for name, share in subject.parts:
-        if share < SMALLEST:
-            continue
-        each = pairs([(name, units.share(share))], ink)
-        if lines and lines[-1].cell_len + 2 + each.cell_len <= room:
-            lines[-1].append("  ").append_text(each)
-        else:
-            lines.append(each)
-    return lines
+    shown = [(name, share) for name, share in subject.parts if share >= SMALLEST]
+    return flowed((pairs([(name, units.share(share))], ink) for name, share in shown), room)
 
 
 def _machine(subject: HostSubject, ink: Ink, room: int, height: int | None) -> tuple[list[Text], list[Text]]:

@@ -11,6 +11,7 @@ from rich.text import Text
 from textual.color import Color
 
 from jaxtop.tui.core.palette import STEPS
+from jaxtop.tui.core.text import LATE
 from jaxtop.tui.draw.mesh.means import (
     Axis,
     AxisMeans,
@@ -117,7 +118,7 @@ def _bars(scene: MeansScene, found: AxisMeans, width: int, _height: int) -> list
         line.append(bar(scene.share(value), room), scene.style(value, on_track=True))
         line.append(f"{scene.reading.metric.write(value):>{_VALUE}}", ink.style(bold=is_odd))
         if axis.places[place] and scene.late.issuperset(axis.places[place]):
-            line.append(" ▲ late", ink.style(ink.palette.warning, bold=True))
+            line.append(f" {LATE}", ink.style(ink.palette.warning, bold=True))
         elif is_odd:
             line.append(" ◂", ink.bold)
         lines.append(line)
