@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
+import itertools
 import json
 import os
 import resource
@@ -123,7 +124,11 @@ def free_port() -> int:
 
 def loopback_address() -> str:
     """Return a loopback address that nothing else uses, so that its ports are free and remain so."""
-    return f"127.{os.getpid() % 250 + 1}.{time.time_ns() // 1_000_000 % 250 + 1}.1"
+    over, process = divmod(os.getpid(), 250)
+    return f"127.{process + 1}.{over % 250 + 1}.{next(_ADDRESSES) % 250 + 1}"
+
+
+_ADDRESSES = itertools.count()
 
 
 def eventually(check: Any, within: float | None = None, every: float = 0.2) -> Any:

@@ -243,7 +243,7 @@ def test_a_process_that_waits_in_its_exit_is_said_to_and_when_its_script_ended(t
         pid, at = ending.hello.pid, ending.bye.at_ms / 1000
         eventually(lambda: time.time() > at + 2)  # or it would be the time of the look as well
         done = jaxtop_here("check", "lingers")
-        assert f"process 0 on {ending.hello.hostname} has ended, but its process {pid}" in done.stderr
+        assert f"{ending.hello.hostname} has ended, but its process {pid}" in done.stderr
         assert f"ended at {time.strftime('%H:%M:%S', time.localtime(at))}, exit status n/a" in done.stdout
         for command in ("snapshot", "attach"):
             done = jaxtop_here(command, "lingers")

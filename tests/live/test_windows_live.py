@@ -83,6 +83,10 @@ while not os.path.exists("stop"):
 """
 
 
+def _numbers(window):
+    return {each.number for each in window.launches}
+
+
 def test_two_processes_tell_of_the_same_launches_and_of_every_collective(tmp_path):
     path = script(tmp_path, TWO)
     with jax_run(path, 2, 2, cwd=tmp_path, stderr=PIPE):
@@ -90,18 +94,18 @@ def test_two_processes_tell_of_the_same_launches_and_of_every_collective(tmp_pat
         viewer = Viewer()
         try:
             slots = {}
-            end = time.monotonic() + 90
-            while time.monotonic() < end:
+
+            def of_one_launch():
+                """Return windows of both processes with a launch in common; on a busy machine some have none."""
                 for agent, window in windows_seen(viewer):
-                    if window.launches:
-                        slots.setdefault(window.slot, {})[agent] = window
-                if any(len(of_agents) == 2 for of_agents in slots.values()):
-                    break
-            one, other = next([*each.values()] for each in slots.values() if len(each) == 2)
+                    slots.setdefault(window.slot, {})[agent] = window
+                pairs = ([*each.values()] for each in slots.values() if len(each) == 2)
+                return next((pair for pair in pairs if _numbers(pair[0]) & _numbers(pair[1])), None)
+
+            one, other = eventually(of_one_launch)
         finally:
             viewer.source.close()
-    runs = {each.number for each in one.launches} & {each.number for each in other.launches}
-    assert runs and one.programs[0][0] == "jit_on_each_device"
+    assert one.programs[0][0] == "jit_on_each_device"
     for window in (one, other):
         for place, launch in enumerate(window.launches):
             rows = [(window.ops[row.op], row.round) for row in window.rounds if row.launch == place]

@@ -1,7 +1,7 @@
 """Compiles programs for tests to watch, then waits for `stop` in STEER: COORDINATOR COUNT INDEX.
 
 Alone (COORDINATOR `-`) it launches `step`, whose sizes are easy to tell by hand; `storm` in STEER has it
-compile `unsteady` for arrays of the size in it, and `forget` has it drop these programs. `fresh` has it
+compile `unsteady` for arrays of another size, and `forget` has it drop these programs. `fresh` has it
 compile a new lambda, whose program it drops, and an operation outside of `jax.jit`. With others it compiles,
 and does not launch, `split`: a program over all processes with a constant that is another on each of them.
 """
@@ -51,12 +51,12 @@ def same(x):
 
 if coordinator == "-":
     weights, batch = jnp.ones((32, 16), jnp.float32), jnp.ones((8, 4), jnp.float32)
-    fresh = 0
+    fresh, size = 0, 2
     while not (steer / "stop").exists():
         weights, _ = step(weights, batch)
         if (steer / "storm").exists():
-            size = int((steer / "storm").read_text())
             (steer / "storm").unlink()
+            size += 1
             unsteady(np.ones(size, np.float32))
         if (steer / "fresh").exists():
             (steer / "fresh").unlink()

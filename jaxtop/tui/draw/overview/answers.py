@@ -70,7 +70,7 @@ def finding_lines(finding: Finding, ink: Ink, width: int, most: int) -> list[Tex
     style = ink.style(colour, bold=True)
     since = f"since {text.time_of_day(finding.since)}" if width >= 70 else ""
     head = wrapped(
-        f"{rule.title}: {words.wrong}", width - 2 - (len(since) + 2) * bool(since), 1 if most < 4 else 2
+        f"{rule.title}: {words.wrong}", width - 2 - (len(since) + 2) * bool(since), 1 if most < 5 else 2
     )
     lines = [Text.assemble((f"{finding.severity.sign} ", style), (head[0], style), no_wrap=True)]
     if since:
