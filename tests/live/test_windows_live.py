@@ -96,7 +96,7 @@ def test_two_processes_tell_of_the_same_launches_and_of_every_collective(tmp_pat
             slots = {}
 
             def of_one_launch():
-                """Return windows of both processes with a launch in common; on a busy machine some have none."""
+                """Return windows of both processes with a launch in common; some have none."""
                 for agent, window in windows_seen(viewer):
                     slots.setdefault(window.slot, {})[agent] = window
                 pairs = ([*each.values()] for each in slots.values() if len(each) == 2)
