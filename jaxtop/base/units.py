@@ -165,6 +165,8 @@ def in_minutes(minutes: float) -> str:
 
 
 def length(seconds: float) -> str:
-    """Format a duration as 0:01:20."""
-    whole = int(seconds)
+    """Format a duration as a clock does: 0:35, 12:04, 3:00:01."""
+    whole = int(max(0.0, seconds))
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02}"
     return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"

@@ -177,8 +177,14 @@ def _remove(name: str) -> None:
 def leave(hello: Hello, bye: Bye) -> None:
     """Leave the goodbye of a script that has ended; do nothing if no folder can be written."""
     folder, _ = _write(f"{hello.agent}{ENDED}", {"hello": _plain(hello), "bye": _plain(bye)})
+    if folder is not None:
+        _thin_out(folder, ENDED)
+
+
+def _thin_out(folder: Path, suffix: str) -> None:
+    """Remove the older half of the files with this suffix, if there are too many."""
     with suppress(OSError):
-        paths = [] if folder is None else list(folder.glob(f"*{ENDED}"))
+        paths = list(folder.glob(f"*{suffix}"))
         if len(paths) > MOST_ENDINGS:
             paths.sort(key=lambda path: path.stat().st_mtime)
             for path in paths[: len(paths) // 2]:
@@ -232,11 +238,7 @@ def _keep_dead(run_file: RunFile) -> None:
     with suppress(OSError):  # a home may be mounted read-only
         os.utime(run_file.path)
         run_file.path.replace(kept)
-        paths = list(kept.parent.glob(f"*{DIED}"))
-        if len(paths) > MOST_ENDINGS:
-            paths.sort(key=lambda path: path.stat().st_mtime)
-            for path in paths[: len(paths) // 2]:
-                path.unlink(missing_ok=True)
+        _thin_out(kept.parent, DIED)
 
 
 def _decoded(path: Path, kind: type[_T]) -> _T | None:

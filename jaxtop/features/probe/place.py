@@ -8,7 +8,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop.base.units import in_bytes, length
+from jaxtop.base.units import in_bytes, in_minutes
 from jaxtop.cli import targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine import drivers
@@ -196,7 +196,7 @@ def _notes(standings: Sequence[Standing], prefer: str, probe: Probe | None) -> I
     if not probed:
         yield "nothing measured what these devices can do: run `jaxtop probe` while they are idle"
     elif probe is not None:
-        ago = length(max(0.0, time.time() - probe.at_ms / 1000))
+        ago = in_minutes(max(0.0, time.time() - probe.at_ms / 1000) / 60)
         yield f"rates are those of a probe {ago} ago, of {len(probed)} of {len(devices)} devices"
     if all(each.free_bytes is None for each in devices):
         is_cpu = devices[0].platform == "cpu"

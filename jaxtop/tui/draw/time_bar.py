@@ -105,14 +105,6 @@ def clock(at: float, span: tuple[float, float]) -> str:
     return time.strftime(form, time.localtime(at))
 
 
-def length(seconds: float) -> str:
-    """Return a duration, such as 0:35, 12:04 or 3:00:01."""
-    whole = int(max(0.0, seconds))
-    if whole < 3600:
-        return f"{whole // 60}:{whole % 60:02}"
-    return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
-
-
 def controls(state: TimeBarState, width: int, palette: Palette) -> Text:
     """Return the line with the state on the left and the buttons on the right, with the labels that fit."""
     shown = buttons(state)
@@ -135,9 +127,9 @@ def _status(state: TimeBarState, palette: Palette, detail: int) -> Text:
     )
     line.append(f" {PLAY if state.is_playing else PAUSE} ")
     line.append(clock(state.position, state.span), Style(bold=True, meta={"press": "go_to"}))
-    whole = length(state.length)
+    whole = units.length(state.length)
     if detail and state.has_history:
-        line.append(f"  {length(state.position - state.span[0]):>{len(whole)}} / {whole}")
+        line.append(f"  {units.length(state.position - state.span[0]):>{len(whole)}} / {whole}")
     if state.has_history:
         looped = LOOP if state.is_looped and not state.has_present else " "
         line.append(f" {f'{state.speed:g}×':>5}{looped}")

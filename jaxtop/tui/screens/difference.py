@@ -21,7 +21,7 @@ from jaxtop.model.session.difference import (
 from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.dialogs.help import Help
 from jaxtop.tui.draw.table import NONE, Column, muted, words
-from jaxtop.tui.draw.time_bar import clock, length
+from jaxtop.tui.draw.time_bar import clock
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.key_bar import KeyBar
@@ -183,7 +183,7 @@ class DifferenceScreen(ModalScreen[DifferenceOutcome]):
             line.append(clock(then.at, span), "bold")
             line.append(" (v)" if is_marked else "", palette.accent)
             line.append(" → " if then is self._before else "")
-        line.append(f"  {length(span[1] - span[0])} later", palette.muted)
+        line.append(f"  {units.length(span[1] - span[0])} later", palette.muted)
         return line
 
     def _about(self) -> str:

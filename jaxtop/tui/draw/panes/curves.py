@@ -65,5 +65,10 @@ def _curve(curve: Curve, ink: Ink, width: int, height: int) -> list[Text]:
     ends = dict.fromkeys((curve.write(min(known)), curve.write(max(known))))
     title.append(curve.write(known[-1]))
     title.append(f"  {' to '.join(ends)}", ink.muted)
-    lines = area(values, width, height - 1).lines
-    return [title, *(Text(line, ink.by_height(1 - i / len(lines))) for i, line in enumerate(lines))]
+    return [title, *shaded(values, ink, width, height - 1)]
+
+
+def shaded(values: Sequence[float | None], ink: Ink, width: int, height: int) -> list[Text]:
+    """Return the newest values as an area: the higher, the brighter."""
+    lines = area(values, width, height).lines
+    return [Text(line, ink.by_height(1 - i / height)) for i, line in enumerate(lines)]

@@ -20,9 +20,10 @@ from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.draw import stacked
 from jaxtop.tui.draw.bars import bar_line
 from jaxtop.tui.draw.mesh.axes import sizes_in_words
+from jaxtop.tui.draw.panes.curves import shaded
 from jaxtop.tui.draw.panes.facts import GAP, fitted, joined, pairs, side_by_side
 from jaxtop.tui.draw.panes.hardware import device_lines, device_words
-from jaxtop.tui.draw.sparkline import area, bar
+from jaxtop.tui.draw.sparkline import bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -199,12 +200,8 @@ class _Memory(NamedTuple):
         """Return all lines, with a curve that takes the spare ones."""
         if self.ends is None:
             return self.lines
-        curve = area(subject.history, width, min(TALLEST, 1 + max(0, spare))).lines
-        return [
-            *self.lines,
-            *(Text(line, ink.by_height(1 - i / len(curve))) for i, line in enumerate(curve)),
-            self.ends,
-        ]
+        tall = min(TALLEST, 1 + max(0, spare))
+        return [*self.lines, *shaded(subject.history, ink, width, tall), self.ends]
 
 
 def _held(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
