@@ -60,7 +60,8 @@ class TestTheTable:
         assert "too few: 20" in line("▌ all-reduce", shown)
         assert "too few samples to name a straggler: 20" in shown
 
-    def test_what_nobody_could_read_is_timed_all_the_same(self):
+    def test_what_nobody_could_read_is_timed_all_the_same(self, monkeypatch):
+        monkeypatch.setenv("NO_COLOR", "1")
         shown = seen(*staged.unread())
         row = line("▌ all-reduce", shown).split()
         assert row.count("n/a") > 6 and any(word.endswith("ms") for word in row)
@@ -121,16 +122,34 @@ class TestThePane:
         assert "12! 0us" in line("a 0 ", shown)
         assert "estimated, as in nccl-tests" in shown
 
-    def test_the_late_host_is_seen_to_begin_late_and_the_others_to_wait(self):
+    def test_the_late_host_is_seen_to_begin_late_and_the_others_to_wait(self, monkeypatch):
+        monkeypatch.setenv("NO_COLOR", "1")
         shown = seen(*staged.late(), size=(120, 40))
         first, last = (line(name, shown).split(name)[1] for name in ("0 node00", "3 node03"))
         assert "░░░░░░░░" in first and "░" not in last
         assert last.index("─") > first.index("─") + 5
         assert abs(last.index("█") - first.index("█")) <= 1
 
+    def test_the_late_host_is_outlined_where_there_is_room_and_marked_where_there_is_none(self):
+        shown = seen(*staged.late(), size=(120, 40)).splitlines()
+        at = next(i for i, row in enumerate(shown) if "╭─ ! host 3 comes last, others wait 6" in row)
+        inside = [row for row in shown[at:] if "3 node03" in row]
+        assert inside and inside[0].count("│") == 4  # of the panel, and of the outline
+        low = seen(*staged.late(), size=(80, 24))
+        assert "╭" not in low and line("3 node03", low).count("│") == 2
+        assert "│" not in line("2 node02", low)
+
+    def test_times_stand_below_the_launches_with_their_unit(self):
+        scale = line("└0", seen(*staged.late(), size=(80, 24)))
+        assert scale.strip().strip("└").replace("─", "").split("┴") == ["0", "100ms", "200ms"]
+
+    def test_what_is_below_few_collectives_is_beside_many_where_the_terminal_is_wide(self):
+        shown = seen(*staged.of_one_line(), keys=("6", "G", "enter"), size=(200, 24))
+        assert "waiting for the first window" in line("KIND", shown)
+
     def test_hosts_for_which_there_is_no_room_are_counted(self):
         shown = seen(*staged.run(Made(24, 2, late=20)), size=(80, 24))
-        assert "20 node20" in shown and "+21 more" in shown
+        assert "20 node20" in shown and "+20 more" in shown
 
 
 class TestOnTheMesh:

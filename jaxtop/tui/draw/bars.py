@@ -39,22 +39,33 @@ class BarPart(NamedTuple):
 
 def bar_line(parts: Sequence[BarPart], end: float, width: int, ink: Ink) -> Text:
     """Return the parts side by side on a scale that ends at `end`; what they leave over is a track."""
-    owners = _owners([each.size for each in parts], end, 8 * width)
-    cells: list[tuple[str, Style]] = []
-    for cell in range(0, 8 * width, 8):
+    return cells(_owners([each.size for each in parts], end, 8 * width), parts, ink, ink.palette.track, "·")
+
+
+def cells(
+    owners: Sequence[int | None], parts: Sequence[BarPart], ink: Ink, ground: str, empty: str = " "
+) -> Text:
+    """Return a line of which each eighth of a character belongs to a part, or to the ground.
+
+    Without colours a character has the sign of its first eighth, or `empty`.
+    """
+    found: list[tuple[str, Style]] = []
+    for cell in range(0, len(owners), 8):
         of = owners[cell : cell + 8]
-        first, after = of[0], next((each for each in of if each != of[0]), of[0])
+        first = of[0]
+        count = of.count(first)
         if ink.plain:
-            glyph, style = (parts[first].sign if first is not None else "·"), ink.blank
-        elif first is None:
-            glyph, style = " ", pair(ink, ink.palette.foreground, ink.palette.track)
-        elif after == first:
-            glyph, style = parts[first].fill, pair(ink, parts[first].colour)
+            glyph, style = (parts[first].sign if first is not None else empty), ink.blank
+        elif count == 8:
+            fill = " " if first is None else parts[first].fill
+            colour = ink.palette.foreground if first is None else parts[first].colour
+            glyph, style = fill, pair(ink, colour, ground if first is None else None)
         else:
-            back = ink.palette.track if after is None else parts[after].colour
-            glyph, style = EIGHTHS[of.count(first)], pair(ink, parts[first].colour, back)
-        cells.append((glyph, style))
-    return spelled(cells)
+            after = next(each for each in of if each != first)
+            fore, back = (ground if each is None else parts[each].colour for each in (first, after))
+            glyph, style = EIGHTHS[count], pair(ink, fore, back)
+        found.append((glyph, style))
+    return spelled(found)
 
 
 def thin_bar(share: float, width: int, colour: str, ink: Ink) -> Text:
@@ -75,9 +86,9 @@ def columns(
 
     A size is a number of lines. A character shows at most two parts.
     """
-    cells = [None if sizes is None else _owners(sizes, height, 8 * height) for sizes in stacks]
+    found = [None if sizes is None else _owners(sizes, height, 8 * height) for sizes in stacks]
     return [
-        spelled(_cell(owners, row, colours, signs, ink) for owners in cells)
+        spelled(_cell(owners, row, colours, signs, ink) for owners in found)
         for row in reversed(range(height))
     ]
 

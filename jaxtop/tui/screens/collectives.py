@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
+from textual.containers import Container
 
 from jaxtop.base import units
 from jaxtop.base.feature import hooks
@@ -16,20 +17,18 @@ from jaxtop.model.collectives.folded import folded_views, group_key
 from jaxtop.model.collectives.timeline import windows_seen
 from jaxtop.tui.core.moment import Moment, Selection, name_of
 from jaxtop.tui.draw.panes.collective import (
-    Chart,
     CollectiveSubject,
     axes_in_words,
-    chart,
     pane,
     straggler_in_words,
-    strips_room,
 )
-from jaxtop.tui.draw.panes.facts import first_fitting, joined
+from jaxtop.tui.draw.panes.facts import first_fitting
+from jaxtop.tui.draw.panes.timeline import Chart, chart
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.collectives import understand
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
-from jaxtop.tui.widgets.detail import Words
+from jaxtop.tui.widgets.detail import Detail, Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.folding import FOLDED
 from jaxtop.tui.widgets.table import Table
@@ -37,15 +36,16 @@ from jaxtop.tui.widgets.table import Table
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from textual import events
     from textual.app import ComposeResult
 
     from jaxtop.tui.core.palette import Palette
 
-# The pane has PANE lines, or TALL_PANE from TALL lines on. It leaves ABOVE lines for the summary, the
-# filter, the header and three rows. It is hidden if fewer than LEAST_PANE lines are left for it.
-TALL, PANE, TALL_PANE = 30, 11, 14
-ABOVE, LEAST_PANE = 6, 6
+# The table keeps at least so many rows and this share of the lines; the pane has what it does not need.
+LEAST_ROWS, ROWS = 6, 0.3
+# The lines around: the summary, the header and the line above the pane. A lower pane than this is hidden.
+AROUND, LEAST_PANE = 3, 6
+# From this width on, the pane is beside a table with more rows.
+WIDE = 170
 # For a collective whose times are of an earlier rhythm of the step; the pane has their age.
 OUTDATED = "outdated"
 
@@ -179,8 +179,11 @@ class CollectivesView(TableView[Table[CollectiveView]]):
 
     DEFAULT_CSS = """
     CollectivesView #step { height: 1; padding: 0 2; }
-    CollectivesView #collective { padding: 0 2; border-top: solid $panel; text-wrap: nowrap; }
+    CollectivesView #collective { padding: 0 2; border-top: solid $panel; }
     CollectivesView.low #collective { display: none; }
+    CollectivesView.wide #both { layout: horizontal; }
+    CollectivesView.wide FilteredTable { width: 42%; }
+    CollectivesView.wide #collective { width: 1fr; height: 1fr; border-top: none; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("z", "paint", "Groups on the mesh", show=False),
@@ -193,8 +196,9 @@ class CollectivesView(TableView[Table[CollectiveView]]):
             Table(COLUMNS, lambda view: view.key, noun="collective", pinned=1, understand=understand)
         )
         self._step = Words(id="step")
-        self._pane = Words(id="collective")
+        self._pane = Detail(id="collective")
         self._chart = Chart()
+        self._rows = 0
         self._unfolded: set[Hashable] = set()
         self._run: Column[CollectiveView] = words(
             "run", "run", 12, lambda view: self.moment.run_name(view.run)
@@ -202,39 +206,49 @@ class CollectivesView(TableView[Table[CollectiveView]]):
 
     def compose(self) -> ComposeResult:
         yield self._step
-        yield FilteredTable(self.table, CONDITIONS.format("wait>5000 & axes~data | kind=all-reduce"))
-        yield self._pane
+        with Container(id="both"):
+            yield FilteredTable(self.table, CONDITIONS.format("wait>5000 & axes~data | kind=all-reduce"))
+            yield self._pane
 
-    def on_resize(self, event: events.Resize) -> None:
-        height = event.size.height
-        left = min(TALL_PANE if height >= TALL else PANE, height - ABOVE)
-        self._pane.styles.height = max(LEAST_PANE, left)
-        self.set_class(left < LEAST_PANE, "low")
+    def _lay_out(self) -> None:
+        """Give the pane what the rows leave: below the table, or beside it."""
+        width, height = self.size
+        most = max(LEAST_ROWS, int(ROWS * height))
+        is_wide, left = width >= WIDE and self._rows > most, height - AROUND - min(self._rows, most)
+        self.set_class(is_wide, "wide")
+        self.set_class(not self._rows or (left < LEAST_PANE and not is_wide), "low")
+        self._pane.styles.height = None if is_wide else left + 1
 
     def _prepare(self, moment: Moment) -> None:
         self.table.update_columns((COLUMNS[0], self._run, *COLUMNS[1:]) if len(moment.runs) > 1 else COLUMNS)
         listed = moment.collective_views
         rows = listed if self.table.words else folded_views(listed, self._unfolded)
+        self._rows = len(rows)
         self.table.update_rows(rows, empty(moment))
 
     def _draw(self) -> None:
         self._step.set_text(summary(self.moment, max(0, self.size.width - 4), self.palette))
-        view, (width, height) = self.table.row, self._pane.content_size
-        if view is None or self.has_class("low"):
-            self._pane.set_text(Text())
-            return
-        moment = self.moment
+        self._lay_out()
+        self._pane.show(self._write)
+
+    def _write(self, width: int, height: int) -> Text | list[Text]:
+        view, moment = self.table.row, self.moment
+        if view is None:
+            return Text()
         drawn = view.folded[0] if view.folded else view
-        shown = self._chart = chart(moment, drawn, strips_room(width, height), self._chart)
+
+        def launches(width: int, height: int) -> Chart:
+            self._chart = chart(moment, drawn, (width, height), self._chart)
+            return self._chart
+
         notes = (note(moment, view) for note in hooks("bandwidth_note"))
         reason, compared = untimed(moment), next(filter(None, notes), "")
         host = None if view.taken is None else moment.host(view.taken[0])
         ago = None if host is None or view.taken is None else moment.ago(host, view.taken[1])
         subject = CollectiveSubject(
-            view, shown.timeline, self._host_name, shown.hidden, reason, compared, ago, moment.nouns(view.run)
+            view, drawn, launches, self._host_name, reason, compared, ago, moment.nouns(view.run)
         )
-        lines = pane(subject, self.ink, width, height)
-        self._pane.set_text(joined(lines))
+        return pane(subject, self.ink, width, height)
 
     def point_at(self, row: Hashable) -> None:
         """Put the cursor on the collective with this key, or on the one of this name that waits longest."""

@@ -3,48 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model.collectives.timeline import NO_TIMELINE, Timeline, reporting_agents, timeline_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.metrics import LATE
 from jaxtop.tui.core.slices import sign_of
 from jaxtop.tui.draw.panes.facts import GAP, fitted, heading, pairs, side_by_side
-from jaxtop.tui.draw.panes.strips import strips
+from jaxtop.tui.draw.panes.timeline import Chart, LaunchesShown, by_wait, late_host, timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from jaxtop.model.collectives import CollectiveView
-    from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
 
-# From this width on, the strips are beside the facts.
+# From this width on, the waits of the groups are beside the other facts.
 WIDE = 100
 FACTS = 54
+# From this height of the pane on, the facts have more lines.
+TALL, TALL_FACTS, LOW_FACTS = 21, 9, 5
 # Up to this height, some facts share a line.
 SHORT = 6
 # With fewer lines for groups, their title is omitted.
 ROOM_FOR_TITLE = 4
 # How the reasons of the partitioner are shown, where their names do not say it.
 ADDED = {"reduction": "sum of parts"}
-# A launch drawn in fewer characters would show no detail.
-LAUNCH_WIDTH = 40
 # Members of larger groups are listed by wait.
 MOST_MEMBERS = 64
 
 
 @dataclass(frozen=True)
 class CollectiveSubject:
-    """A collective, the last launches of its program, and the number of hosts not included in these."""
+    """A collective and the last launches of its program."""
 
     view: CollectiveView
-    timeline: Timeline
+    # The one whose launches are drawn: the first of those that share a row.
+    drawn: CollectiveView
+    chart: Callable[[int, int], Chart]
     name: Callable[[str], str]
-    hidden: int = 0
     # The reason why there are no times, if there are none.
     untimed: str = ""
     # What its bus bandwidth is compared with.
@@ -55,35 +54,32 @@ class CollectiveSubject:
     nouns: str = "processes"
 
 
-def strips_room(width: int, height: int) -> tuple[int, int]:
-    if width >= WIDE:
-        return width - FACTS - GAP, height
-    return width, max(2, height // 2)
-
-
 def pane(subject: CollectiveSubject, ink: Ink, width: int, height: int) -> list[Text]:
+    """Return the last launches over time, and the facts below them."""
     if width < 1 or height < 1:
         return []
-    room, lines = strips_room(width, height)
-    drawn = strips(
-        subject.timeline,
-        subject.view.op,
-        ink,
-        name=subject.name,
-        hidden=subject.hidden,
-        width=room,
-        height=lines,
-    )
-    if not drawn and subject.untimed:
-        drawn = [Text(subject.untimed, ink.muted)]
-    if width >= WIDE:
-        facts = fitted(_facts(subject, ink, FACTS, height), FACTS, height)
-        return side_by_side([(FACTS, facts), (room, drawn)], height)
-    facts = _facts(subject, ink, width, height - len(drawn))
-    return fitted([*facts[: height - len(drawn)], *drawn], width, height)
+    facts = _all_facts(subject, ink, width, TALL_FACTS if height >= TALL else min(LOW_FACTS, height // 2))
+    room = height - len(facts)
+    shown = subject.chart(width, room)
+    drawn: list[Text] = []
+    if shown.timeline.strips and room > 1:
+        names = tuple(subject.name(strip.agent) for strip in shown.timeline.strips)
+        launches = LaunchesShown(shown, subject.drawn.op, names, late_host(subject.view))
+        drawn += timeline(launches, ink, width, room)
+    elif subject.untimed:
+        drawn.append(Text(subject.untimed, ink.note))
+    return [*drawn, *fitted(facts, width, height - len(drawn))]
 
 
-def _facts(subject: CollectiveSubject, ink: Ink, width: int, height: int) -> list[Text]:
+def _all_facts(subject: CollectiveSubject, ink: Ink, width: int, height: int) -> list[Text]:
+    facts = _facts(subject, ink, height)
+    if width < WIDE:
+        return [*facts, *_groups(subject.view, ink, width, height - len(facts))]
+    rest = width - FACTS - GAP
+    return side_by_side([(FACTS, facts), (rest, _groups(subject.view, ink, rest, height))], height)
+
+
+def _facts(subject: CollectiveSubject, ink: Ink, height: int) -> list[Text]:
     view = subject.view
     busbw = pairs([("bus bandwidth", units.bandwidth(view.busbw_bytes_per_s))], ink)
     busbw.append(f"  estimated, {subject.bandwidth_note or 'as in nccl-tests'}", ink.muted)
@@ -93,7 +89,7 @@ def _facts(subject: CollectiveSubject, ink: Ink, width: int, height: int) -> lis
     else:
         lines[0].append("  ")
         lines[0].append_text(busbw)
-    return [*lines, *_groups(view, ink, width, height - len(lines))]
+    return lines[:height]
 
 
 def _place(view: CollectiveView, nouns: str, ink: Ink) -> Text:
@@ -171,13 +167,6 @@ def _times(view: CollectiveView, ink: Ink) -> Text:
     return drawn if view.is_current else Text(drawn.plain, ink.muted)
 
 
-def by_wait(view: CollectiveView) -> list[int]:
-    """Return the group numbers, the longest wait first; groups without waits come last, in order."""
-    waits = view.waits_us
-    longest = [max((waits.get(each, -1) for each in group), default=-1) for group in view.groups]
-    return sorted(range(len(longest)), key=lambda number: -longest[number])
-
-
 def _groups(view: CollectiveView, ink: Ink, width: int, room: int) -> list[Text]:
     if not view.groups:
         return [Text("devices unknown", ink.muted)] if room > 0 else []
@@ -226,44 +215,3 @@ def _members(view: CollectiveView, group: Sequence[int], ink: Ink, width: int) -
         is_late = late is not None and late.device_id == device_id
         line.append(wait, ink.style(ink.palette.warning, bold=True) if is_late else ink.style())
     return line
-
-
-@dataclass(frozen=True)
-class Chart:
-    """The timeline strips and the inputs they were computed from, so that they are computed once a window."""
-
-    inputs: tuple[Any, ...] = ()
-    timeline: Timeline = NO_TIMELINE
-    hidden: int = 0
-
-
-def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], last: Chart) -> Chart:
-    """Return the strips of as many hosts as fit, or `last` if its inputs are the same."""
-    cluster, (width, height) = moment.cluster, room
-    windows = cluster.windows
-    inputs = view.key, room, id(windows), windows.changes, cluster.layout_changes, view.straggler
-    if inputs == last.inputs:
-        return last
-    agents = reporting_agents(cluster, view)
-    chosen = chosen_hosts(
-        moment, view, agents, max(1, height - 2 if len(agents) > height - 1 else height - 1)
-    )
-    met = [each.op for each in moment.collective_views if each.key[:3] == view.key[:3] and each.crosses_hosts]
-    anchors = dict.fromkeys([view.op, *met] if view.crosses_hosts is not False else met)
-    drawn = timeline_of(cluster, view, anchors, chosen, max(1, width // LAUNCH_WIDTH))
-    return Chart(inputs, drawn, len(agents) - len(drawn.strips))
-
-
-def chosen_hosts(moment: Moment, view: CollectiveView, agents: tuple[str, ...], most: int) -> tuple[str, ...]:
-    """Return at most `most` of the agents, in their order.
-
-    The straggler is chosen first, then the hosts of the slowest group, then the others.
-    """
-    owners = {device.id: device.agent for device in moment.device_views if device.run == view.run}
-    slowest = view.groups[by_wait(view)[0]] if view.groups else ()
-    wanted = [view.straggler.agent] if view.straggler is not None else []
-    wanted += [owners[each] for each in slowest if each in owners]
-    there = set(agents)
-    first = dict.fromkeys(agent for agent in (*wanted, *agents) if agent in there)
-    taken = set(list(first)[:most])
-    return tuple(agent for agent in agents if agent in taken)
