@@ -59,12 +59,12 @@ class Compiler:
         processes.end_with_sigterm()
         for number, each in enumerate(self._asked.wanted):
             if _devices(each.axes) > MOST_DEVICES:
-                self._found[number] = _not(f"it has more than {MOST_DEVICES} devices")
+                self._found[number] = compilations.not_compiled(f"it has more than {MOST_DEVICES} devices")
         try:
             self._run_until_done()
         finally:
             self._progress.show("")
-        rest = _not("not tried: candidates before it ended the compiler")
+        rest = compilations.not_compiled("not tried: candidates before it ended the compiler")
         return [self._found.get(number, rest) for number in range(len(self._asked.wanted))]
 
     def _run_until_done(self) -> None:
@@ -76,11 +76,13 @@ class Compiler:
             why = self._run(left)
             if self._at is None:
                 self._found.update(
-                    (number, _not(why)) for number in left if why and number not in self._found
+                    (number, compilations.not_compiled(why))
+                    for number in left
+                    if why and number not in self._found
                 )
                 return
             killed = killed + 1 if self._at == left[0] else 1
-            self._found[self._at] = _not(why)
+            self._found[self._at] = compilations.not_compiled(why)
 
     def _run(self, numbers: list[int]) -> str:
         """Compile these candidates in one process; return why it ended early, or an empty text."""
@@ -157,7 +159,3 @@ class Compiler:
 
 def _devices(axes: Axes) -> int:
     return prod(count for _, count in axes)
-
-
-def _not(why: str) -> CompiledCandidate:
-    return compilations.not_compiled(why)

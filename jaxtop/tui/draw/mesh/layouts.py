@@ -26,12 +26,11 @@ class CellDetail(IntEnum):
 
 
 class Room(NamedTuple):
-    """The available size in characters, and the lengths of the texts in a cell."""
+    """The available size in characters, and the length of the longest id."""
 
     width: int
     height: int
     id_width: int = 2
-    value_width: int = 6
 
 
 class Tile(NamedTuple):
@@ -208,16 +207,20 @@ def _run(at: Sequence[int], y: int, columns: dict[int, list[int]]) -> CellRun:
 TALL_BOX = 5
 
 
+# The width of a value in a cell.
+VALUE = 6
+
+
 def tiles(room: Room) -> tuple[tuple[Tile, ...], ...]:
     """Return the least sizes of cells by level, the level that shows most first."""
-    texts, longest = room.id_width + room.value_width, max(room.id_width, room.value_width)
+    texts, longest = room.id_width + VALUE, max(room.id_width, VALUE)
     return (
-        (Tile(CellDetail.BOX, max(11, room.id_width + 6, room.value_width + 4), 4, 1),),
+        (Tile(CellDetail.BOX, max(11, room.id_width + 6, VALUE + 4), 4, 1),),
         (
             Tile(CellDetail.CHIP, texts + 3, 1, 1),
             Tile(CellDetail.CHIP, longest + 2, 2, 1),
         ),
-        (Tile(CellDetail.CHIP, room.value_width, 1, 1),),
+        (Tile(CellDetail.CHIP, VALUE, 1, 1),),
         (Tile(CellDetail.PAIR, 2, 1, 1),),
         (Tile(CellDetail.CHAR, 1, 1, 0),),
         (HALF_TILE,),
