@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State, step_of_run
+from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State
 from jaxtop.model.host import longest_compile
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.nouns import counted
@@ -105,7 +105,6 @@ def facts(
         listed = [each for each in moment.findings if each.key not in muted]
         figures = [part for part in figures if not any(map(part.says, listed))]
         findings = []
-    knows_step = step_of_run(view.now for view in moment.host_views) is not None
     found = [
         *(_finding(each, palette, _figures(each)) for each in proofs),
         *(Fact("?", words, palette.accent) for words in asking),
@@ -113,7 +112,8 @@ def facts(
         *(_finding(each, palette, each.text) for each in findings),
         *(Fact("#", f"{count} messages skipped: {what}", palette.warning) for what, count in refused),
         *(Fact("#", note, palette.warning) for note in notes),
-        *(_compiling(moment, palette) if knows_step or not is_overview else ()),  # else it lists that
+        # Before the first step, the overview lists what compiles.
+        *(_compiling(moment, palette) if moment.step or not is_overview else ()),
         *_running(moment, palette),
     ]
     if is_overview:

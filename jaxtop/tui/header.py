@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model import Host, State, launch_rate, pace_of, step_of_run
+from jaxtop.model import Host, State, launch_rate, pace_of
 from jaxtop.model.steps.views import past_of
 from jaxtop.tui import requests
 from jaxtop.tui.core import text
@@ -88,7 +88,7 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Sty
 
 
 def _steps(moment: Moment, hosts: list[Host], palette: Palette) -> list[tuple[str, str]]:
-    step = step_of_run(hosts)
+    step = moment.step
     rhythmic = [host for host in hosts if host.pulse.rhythm]
     still = [past + moment.now - (host.pulse_at or 0) for host in rhythmic if (past := past_of(host))]
     if step is not None and still and len(still) == len(rhythmic):

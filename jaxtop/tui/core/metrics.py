@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.base import units
-from jaxtop.model import DEVICE_FIGURES, FIGURES, MEMORY, ArrayView, DeviceView, Figure, step_of_run
+from jaxtop.model import DEVICE_FIGURES, FIGURES, MEMORY, ArrayView, DeviceView, Figure
 from jaxtop.model.arrays.tree import form
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.slices import sign_of, slices_of
@@ -101,21 +101,19 @@ def wait_metric(moment: Moment) -> DeviceMetric:
 
     Its scale ends at the time of a step; devices of stragglers are highlighted.
     """
-    late = {each.subject.agent for each in moment.findings if each.rule == "straggler"}
 
     def read(device: DeviceView) -> float | None:
         return moment.waits_by_device.get((device.run, device.id))
 
     def is_late(device: DeviceView) -> bool:
-        return device.agent in late
+        return device.agent in moment.late
 
     return DeviceMetric("collective wait", read, units.micros, _step_limit(moment), is_marked=is_late)
 
 
 def _step_limit(moment: Moment) -> Callable[[DeviceView], float | None]:
     """Return the limit of waits: the time of a step in microseconds, if it is known."""
-    step = step_of_run(view.now for view in moment.host_views)
-    micros = None if step is None else step.p50_s * 1e6
+    micros = None if moment.step is None else moment.step.p50_s * 1e6
     return lambda _: micros
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jaxtop.model.collectives import CollectiveView
+    from jaxtop.model.steps.views import RunStep
     from jaxtop.store.probed import Probe
 
 
@@ -143,6 +144,16 @@ class Moment:
     @cached_property
     def waits_by_device(self) -> Mapping[tuple[str, int], int]:
         return of_collectives.waits_by_device(self.cluster, self.now)
+
+    @cached_property
+    def step(self) -> RunStep | None:
+        """The step of all processes together; None while none reports one."""
+        return model.step_of_run(view.now for view in self.host_views)
+
+    @cached_property
+    def late(self) -> dict[str, Finding]:
+        """The processes that the others wait for, by agent, with what was found."""
+        return {each.subject.agent: each for each in self.findings if each.rule == "straggler"}
 
     def not_on(self, source: str) -> list[str]:
         """Return why a source does not work on hosts that have not exited, each reason once."""

@@ -42,8 +42,7 @@ def _causes(moment: Moment) -> Iterator[tuple[str, str, str]]:
         rule = RULES_BY_NAME.get(each.finding.rule)
         if each.is_reported and rule is not None and rule.makes_event(each.finding):
             yield "finding", each.finding.subject.agent, f"{rule.title}: "
-    late = (each.subject.agent for each in moment.findings if each.rule == "straggler")
-    for agent in late:  # one of a collective has events of its own
+    for agent in moment.late:  # one of a collective has events of its own
         yield "straggler", agent, ""
     for stall in moment.cluster.stalls.values():
         if stall.reported is not None:

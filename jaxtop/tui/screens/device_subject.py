@@ -29,7 +29,7 @@ def subject_of(
         return None
     samples = moment.cluster.history.get(device.agent)
     does = main_thread(view.now)
-    late = (each for each in moment.findings if each.rule == "straggler")
+    late = moment.late.get(device.agent)
     return DeviceSubject(
         device,
         view.now,
@@ -42,7 +42,7 @@ def subject_of(
         moment.probe,
         next(iter(memory_views(moment.cluster, [device])), None),
         "" if does is None else does.line,
-        next((each.text for each in late if each.subject.agent == device.agent), ""),
+        "" if late is None else late.text,
     )
 
 

@@ -273,8 +273,7 @@ class MeshScreenView(View):
     @property
     def _late(self) -> frozenset[int]:
         """The devices that the others wait for: of a host that is late, or those that the metric marks."""
-        agents = {each.subject.agent for each in self.moment.findings if each.rule == "straggler"}
-        marked = self._read().marked
+        agents, marked = self.moment.late, self._read().marked
         if not agents or marked:
             return marked
         return frozenset(i for i, device in enumerate(self._arranger.devices) if device.agent in agents)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model import RULES_BY_NAME, Severity, pace_of, step_of_run
+from jaxtop.model import RULES_BY_NAME, Severity, pace_of
 from jaxtop.tui.core import text
 from jaxtop.tui.core.ongoing import COMPILE
 from jaxtop.tui.draw.bars import spelled
@@ -73,7 +73,6 @@ def timespan(moment: Moment) -> Timespan:
     run = max(moment.runs, key=lambda each: len(each.hosts), default=None)
     past = moment.cluster.past_steps.get(run.id) if run is not None else None
     now = [view.now for view in moment.host_views]
-    step = step_of_run(now)
     late = [host.pulse.rhythm.p99_us for host in now if host.pulse.rhythm and host.pulse.rhythm.p99_us]
     marks = [
         Mark(each.finding.since, each.finding.severity, RULES_BY_NAME[each.finding.rule].title.lower())
@@ -88,7 +87,7 @@ def timespan(moment: Moment) -> Timespan:
     return Timespan(
         moment.now,
         past,
-        step.p50_s if step else None,
+        moment.step.p50_s if moment.step else None,
         max(late) / 1e6 if late else None,
         min(paces, default=None),
         tuple(sorted(marks)),
