@@ -132,6 +132,7 @@ class JaxtopApp(App[str]):
 
     def compose(self) -> ComposeResult:
         yield self._header
+        yield self.navigation.tabs
         yield self._facts
         yield self.navigation.compose()
         with Vertical(id="too-small"):
@@ -223,6 +224,7 @@ class JaxtopApp(App[str]):
             is_overview=self.navigation.open == SCREENS[0].name,
         )
         self._facts.set_text(line)
+        self.navigation.mark()
 
     def _notify_findings(self) -> None:
         """Write the notifications that are due to the terminal. There are none about a recording."""

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.widgets import ContentSwitcher, Static
 
+from jaxtop.model import Severity
 from jaxtop.tui.core.moment import EMPTY, NO_SELECTION, Selection
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.overview import OverviewView, proof_of
-from jaxtop.tui.widgets.key_bar import KeyBar
+from jaxtop.tui.widgets.key_bar import KeyBar, Tabs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,8 @@ class Navigation:
         self.selection: Selection = NO_SELECTION
         # The finding whose proof the open screen shows.
         self.proven: tuple[str, str, str] | None = None
-        self.keys = KeyBar({f"screen('{each.name}')": each.short for each in SCREENS})
+        self.tabs = Tabs()
+        self.keys = KeyBar(self.tabs, {each.name: each.short for each in SCREENS})
         self.notice = Static()
         # The screens that were opened, by name.
         self._views: dict[str, View] = {}
@@ -84,6 +86,14 @@ class Navigation:
         """The findings that the user muted in this view."""
         overview = self._view_of(SCREENS[0].name)
         return overview.muted if isinstance(overview, OverviewView) else set()
+
+    def mark(self) -> None:
+        """Mark the tabs of the screens that prove findings with the worst of them."""
+        found: dict[str, Severity] = {}
+        for each in self._following.moment.findings:  # the worst first
+            if each.severity is not Severity.INFO and each.key not in self.muted:
+                found.setdefault(each.proof.screen, each.severity)
+        self.keys.mark(found)
 
     def check_size(self, size: Size) -> None:
         if not self._app.screen_stack:  # the app ends

@@ -385,11 +385,16 @@ class TestKeys:
 
 
 class TestMouse:
-    def test_the_keys_in_the_footer_can_be_clicked(self):
+    @pytest.mark.parametrize(("line", "size"), [("tabs", (120, 40)), ("keys", (120, 24)), ("keys", (80, 24))])
+    def test_the_screens_can_be_clicked(self, line, size):
         async def act(stage: Stage) -> None:
-            at = stage.line("keys").index("D Dev")
-            await stage.pilot.click("#keys", offset=(at, 0))
+            at = stage.line(line).index("D")
+            await stage.pilot.click(f"#{line}", offset=(at, 0))
             await stage.paint()
             assert stage.screen_shown == "screen-devices"
+            at = stage.line("keys").index("? Help")
+            await stage.pilot.click("#keys", offset=(at, 0))
+            await stage.pilot.pause()
+            assert isinstance(stage.screen, Help)
 
-        play(act, *builders.well())
+        play(act, *builders.well(), size=size)

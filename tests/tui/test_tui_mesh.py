@@ -164,7 +164,7 @@ class TestLate:
             await stage.press("2")
             seen.append(stage.text)
 
-        play(act, *staged_collectives.late(), size=(120, 40))
+        play(act, *staged_collectives.late(), size=(120, 41))
         # In each cell, at the name of the host, and at its mean.
         assert seen[0].count("▲ late") == staged_collectives.DEVICES + 2
 

@@ -38,7 +38,7 @@ DIED = [*builders.well(), frame(agent_id(1), wire.Link("closed", "x"), NOW, 9)]
 
 def test_a_straggler_is_the_first_thing_and_enter_opens_its_proof():
     async def act(stage: Stage) -> None:
-        assert "1 finding" in stage.text.splitlines()[1] and "Straggler" in stage.text.splitlines()[3]
+        assert "1 finding" in stage.line("facts") and "Straggler" in stage.text.splitlines()[4]
         assert stage.app.navigation.selection.agent == agent_id(3)
         await stage.press("enter")
         assert stage.screen_shown == "screen-collectives"
@@ -51,9 +51,9 @@ def test_a_straggler_is_the_first_thing_and_enter_opens_its_proof():
 def test_a_finding_explains_itself_and_can_be_muted():
     async def act(stage: Stage) -> None:
         await stage.press("i")
-        assert "Do: " in stage.text and "wait of the others" in stage.text and "Mesh  " not in stage.text
+        assert "Do: " in stage.text and "wait of the others" in stage.text and "╭ Mesh  " not in stage.text
         await stage.press("escape")
-        assert "Do: " not in stage.text and "Mesh  " in stage.text
+        assert "Do: " not in stage.text and "╭ Mesh  " in stage.text
         await stage.press("x")
         assert "▲ Straggler" not in stage.text and "Mesh  " in stage.text
 
@@ -172,7 +172,7 @@ def test_the_screen_with_the_proof_shows_the_figure_of_the_finding(run, rule, fi
         assert figure in row
         first = finding.evidence[0]
         figures = f"{finding.severity.sign} {RULES_BY_NAME[rule].title}: {first.name} {figure_of(first)}"
-        assert stage.text.splitlines()[1].startswith(figures)
+        assert stage.line("facts").startswith(figures)
         await stage.press("1", "3")
         assert not stage.text.splitlines()[1].startswith(figures)
 
@@ -216,7 +216,7 @@ def test_keys_are_about_the_finding_that_is_selected(size):
                 rf"^.{{0,2}}[▲△·] {title}: ", "\n".join(stage.text.splitlines()[2:]), re.MULTILINE
             )
             await stage.press("i")
-            assert stage.text.splitlines()[2].strip() == title
+            assert title in map(str.strip, stage.text.splitlines()[2:4])  # there are tabs on a high terminal
             await stage.press("escape")
         await stage.press("x")
         assert stage.view_shown.muted == {first.key}
@@ -305,7 +305,7 @@ def test_a_run_that_compiles_or_is_hardly_measured_is_not_called_healthy():
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 def test_the_verdict_fits_and_i_says_which_rules_were_not_checked_and_why(size):
     async def act(stage: Stage) -> None:
-        assert f"of {len(RULES)} rules checked (i: why)" in stage.text.splitlines()[1]
+        assert f"of {len(RULES)} rules checked (i: why)" in stage.line("facts")
         await stage.press("i")
         assert "Not checked: " in stage.text and "no collectives were measured" in stage.text
         await stage.press("escape")
@@ -422,7 +422,7 @@ def test_the_first_screen_answers_twelve_questions(size):
 
 def test_a_click_on_a_panel_opens_the_screen_that_its_border_names():
     async def act(stage: Stage) -> None:
-        for word, screen in (("Mesh  ", "mesh"), ("Memory  ", "memory"), ("Last hour", "events")):
+        for word, screen in (("╭ Mesh  ", "mesh"), ("╭ Memory  ", "memory"), ("Last hour", "events")):
             await stage.press("1")
             y, line = next((i, each) for i, each in enumerate(stage.text.splitlines()) if word in each)
             await stage.pilot.click(offset=(line.index(word), y + 1))

@@ -8,7 +8,7 @@ What is where, in the order in which to read it:
 - folding.py: a table with a tree whose branches fold
 - columned.py: lines below a header of columns
 - filter.py: a table with its filter
-- key_bar.py: the last line of the app
+- key_bar.py: the tabs of the screens, and the last line of the app
 - mesh_grid.py: the mesh
 - array_pane.py: the pane of an array
 - plot.py: the plot

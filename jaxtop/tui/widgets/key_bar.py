@@ -1,8 +1,7 @@
-"""The last line of the app: the screens, the open one highlighted, and as many other keys as fit."""
+"""The screens by name, and the keys that matter on the open one; on a low terminal both share a line."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,96 +9,173 @@ from rich.style import Style
 from rich.text import Text
 from textual.widgets import Static
 
+from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.draw.switches import pressed_by
 from jaxtop.tui.widgets.time_bar import LIVE_LINE_FROM
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from textual import events
     from textual.binding import ActiveBinding
 
+    from jaxtop.model import Severity
+
 SCREEN_ACTION = "screen("
 # The action that goes back in time. The bar shows its key where no other line does.
 BACK = "step(-1)"
-# The keys of screens, in their order.
-ORDER = "123D4567O890W"
-# A narrow bar never drops these keys: a lost user needs them.
-NEVER_DROPPED = ("help", "quit")
-# For the short names of screens this many other keys are dropped.
-MOST_DROPPED = 2
+# The keys of screens, in their order, and in the order in which they lose their names where room is scarce.
+ORDER, RARE = "123D4567O890W", "W09O8D476532"
+# The screens have a line of their own from this height on.
+TABS_FROM = 30
+# A lost user needs these keys: they are always there.
+GENERAL = ("command_palette", "help", "quit")
+# A narrow line has no room for the first of them; a click on the header opens the palette, too.
+WITH_PALETTE_FROM = 100
+# So many keys of the open screen at most; beside the screens one for so many columns beyond the least width.
+MOST_KEYS, LEAST_WIDTH, COLUMNS_A_KEY = 4, 50, 25
 
 
 class Item(NamedTuple):
-    """A key, its description, the action that a click runs, and a short description."""
+    """A key, its description, the action that a click runs, and a short description.
+
+    `severity` is that of the worst finding which the screen proves; None without any.
+    """
 
     key: str
     label: str
     action: str
     is_open: bool = False
     short: str = ""
+    severity: Severity | None = None
+
+    @property
+    def text(self) -> str:
+        mark = "" if self.severity is None else self.severity.sign
+        return f"{self.key} {self.label}".rstrip() + mark
 
 
-@lru_cache(maxsize=64)  # it is drawn whenever the keys may have changed
-def key_bar(screens: tuple[Item, ...], keys: tuple[Item, ...], width: int) -> Text:
-    """Return the line: the screens on the left, the other keys on the right.
+Items = tuple[Item, ...]
 
-    If the line is too long, the screens that are not open have their short names, then only their keys. Two
-    of the other keys are dropped for the short names, but what more keys do here matters more. Then the open
-    screen has its short name or none, the blanks are left out, and more keys are dropped, the first one
-    first.
-    """
-    needed = [item for item in keys if item.action in NEVER_DROPPED]
-    dropped = [item for item in keys if item.action not in NEVER_DROPPED]
-    short = [item if item.is_open else item._replace(label=item.short or item.label) for item in screens]
-    only_open = [item if item.is_open else item._replace(label="") for item in screens]
-    open_short = [item._replace(label=item.short if item.is_open else "") for item in screens]
-    bare = [item._replace(label="") for item in screens]
-    ways: list[tuple[Sequence[Item], Sequence[Item], str]] = [
-        (screens, keys, " "),
-        (short, keys, " "),
-        *((short, [*dropped[i:], *needed], " ") for i in range(1, MOST_DROPPED + 1)),
-        (only_open, keys, " "),
-        (open_short, keys, " "),
-        (bare, keys, " "),
-        *((bare, [*dropped[i:], *needed], "") for i in range(len(dropped) + 1)),
-    ]
-    line = Text()
-    for left, right, gap in ways:
-        shown, verbs = _items(left, gap), _items(right)
-        between = max(1, width - shown.cell_len - verbs.cell_len)
-        line = Text.assemble(shown, " " * between, verbs, no_wrap=True, end="")
-        if line.cell_len <= width:
-            break
+
+def tabs(screens: Items, width: int, palette: Palette, gap: str = "  ") -> Text:
+    """Return the screens by name. Names that do not fit give way to short ones, then to the keys alone."""
+    line = Text(no_wrap=True, end="")
+    for item in _shortened(screens, width, len(gap)):
+        style = Style(
+            color=palette.accent if item.is_open else palette.label,
+            bold=item.is_open, reverse=item.is_open, meta={"press": item.action},
+        )  # fmt: skip
+        line.append(gap)
+        line.append(item.key, style + Style(color=palette.accent, bold=True))
+        if item.label:
+            line.append(f" {item.label}", style)
+        if item.severity is not None:
+            line.append(item.severity.sign, style + Style(color=palette.of_severity(item.severity.rank)))
     line.truncate(width)
     return line
 
 
-def _items(items: Sequence[Item], gap: str = " ") -> Text:
+def _shortened(screens: Items, width: int, gap: int) -> Sequence[Item]:
+    """Shorten names until the line fits: the one that gains most first, those with a finding last.
+
+    Then the rarest screens lose their names, and if keys alone are too long, their place. The open screen
+    keeps its name.
+    """
+    shown = list(screens)
+
+    def is_too_long() -> bool:
+        return sum(gap + len(item.text) for item in shown) > width
+
+    def rank(item: Item) -> tuple[bool, int]:
+        return item.severity is None, len(item.label) - len(item.short)
+
+    to_shorten = sorted((item for item in screens if item.short and not item.is_open), key=rank)
+    while is_too_long() and to_shorten:
+        item = to_shorten.pop()
+        shown[shown.index(item)] = item._replace(label=item.short)
+    for key in RARE:
+        if is_too_long():
+            shown = [
+                item._replace(label="") if item.key == key and not item.is_open else item for item in shown
+            ]
+    for key in RARE:
+        if is_too_long():
+            shown = [item for item in shown if item.key != key or item.is_open]
+    return shown
+
+
+def footer(keys: Items, general: Items, width: int, palette: Palette) -> Text:
+    """Return the keys of the open screen on the left, as many as fit, and the general ones on the right."""
+    right = _keys(general, palette)
+    for count in range(min(len(keys), MOST_KEYS), -1, -1):
+        left = _keys(keys[:count], palette)
+        if left.cell_len + right.cell_len <= width:
+            break
+    return _apart(left, right, width)
+
+
+def one_line(screens: Items, keys: Items, general: Items, width: int, palette: Palette) -> Text:
+    """Return the screens and the keys in one line. The key that goes back in time stays."""
+    count = min(MOST_KEYS, max(0, (width - LEAST_WIDTH) // COLUMNS_A_KEY))
+    kept = tuple(item for i, item in enumerate(keys) if i < count or item.action == BACK)
+    right = _keys(kept + general, palette)
+    return _apart(tabs(screens, width - right.cell_len, palette, " "), right, width)
+
+
+def _keys(items: Iterable[Item], palette: Palette) -> Text:
     line = Text()
     for item in items:
         press = Style(meta={"press": item.action})
-        line.append(gap)
-        line.append(item.key, Style(bold=True, reverse=item.is_open) + press)
-        line.append(
-            f" {item.label}" if item.label else "", Style(bold=item.is_open, reverse=item.is_open) + press
-        )
+        line.append(f" {item.key}", Style(color=palette.accent, bold=True) + press)
+        line.append(f" {item.label} ", Style(color=palette.label) + press)
     return line
 
 
-class KeyBar(Static):
-    """A bar of the active key bindings; a click does what the key does."""
+def _apart(left: Text, right: Text, width: int) -> Text:
+    between = " " * max(0, width - left.cell_len - right.cell_len)
+    line = Text.assemble(left, between, right, no_wrap=True, end="")
+    line.truncate(width)
+    return line
+
+
+class Pressed(Static):
+    """A line whose words can be clicked."""
+
+    async def on_click(self, event: events.Click) -> None:
+        action = pressed_by(event.style)
+        if action is not None:
+            event.stop()
+            await self.app.run_action(action)
+
+
+class Tabs(Pressed):
+    """The screens, on a line of their own."""
+
+    DEFAULT_CSS = """
+    Tabs { height: 1; background: $panel; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="tabs")
+
+
+class KeyBar(Pressed):
+    """A line of the active key bindings; a click does what the key does."""
 
     DEFAULT_CSS = """
     KeyBar { dock: bottom; height: 1; background: $panel; }
     """
 
-    def __init__(self, short: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(self, tabs: Tabs | None = None, short: Mapping[str, str] = MappingProxyType({})) -> None:
         """Create it; `short` has the short names of screens by the actions that open them."""
         super().__init__(id="keys")
-        self._short = short
+        self._tabs, self._short = tabs, short
         self._actions: dict[str, ActiveBinding] = {}
         self._open = ""
+        self._found: Mapping[str, Severity] = {}
+        # What the lines show. The keys may change with each focus, and mostly do not.
+        self._drawn: object = None
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self.draw())
@@ -108,36 +184,62 @@ class KeyBar(Static):
     def on_resize(self) -> None:
         self.draw()
 
+    def mark(self, found: Mapping[str, Severity]) -> None:
+        """Mark the screens with findings: their worst severity by the name of the screen."""
+        if found != self._found:
+            self._found = found
+            self.draw()
+
     def draw(self, open_screen: str | None = None) -> None:
         if open_screen is not None:
             self._open = open_screen
         if not self.is_attached or self.app.screen_stack[-1:] != [self.screen]:
             return
-        screens: list[Item] = []
-        keys: list[Item] = []
+        screens, keys, general = items = self._items()
+        palette, width = palette_of(self.app.theme), self.size.width
+        has_line = self._tabs is not None and self.app.size.height >= TABS_FROM
+        drawn = (items, self.app.theme, width, has_line)
+        if drawn == self._drawn:
+            return
+        self._drawn = drawn
+        if self._tabs is not None:
+            self._tabs.display = has_line
+            if has_line:
+                self._tabs.update(tabs(screens, width, palette), layout=False)
+        if has_line or not screens:
+            line = footer(keys, general, width, palette)
+        else:
+            line = one_line(screens, keys, general, width, palette)
+        self.update(line, layout=False)
+
+    def _items(self) -> tuple[Items, Items, Items]:
+        """Return the screens, the keys with those of the open screen first, and the general ones."""
+        screens, own, of_app, general = list[Item](), list[Item](), list[Item](), list[Item]()
         self._actions = {}
         is_low = self.app.size.height < LIVE_LINE_FROM and not self.screen.query("TimeBar.on")
+        left_out = GENERAL[0] if self.size.width < WITH_PALETTE_FROM else ""
         for active in self.screen.active_bindings.values():
-            binding = active.binding
-            is_shown = binding.show or (is_low and binding.action == BACK)
-            if not is_shown or not active.enabled:
+            binding, action = active.binding, active.binding.action
+            is_shown = binding.show or action == GENERAL[0] or (is_low and action == BACK)
+            if not is_shown or not active.enabled or action in (left_out, *self._actions):
                 continue
-            self._actions[binding.action] = active
-            shown = self.app.get_key_display(binding)
-            is_screen = binding.action.startswith(SCREEN_ACTION)
-            item = Item(
-                shown,
-                "Rewind" if binding.action == BACK else binding.description,
-                binding.action,
-                is_screen and binding.action == f"{SCREEN_ACTION}'{self._open}')",
-                self._short.get(binding.action, ""),
-            )
-            (screens if is_screen else keys).append(item)
+            self._actions[action] = active
+            key = self.app.get_key_display(binding)
+            label = "Rewind" if action == BACK else binding.description
+            if action.startswith(SCREEN_ACTION):
+                name = action[len(SCREEN_ACTION) + 1 : -2]
+                short, severity = self._short.get(name, ""), self._found.get(name)
+                screens.append(Item(key, label, action, name == self._open, short, severity))
+            elif action in GENERAL:
+                general.append(Item(key, label, action))
+            else:
+                (of_app if active.node is self.app else own).append(Item(key, label, action))
         screens.sort(key=lambda item: ORDER.find(item.key))
-        keys.sort(key=lambda item: item.action in NEVER_DROPPED)
-        self.update(key_bar(tuple(screens), tuple(keys), self.size.width), layout=False)
+        general.sort(key=lambda item: GENERAL.index(item.action))
+        return tuple(screens), (*own, *of_app), tuple(general)
 
     async def on_click(self, event: events.Click) -> None:
+        """Run the action where its key is bound, which is not always the app."""
         action = pressed_by(event.style)
         if action in self._actions:
             event.stop()
