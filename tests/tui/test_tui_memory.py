@@ -8,14 +8,16 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model import PARTS, Part
 from jaxtop.tui.core.palette import PALETTES
-from jaxtop.tui.draw.bars import lengths
-from jaxtop.tui.draw.stacked import LETTERS, bar, legend, stacked
+from jaxtop.tui.draw.bars import bar_line, lengths
+from jaxtop.tui.draw.ink import ink_of
+from jaxtop.tui.draw.stacked import LETTERS, colour_of, legend, parts_of, stacked
 from tests import builders, staged
 from tests.builders import agent_id, frame
 from tests.stage import Stage, line, play
 from tests.tui.test_tui_programs import seen
 
 GIB = 1 << 30
+PALETTE = next(iter(PALETTES.values()))
 SIZES_OF_PARTS = (4, 2, 0, 0, 0, 0, 1, 0, 1, 8)
 
 
@@ -36,35 +38,61 @@ class TestBars:
     @pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
     def test_each_part_has_a_letter_and_a_colour_of_its_own(self, palette):
         assert len(set(LETTERS.values())) == len(LETTERS) == len(PARTS)
-        backs = [back for _, _, back in stacked((1,) * len(PARTS), len(PARTS), len(PARTS), palette)]
-        assert len(set(backs)) == len(PARTS)
+        assert len({colour_of(part, palette) for part in PARTS}) == len(PARTS)
 
     def test_a_bar_reads_without_colours(self):
-        palette = next(iter(PALETTES.values()))
-        assert bar(SIZES_OF_PARTS, 16, 16, palette).plain == "PPPPOOT/········"
-        assert stacked(None, 16, 16, palette)[0][0] == "n/a"
+        ink = ink_of(PALETTE, plain=True)
+        assert bar_line(parts_of(SIZES_OF_PARTS, PALETTE), 16, 16, ink).plain == "PPPPOOT/········"
+
+    def test_parts_of_a_bar_with_colours_end_within_a_character(self):
+        (first, second, *_) = stacked((3, 5, *(0,) * 8), 16, 4, PALETTE.theme.name, plain=False)
+        assert first == ("▊", colour_of(Part.PARAMETERS, PALETTE), colour_of(Part.OPTIMIZER, PALETTE))
+        assert second == ("█", colour_of(Part.OPTIMIZER, PALETTE), None)
 
     def test_the_legend_names_only_what_is_there(self):
-        palette = next(iter(PALETTES.values()))
-        (one,) = legend(SIZES_OF_PARTS, 200, palette)
-        assert one.plain.startswith("P parameters 4B  O optimizer 2B  T temporaries (estimate) 1B")
+        (one,) = legend(SIZES_OF_PARTS, 200, ink_of(PALETTE, plain=True))
+        assert one.plain.startswith("P parameters 4B   O optimizer 2B   T temporaries (estimate) 1B")
         assert not any(part in one.plain for part in (Part.GRADIENTS, Part.BATCH, Part.UNNAMED))
-        narrow = legend(SIZES_OF_PARTS, 40, palette)
+        narrow = legend(SIZES_OF_PARTS, 40, ink_of(PALETTE, plain=False))
         assert len(narrow) > 1 and all(each.cell_len <= 40 for each in narrow)
+
+
+class TestColumns:
+    """The picture between the summary and the table."""
+
+    def test_each_device_has_a_column_up_to_what_it_holds_and_the_limit_is_a_line(self):
+        shown = seen(*staged.held(), keys=("5",)).splitlines()
+        at = next(i for i, row in enumerate(shown) if "Memory by device  limit 24.0G, 9.2G free" in row)
+        top, *_, lowest = [row.split("┤")[1] for row in shown[at + 1 : at + 20] if "┤" in row]
+        assert top.count("╌") > 40 and "█" not in top
+        assert lowest.count("█") > 60
+        assert "7 14.8G" in "".join(shown[at:])
+
+    def test_without_a_limit_it_is_relative_and_keeps_its_colours(self):
+        shown = seen(*staged.counted(), keys=("5",))
+        assert "no limit known: relative to the fullest" in shown and "╌" not in shown
+
+    def test_there_may_be_more_devices_than_columns(self):
+        shown = seen(*builders.well(processes=64, devices=8), keys=("5",))
+        assert "a column is the fullest of 3" in shown
+
+    def test_letters_name_the_parts_without_colours(self, monkeypatch):
+        monkeypatch.setenv("NO_COLOR", "1")
+        shown = seen(*staged.held(), keys=("5",))
+        assert "PPPPPPPP" in shown and "OOOOOOOO" in shown and "█" not in shown
 
 
 def test_the_cluster_stands_on_top_with_its_fullest_device():
     shown = seen(*staged.held(), keys=("5",)).splitlines()
     words = "8 devices hold 111G of 192G (58%), most on device 7: 14.8G; source allocator"
     assert shown[2].strip() == words
-    assert set(shown[3].strip()) == set("POGBNUT/·")
-    assert "P parameters 16.0G" in shown[4] and "T temporaries (estimate)" in shown[4]
+    assert "█ parameters 16.0G" in shown[4] and "temporaries (estimate)" in shown[4] + shown[5]
 
 
 def test_each_device_has_its_bar_and_the_figures_of_its_allocator():
     row = line(" 7  node01", seen(*staged.held(), keys=("5",)))
     assert {"14.8G", "24.0G", "15.8G", "8.0G", "2.0G", "4.0G", "256M", "512M"} <= set(row.split())
-    assert "PPPPPOOOOO" in row and "···" in row
+    assert "█████" in row
 
 
 def test_without_allocators_it_says_so_and_claims_nothing():
@@ -72,7 +100,7 @@ def test_without_allocators_it_says_so_and_claims_nothing():
     assert "source arrays" in shown
     assert not any(word in shown for word in ("LIMIT", "UNEXPL", "temporaries", "LARGEST FREE"))
     # The devices differ only in the fullest one's favour: its bar is the longest.
-    bars = [row.count("P") + row.count("O") for row in shown.splitlines() if "node0" in row]
+    bars = [row.count("█") for row in shown.splitlines() if "node0" in row]
     assert len(bars) == 8 and max(bars) == bars[-1]
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from jaxtop.features.planning.model.plan import Candidate, Interval, Move, PlacedArray, Plan
     from jaxtop.tui.core.palette import Palette
+    from jaxtop.tui.draw.bars import Segment
     from jaxtop.tui.draw.ink import Ink
-    from jaxtop.tui.draw.stacked import Segment
 
 SURE, POSSIBLE, LIMIT = "█", "▒", "│"
 STEP, EXACT = "━", "◆"

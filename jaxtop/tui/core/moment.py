@@ -118,6 +118,14 @@ class Moment:
         return model.fullest(self.device_views)
 
     @cached_property
+    def heaviest_launch(self) -> ProgramView | None:
+        """The running program whose launch adds most memory."""
+        running = [
+            view for view in self.program_views if view.function_per_second and view.adds_bytes is not None
+        ]
+        return max(running, key=lambda view: view.adds_bytes or 0, default=None)
+
+    @cached_property
     def mesh_views(self) -> list[MeshView]:
         return model.mesh_views(self.cluster)
 

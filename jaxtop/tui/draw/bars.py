@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
 
 
+# A text, its foreground and its background.
+Segment = tuple[str, str | None, str | None]
+
+
 def lengths(sizes: Sequence[float], end: float, width: int) -> list[int]:
     """Return the number of characters of each part; the ends are rounded, so each part ends in its place."""
     if not end or not width:
@@ -39,33 +43,45 @@ class BarPart(NamedTuple):
 
 def bar_line(parts: Sequence[BarPart], end: float, width: int, ink: Ink) -> Text:
     """Return the parts side by side on a scale that ends at `end`; what they leave over is a track."""
-    return cells(_owners([each.size for each in parts], end, 8 * width), parts, ink, ink.palette.track, "·")
+    return cells(owners([each.size for each in parts], end, 8 * width), parts, ink, ink.palette.track, "·")
 
 
 def cells(
-    owners: Sequence[int | None], parts: Sequence[BarPart], ink: Ink, ground: str, empty: str = " "
+    of: Sequence[int | None], parts: Sequence[BarPart], ink: Ink, ground: str, empty: str = " "
 ) -> Text:
-    """Return a line of which each eighth of a character belongs to a part, or to the ground.
+    """Return a line of which each eighth of a character belongs to a part, or to the ground."""
+    line = Text(no_wrap=True)
+    for words, fore, back in segments(of, parts, ground, empty, plain=ink.plain):
+        line.append(words, pair(ink, fore or ink.palette.foreground, back))
+    return line
+
+
+def segments(
+    eighths: Sequence[int | None], parts: Sequence[BarPart], ground: str, empty: str, *, plain: bool
+) -> list[Segment]:
+    """Return the same for a cell of a table.
 
     Without colours a character has the sign of its first eighth, or `empty`.
     """
-    found: list[tuple[str, Style]] = []
-    for cell in range(0, len(owners), 8):
-        of = owners[cell : cell + 8]
+    found: list[Segment] = []
+    for cell in range(0, len(eighths), 8):
+        of = eighths[cell : cell + 8]
         first = of[0]
         count = of.count(first)
-        if ink.plain:
-            glyph, style = (parts[first].sign if first is not None else empty), ink.blank
+        if plain:
+            found.append((parts[first].sign if first is not None else empty, None, None))
         elif count == 8:
-            fill = " " if first is None else parts[first].fill
-            colour = ink.palette.foreground if first is None else parts[first].colour
-            glyph, style = fill, pair(ink, colour, ground if first is None else None)
+            found.append(
+                (" ", None, ground) if first is None else (parts[first].fill, parts[first].colour, None)
+            )
         else:
             after = next(each for each in of if each != first)
             fore, back = (ground if each is None else parts[each].colour for each in (first, after))
-            glyph, style = EIGHTHS[count], pair(ink, fore, back)
-        found.append((glyph, style))
-    return spelled(found)
+            found.append((EIGHTHS[count], fore, back))
+    return [
+        ("".join(glyph for glyph, _, _ in run), *colours)
+        for colours, run in groupby(found, key=itemgetter(1, 2))
+    ]
 
 
 def thin_bar(share: float, width: int, colour: str, ink: Ink) -> Text:
@@ -80,15 +96,28 @@ def thin_bar(share: float, width: int, colour: str, ink: Ink) -> Text:
 
 
 def columns(
-    stacks: Sequence[Sequence[float] | None], colours: Sequence[str], signs: str, height: int, ink: Ink
+    stacks: Sequence[Sequence[float] | None],
+    colours: Sequence[str],
+    signs: str,
+    height: int,
+    ink: Ink,
+    *,
+    width: int = 1,
+    gap: int = 0,
 ) -> list[Text]:
-    """Return stacks side by side, one a character, from the highest line down; None leaves a gap.
+    """Return stacks side by side, each of this width, from the highest line down; None leaves a gap.
 
     A size is a number of lines. A character shows at most two parts.
     """
-    found = [None if sizes is None else _owners(sizes, height, 8 * height) for sizes in stacks]
+    found = [None if sizes is None else owners(sizes, height, 8 * height) for sizes in stacks]
+    between = [(" " * gap, ink.blank)] if gap else []
     return [
-        spelled(_cell(owners, row, colours, signs, ink) for owners in found)
+        spelled(
+            cell
+            for of in found
+            for glyph, style in (_cell(of, row, colours, signs, ink),)
+            for cell in ((glyph * width, style), *between)
+        )
         for row in reversed(range(height))
     ]
 
@@ -102,9 +131,9 @@ def spelled(cells: Iterable[tuple[str, Style]]) -> Text:
 
 
 def _cell(
-    owners: Sequence[int | None] | None, row: int, colours: Sequence[str], signs: str, ink: Ink
+    stack: Sequence[int | None] | None, row: int, colours: Sequence[str], signs: str, ink: Ink
 ) -> tuple[str, Style]:
-    of = () if owners is None else owners[8 * row : 8 * row + 8]
+    of = () if stack is None else stack[8 * row : 8 * row + 8]
     if not of or of[0] is None:
         return " ", ink.blank
     below = of[0]
@@ -125,7 +154,7 @@ def pair(ink: Ink, fore: str, back: str | None = None) -> Style:
     return ink.style(fore, None if back is None else Color.parse(back))
 
 
-def _owners(sizes: Sequence[float], end: float, units: int) -> list[int | None]:
+def owners(sizes: Sequence[float], end: float, units: int) -> list[int | None]:
     """Return which part each of so many units belongs to; None for those behind the last part."""
     found: list[int | None] = []
     for i, length in enumerate(lengths(sizes, end, units)):

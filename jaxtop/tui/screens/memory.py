@@ -31,13 +31,15 @@ from jaxtop.tui.columns.figures import curve
 from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment
+from jaxtop.tui.draw.bars import bar_line
+from jaxtop.tui.draw.panes.memory_columns import LEAST_HEIGHT, MemoryColumns, memory_columns
 from jaxtop.tui.draw.panes.peak import device_peak_lines
-from jaxtop.tui.draw.stacked import Segment, bar, legend, stacked
+from jaxtop.tui.draw.stacked import legend, parts_of, stacked
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.expressions import Field, number
 from jaxtop.tui.filters.figures import OF_DEVICES, understand
 from jaxtop.tui.screens.tables import DeviceTableView
-from jaxtop.tui.widgets.detail import Words
+from jaxtop.tui.widgets.detail import Detail, Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from jaxtop.tui.core.palette import Palette
+    from jaxtop.tui.draw.bars import Segment
+    from jaxtop.tui.draw.ink import Ink
 
 HISTORY = 16
 # The titles of columns. A tilde marks an estimate.
@@ -62,6 +66,8 @@ _TITLES = {
 SHORTEST_BAR = 24
 # With fewer lines than this the part below is hidden, because the table needs them all.
 ROOM_BELOW = 17
+# The most lines of that part. The table keeps at least so many rows, and this share of the lines.
+MOST_BELOW, LEAST_ROWS, ROWS = 8, 6, 0.3
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,13 @@ class MemoryScene(DeviceScene):
     """The data that all rows of one moment share."""
 
     views: list[MemoryView]
+    # Without colours.
+    plain: bool = False
+
+    @cached_property
+    def used(self) -> tuple[int | None, ...]:
+        """What each device uses; thousands of devices are asked only once."""
+        return tuple([view.device.used_bytes for view in self.views])
 
     @cached_property
     def has_allocators(self) -> bool:
@@ -79,7 +92,9 @@ class MemoryScene(DeviceScene):
         """The end of the bars' scale: the largest limit, else the largest memory use."""
         if self.has_limits:
             return max(view.device.limit_bytes or 0 for view in self.views)
-        return max((max(sum(view.bytes), view.device.used_bytes or 0) for view in self.views), default=0)
+        return max(
+            map(max, (sum(view.bytes) for view in self.views), (held or 0 for held in self.used)), default=0
+        )
 
 
 @dataclass(slots=True)
@@ -95,8 +110,9 @@ def _bar(width: int) -> Column[MemoryRow]:
         return row.device.used_share if row.scene.has_limits else row.device.used_bytes
 
     def draw(row: MemoryRow, width: int, palette: Palette) -> Sequence[Segment]:
-        known = row.device.used_bytes is not None
-        return stacked(row.view.bytes if known else None, row.scene.end, width, palette)
+        if row.device.used_bytes is None:
+            return [(units.NA, palette.muted, None)]
+        return stacked(row.view.bytes, row.scene.end, width, palette.theme.name, plain=row.scene.plain)
 
     column: Column[MemoryRow] = Column("bar", "parts", width, "left", read, lambda _: "", flexible=True)
     return replace(column, largest_first=True, searched=False, draw=draw)
@@ -170,11 +186,23 @@ _ASKED: dict[str, Field[MemoryRow]] = {
 }
 
 
-def summary(scene: MemoryScene, width: int, palette: Palette) -> Text:
-    views = [view for view in scene.views if view.device.used_bytes is not None]
+def limit_in_words(scene: MemoryScene) -> str:
+    """Return the limit of the fullest device, and what is free on it."""
+    if not scene.moment.fullest:
+        return ""
+    fullest = scene.moment.fullest[0]
+    if fullest.limit_bytes is None or fullest.used_bytes is None:
+        return "no limit known: relative to the fullest"
+    simulated = " (simulated)" if fullest.limit_source == SIMULATED else ""
+    free = max(0, fullest.limit_bytes - fullest.used_bytes)
+    return f"limit {units.size(fullest.limit_bytes)}{simulated}, {units.size(free)} free on the fullest"
+
+
+def summary(scene: MemoryScene, width: int, ink: Ink) -> Text:
+    views = [view for view, held in zip(scene.views, scene.used, strict=True) if held is not None]
     if not views:
         return Text()
-    total, used = memory_total(views), sum(view.device.used_bytes or 0 for view in views)
+    total, used = memory_total(views), sum(filter(None, scene.used))
     fullest = scene.moment.fullest[0]
     held = f"{len(views):,} {'device holds' if len(views) == 1 else 'devices hold'} {units.size(used)}"
     most = f"most on device {fullest.id}: {units.size(fullest.used_bytes)}"
@@ -191,11 +219,12 @@ def summary(scene: MemoryScene, width: int, palette: Palette) -> Text:
         summary += f"; arrays counted {units.age(ago)} ago"
     head = Text(text.printable(summary), no_wrap=True, overflow="ellipsis", end="")
     head.truncate(width, overflow="ellipsis")
-    return Text("\n").join([head, bar(total, end, width, palette), *legend(total, width, palette)])
+    whole = bar_line(parts_of(total, ink.palette), end, width, ink)
+    return Text("\n").join([head, whole, *legend(total, width, ink)])
 
 
 def growing(found: list[Grower], height: int, palette: Palette) -> Text:
-    lines = [Text("GROWING per device", f"bold {palette.muted}", end="")]
+    lines = [Text("GROWING per device", f"bold {palette.label}", end="")]
     for each in found[: max(0, height - 1)]:
         line = Text(f"+{units.size(each.bytes_per_minute)}/min", palette.warning, no_wrap=True, end="")
         name = f"  {each.name or 'unnamed'}  {units.size(each.bytes_per_device)}"
@@ -210,7 +239,7 @@ def growing(found: list[Grower], height: int, palette: Palette) -> Text:
 def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text:
     known = [view for view in programs if view.adds_bytes is not None]
     known.sort(key=lambda view: -(view.adds_bytes or 0))
-    lines = [Text("HEADROOM for a launch", f"bold {palette.muted}", end="")]
+    lines = [Text("HEADROOM for a launch", f"bold {palette.label}", end="")]
     for view in known[: max(0, height - 1)]:
         runs, is_large = bool(view.function_per_second), (view.headroom_bytes or 0) < 0
         line = Text(no_wrap=True, end="")
@@ -235,7 +264,8 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
 
     DEFAULT_CSS = """
     MemoryScreenView #summary { height: auto; padding: 0 2; }
-    MemoryScreenView #below { height: 22%; min-height: 4; max-height: 12; background: $surface; }
+    MemoryScreenView #columns { padding: 0 1; display: none; }
+    MemoryScreenView #below { background: $surface; }
     MemoryScreenView.low #below { display: none; }
     MemoryScreenView #below Static { width: 1fr; height: 1fr; padding: 0 2; text-wrap: nowrap;
                                     text-overflow: ellipsis; }
@@ -250,15 +280,18 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
     def __init__(self) -> None:
         super().__init__(columns_for(MemoryScene(EMPTY, []), 0), self._understand)
         self._summary = Words(id="summary")
+        self._columns = Detail(id="columns")
         self._growing = Words(id="growing")
         self._headroom = Words(id="headroom")
+        self._below = Horizontal(id="below")
         self._peak = Words(id="peak")
         self._scene = MemoryScene(EMPTY, [])
 
     def compose(self) -> ComposeResult:
         yield self._summary
+        yield self._columns
         yield FilteredTable(self.table, CONDITIONS.format("memory>60G & optimizer>20G | host~node1"))
-        with Horizontal(id="below"):
+        with self._below:
             yield self._growing
             yield self._headroom
         yield self._peak
@@ -272,7 +305,8 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
         return understand(typed, _ASKED, self.table.columns)
 
     def _prepare(self, moment: Moment) -> None:
-        scene = self._scene = MemoryScene(moment, memory_views(moment.cluster, moment.device_views))
+        views = memory_views(moment.cluster, moment.device_views)
+        scene = self._scene = MemoryScene(moment, views, self.app.no_color)
         self._fit_columns()
         self.table.update_rows([MemoryRow(view.device, scene, view) for view in scene.views], empty(moment))
 
@@ -281,14 +315,36 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
 
     def _draw(self) -> None:
         palette, moment = self.palette, self.moment
-        self._summary.set_text(summary(self._scene, max(0, self.size.width - 4), palette))
+        whole = summary(self._scene, max(0, self.size.width - 4), self.ink)
+        self._summary.set_text(whole)
+        self._lay_out(whole.plain.count("\n") + 1)
+        self._columns.show(partial(memory_columns, self._figures(), self.ink))
         if self.has_class("peak"):
             self._peak.set_text(self._at_peak(palette))
         elif not self.has_class("low"):
-            height = self._growing.size.height
-            found = growers(moment.cluster)
-            self._growing.set_text(growing(found, height, palette))
-            self._headroom.set_text(headroom(moment.program_views, height, palette))
+            self._growing.set_text(growing(growers(moment.cluster), MOST_BELOW, palette))
+            self._headroom.set_text(headroom(moment.program_views, MOST_BELOW, palette))
+
+    def _lay_out(self, above: int) -> None:
+        """Give the columns what the summary, the rows and the part below leave."""
+        height, moment = self.size.height, self.moment
+        listed = max(
+            len(growers(moment.cluster)), sum(view.adds_bytes is not None for view in moment.program_views)
+        )
+        below = 1 + min(MOST_BELOW - 1, max(1, listed)) if height >= ROOM_BELOW else 0
+        rows = 1 + min(len(self._scene.views), max(LEAST_ROWS, int(ROWS * height)))
+        left = height - above - rows - (height // 2 if self.has_class("peak") else below)
+        self.set_class(not below, "low")
+        self._columns.display = left >= LEAST_HEIGHT and bool(self._scene.views)
+        self._columns.styles.height = max(1, left)
+        self._below.styles.height = below
+
+    def _figures(self) -> MemoryColumns:
+        scene = self._scene
+        launch = scene.moment.heaviest_launch
+        adds, function = (0, "") if launch is None else (launch.adds_bytes or 0, launch.function)
+        end = scene.end if scene.has_limits else None
+        return MemoryColumns(scene.views, scene.used, adds, function, end, limit_in_words(scene))
 
     def _at_peak(self, palette: Palette) -> Text:
         row, moment = self.table.row, self.moment
@@ -301,5 +357,5 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
         return Text("\n").join(lines)
 
     def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.height < ROOM_BELOW, "low")
+        super().on_resize(event)
         self._fit_columns()

@@ -17,7 +17,7 @@ from jaxtop.model.host import SIMULATED
 from jaxtop.tui.draw.bars import BarPart, bar_line
 from jaxtop.tui.draw.overview.panels import OverviewPanel, named
 from jaxtop.tui.draw.panel import Heading, flowed
-from jaxtop.tui.draw.stacked import LETTERS, NAMES, colour_of, parts_of
+from jaxtop.tui.draw.stacked import LETTERS, entry, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,15 +64,11 @@ def memory_figures(moment: Moment) -> MemoryFigures | None:
     held = memory_views(moment.cluster, [holder]) if holder else []
     if holder is None or not held:
         return None
-    running = [
-        view for view in moment.program_views if view.function_per_second and view.adds_bytes is not None
-    ]
-    heaviest = max(running, key=lambda view: view.adds_bytes or 0, default=None)
     host = moment.cluster.hosts[holder.agent]
     return MemoryFigures(
         held[0],
         moment.label_of(holder),
-        heaviest,
+        moment.heaviest_launch,
         next(iter(growers(moment.cluster)), None),
         distinct_bytes(moment.cluster, host),
         sum(device.run == holder.run for device in moment.device_views),
@@ -146,15 +142,7 @@ def legend(found: MemoryFigures, ink: Ink, width: int) -> list[Text]:
         ),
         key=lambda each: -each[0],
     )
-    entries = (
-        Text.assemble(
-            (LETTERS[part] if ink.plain else "█", ink.style(colour_of(part, ink.palette))),
-            (f" {NAMES.get(part, part)} ", ink.label),
-            (units.size(size), ink.figure),
-        )
-        for size, part in parts
-    )
-    return flowed(entries, width, 3)
+    return flowed((entry(part, size, ink) for size, part in parts), width, 3)
 
 
 def _facts(found: MemoryFigures, ink: Ink, width: int) -> list[Text]:

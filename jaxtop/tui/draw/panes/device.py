@@ -215,7 +215,7 @@ def _held(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
         sizes = [*view.bytes[:-1], 0]  # what is free is the rest of the bar
         return [
             bar_line(stacked.parts_of(sizes, ink.palette), end, width, ink),
-            *stacked.legend(sizes, width, ink.palette, letters=ink.plain),
+            *stacked.legend(sizes, width, ink),
         ]
     share = device.last.used_share
     if share is None:
