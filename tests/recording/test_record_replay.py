@@ -35,7 +35,7 @@ def recorded(tmp_path_factory):
     finally:
         os.environ["HOME"] = before
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("recorded 3 of 3 hosts, 0:00:0") and str(path) in done.stdout
+    assert done.stdout.startswith("recorded 3 of 3 hosts, 0:0") and str(path) in done.stdout
     return path
 
 

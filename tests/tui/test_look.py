@@ -54,7 +54,7 @@ def test_the_file_sets_theme_colours_keys_and_columns(config):  # noqa: F811 - a
         await stage.press("q", "x")
         assert stage.app.is_running and stage.screen_shown == "screen-hosts"
         assert [each.key for each in stage.view_shown.table.columns] == ["host", "memory"]
-        assert " x Host" in str(stage.app.navigation.keys.render())
+        assert " x Host" in stage.line("tabs")
         await stage.press("slash", "x")
         assert stage.app.focused.value == "x", "typed text is taken as it is"
         await stage.press("escape", "ctrl+t")

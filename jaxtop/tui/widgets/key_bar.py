@@ -29,11 +29,10 @@ ORDER, RARE = "123D4567O890W", "W09O8D476532"
 # The screens have a line of their own from this height on.
 TABS_FROM = 30
 # A lost user needs these keys: they are always there.
-GENERAL = ("command_palette", "help", "quit")
-# A narrow line has no room for the first of them; a click on the header opens the palette, too.
-WITH_PALETTE_FROM = 100
+PALETTE = "command_palette"
+GENERAL = (PALETTE, "help", "quit")
 # So many keys of the open screen at most; beside the screens one for so many columns beyond the least width.
-MOST_KEYS, LEAST_WIDTH, COLUMNS_A_KEY = 4, 50, 25
+MOST_KEYS, LEAST_WIDTH, COLUMNS_A_KEY = 4, 50, 20
 
 
 class Item(NamedTuple):
@@ -116,10 +115,13 @@ def footer(keys: Items, general: Items, width: int, palette: Palette) -> Text:
 
 
 def one_line(screens: Items, keys: Items, general: Items, width: int, palette: Palette) -> Text:
-    """Return the screens and the keys in one line. The key that goes back in time stays."""
+    """Return the screens and the keys in one line. The key that goes back in time stays.
+
+    There is none for the palette: a click on the header opens it, too.
+    """
     count = min(MOST_KEYS, max(0, (width - LEAST_WIDTH) // COLUMNS_A_KEY))
     kept = tuple(item for i, item in enumerate(keys) if i < count or item.action == BACK)
-    right = _keys(kept + general, palette)
+    right = _keys((*kept, *(item for item in general if item.action != PALETTE)), palette)
     return _apart(tabs(screens, width - right.cell_len, palette, " "), right, width)
 
 
@@ -217,11 +219,10 @@ class KeyBar(Pressed):
         screens, own, of_app, general = list[Item](), list[Item](), list[Item](), list[Item]()
         self._actions = {}
         is_low = self.app.size.height < LIVE_LINE_FROM and not self.screen.query("TimeBar.on")
-        left_out = GENERAL[0] if self.size.width < WITH_PALETTE_FROM else ""
         for active in self.screen.active_bindings.values():
             binding, action = active.binding, active.binding.action
-            is_shown = binding.show or action == GENERAL[0] or (is_low and action == BACK)
-            if not is_shown or not active.enabled or action in (left_out, *self._actions):
+            is_shown = binding.show or action == PALETTE or (is_low and action == BACK)
+            if not is_shown or not active.enabled or action in self._actions:
                 continue
             self._actions[action] = active
             key = self.app.get_key_display(binding)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from msgspec.structs import replace
 
@@ -93,7 +95,7 @@ def test_a_filter_finds_them_by_kind_and_bound():
 
 @pytest.mark.parametrize(("keys", "screen"), [((), "Programs"), (("j",), "Collectives")])
 def test_enter_leads_to_the_program_or_to_the_waits(keys, screen):
-    assert f" {screen} " in seen(*keys, "enter").splitlines()[-1]
+    assert re.search(rf"\d {screen}\b", seen(*keys, "enter", size=(120, 24)).splitlines()[-1])
 
 
 def test_enter_leads_to_the_collective_of_that_program():
