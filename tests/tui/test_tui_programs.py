@@ -17,8 +17,8 @@ def seen(*frames, keys=("7",), size=(200, 50)) -> str:
 
 
 def test_each_program_has_a_line_with_what_it_needs():
-    row = line("jit_train_step", seen(*staged.compiled())).split()
-    assert row[:4] == ["jit_train_step", "20", "10.0", "1"]
+    row = line("jit_train_step", seen(*staged.compiled(), size=(220, 50))).split()
+    assert row[:3] == ["jit_train_step", "20", "15.4G"] and row[5:7] == ["1", "10.0"]
     assert {"15.4G", "21.5T", "12.4s", "6.1G", "5.8G", "9.2G", "18.0G", "5d41402a"} <= set(row)
     assert row[-2:] == ["train.py:102", "main"]
 
@@ -30,7 +30,7 @@ def test_the_most_needy_come_first():
 
 def test_what_nobody_knows_is_not_zero():
     row = line("jit__normal", seen(*staged.compiled())).split()
-    assert row[1:3] == ["n/a", "n/a"] and "4.0M" in row
+    assert row[1:3] == ["n/a", "4.0M"] and row[5:6] == ["n/a"]
 
 
 def test_processes_that_differ_are_named_with_a_sign():
@@ -39,9 +39,16 @@ def test_processes_that_differ_are_named_with_a_sign():
     assert "≠ compiled differently by host" in shown
 
 
+def test_what_a_launch_needs_is_a_bar_up_to_what_a_device_could_hold():
+    shown = seen(*staged.compiled(), keys=("7", "j")).splitlines()
+    at = next(i for i, row in enumerate(shown) if "█ arguments 6.1G" in row)
+    assert "█ temporaries 9.2G   51.2M more than is free" in shown[at] and "█████" in shown[at - 1]
+    assert "then 9.2G free" in seen(*staged.compiled(), keys=("7", "G"))
+
+
 def test_a_storm_has_a_sign_and_a_hint():
     shown = seen(*staged.at_odds(), keys=("7", "G"))
-    assert line("▌ ! jit_sample", shown).split()[5] == "17"
+    assert line("▌ ! jit_sample", shown).split()[6] == "17"
     assert "its arguments change shape" in shown
 
 

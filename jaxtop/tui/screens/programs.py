@@ -11,10 +11,15 @@ from textual.binding import Binding, BindingType
 
 from jaxtop.base import units
 from jaxtop.base.feature import hooks
+from jaxtop.model import Part
 from jaxtop.model.hosts import named
+from jaxtop.tui.columns.figures import with_bar
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, Selection
+from jaxtop.tui.draw.bars import BarPart, bar_line, pair
+from jaxtop.tui.draw.panel import flowed
 from jaxtop.tui.draw.panes.peak import peak_lines
+from jaxtop.tui.draw.stacked import colour_of
 from jaxtop.tui.draw.table import Column, figure, ordinal, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
@@ -29,9 +34,12 @@ if TYPE_CHECKING:
 
     from jaxtop.model import ProgramView
     from jaxtop.tui.core.palette import Palette
+    from jaxtop.tui.draw.ink import Ink
 
 DIFFERS, STORM, TOO_LARGE = "≠", "!", "▲"
 FINGERPRINT = 8
+# The least lines of the details.
+LEAST_ABOUT = 3
 # More processes than this are shown as a number.
 MOST_NAMED = 4
 
@@ -115,15 +123,24 @@ def _bounded(
     return replace(figure(key, title, 6, read, form), write=write, form=None)
 
 
+def _of_free(row: ProgramRow) -> float | None:
+    """Return what a launch adds as a share of what is free on the fullest device."""
+    adds, free = row.view.adds_bytes, row.view.free_bytes
+    return None if adds is None or free is None else adds / free if free > 0 else 1.0
+
+
 COLUMNS: tuple[Column[ProgramRow], ...] = (
     _name(),
     figure("launches", "launches", 9, lambda row: row.view.launches, units.number),
-    figure("rate", "launch/s", 8, lambda row: row.view.launches_per_second, partial(units.number, digits=1)),
-    figure("compiles", "compiles", 8, lambda row: row.view.compiles, units.number, style=_compiles_colour),
     figure("needs", "needs", 6, lambda row: row.view.needs_bytes, units.size),
-    figure(
-        "headroom", "headroom", 8, lambda row: row.view.headroom_bytes, units.size, style=_headroom_colour
+    with_bar(
+        figure(
+            "headroom", "headroom", 8, lambda row: row.view.headroom_bytes, units.size, style=_headroom_colour
+        ),
+        _of_free,
     ),
+    figure("compiles", "compiles", 8, lambda row: row.view.compiles, units.number, style=_compiles_colour),
+    figure("rate", "launch/s", 8, lambda row: row.view.launches_per_second, partial(units.number, digits=1)),
     _bounded("flops", "flops", lambda row: row.view.program.flops, units.amount),
     figure("compiled", "compile", 7, lambda row: row.view.compile_ms, units.duration),
     figure("arguments", "args", 6, lambda row: row.view.program.argument_bytes, units.size),
@@ -151,9 +168,47 @@ def empty(moment: Moment) -> str:
     return f"no programs: {off}" if off else "no programs yet: no process has compiled any"
 
 
-def about(row: ProgramRow, palette: Palette, width: int = 100) -> Text:
+def needs_lines(row: ProgramRow, width: int, ink: Ink) -> list[Text]:
+    """Return what a device must hold during a launch as a bar, up to what it could hold, with a legend."""
+    view, program, needs = row.view, row.view.program, row.view.needs_bytes
+    if not needs:
+        return []
+    reused = min(program.alias_bytes or 0, program.output_bytes or 0)
+    sizes = {
+        Part.PARAMETERS: ("arguments", "A", program.argument_bytes),
+        Part.OPTIMIZER: ("results", "R", (program.output_bytes or 0) - reused),
+        Part.TEMPORARIES: ("temporaries", "T", program.temp_bytes),
+    }
+    parts = [
+        BarPart(size or 0, colour_of(part, ink.palette), sign) for part, (_, sign, size) in sizes.items()
+    ]
+    free = view.headroom_bytes
+    entries = [
+        Text.assemble(
+            (part.sign if ink.plain else "█", pair(ink, part.colour)),
+            (f" {name} ", ink.label),
+            (units.size(size), ink.figure),
+        )
+        for part, (name, _, size) in zip(parts, sizes.values(), strict=True)
+    ]
+    if free is None:
+        entries.append(Text("headroom unknown", ink.note))
+    elif free < 0:
+        entries.append(
+            Text(
+                f"{units.size(-free)} more than is free",
+                ink.style(ink.palette.bad) if row.is_too_large else ink.note,
+            )
+        )
+    else:
+        entries.append(Text(f"then {units.size(free)} free", ink.note))
+    end = needs + max(0, free or 0)
+    return [bar_line(parts, end, width, ink), *flowed(entries, width, 3)]
+
+
+def about(row: ProgramRow, ink: Ink, width: int = 100) -> Text:
     """Return the details of a program: what features say of it, its processes, and notes on its figures."""
-    view, program = row.view, row.view.program
+    view, program, palette = row.view, row.view.program, ink.palette
     lines = [Text(text.printable(f"{program.name}  fingerprint {row.fingerprint or units.NA}"), "bold")]
     if view.differs:
         lines.append(
@@ -171,6 +226,7 @@ def about(row: ProgramRow, palette: Palette, width: int = 100) -> Text:
         lines.append(Text(text.printable(f"compiled again: {view.cause.words}")))
     if row.is_too_large:
         lines.append(Text(f"{TOO_LARGE} a launch may not fit into the fullest device", palette.bad))
+    lines += needs_lines(row, width, ink)
     for lines_of in hooks("program_lines"):
         lines += lines_of(row.moment, view, width, palette)
     facts = [f"loaded by {row.who(view.agents)}"]
@@ -196,8 +252,7 @@ class ProgramsView(TableView[Table[ProgramRow]]):
     """One line per program, with the details of the one under the cursor below."""
 
     DEFAULT_CSS = """
-    ProgramsView #about { height: auto; min-height: 3; max-height: 6; padding: 0 2; background: $surface; }
-    ProgramsView.peak #about { max-height: 50%; }
+    ProgramsView #about { height: auto; min-height: 3; padding: 0 2; border-top: solid $panel; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -219,9 +274,11 @@ class ProgramsView(TableView[Table[ProgramRow]]):
 
     def _draw(self) -> None:
         row = self.table.row
-        self.set_class(row is not None and row.view.peak is not None, "peak")
-        width = max(0, self.size.width - 4)
-        self._about.set_text(about(row, self.palette, width) if row else Text())
+        width, height = max(0, self.size.width - 4), self.size.height
+        # Where there are many programs, they keep half of the lines.
+        listed = len(self.table.shown) + 2
+        self._about.styles.max_height = max(LEAST_ABOUT, height - min(listed, height // 2))
+        self._about.set_text(about(row, self.ink, width) if row else Text())
 
     def point_at(self, row: Hashable) -> None:
         """Put the cursor on the program of this name, on that of the selected host if there are several."""
