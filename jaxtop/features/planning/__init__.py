@@ -32,7 +32,6 @@ FEATURE = Feature(
             "Plan",
             "jaxtop.features.planning.screen:PlanView",
             after="Plot",
-            short="Plan",
             shows="what the run would need, and how fast it would be, on other meshes",
             page="planner.md#in-the-app",
         ),

@@ -26,30 +26,30 @@ from importlib import import_module
 from jaxtop.base.feature import Screen, features
 
 
-def _own(key: str, title: str, class_name: str, *, short: str, shows: str, page: str = "") -> Screen:
+def _own(key: str, title: str, class_name: str, *, shows: str, short: str = "", page: str = "") -> Screen:
     place = f"{__name__}.{title.lower()}:{class_name}"
     return Screen(key, title, place, short=short, shows=shows, page=page)
 
 
 _OF_CORE = (
     _own(
-        "1", "Overview", "OverviewView", short="Over",
+        "1", "Overview", "OverviewView",
         shows="is the run healthy, what costs most, who causes it; where a step goes, memory, hosts",
     ),
     _own(
-        "2", "Mesh", "MeshScreenView", short="Mesh",
+        "2", "Mesh", "MeshScreenView",
         shows="one cell per device, by host, by mesh axes, or by physical coordinates",
     ),
     _own(
-        "3", "Hosts", "HostsView", short="Host",
+        "3", "Hosts", "HostsView",
         shows="one row per process: state, step, launches, CPU, memory, network, disks",
     ),
     _own(
-        "D", "Devices", "DevicesView", short="Dev",
+        "D", "Devices", "DevicesView",
         shows="one row per device: memory and the figures of its driver",
     ),
     _own(
-        "4", "Arrays", "ArraysView", short="Arr",
+        "4", "Arrays", "ArraysView",
         shows="every live array, by the name that the script gives it",
         page="arrays-and-memory.md",
     ),
@@ -58,26 +58,26 @@ _OF_CORE = (
         shows="what fills each device, what grows, what a launch would add",
     ),
     _own(
-        "6", "Collectives", "CollectivesView", short="Col",
+        "6", "Collectives", "CollectivesView", short="Comms",
         shows="what each collective costs and which host is late",
         page="collectives.md",
     ),
     _own(
-        "7", "Programs", "ProgramsView", short="Prog",
+        "7", "Programs", "ProgramsView", short="Progs",
         shows="compiled programs, their memory, and functions that are compiled repeatedly",
         page="steps.md",
     ),
     _own(
-        "8", "Events", "EventsView", short="Ev",
+        "8", "Events", "EventsView",
         shows="what happened, newest first",
     ),
     _own(
-        "9", "Stacks", "StacksView", short="Stk",
+        "9", "Stacks", "StacksView",
         shows="the stacks of the threads of each process",
         page="hangs.md",
     ),
     _own(
-        "0", "Plot", "PlotView", short="Plot",
+        "0", "Plot", "PlotView",
         shows="any figure over the last 120 samples",
         page="hardware.md",
     ),
