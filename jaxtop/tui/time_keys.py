@@ -75,7 +75,7 @@ class TimeKeys:
         Binding("minus", "faster(-1)", "Replay slower", show=False, key_display="-"),
         Binding("plus", "faster(1)", "Replay faster", show=False, key_display="+"),
         Binding("L", "loop", "Loop the replay", show=False),
-        Binding("v", "mark", "Mark this time, or compare with the mark", show=False),
+        Binding("v", "mark", "Mark this time, or compare", show=False),
     ]
 
     def __init__(
