@@ -49,7 +49,9 @@ def test_every_picture_shows_the_app(picture):
     assert picture.read_text().count("<text ") > 20, "run `make screenshots`"
 
 
-@pytest.mark.parametrize("name", ["commands.md", "keys.md", "figures.md", "findings.md", "hardware.md"])
+@pytest.mark.parametrize(
+    "name", ["commands.md", "development/looks.svg", "figures.md", "findings.md", "hardware.md", "keys.md"]
+)
 def test_generated_pages_are_current(name):
     assert (pages.DOCS / name).read_text() == pages.pages()[name], "run `make docs`"
 
