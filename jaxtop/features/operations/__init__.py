@@ -6,6 +6,7 @@ What is where, in the order in which to read it:
 - rates.py: what the devices can do in a second
 - screen.py, filters.py: the screen, and the fields of its filter
 - pane.py, kinds_bar.py: the facts of one operation; the bar of a program, also on the Programs screen
+- roofline.py: the roofline of a program
 - document.py: the fields of programs in JSON
 """
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.style import Style
 from rich.text import Text
-from textual.color import Color
 
 from jaxtop.base import units
 from jaxtop.features.operations.model import IDLE, UNKNOWN
 from jaxtop.features.operations.rates import times_by_rates
 from jaxtop.tui.core import text
-from jaxtop.tui.draw.bars import lengths
+from jaxtop.tui.draw.bars import BarPart, pair
+from jaxtop.tui.draw.bars import bar_line as draw_bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from jaxtop.model import ProgramView
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
+    from jaxtop.tui.draw.ink import Ink
 
 # The kinds that have a colour of their own, each with its letter in the bar; others share one letter.
 LETTERS = {
@@ -32,49 +32,49 @@ OTHER = "O"
 SHORT_BAR, LEAST_BAR = 30, 10
 
 
-def kinds_bar(kinds: Mapping[str, float], width: int, palette: Palette) -> Text:
-    """Draw the share of each kind."""
-    line = Text(no_wrap=True, end="")
-    shares = [*kinds.values()]
-    for kind, length in zip(kinds, lengths(shares, sum(shares), width), strict=True):
-        line.append(_letter(kind) * length, _style(kind, palette))
-    return line
+def kinds_bar(kinds: Mapping[str, float], width: int, ink: Ink) -> Text:
+    """Draw the share of each kind; idle time is the rest."""
+    parts = [
+        BarPart(share, colour_of(kind, ink.palette), letter_of(kind))
+        for kind, share in kinds.items()
+        if kind != IDLE
+    ]
+    return draw_bar(parts, sum(kinds.values()), width, ink)
 
 
-def kinds_legend(kinds: Mapping[str, float], palette: Palette) -> list[Text]:
-    """Return one text per kind: its letter in its colour, its name and its share."""
-    found = []
-    for kind, share in kinds.items():
-        entry = Text(_letter(kind), _style(kind, palette), no_wrap=True, end="")
-        entry.append(text.printable(f" {kind} {units.share(share)}"), Style())
-        found.append(entry)
-    return found
+def kinds_legend(kinds: Mapping[str, float], ink: Ink) -> list[Text]:
+    """Return one text per kind: its colour, or its letter without colours, its name and its share."""
+    return [
+        Text.assemble(
+            (letter_of(kind) if ink.plain else "█", pair(ink, colour_of(kind, ink.palette))),
+            (text.printable(f" {kind} "), ink.label),
+            (units.share(share), ink.figure),
+        )
+        for kind, share in kinds.items()
+    ]
 
 
-def _letter(kind: str) -> str:
+def letter_of(kind: str) -> str:
     return {IDLE: "·", UNKNOWN: "?"}.get(kind) or LETTERS.get(kind, OTHER)
 
 
-def _style(kind: str, palette: Palette) -> Style:
-    if kind in {IDLE, UNKNOWN}:
-        return Style(color=palette.muted)
-    if kind not in LETTERS:
-        return Style(color=palette.foreground, bgcolor=palette.panel)
-    back = palette.of_category(list(LETTERS).index(kind))
-    return Style(color=Color.parse(back).get_contrast_text(1.0).hex, bgcolor=back)
+def colour_of(kind: str, palette: Palette) -> str:
+    if kind == IDLE:
+        return palette.track
+    return palette.of_category(list(LETTERS).index(kind)) if kind in LETTERS else palette.muted
 
 
-def program_lines(moment: Moment, program: ProgramView, width: int, palette: Palette) -> list[Text]:
+def program_lines(moment: Moment, program: ProgramView, width: int, ink: Ink) -> list[Text]:
     """Return where the time of a program goes, for the Programs screen; nothing if no window showed it."""
     key = program.run, program.program.name, program.program.fingerprint
     times = times_by_rates(moment.cluster, moment.now, moment.probe)
-    return [bar_line(each, width, palette) for each in times if each.key == key]
+    return [bar_line(each, width, ink) for each in times if each.key == key]
 
 
-def bar_line(time: ProgramTime, width: int, palette: Palette) -> Text:
+def bar_line(time: ProgramTime, width: int, ink: Ink) -> Text:
     """Return the bar of a program with as much of its legend as fits behind it."""
-    line = kinds_bar(time.kinds, max(LEAST_BAR, min(SHORT_BAR, width // 3)), palette)
-    append_fitting(line, kinds_legend(time.kinds, palette), width)
+    line = kinds_bar(time.kinds, max(LEAST_BAR, min(SHORT_BAR, width // 3)), ink)
+    append_fitting(line, kinds_legend(time.kinds, ink), width)
     return line
 
 

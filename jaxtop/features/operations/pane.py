@@ -7,25 +7,34 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.features.operations.kinds_bar import append_fitting, kinds_bar, kinds_legend
+from jaxtop.features.operations.kinds_bar import kinds_bar, kinds_legend
 from jaxtop.features.operations.model import COMMUNICATION, IDLE
+from jaxtop.features.operations.roofline import roofline
 from jaxtop.tui.core import text
-from jaxtop.tui.draw.panes.facts import fitted, heading, pairs
+from jaxtop.tui.draw.panel import flowed, wrapped
+from jaxtop.tui.draw.panes.facts import GAP, fitted, heading, pairs, side_by_side
 
 if TYPE_CHECKING:
     from jaxtop.features.operations.model import OperationView, ProgramTime
     from jaxtop.tui.draw.ink import Ink
+
+# The least width of the facts where the roofline is beside them.
+FACTS = 54
 
 
 def pane(time: ProgramTime, view: OperationView, ink: Ink, width: int, height: int) -> list[Text]:
     """Return the bar of the program with its legend, and the facts of the operation."""
     if width < 1 or height < 1:
         return []
-    bar = kinds_bar(time.kinds, width, ink.palette)
-    legend, *entries = kinds_legend(time.kinds, ink.palette)
-    append_fitting(legend, entries, width)
-    title = heading(name_of(view), view.source or "", ink)
-    return fitted([bar, legend, title, *_facts(view, ink), _rates(time, ink)], width, height)
+    lines = [kinds_bar(time.kinds, width, ink), *flowed(kinds_legend(time.kinds, ink), width, 3)[:2]]
+    left, beside = height - len(lines), max(FACTS, width * 2 // 5)
+    drawn = roofline(time, view, ink, width - beside - GAP, left)
+    of_view = _facts(view, ink, beside if drawn else width)
+    facts = [heading(name_of(view), view.source or "", ink), *of_view, _rates(time, ink)]
+    if drawn:
+        return [*lines, *side_by_side([(beside, facts), (width - beside - GAP, drawn)], left)]
+    drawn = roofline(time, view, ink, width, left - len(facts))
+    return [*lines, *fitted(facts, width, left), *drawn]
 
 
 def name_of(view: OperationView) -> str:
@@ -35,7 +44,7 @@ def name_of(view: OperationView) -> str:
     return "(idle)" if view.kind == IDLE else "(not listed)"
 
 
-def _facts(view: OperationView, ink: Ink) -> list[Text]:
+def _facts(view: OperationView, ink: Ink, width: int) -> list[Text]:
     facts = [("per launch", units.micros(view.time_us))]
     if view.runs is not None:
         facts.append(("in", f"{units.plain(view.runs)} run{'s' * (view.runs != 1)}"))
@@ -55,7 +64,7 @@ def _facts(view: OperationView, ink: Ink) -> list[Text]:
                 ink,
             )
         )
-    lines.append(Text(bound_in_words(view), no_wrap=True, end=""))
+    lines += [Text(each, no_wrap=True, end="") for each in wrapped(bound_in_words(view), width, 2)]
     return lines
 
 

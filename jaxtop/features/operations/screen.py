@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -12,27 +13,27 @@ from jaxtop.features.operations.filters import understand
 from jaxtop.features.operations.model import COLLECTIVE, OperationRow
 from jaxtop.features.operations.pane import name_of, pane
 from jaxtop.features.operations.rates import times_by_rates
-from jaxtop.tui.draw.panes.facts import first_fitting, joined
+from jaxtop.tui.draw.panes.facts import first_fitting
 from jaxtop.tui.draw.table import Column, figure, muted, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.collectives import untimed
 from jaxtop.tui.screens.tables import TableView
-from jaxtop.tui.widgets.detail import Words
+from jaxtop.tui.widgets.detail import Detail, Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from textual import events
     from textual.app import ComposeResult
 
     from jaxtop.features.operations.model import ProgramTime
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 
-# The pane has this many lines; it is hidden if it would leave less than ABOVE lines for the table.
-PANE, ABOVE = 8, 7
+# The table keeps this share of the lines, if it has as many rows, and so many at least. The lines around are
+# the summary, the header and the line above the pane. A lower pane is hidden; facts alone have so many lines.
+ROWS, LEAST_ROWS, AROUND, LEAST_PANE, FACTS = 0.45, 6, 3, 7, 9
 
 
 def _name_colour(row: OperationRow, palette: Palette) -> str | None:
@@ -99,7 +100,7 @@ class OperationsView(TableView[Table[OperationRow]]):
 
     DEFAULT_CSS = """
     OperationsView #program { height: 1; padding: 0 2; }
-    OperationsView #operation { height: 9; padding: 0 2; border-top: solid $panel; text-wrap: nowrap; }
+    OperationsView #operation { padding: 0 2; border-top: solid $panel; }
     OperationsView.low #operation { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.capture", "Window now")]
@@ -111,7 +112,7 @@ class OperationsView(TableView[Table[OperationRow]]):
         self._times: list[ProgramTime] = []
         self._rows: list[OperationRow] = []
         self._program = Words(id="program")
-        self._pane = Words(id="operation")
+        self._pane = Detail(id="operation")
         self._run: Column[OperationRow] = words(
             "run", "run", 12, lambda row: self.moment.run_name(row.time.run)
         )
@@ -121,9 +122,6 @@ class OperationsView(TableView[Table[OperationRow]]):
         yield FilteredTable(self.table, CONDITIONS.format("kind=matmul | share>5 & bound=memory"))
         yield self._pane
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.height < PANE + ABOVE, "low")
-
     def _prepare(self, moment: Moment) -> None:
         self._times = times_by_rates(moment.cluster, moment.now, moment.probe)
         self._rows = [OperationRow(time, view) for time in self._times for view in time.operations]
@@ -131,14 +129,18 @@ class OperationsView(TableView[Table[OperationRow]]):
         self.table.update_rows(self._rows, empty(moment))
 
     def _draw(self) -> None:
-        row = self.table.row
+        row, height = self.table.row, self.size.height
+        # Without its rates a device has no roofline, and the facts need little.
+        is_drawn = row is not None and row.time.rates.flops and row.time.rates.bytes
+        most = int(ROWS * height) if is_drawn else height - AROUND - FACTS
+        left = height - AROUND - min(len(self._rows), max(LEAST_ROWS, most))
+        self.set_class(row is None or left < LEAST_PANE, "low")
         if row is None:
             self._program.set_text(Text())
-            self._pane.set_text(Text())
             return
         self._program.set_text(summary(row.time, self.moment, max(0, self.size.width - 4), self.palette))
-        if not self.has_class("low"):
-            self._pane.set_text(joined(pane(row.time, row.view, self.ink, *self._pane.content_size)))
+        self._pane.styles.height = max(1, left + 1)
+        self._pane.show(partial(pane, row.time, row.view, self.ink))
 
     def _columns(self) -> tuple[Column[OperationRow], ...]:
         """Return the columns; the program comes first where there are several, and so does the run."""

@@ -228,7 +228,7 @@ def about(row: ProgramRow, ink: Ink, width: int = 100) -> Text:
         lines.append(Text(f"{TOO_LARGE} a launch may not fit into the fullest device", palette.bad))
     lines += needs_lines(row, width, ink)
     for lines_of in hooks("program_lines"):
-        lines += lines_of(row.moment, view, width, palette)
+        lines += lines_of(row.moment, view, width, ink)
     facts = [f"loaded by {row.who(view.agents)}"]
     if view.lost_ms is not None:
         facts.append(f"compilations of this name took {units.duration(view.lost_ms)}")

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.features.operations.kinds_bar import bar_line
 from jaxtop.tui.core.palette import DARK
+from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.panes.peak import peak_lines
 from jaxtop.wire import Buffer, Operation, Operations
 from tests import builders, made_windows, staged_collectives
@@ -51,11 +52,14 @@ def test_each_operation_has_a_line_with_its_share_and_its_source():
     assert "memory" in line("copy.3", shown).split()
 
 
-def test_the_bar_and_its_legend_show_the_kinds():
+def test_the_bar_and_its_legend_show_the_kinds(monkeypatch):
+    kinds = ("matmul 60%", "collective 20%", "copy 10%", "fusion 4%", "idle 6%")
+    shown = seen()
+    assert line("████", shown).count("█") > 100 and all(f"█ {each}" in shown for each in kinds)
+    monkeypatch.setenv("NO_COLOR", "1")
     shown = seen()
     assert line("MMMM", shown).count("M") > 100
-    for words in ("M matmul 60%", "C collective 20%", "Y copy 10%", "F fusion 4%", "· idle 6%"):
-        assert words in shown
+    assert all(f"{letter} {each}" in shown for letter, each in zip("MCYF·", kinds, strict=True))
 
 
 def test_without_rates_of_the_device_it_says_what_to_do():
@@ -80,6 +84,19 @@ def test_with_a_probe_it_says_by_how_much():
     play(act, *FRAMES, size=(200, 50), probe=probe(devices=[of_device(0)]))
     assert "compute-bound, 110 times the time of its memory; it reaches ~3% of that rate" in shown[0]
     assert "device 2.0TF/s  memory 1.0T/s  probed" in shown[0]
+
+
+def test_the_roofline_has_the_ridge_and_the_operation_under_the_cursor():
+    shown: list[str] = []
+
+    async def act(stage: Stage) -> None:
+        await stage.press("O")
+        shown.append(stage.text)
+
+    play(act, *FRAMES, size=(120, 40), probe=probe(devices=[of_device(0)]))
+    assert "Roofline  2.0TF/s, 1.0T/s" in shown[0] and "flops a byte   ▲ ridge 1.82" in shown[0]
+    assert shown[0].count("◆") == 1 and "●" not in shown[0]  # of three, one has flops and is no collective
+    assert "not drawn: what the device can do in a second is unknown" in seen().replace("│", " ")
 
 
 def test_a_window_without_operations_says_what_is_missing():
@@ -117,7 +134,7 @@ def test_enter_leads_to_the_collective_of_that_program():
 def test_programs_show_the_bar_and_lead_here():
     async def act(stage: Stage) -> None:
         await stage.press("7")
-        assert "M matmul 60%" in stage.text
+        assert "█ matmul 60%" in stage.text
         await stage.press("z")
         assert "dot_general.12" in stage.text and "▌ dot_general.12" in stage.text
 
@@ -143,7 +160,7 @@ def test_kinds_of_an_agent_cannot_control_the_terminal():
     time = shown_time(cluster_of(wire.Programs(1, (wire.Program(PROGRAM, FINGERPRINT),)), window))
     held = Buffer("\x1b[31marg", 5 << 20)
     peak = wire.Peak(1, PROGRAM, FINGERPRINT, argument_bytes=5 << 20, buffers=(held,))
-    for drawn in (bar_line(time, 100, DARK), *peak_lines(peak, DARK)):
+    for drawn in (bar_line(time, 100, ink_of(DARK, plain=False)), *peak_lines(peak, DARK)):
         assert drawn.plain.isprintable()
 
 
