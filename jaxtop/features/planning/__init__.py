@@ -9,6 +9,7 @@ What is where, in the order in which to read it:
 - screen.py: the plan screen
 - columns.py: its table
 - pane.py: the detail of a plan as text
+- frontier.py: the candidates by memory and time
 - compile.py: `jaxtop plan --compile`
 - compiler.py: the process that compiles candidates
 - messages.py: what that process is asked, and what it answers

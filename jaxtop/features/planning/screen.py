@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -17,12 +18,13 @@ from jaxtop.base import debuglog
 from jaxtop.base.clock import steady
 from jaxtop.features.planning import pane as draw
 from jaxtop.features.planning.columns import PlanRow, columns
+from jaxtop.features.planning.frontier import LEAST_HEIGHT, frontier
 from jaxtop.features.planning.model import words as in_words
 from jaxtop.features.planning.model.plan import CannotPlan, Goal, PlanRequest
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.panes.facts import fitted, joined
 from jaxtop.tui.screens.tables import TableView
-from jaxtop.tui.widgets.detail import Words
+from jaxtop.tui.widgets.detail import Detail, Words
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
 
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 # The pane takes at most this share of the lines. With less than ABOVE left for the table it is hidden.
 PANE, LEAST_PANE, ABOVE = 0.4, 4, 8
+# The least rows of a table with a picture below; the summary, the header and the line above the pane.
+LEAST_ROWS, AROUND = 4, 3
 # Step times change all the time. While nothing else does, a plan is made again after this many seconds.
 REFRESH = 10.0
 # Planning takes at most this share of the time.
@@ -92,6 +96,7 @@ class PlanView(TableView[Table[PlanRow]]):
 
     DEFAULT_CSS = """
     PlanView #goal { height: auto; max-height: 4; padding: 0 2; }
+    PlanView #frontier { padding: 0 1; display: none; }
     PlanView #below { height: auto; padding: 0 2; border-top: solid $panel; text-wrap: nowrap; }
     PlanView.low #below { display: none; }
     PlanView #explained { display: none; height: 1fr; padding: 0 2; scrollbar-gutter: stable; }
@@ -114,6 +119,7 @@ class PlanView(TableView[Table[PlanRow]]):
     def __init__(self) -> None:
         super().__init__(Table(columns(0), lambda row: row.key, noun="candidate", pinned=1))
         self._goal_line = Words(id="goal")
+        self._frontier = Detail(id="frontier")
         self._below = Words(id="below")
         self._explanation = Explanation()
         self._goal = Goal.THROUGHPUT
@@ -124,11 +130,14 @@ class PlanView(TableView[Table[PlanRow]]):
         self._not_before = 0.0
         # What the explanation was written from.
         self._written: tuple[object, ...] = ()
+        # The picture, and what it was drawn from.
+        self._drawn: tuple[tuple[object, ...], list[Text]] = (), []
         self.is_planning = False
 
     def compose(self) -> ComposeResult:
         yield self._goal_line
         yield FilteredTable(self.table)
+        yield self._frontier
         yield self._below
         yield self._explanation
 
@@ -222,6 +231,7 @@ class PlanView(TableView[Table[PlanRow]]):
         if plan is None:
             self._goal_line.set_text(Text(text.printable(self._why_empty), self.palette.muted))
             self._below.set_text(Text())
+            self._frontier.display = False
             return
         several = self.moment.run_name(plan.run) if len(self.moment.runs) > 1 else ""
         line = draw.summary(plan, self.ink, is_planning=self.is_planning, run=several)
@@ -229,15 +239,28 @@ class PlanView(TableView[Table[PlanRow]]):
         row = self.table.row
         if row is None:  # none matches the filter
             self._below.set_text(Text())
+            self._frontier.display = False
             return
         height = int(self.size.height * PANE)
         lines = draw.below(row.candidate, row.plan, self.ink, height)
         self._below.set_text(joined(fitted(lines, width, height)))
+        # The picture has what the summary, the rows with their header and the lines below leave.
+        left = self.size.height - AROUND - max(LEAST_ROWS, len(plan.candidates)) - len(lines)
+        self._frontier.display = left >= LEAST_HEIGHT and not self.has_class("explained")
+        self._frontier.styles.height = max(1, left)
+        self._frontier.show(partial(self._write_frontier, plan, row.key))
         room = width - self._explanation.styles.scrollbar_size_vertical
         written = plan, row.key, self.ink, room
         if self.has_class("explained") and written != self._written:
             self._written = written
             self._explanation.words.set_text(draw.explained(row.candidate, row.plan, self.ink, room))
+
+    def _write_frontier(self, plan: Plan, chosen: Hashable, width: int, height: int) -> list[Text]:
+        """Draw the picture anew only if a plan, the cursor, the theme or the size changed."""
+        inputs = plan, chosen, self.ink, width, height
+        if inputs != self._drawn[0]:
+            self._drawn = inputs, frontier(plan, chosen, self.ink, width, height)
+        return self._drawn[1]
 
     def action_goal(self) -> None:
         """Sort by the next goal."""

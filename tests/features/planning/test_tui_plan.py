@@ -8,6 +8,7 @@ import pytest
 
 from jaxtop.features.planning import pane as draw
 from jaxtop.features.planning.columns import PlanRow, columns
+from jaxtop.features.planning.frontier import frontier
 from jaxtop.features.planning.model import words
 from jaxtop.features.planning.model.plan import Candidate, Goal, Interval, Plan, ShardingRule
 from jaxtop.tui.core.palette import DARK
@@ -55,6 +56,21 @@ def seen(*keys, frames=None, size=(160, 40), **more) -> str:
 def rows_of(shown) -> list[str]:
     """The lines of candidates, without the line of facts above them."""
     return [each for each in shown.splitlines() if "× model" in each and "mesh" not in each]
+
+
+def test_memory_against_time_has_today_the_cursor_the_limit_and_the_best():
+    plan = staged_plan.plan()
+    other = plan.candidates[2]
+    picture = [each.plain for each in frontier(plan, (other.axes, other.rules), INK, 100, 20)]
+    assert "Memory against time  limit 24.0G" in picture[0] and len(picture) == 20
+    points = "".join(picture[1:-3])
+    assert points.count("○") == points.count("◆") == 1 and points.count("╎") > 10
+    assert any("⠀" < dots <= "⣿" for dots in points) and "24.0G" in line("└", "\n".join(picture[:-1]))
+
+
+def test_without_times_the_frontier_is_not_drawn():
+    shown = frontier(plan_of(candidate(memory=(GIB, GIB))), None, INK, 100, 20)
+    assert "for no candidate both memory and time are known" in shown[1].plain
 
 
 def drawn(segments) -> str:
