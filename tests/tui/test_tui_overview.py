@@ -21,6 +21,7 @@ from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.overview import arrange
 from jaxtop.tui.draw.overview.panels import OverviewPanel
 from jaxtop.tui.draw.panel import Heading, beside, cut, panel, wrapped
+from jaxtop.tui.draw.panes.curves import shaded
 from jaxtop.tui.draw.panes.finding import figure_of
 from jaxtop.tui.draw.sparkline import area
 from tests import builders, staged_collectives
@@ -112,6 +113,10 @@ class TestAreas:
 
     def test_nothing_but_zeros_has_a_line_at_the_bottom(self):
         assert area([0.0, 0.0], 1, 2).lines[0] == "⠀" and area([0.0, 0.0], 1, 2).lines[1] != "⠀"
+
+    def test_what_is_above_a_curve_costs_a_terminal_one_byte_a_cell(self):
+        above, *_ = shaded([1.0, 2.0, 1.0, 1.0], ink_of(DARK, plain=False), 4, 3)
+        assert len(above.plain.encode()) < 3 * above.cell_len and above.plain.startswith("  ")
 
 
 def test_a_panel_has_exactly_its_size_and_panels_stand_side_by_side():

@@ -15,6 +15,7 @@ _LEFT, _RIGHT = (0, 0x40, 0x44, 0x46, 0x47), (0, 0x80, 0xA0, 0xB0, 0xB8)
 # The same dots one by one, from below.
 _DOTS = (0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08)
 _BRAILLE = "".join(chr(0x2800 + dots) for dots in range(256))
+NO_DOTS = _BRAILLE[0]
 # The range of an area is at least this share of its largest value.
 LEAST_SPAN = 0.1
 

@@ -15,7 +15,7 @@ from jaxtop.tui.core.ongoing import COMPILE
 from jaxtop.tui.draw.bars import spelled
 from jaxtop.tui.draw.overview.panels import OverviewPanel, named
 from jaxtop.tui.draw.panel import Heading
-from jaxtop.tui.draw.sparkline import area, braille
+from jaxtop.tui.draw.sparkline import NO_DOTS, area, braille
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,6 @@ SCALE = 6
 # The least time that a plot covers, in seconds, and the lines that it can use.
 SHORTEST, MOST_LINES = 20.0, 12
 LEAST_LINES = 5
-_NO_DOTS = "⠀"
 
 
 class Mark(NamedTuple):
@@ -151,7 +150,9 @@ def _curve(past: PastSteps, between: tuple[float, float], ink: Ink, room: int, r
         scale = units.seconds(drawn.high) if not i else units.seconds(drawn.low) if i == rows - 1 else ""
         filled = ink.by_height((rows - i) / rows)
         cells = (
-            (dot, ink.note) if cell == _NO_DOTS and dot != _NO_DOTS else (cell, filled)
+            (dot, ink.note)
+            if cell == NO_DOTS and dot != NO_DOTS
+            else (" " if cell == NO_DOTS else cell, filled)
             for dot, cell in zip(above, line, strict=True)
         )
         lines.append(with_scale(scale, spelled(cells), ink))

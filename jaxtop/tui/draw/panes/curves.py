@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jaxtop.tui.draw.panes.facts import GAP, joined, side_by_side
-from jaxtop.tui.draw.sparkline import area
+from jaxtop.tui.draw.sparkline import NO_DOTS, area
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,6 +69,9 @@ def _curve(curve: Curve, ink: Ink, width: int, height: int) -> list[Text]:
 
 
 def shaded(values: Sequence[float | None], ink: Ink, width: int, height: int) -> list[Text]:
-    """Return the newest values as an area: the higher, the brighter."""
-    lines = area(values, width, height).lines
+    """Return the newest values as an area: the higher, the brighter.
+
+    Above it are spaces: a braille character without dots takes three bytes, sent each second.
+    """
+    lines = (line.replace(NO_DOTS, " ") for line in area(values, width, height).lines)
     return [Text(line, ink.by_height(1 - i / height)) for i, line in enumerate(lines)]
