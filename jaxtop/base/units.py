@@ -137,7 +137,7 @@ def loss(value: float | None) -> str:
 def in_bytes(value: float) -> str:
     """Return an amount of memory in three digits, with its unit."""
     if abs(value) < 999.5:
-        return f"{value:.0f} bytes"
+        return "1 byte" if round(value) == 1 else f"{value:.0f} bytes"
     found = ""
     for unit in _BYTES:
         value, found = value / 1024, unit
