@@ -14,6 +14,7 @@ from jaxtop.cli.live.broadcast import request_to
 from jaxtop.model import newest_hosts
 from jaxtop.model.collectives import collective_views
 from jaxtop.model.collectives.verdict import reported_by, wait_for_last
+from tests import patience
 from tests.support import PYTHON, ROOT, SOAK, Viewer, environment, eventually, free_port, processes, snapshot
 
 pytestmark = pytest.mark.jax
@@ -57,11 +58,10 @@ class Watched(Viewer):
 
     def joined(self, count):
         """Take so many windows more in which all processes saw the same launch; some hold no whole one."""
-        wanted = self.newest() + count
-        for _ in range(3 * count):
-            if self.newest() < wanted:
-                self.captured()
-        assert self.newest() >= wanted
+        wanted, end = self.newest() + count, patience.deadline()
+        while self.newest() < wanted:
+            assert end.left() > 0, f"{self.newest()} of {wanted} windows within {end}"
+            self.captured()
 
     def newest(self):
         """The number of windows in which the collective of `across` was timed."""

@@ -13,7 +13,7 @@ from jaxtop.features.operations.kinds_bar import colour_of, letter_of
 from jaxtop.features.operations.model import COLLECTIVE
 from jaxtop.tui.draw.bars import pair
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, Heading, panel, wrapped
-from jaxtop.tui.draw.plane import SCALE, Plane, axis, curve, with_scale
+from jaxtop.tui.draw.plane import SCALE, PlotArea, axis, curve, with_scale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def roofline(time: ProgramTime, chosen: OperationView, ink: Ink, width: int, hei
     ridge = flops / moved
     intensities = [ridge, *map(_intensity, points)]
     rates = [flops, *map(_rate, points)]
-    plane = Plane(
+    plane = PlotArea(
         (min(intensities) / 2, max(intensities) * 2),
         (min(rates) / 2, flops * 1.5),
         width - FRAME_WIDTH - SCALE - 1,
@@ -73,7 +73,7 @@ def _rate(view: OperationView) -> float:
     return (view.flops or 0) / view.time_us * 1e6
 
 
-def _below(plane: Plane, ridge: float, ink: Ink) -> list[Text]:
+def _below(plane: PlotArea, ridge: float, ink: Ink) -> list[Text]:
     """Return the line with the ridge and the powers of ten, and what the axis is."""
     marks = {plane.column(value): (f"{value:g}", ink.note) for value in _powers(plane)}
     marks = {plane.column(ridge): (RIDGE, ink.bold)} | marks
@@ -81,7 +81,7 @@ def _below(plane: Plane, ridge: float, ink: Ink) -> list[Text]:
     return [axis(plane, marks, ink), Text(" " * (SCALE + 1) + meaning, ink.label, no_wrap=True)]
 
 
-def _powers(plane: Plane) -> Sequence[float]:
+def _powers(plane: PlotArea) -> Sequence[float]:
     first, last = ceil(log10(plane.x[0])), floor(log10(plane.x[1]))
     step = max(1, ceil((last - first + 1) * LABEL / plane.width))
     return [float(10**power) for power in range(first, last + 1, step)]

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, Heading, flowed, panel
-from jaxtop.tui.draw.plane import SCALE, Plane, axis, curve, with_scale
+from jaxtop.tui.draw.plane import SCALE, PlotArea, axis, curve, with_scale
 from jaxtop.tui.draw.plot import ticks
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ TODAY, CHOSEN, LIMIT = "○", "◆", "╎"
 SIGNS = {True: ("●", "fits"), None: ("◐", "perhaps"), False: ("×", "does not fit")}
 
 
-class _Point(NamedTuple):
+class _Placed(NamedTuple):
     bytes: float
     ms: float
     candidate: Candidate
@@ -38,7 +38,7 @@ def frontier(plan: Plan, chosen: Hashable, ink: Ink, width: int, height: int) ->
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
         return []
     points = [
-        _Point(each.memory_bytes.middle, each.step_ms.middle, each)
+        _Placed(each.memory_bytes.middle, each.step_ms.middle, each)
         for each in plan.candidates
         if each.memory_bytes is not None and each.step_ms is not None
     ]
@@ -49,7 +49,7 @@ def frontier(plan: Plan, chosen: Hashable, ink: Ink, width: int, height: int) ->
     most = BEYOND * max(limit or 0, *(each.bytes for each in points))
     low, high = min(each.ms for each in points), max(each.ms for each in points)
     margin = max(high - low, 0.1 * high) * (BEYOND - 1) + 0.01
-    plane = Plane(
+    plane = PlotArea(
         (0.0, most),
         (max(0.0, low - margin), high + margin),
         width - FRAME_WIDTH - SCALE - 1,

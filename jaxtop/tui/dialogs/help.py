@@ -44,7 +44,7 @@ MOST_COLUMNS, LEAST_COLUMN, WIDEST, APART = 3, 36, 140, 3
 FRAME_WIDTH, FRAME_HEIGHT = 5, 4
 
 
-class Entry(NamedTuple):
+class HelpEntry(NamedTuple):
     """A key or a sign, and what it does or means."""
 
     sign: Text
@@ -56,7 +56,7 @@ class Entry(NamedTuple):
         return all(word in said for word in words)
 
 
-Section = tuple[str, list[Entry]]
+Section = tuple[str, list[HelpEntry]]
 
 
 class Search(Input):
@@ -146,29 +146,31 @@ def key_sections(active: Iterable[ActiveBinding], app: App[Any], title: str, ink
             if shown not in keys:
                 keys.append(shown)
     return [
-        (group, [Entry(Text(" ".join(keys), ink.accent), what) for what, keys in found.items()])
+        (group, [HelpEntry(Text(" ".join(keys), ink.accent), what) for what, keys in found.items()])
         for group, found in groups.items()
         if found
     ]
 
 
-def _signs(ink: Ink) -> Iterator[Entry]:
+def _signs(ink: Ink) -> Iterator[HelpEntry]:
     for state, sign in text.STATE_SIGNS.items():
-        yield Entry(Text(sign, ink.palette.of_state(state)), f"host {state.value}")
+        yield HelpEntry(Text(sign, ink.palette.of_state(state)), f"host {state.value}")
     for severity in Severity:
-        yield Entry(Text(severity.sign, ink.palette.of_severity(severity.rank)), f"{severity.value} finding")
-    yield Entry(Text(SIGN, ink.palette.warning), "figure past its threshold")
+        yield HelpEntry(
+            Text(severity.sign, ink.palette.of_severity(severity.rank)), f"{severity.value} finding"
+        )
+    yield HelpEntry(Text(SIGN, ink.palette.warning), "figure past its threshold")
     for sign, meaning in (("≥", "lower bound"), ("~", "estimate"), (units.NA, "unknown, never 0")):
-        yield Entry(Text(sign, ink.figure), meaning)
+        yield HelpEntry(Text(sign, ink.figure), meaning)
 
 
-def _colours(ink: Ink) -> Iterator[Entry]:
-    yield Entry(ramp(ink), "from low to high")
+def _colours(ink: Ink) -> Iterator[HelpEntry]:
+    yield HelpEntry(ramp(ink), "from low to high")
     for number, part in enumerate(STEP_PARTS):
-        yield Entry(Text("██", ink.category(number)), f"{part}, in a step")
-    yield Entry(Text("██", ink.divider), "time that nothing explains")
-    yield Entry(Text("q", ink.accent), "key, cursor, selection")
-    yield Entry(Text("grey", ink.note), "no data, or a note")
+        yield HelpEntry(Text("██", ink.category(number)), f"{part}, in a step")
+    yield HelpEntry(Text("██", ink.divider), "time that nothing explains")
+    yield HelpEntry(Text("q", ink.accent), "key, cursor, selection")
+    yield HelpEntry(Text("grey", ink.note), "no data, or a note")
 
 
 def page(sections: Iterable[Section], width: int, ink: Ink) -> list[Text]:
@@ -186,7 +188,7 @@ def page(sections: Iterable[Section], width: int, ink: Ink) -> list[Text]:
     return beside(columns)
 
 
-def _block(title: str, entries: Sequence[Entry], ink: Ink) -> list[Text]:
+def _block(title: str, entries: Sequence[HelpEntry], ink: Ink) -> list[Text]:
     """Return the lines of a section, and a blank one."""
     widest = max((each.sign.cell_len for each in entries), default=0)
     lines = [Text(title, ink.figure)]

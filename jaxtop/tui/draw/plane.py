@@ -26,7 +26,7 @@ _DOTS = (0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80)
 
 
 @dataclass(frozen=True)
-class Plane:
+class PlotArea:
     """Both scales, and the size in characters."""
 
     x: tuple[float, float]
@@ -56,7 +56,7 @@ class Plane:
         return log10(value) if self.is_logarithmic else value
 
 
-def curve(plane: Plane, at: Callable[[float], float | None], style: Style) -> Cells:
+def curve(plane: PlotArea, at: Callable[[float], float | None], style: Style) -> Cells:
     """Return the cells with a curve; it begins where the function has a value."""
     dots = [[0] * plane.width for _ in range(plane.height)]
     before = None
@@ -81,7 +81,7 @@ def with_scale(cells: Cells, marks: Mapping[int, str], ink: Ink) -> list[Text]:
     return lines
 
 
-def axis(plane: Plane, marks: Mapping[int, tuple[str, Style]], ink: Ink) -> Text:
+def axis(plane: PlotArea, marks: Mapping[int, tuple[str, Style]], ink: Ink) -> Text:
     """Return the line below with marks by their column; one without room is left out."""
     line = Text(" " * SCALE + "└" + "─" * plane.width, ink.divider, no_wrap=True)
     for column, (words, style) in marks.items():
