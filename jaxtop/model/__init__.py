@@ -9,7 +9,7 @@ What is where:
 - earlier.py, past_steps.py: frozen values in it that keyframes have as they are
 - cluster.py: `Cluster.feed` decodes a frame and gives its message to the reducers, in one order, which return
   events: `keyframe.py` puts slices back, `fold.py` folds the messages of agents, then come
-  `collectives/joining.py`, `stalls/reports.py`, `exited.py`, `findings/reducer.py`
+  `collectives/joining.py`, `stalls/reports.py`, `exited.py`, `findings/reducer.py`, `wall_time/past.py`
 - derived.py: the memo of results that views derive; a result is derived again when an input is another
   object
 - hosts.py, devices.py: runs, their hosts in order and in their states, devices

@@ -10,8 +10,8 @@ from jaxtop.export import to_document
 from jaxtop.model import Cluster, at_peaks, keyframe
 from jaxtop.model.arrays.at_peak import MOST_LISTED, UNCOUNTED, UNSEEN
 from tests import builders, staged
-from tests.agent.test_memory import census, group
 from tests.builders import agent_id, folded, frame
+from tests.model.test_memory import census, group
 from tests.stories import cluster_of, hello, link, tell
 from tests.tui.test_tui_programs import seen
 

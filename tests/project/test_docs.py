@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jaxtop.model import RULES
+from jaxtop.model.cluster import REDUCERS
 from jaxtop.tui.dialogs.help import NOT_LISTED
 from jaxtop.tui.screens import SCREENS
 from tests import builders, pages
@@ -92,6 +93,12 @@ def test_every_file_that_a_developer_page_names_exists(name):
     assert named and [path for path in named if not (ROOT / path).exists()] == []
 
 
+def _module(function):
+    """Return the last name of its module; of the reducer of findings, the name of its package."""
+    *_, package, module = function.__module__.split(".")
+    return package if module == "reducer" else module
+
+
 def test_every_file_type_and_function_on_the_page_of_journeys_exists():
     page = (ROOT / "docs/development/journeys.md").read_text()
     packages = ROOT / "jaxtop", ROOT / "agent"
@@ -101,6 +108,8 @@ def test_every_file_type_and_function_on_the_page_of_journeys_exists():
     code = "\n".join(file.read_text() for each in packages for file in each.rglob("*.py"))
     defined = set(re.findall(r"\b(?:class|def) (\w+)", code)) | set(dir(builtins))
     types = re.findall(r"^\| (?:[\w ]+ \| )?\d+ \| `(\w+)` \|", page, re.MULTILINE)
+    order = re.search(r"each reducer of `REDUCERS` in order: ([^.]*)\.", page)[1]
+    assert re.findall(r"\w+", order) == [_module(each.reduce) for each in REDUCERS]
     classes = re.findall(r"`(_?[A-Z][a-z]\w*)(?:\.\w+)*`", page)
     functions = re.findall(r"`(?:[\w.]+\.)?(\w+)\(\)`", page)
     assert len(types) > 20 and {*types, *classes, *functions} - defined == set()

@@ -177,7 +177,7 @@ def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Lau
     for *_, each in order:
         rows = each.collectives
         if len(rows) > left:
-            rows = _some(rows, left, slot) if left == limit else {}
+            rows = _rotated(rows, left, slot) if left == limit else {}
         left -= len(rows)
         chosen.append((each, rows))
     # Beyond the limit, those without rows are dropped first.
@@ -185,7 +185,7 @@ def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Lau
     return sorted(chosen[:MOST_LAUNCHES], key=lambda entry: entry[0].span.start)
 
 
-def _some(collectives: _Collectives, limit: int, slot: int) -> _Collectives:
+def _rotated(collectives: _Collectives, limit: int, slot: int) -> _Collectives:
     """Return some of the collectives: a hash orders them in a ring, and each slot starts elsewhere."""
 
     def turn(key: tuple[str, int]) -> int:

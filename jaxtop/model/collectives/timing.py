@@ -40,7 +40,7 @@ def timing_of(
     longest: list[int] = []
     shortest: list[int] = []
     for reports in rounds:
-        first, last, waited, by_member = _round(grouped.places, _by_place(layout, reports), silent)
+        first, last, waited, by_member = _waits_of_round(grouped.places, _by_place(layout, reports), silent)
         longest += first
         shortest += last
         if first and (waits is None or _most(waited) > _most(waits)):
@@ -55,8 +55,8 @@ def timing_of(
         window,
         launch_us,
         len(longest),
-        _some(longest),
-        _some(shortest),
+        _sampled(longest),
+        _sampled(shortest),
         array("I", waits),
         by_device,
         tuple(_arrivals(team, starts, by_device) for team in grouped.teams),
@@ -75,10 +75,10 @@ def timing_of_unknown_groups(
             longest.append(max(0, min(MISSING - 1, max(known))))
     if not longest:
         return None
-    return Timing(window, launch_us, len(longest), _some(longest), array("I"), array("I"), None, (), None)
+    return Timing(window, launch_us, len(longest), _sampled(longest), array("I"), array("I"), None, (), None)
 
 
-def _some(instances: Sequence[int]) -> array[int]:
+def _sampled(instances: Sequence[int]) -> array[int]:
     """Return as many instances as are kept, chosen at even intervals."""
     return array("I", instances[:: -(-len(instances) // MOST_INSTANCES)])
 
@@ -102,7 +102,7 @@ def silent_places(layout: Layout, expected: set[str]) -> set[int]:
     return set(range(len(layout.assignment or ()))) - awaited
 
 
-def _round(
+def _waits_of_round(
     places: Groups, durations: list[int | None], silent: set[int]
 ) -> tuple[list[int], list[int], list[int], Iterable[int]]:
     """Return the longest and shortest durations, the longest wait of each group, and each member's wait."""

@@ -72,8 +72,8 @@ def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float)
             waits = [_widest(each.arrivals[number]) for each in lately]
             if 2 * sum(each >= at_least_us * STAYS / 2 for each in waits) < len(waits):
                 continue  # most teams are never late, so this check saves most of the work
-            named = next((unit for unit in team.units if unit in before), None)
-            late = straggler_in(reported_by(timings, number), number, named, at_least_us)
+            current = next((unit for unit in team.units if unit in before), None)
+            late = straggler_in(reported_by(timings, number), number, current, at_least_us)
             if late is not None:
                 found.append(late)
         windows.late[op] = tuple(found)
@@ -85,12 +85,12 @@ def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float)
 
 
 def straggler_of(
-    cluster: ClusterState, grouped: Grouped | None, named: Sequence[Straggler], waits: Mapping[int, int]
+    cluster: ClusterState, grouped: Grouped | None, verdicts: Sequence[Straggler], waits: Mapping[int, int]
 ) -> Straggler | None:
     """Return the unit that is latest of those judged late; of a process, the device that waits least."""
-    if not named or grouped is None:
+    if not verdicts or grouped is None:
         return None
-    late = max(named, key=lambda each: each.late_us)
+    late = max(verdicts, key=lambda each: each.late_us)
     host = cluster.hosts.get(late.agent)
     unit = late.unit
     if unit.device_id is None:
@@ -99,8 +99,8 @@ def straggler_of(
         members = [
             grouped.device_ids[number][place]
             for number, row in (team.rows if team else ())
-            for place, unit in enumerate(row)
-            if grouped.device_ids[number][place] in own and unit >= 0
+            for place, index in enumerate(row)
+            if grouped.device_ids[number][place] in own and index >= 0
         ]
         if not members:
             return None
@@ -111,7 +111,7 @@ def straggler_of(
 
 
 def still_late(
-    named: Sequence[Straggler], present: Sequence[Timing], *, is_all: bool
+    verdicts: Sequence[Straggler], present: Sequence[Timing], *, is_all: bool
 ) -> tuple[Straggler, ...]:
     """Return those of the late units that the latest windows of the present rhythm show to be late.
 
@@ -121,7 +121,7 @@ def still_late(
     numbers = sorted({each.window for each in present})[-AGREEING_WINDOWS:]
     lately = [each for each in present if each.window in numbers]
     found = []
-    for late in named:
+    for late in verdicts:
         launches = reported_by(lately, late.team) if _has_team(lately, late) else []
         units = lately[-1].grouped.teams[late.team].units if launches and lately[-1].grouped else ()
         arrivals = [each.arrivals[late.team] for each in launches]
@@ -150,12 +150,12 @@ def is_enough(launches: Sequence[Timing]) -> bool:
 def straggler_in(
     launches: Sequence[Timing],
     team: int,
-    named: TeamUnit | None = None,
+    current: TeamUnit | None = None,
     at_least_us: float = LATE_MS_ON_CPU.default * 1000,
 ) -> Straggler | None:
     """Return the unit of a team that clearly comes last, from launches in order of time; None if none does.
 
-    The launches are those that the team reported; `named` is the unit that came last until now.
+    The launches are those that the team reported; `current` is the unit that came last until now.
     """
     grouped = launches[-1].grouped if launches else None
     if grouped is None or not is_enough(launches):
@@ -170,14 +170,14 @@ def straggler_in(
     recent = [waits for window in windows[-must:] for waits in window]
     last = [last_of(waits) for waits in recent]
     suspect = max(dict.fromkeys(last), key=last.count)
-    is_named = units[suspect] == named
-    slack = STAYS if is_named else 1.0
+    is_still = units[suspect] == current
+    slack = STAYS if is_still else 1.0
     launch_us = median(each.launch_us for each in launches[-len(recent) :])
     mark = slack * max(at_least_us, OF_LAUNCH * launch_us)
     leads = [[_lead(waits, suspect) for waits in window] for window in windows]
     # For a named unit one window that disagrees is tolerated, but not as the oldest of the agreeing ones.
     odd = [i for i, each in enumerate(reversed(leads)) if median(each) < mark / 2]
-    agreeing = next(iter(odd[is_named:]), len(leads))
+    agreeing = next(iter(odd[is_still:]), len(leads))
     while agreeing - 1 in odd:
         agreeing -= 1
     if agreeing < must:

@@ -150,7 +150,7 @@ def _collectives(
     for key, of_key in ops.items():
         for op in of_key:
             layout = of_programs.get(key) or _common(of_programs, key, op)
-            view = _measured(cluster, layout, (*key, op), members, is_old=key in old)
+            view = _cached_view(cluster, layout, (*key, op), members, is_old=key in old)
             views.append(_with_times(_with_rate(view, launched[key]), times))
     views.sort(key=_order)
     return views
@@ -192,7 +192,7 @@ def _facts(layout: Layout, op: str) -> object:
     return listed.kind, listed.bytes, listed.times, grouped and (grouped.device_ids, grouped.axes)
 
 
-def _measured(
+def _cached_view(
     cluster: ClusterState, layout: Layout | None, key: _Key, members: Collection[_Key], *, is_old: bool
 ) -> CollectiveView:
     """Return a collective as measured, without its rate; `members` are all collectives that there are."""
@@ -214,11 +214,11 @@ def _measured(
         key,
         members,
         inputs,
-        lambda: _measure(cluster, layout, key, windows, first, is_old=is_old),
+        lambda: _derived_view(cluster, layout, key, windows, first, is_old=is_old),
     )
 
 
-def _measure(
+def _derived_view(
     cluster: ClusterState,
     layout: Layout | None,
     key: _Key,

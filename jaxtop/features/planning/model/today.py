@@ -135,13 +135,14 @@ def _repeats(members: Iterable[Host]) -> bool:
 
 def _before_steps(run: Run) -> str:
     """Return what a run does that has not repeated a step yet."""
+    lasts = [view.host for view in run.hosts]
     compiling = [
-        (max(0, view.host.pulse.at_ms - each.since_ms) / 1000, each.function)
-        for view in run.hosts
-        if not has_exited(view.host)
-        for each in view.host.pulse.compiling
+        (max(0, last.pulse.at_ms - each.since_ms) / 1000, each.function)
+        for last in lasts
+        if not has_exited(last)
+        for each in last.pulse.compiling
     ]
-    has_run = any(view.host.launches for view in run.hosts)
+    has_run = any(last.launches for last in lasts)
     found = f"{_name(run)} has {'repeated no step' if has_run else 'run nothing'} yet"
     if not compiling:
         return found
