@@ -4,11 +4,11 @@ VENV ?= .venv
 OLDEST_JAX := 0.8.0
 PYTHONS := 3.11 3.12 3.13 3.14
 BIN := $(VENV)/bin
-# So many tests at a time, except for the quiet ones; most of them wait for processes. With twelve, and the
-# oldest JAX beside them, some got no core for so long that they failed. 0: one after the other.
+# So many tests at a time, except for the quiet ones; most of them wait for processes. More would leave some
+# without a core for so long that they fail. 0: one after the other.
 JOBS ?= 9
 SIDE_BY_SIDE := -p tests.side_by_side --side-by-side
-# Until five whole runs in a row passed at the first try, what fails is run once more, and listed at the end.
+# What fails is run once more, and listed at the end.
 ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
 # Python compiles what is imported; all the rest would take half a minute of CPU time.
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
