@@ -271,7 +271,7 @@ class TestScreen:
     def test_help_and_palette_open_as_on_other_screens(self):
         async def act(stage: Stage) -> None:
             await press(stage, "v", "right_curly_bracket", "v", "question_mark")
-            assert "Keys on Difference" in stage.text and "Remove the mark" in stage.text
+            assert "type to search" in stage.text and "Remove the mark" in stage.text
             await press(stage, "escape")
             assert isinstance(stage.app.screen, DifferenceScreen)
             await press(stage, "colon", *"remove the")

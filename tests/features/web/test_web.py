@@ -230,7 +230,7 @@ class TestTabs:
                 async with opened(client, made, page) as websocket:
                     await shown(websocket, "Quit")
                     await websocket.send_json(["stdin", "?"])
-                    await shown(websocket, "Keys on Overview")
+                    await shown(websocket, "figure past its threshold")
                     await websocket.send_json(["resize", {"width": 30, "height": 8}])
                     await websocket.send_json(["stdin", "\x1b"])
                     await shown(websocket, "40×10")

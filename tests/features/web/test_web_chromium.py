@@ -47,7 +47,7 @@ def test_the_app_works_in_a_browser(tmp_path, recording):  # noqa: F811 - a fixt
             await second.close()
             await until(lambda: len(apps()) == 1)
             await first.press("?")
-            await first.drawn("Keys on Hosts")
+            await first.drawn("figure past its threshold")
             await first.press("Escape")
             await first.drawn(ON_HOSTS)
             await first.press("q")
