@@ -186,7 +186,7 @@ def test_only_what_changed_is_derived_again():
 
 
 class TestGrowers:
-    def told(
+    def growing(
         self,
         *groups: wire.ArrayGroup,
         counts: list[tuple[int, ...]],
@@ -204,44 +204,44 @@ class TestGrowers:
 
     def test_what_becomes_more_and_more_is_told_with_its_rate(self):
         cache = group(64 * KIB, "cache", created="train.py:88 log")
-        (grower,) = self.told(cache, counts=[(1,), (6,), (11,), (16,), (21,), (26,), (31,)])
+        (grower,) = self.growing(cache, counts=[(1,), (6,), (11,), (16,), (21,), (26,), (31,)])
         assert (grower.name, grower.bytes_per_device) == ("cache", 31 * 64 * KIB)
         assert grower.bytes_per_minute == pytest.approx(30 * 64 * KIB)
 
     def test_growth_is_told_also_after_the_clock_of_the_host_was_set_back(self):
         counts = [(i,) for i in range(1, 60, 5)]
-        (grower,) = self.told(group(64 * KIB, "cache"), counts=counts, set_back=4)
+        (grower,) = self.growing(group(64 * KIB, "cache"), counts=counts, set_back=4)
         assert grower.bytes_per_minute == pytest.approx(30 * 64 * KIB)
 
     def test_a_list_that_grows_is_one(self):
         logs = [group(64 * KIB, f"logs[{i}]['loss']") for i in range(4)]
         counts = [(1, 0, 0, 0), (1, 1, 0, 0), (1, 1, 1, 0), (1, 1, 1, 1)]
-        (grower,) = self.told(*logs, counts=counts)
+        (grower,) = self.growing(*logs, counts=counts)
         assert grower.name == "logs[*]['loss']" and grower.bytes_per_device == 4 * 64 * KIB
 
     def test_lists_on_different_devices_grow_as_the_one_that_grows_most(self):
         """As much is missing on a device, not as much as on all devices together."""
         logs = [group(64 * KIB, f"logs[{i}]", sharding=sharding) for i, sharding in enumerate((1, 4))]
-        (grower,) = self.told(*logs, counts=[(1, 1), (2, 2), (3, 3), (5, 4)])
+        (grower,) = self.growing(*logs, counts=[(1, 1), (2, 2), (3, 3), (5, 4)])
         assert (grower.name, grower.bytes_per_device) == ("logs[*]", 5 * 64 * KIB)
 
     def test_what_has_no_name_is_known_by_the_line_that_made_it(self):
         unnamed = [group(64 * KIB, created=f"train.py:{line} log") for line in (88, 99)]
-        found = self.told(*unnamed, counts=[(1, 1), (2, 3), (3, 5), (4, 7)])
+        found = self.growing(*unnamed, counts=[(1, 1), (2, 3), (3, 5), (4, 7)])
         assert [(grower.name, grower.created) for grower in found] == [
             (None, "train.py:99 log"),
             (None, "train.py:88 log"),
         ]
 
     def test_what_is_set_up_once_does_not_grow(self):
-        assert self.told(group(64 * KIB, "params"), counts=[(0,), (40,), (40,), (40,), (40,)]) == []
+        assert self.growing(group(64 * KIB, "params"), counts=[(0,), (40,), (40,), (40,), (40,)]) == []
 
     def test_what_comes_and_goes_does_not_grow(self):
-        assert self.told(group(64 * KIB, "batch"), counts=[(1,), (2,), (3,), (1,), (2,), (5,)]) == []
+        assert self.growing(group(64 * KIB, "batch"), counts=[(1,), (2,), (3,), (1,), (2,), (5,)]) == []
 
     def test_little_and_brief_growth_is_none(self):
-        assert self.told(group(16, "step"), counts=[(1,), (2,), (3,), (4,)]) == []
-        assert self.told(group(64 * KIB, "start"), counts=[(1,), (2,), (3,), (4,)], every=2) == []
+        assert self.growing(group(16, "step"), counts=[(1,), (2,), (3,), (4,)]) == []
+        assert self.growing(group(64 * KIB, "start"), counts=[(1,), (2,), (3,), (4,)], every=2) == []
 
     def test_of_several_processes_it_is_told_once(self):
         cache, story = group(64 * KIB, "cache"), []

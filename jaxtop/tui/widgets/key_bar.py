@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.widgets import Static
 
 from jaxtop.tui.core.palette import Palette, palette_of
-from jaxtop.tui.draw.switches import pressed_by
+from jaxtop.tui.draw.switches import pressed_by, run_pressed
 from jaxtop.tui.widgets.time_bar import LIVE_LINE_FROM
 
 if TYPE_CHECKING:
@@ -141,17 +141,7 @@ def _apart(left: Text, right: Text, width: int) -> Text:
     return line
 
 
-class Pressed(Static):
-    """A line whose words can be clicked."""
-
-    async def on_click(self, event: events.Click) -> None:
-        action = pressed_by(event.style)
-        if action is not None:
-            event.stop()
-            await self.app.run_action(action)
-
-
-class Tabs(Pressed):
+class Tabs(Static):
     """The screens, on a line of their own."""
 
     DEFAULT_CSS = """
@@ -161,8 +151,11 @@ class Tabs(Pressed):
     def __init__(self) -> None:
         super().__init__(id="tabs")
 
+    async def on_click(self, event: events.Click) -> None:
+        await run_pressed(event, self.app)
 
-class KeyBar(Pressed):
+
+class KeyBar(Static):
     """A line of the active key bindings; a click does what the key does."""
 
     DEFAULT_CSS = """
