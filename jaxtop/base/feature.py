@@ -75,7 +75,7 @@ class Feature(NamedTuple):
 HOOKS = {
     "doctor_checks": "() -> findings of `jaxtop doctor`",
     "program_fields": "(cluster, now, probe) -> (run, name, fingerprint) -> fields of a program in JSON",
-    "program_lines": "(moment, program, width, palette) -> lines about a program on its screen",
+    "program_lines": "(moment, program, width, ink) -> lines about a program on its screen",
     "device_lines": "(probe, device, host, its operations a second, ink, at_least) -> lines about it",
     "bandwidth_note": "(moment, collective) -> what its bandwidth is compared with",
     "app_capturer": "(start of a job) -> what takes full profiles with a key of the app",

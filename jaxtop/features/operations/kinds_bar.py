@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from jaxtop.base import units
 from jaxtop.features.operations.model import IDLE, UNKNOWN
 from jaxtop.features.operations.rates import times_by_rates
 from jaxtop.tui.core import text
-from jaxtop.tui.draw.bars import BarPart, pair
+from jaxtop.tui.draw.bars import BarPart, legend_entry
 from jaxtop.tui.draw.bars import bar_line as draw_bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from rich.text import Text
 
     from jaxtop.features.operations.model import ProgramTime
     from jaxtop.model import ProgramView
@@ -45,10 +45,8 @@ def kinds_bar(kinds: Mapping[str, float], width: int, ink: Ink) -> Text:
 def kinds_legend(kinds: Mapping[str, float], ink: Ink) -> list[Text]:
     """Return one text per kind: its colour, or its letter without colours, its name and its share."""
     return [
-        Text.assemble(
-            (letter_of(kind) if ink.plain else "█", pair(ink, colour_of(kind, ink.palette))),
-            (text.printable(f" {kind} "), ink.label),
-            (units.share(share), ink.figure),
+        legend_entry(
+            letter_of(kind), colour_of(kind, ink.palette), text.printable(kind), units.share(share), ink
         )
         for kind, share in kinds.items()
     ]

@@ -84,6 +84,14 @@ def segments(
     ]
 
 
+def legend_entry(sign: str, colour: str, name: str, value: str, ink: Ink) -> Text:
+    """Return a part for a legend: its colour, or its sign without colours, its name and its figure."""
+    line = Text.assemble(
+        (sign if ink.plain else "█", pair(ink, colour)), (f" {name}", ink.label), no_wrap=True
+    )
+    return line.append(f" {value}", ink.figure) if value else line
+
+
 def thin_bar(share: float, width: int, colour: str, ink: Ink) -> Text:
     """Return a share as a line, to half a character: bars below each other stay apart."""
     halves = max(1 if share > 0 else 0, round(2 * width * min(1.0, share)))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from jaxtop.base import units
 from jaxtop.model import PARTS, Part
 from jaxtop.tui.core.palette import PALETTES, Palette
-from jaxtop.tui.draw.bars import BarPart, owners, segments
+from jaxtop.tui.draw.bars import BarPart, legend_entry, owners, segments
 from jaxtop.tui.draw.panel import flowed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.text import Text
 
     from jaxtop.tui.draw.bars import Segment
     from jaxtop.tui.draw.ink import Ink
@@ -52,12 +52,9 @@ def legend(sizes: Sequence[int], width: int, ink: Ink) -> list[Text]:
 
 
 def entry(part: Part, size: int, ink: Ink) -> Text:
-    """Return a part with its colour, or its letter without colours, its name and its size."""
-    return Text.assemble(
-        (LETTERS[part] if ink.plain else "█", ink.style(colour_of(part, ink.palette))),
-        (f" {NAMES.get(part, part)} ", ink.label),
-        (units.size(size), ink.figure),
-    )
+    """Return a part of memory for a legend, with its size."""
+    name = NAMES.get(part, part)
+    return legend_entry(LETTERS[part], colour_of(part, ink.palette), name, units.size(size), ink)
 
 
 @lru_cache(maxsize=128)

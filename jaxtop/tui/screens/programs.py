@@ -16,7 +16,7 @@ from jaxtop.model.hosts import named
 from jaxtop.tui.columns.figures import with_bar
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, Selection
-from jaxtop.tui.draw.bars import BarPart, bar_line, pair
+from jaxtop.tui.draw.bars import BarPart, bar_line, legend_entry
 from jaxtop.tui.draw.panel import flowed
 from jaxtop.tui.draw.panes.peak import peak_lines
 from jaxtop.tui.draw.stacked import colour_of
@@ -184,11 +184,7 @@ def needs_lines(row: ProgramRow, width: int, ink: Ink) -> list[Text]:
     ]
     free = view.headroom_bytes
     entries = [
-        Text.assemble(
-            (part.sign if ink.plain else "█", pair(ink, part.colour)),
-            (f" {name} ", ink.label),
-            (units.size(size), ink.figure),
-        )
+        legend_entry(part.sign, part.colour, name, units.size(size), ink)
         for part, (name, _, size) in zip(parts, sizes.values(), strict=True)
     ]
     if free is None:

@@ -13,7 +13,7 @@ from jaxtop.base import units
 from jaxtop.base.names import shorten
 from jaxtop.model.collectives.timeline import NO_TIMELINE, Timeline, reporting_agents, timeline_of
 from jaxtop.tui.core.metrics import LATE
-from jaxtop.tui.draw.bars import BarPart, cells, pair
+from jaxtop.tui.draw.bars import BarPart, cells, legend_entry
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, Heading, cut, panel
 from jaxtop.tui.draw.plot import ticks
 
@@ -181,8 +181,7 @@ def _legend(op: str, parts: Sequence[BarPart], ink: Ink, title: str, room: tuple
         if line.cell_len + 5 + len(meaning) <= end:
             line.append("   " if line.cell_len else "")
             part = parts[kind]
-            line.append(part.sign if ink.plain else "█", pair(ink, part.colour))
-            line.append(f" {meaning}", ink.label)
+            line.append_text(legend_entry(part.sign, part.colour, meaning, "", ink))
     if room[1]:
         line.append(" " * (end - line.cell_len))
         line.append("coll. exp.".rjust(room[1]), ink.note)
