@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from importlib import import_module
 from inspect import getmembers, isclass
 from math import isfinite
@@ -77,7 +78,28 @@ def pages() -> dict[str, str]:
         "hardware.md": hardware_page(),
         "planner.md": planner_page(),
         "watching.md": _with_generated("watching.md", "screens", screens_table()),
+        "checking.md": checking_page(),
+        "../ARCHITECTURE.md": _with_generated("../ARCHITECTURE.md", "features", features_table()),
     }
+
+
+def checking_page() -> str:
+    """Return the page with the number of rules in its examples; as many remain unchecked in each."""
+
+    def counted(found: re.Match[str]) -> str:
+        checked, of = map(int, found.groups())
+        return f"{len(RULES) - of + checked} of {len(RULES)} rules checked"
+
+    return re.sub(r"(\d+) of (\d+) rules checked", counted, (DOCS / "checking.md").read_text())
+
+
+def features_table() -> str:
+    lines = ["| feature | what for |", "|---|---|"]
+    for each in features():
+        readme = f"jaxtop/features/{each.name}/README.md"
+        _title, what, *_ = (DOCS.parent / readme).read_text().split("\n\n")
+        lines.append(_row((f"[{each.name}]({readme})", what)))
+    return "\n".join(lines)
 
 
 def screens_table() -> str:

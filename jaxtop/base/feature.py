@@ -31,8 +31,9 @@ class Command(NamedTuple):
 class Screen(NamedTuple):
     """A screen: the key that opens it, its title, the place of its class, and the screen that it follows.
 
-    `short` is its title in narrow terminals, `shows` says what it shows, and `page` is the page of `docs/`
-    about it: `docs/watching.md` lists them.
+    `short` is its title in narrow terminals. Where that is too long, too, those with a small `keeps` lose
+    their names first. `shows` says what it shows, and `page` is the page of `docs/` about it:
+    `docs/watching.md` lists them.
     """
 
     key: str
@@ -42,6 +43,7 @@ class Screen(NamedTuple):
     short: str = ""
     shows: str = ""
     page: str = ""
+    keeps: int = 0
 
     @property
     def name(self) -> str:

@@ -55,7 +55,7 @@ class Navigation:
         # The finding whose proof the open screen shows.
         self.proven: tuple[str, str, str] | None = None
         self.tabs = Tabs()
-        self.keys = KeyBar(self.tabs, {each.name: each.short for each in SCREENS})
+        self.keys = KeyBar(self.tabs, SCREENS)
         self.notice = Static()
         # The screens that were opened, by name.
         self._views: dict[str, View] = {}

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from jaxtop.model import RULES
 from jaxtop.model.cluster import REDUCERS
 from jaxtop.tui.dialogs.help import NOT_LISTED
 from jaxtop.tui.screens import SCREENS
@@ -50,11 +49,9 @@ def test_every_picture_shows_the_app(picture):
     assert picture.read_text().count("<text ") > 20, "run `make screenshots`"
 
 
-@pytest.mark.parametrize(
-    "name", ["commands.md", "development/looks.svg", "figures.md", "findings.md", "hardware.md", "keys.md"]
-)
-def test_generated_pages_are_current(name):
-    assert (pages.DOCS / name).read_text() == pages.pages()[name], "run `make docs`"
+def test_generated_pages_are_current():
+    old = [name for name, text in pages.pages().items() if (pages.DOCS / name).read_text() != text]
+    assert old == [], "run `make docs`"
 
 
 def test_the_results_of_the_fault_bench_are_on_the_page(tmp_path, monkeypatch):
@@ -145,11 +142,3 @@ def test_the_glossary_is_short_and_in_order():
     ]
     assert 40 < len(glossary) <= 60 and glossary == sorted(glossary, key=str.lower)
     assert len(of_features) > 15 and len({*glossary, *of_features}) == len(glossary) + len(of_features)
-
-
-def test_pages_have_the_number_of_rules_that_there_are():
-    """Examples of what commands print name it."""
-    of = {
-        int(number) for page in WRITTEN for number in re.findall(r"of (\d+) rules checked", page.read_text())
-    }
-    assert of == {len(RULES)}

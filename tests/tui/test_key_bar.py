@@ -24,13 +24,14 @@ ITEMS = tuple(
         each.title == OPEN,
         each.short,
         Severity.CRITICAL if each.title == FOUND else None,
+        each.keeps,
     )
     for each in SCREENS
 )
 GENERAL = (Item("?", "Help", "help"), Item("q", "Quit", "quit"))
 
 
-@pytest.mark.parametrize("width", range(60, 260, 7))
+@pytest.mark.parametrize("width", range(5 * len(SCREENS), 260, 7))
 def test_names_are_whole_words_and_every_screen_has_its_key(width):
     """A screen that is too rare for the width has no tab; the open one has its name."""
     shown = tabs(ITEMS, width, PALETTE).plain.split("  ")

@@ -6,6 +6,7 @@ JAXTOP_LOOKS=new python -m pytest tests/tui/test_looks.py     # draws them anew;
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -105,6 +106,7 @@ def test_it_looks_as_it_did(scene):
             await stage.pilot.resize_terminal(width, height)
             await stage.paint()
             text = "\n".join(line.rstrip() for line in stage.text.splitlines()) + "\n"
+            text = re.sub(r"\d\d of \d\d rules", "## of ## rules", text)  # a new rule changes no picture
             seen[FOLDER / f"{scene}-{width}x{height}.txt"] = text
 
     for sizes in [[size] for size in SIZES] if scene in BY_SIZE else [SIZES]:

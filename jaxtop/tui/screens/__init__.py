@@ -22,48 +22,48 @@ What is where, in the order in which to read it:
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from jaxtop.base.feature import Screen, features
 
 
-def _own(key: str, title: str, class_name: str, *, shows: str, short: str = "", page: str = "") -> Screen:
-    place = f"{__name__}.{title.lower()}:{class_name}"
-    return Screen(key, title, place, short=short, shows=shows, page=page)
+def _own(key: str, title: str, class_name: str, **more: Any) -> Screen:
+    return Screen(key, title, f"{__name__}.{title.lower()}:{class_name}", **more)
 
 
 _OF_CORE = (
     _own(
-        "1", "Overview", "OverviewView",
+        "1", "Overview", "OverviewView", keeps=3,
         shows="is the run healthy, what costs most, who causes it; where a step goes, memory, hosts",
     ),
     _own(
-        "2", "Mesh", "MeshScreenView",
+        "2", "Mesh", "MeshScreenView", keeps=3,
         shows="one cell per device, by host, by mesh axes, or by physical coordinates",
     ),
     _own(
-        "3", "Hosts", "HostsView",
+        "3", "Hosts", "HostsView", keeps=3,
         shows="one row per process: state, step, launches, CPU, memory, network, disks",
     ),
     _own(
-        "D", "Devices", "DevicesView",
+        "D", "Devices", "DevicesView", keeps=1,
         shows="one row per device: memory and the figures of its driver",
     ),
     _own(
-        "4", "Arrays", "ArraysView",
+        "4", "Arrays", "ArraysView", keeps=1,
         shows="every live array, by the name that the script gives it",
         page="arrays-and-memory.md",
     ),
     _own(
-        "5", "Memory", "MemoryScreenView", short="Mem",
+        "5", "Memory", "MemoryScreenView", short="Mem", keeps=2,
         shows="what fills each device, what grows, what a launch would add",
     ),
     _own(
-        "6", "Collectives", "CollectivesView", short="Comms",
+        "6", "Collectives", "CollectivesView", short="Comms", keeps=2,
         shows="what each collective costs and which host is late",
         page="collectives.md",
     ),
     _own(
-        "7", "Programs", "ProgramsView", short="Progs",
+        "7", "Programs", "ProgramsView", short="Progs", keeps=2,
         shows="compiled programs, their memory, and functions that are compiled repeatedly",
         page="steps.md",
     ),

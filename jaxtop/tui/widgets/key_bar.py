@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.style import Style
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from textual import events
     from textual.binding import ActiveBinding
 
+    from jaxtop.base.feature import Screen
     from jaxtop.model import Severity
 
 SCREEN_ACTION = "screen("
 # The action that goes back in time. The bar shows its key where no other line does.
 BACK = "step(-1)"
-# The keys of screens, in their order, and in the order in which they lose their names where room is scarce.
-ORDER, RARE = "123D4567O890W", "W09O8D476532"
 # The screens have a line of their own from this height on.
 TABS_FROM = 30
 # A lost user needs these keys: they are always there.
@@ -47,6 +46,8 @@ class Item(NamedTuple):
     is_open: bool = False
     short: str = ""
     severity: Severity | None = None
+    # Of the screens: how long it keeps its name where room is scarce.
+    keeps: int = 0
 
     @property
     def text(self) -> str:
@@ -93,14 +94,14 @@ def _shortened(screens: Items, width: int, gap: int) -> Sequence[Item]:
     while is_too_long() and to_shorten:
         item = to_shorten.pop()
         shown[shown.index(item)] = item._replace(label=item.short)
-    for key in RARE:
+    closed = [item for item in reversed(screens) if not item.is_open]
+    rarest_first = [item.key for item in sorted(closed, key=attrgetter("keeps"))]
+    for key in rarest_first:
         if is_too_long():
-            shown = [
-                item._replace(label="") if item.key == key and not item.is_open else item for item in shown
-            ]
-    for key in RARE:
+            shown = [item._replace(label="") if item.key == key else item for item in shown]
+    for key in rarest_first:
         if is_too_long():
-            shown = [item for item in shown if item.key != key or item.is_open]
+            shown = [item for item in shown if item.key != key]
     return shown
 
 
@@ -162,10 +163,10 @@ class KeyBar(Static):
     KeyBar { dock: bottom; height: 1; background: $panel; }
     """
 
-    def __init__(self, tabs: Tabs | None = None, short: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Create it; `short` has the short names of screens by the actions that open them."""
+    def __init__(self, tabs: Tabs | None = None, screens: Sequence[Screen] = ()) -> None:
+        """Create it, with the screens in their order."""
         super().__init__(id="keys")
-        self._tabs, self._short = tabs, short
+        self._tabs, self._screens = tabs, {each.name: each for each in screens}
         self._actions: dict[str, ActiveBinding] = {}
         self._open = ""
         self._found: Mapping[str, Severity] = {}
@@ -209,7 +210,8 @@ class KeyBar(Static):
 
     def _items(self) -> tuple[Items, Items, Items]:
         """Return the screens, the keys with those of the open screen first, and the general ones."""
-        screens, own, of_app, general = list[Item](), list[Item](), list[Item](), list[Item]()
+        own, of_app, general = list[Item](), list[Item](), list[Item]()
+        screens: dict[str, Item] = {}
         self._actions = {}
         is_low = self.app.size.height < LIVE_LINE_FROM and not self.screen.query("TimeBar.on")
         for active in self.screen.active_bindings.values():
@@ -222,15 +224,16 @@ class KeyBar(Static):
             label = "Rewind" if action == BACK else binding.description
             if action.startswith(SCREEN_ACTION):
                 name = action[len(SCREEN_ACTION) + 1 : -2]
-                short, severity = self._short.get(name, ""), self._found.get(name)
-                screens.append(Item(key, label, action, name == self._open, short, severity))
+                of = self._screens[name]
+                severity = self._found.get(name)
+                screens[name] = Item(key, label, action, name == self._open, of.short, severity, of.keeps)
             elif action in GENERAL:
                 general.append(Item(key, label, action))
             else:
                 (of_app if active.node is self.app else own).append(Item(key, label, action))
-        screens.sort(key=lambda item: ORDER.find(item.key))
         general.sort(key=lambda item: GENERAL.index(item.action))
-        return tuple(screens), (*own, *of_app), tuple(general)
+        in_order = tuple(screens[name] for name in self._screens if name in screens)
+        return in_order, (*own, *of_app), tuple(general)
 
     async def on_click(self, event: events.Click) -> None:
         """Run the action where its key is bound, which is not always the app."""

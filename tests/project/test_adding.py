@@ -1,0 +1,69 @@
+"""The pages that say how to add something are true: their examples work in a copy of the project.
+
+An example consists of new files, and of lines that are added to others, below the line before them.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import PYTHON, ROOT, environment
+
+NEW = re.compile(r"^`([\w/.]+)`, new:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ADDED = re.compile(r"^`([\w/.]+)`;[^`]*`\+`[^`]*:\n\n```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TESTS = re.compile(r"^    \.venv/bin/python -m pytest (.*)$", re.MULTILINE)
+
+
+def write(copy: Path, name: str, text: str) -> None:
+    """Write a file of a copy, whose folders are links until something in them is written."""
+    for folder in [*reversed(Path(name).parents)]:
+        if not folder.name:
+            continue
+        own, linked = copy / folder, ROOT / folder
+        if own.is_symlink():
+            own.unlink()
+        if not own.exists():
+            own.mkdir()
+            for each in linked.iterdir() if linked.exists() else ():
+                if each.name != "__pycache__":
+                    (own / each.name).symlink_to(each)
+    (copy / name).unlink(missing_ok=True)
+    (copy / name).write_text(text)
+
+
+def with_lines(text: str, difference: str) -> str:
+    """Return a text with the lines of a difference; what is not added is the next such line of the text."""
+    lines, at = text.splitlines(), 0
+    for line in difference.splitlines():
+        if line.startswith("+"):
+            at += 1
+            lines.insert(at, line[1:])
+        else:
+            at = lines.index(line[1:], at)
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("page", ["adding-a-rule", "adding-a-screen", "adding-a-feature"])
+def test_the_example_of_a_page_works(tmp_path, page):
+    text = (ROOT / "docs/development" / f"{page}.md").read_text()
+    for name in ("jaxtop", "agent", "tests", "docs", "pyproject.toml"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for name, content in NEW.findall(text):
+        write(tmp_path, name, content)
+    for name, difference in ADDED.findall(text):
+        write(tmp_path, name, with_lines((ROOT / name).read_text(), difference))
+    tests = TESTS.search(text)[1]
+    done = subprocess.run(
+        [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests.split()],
+        env=environment(PYTHONPATH=f"{tmp_path}:{tmp_path / 'agent'}"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
