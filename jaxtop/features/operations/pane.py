@@ -93,5 +93,5 @@ def _rates(time: ProgramTime, ink: Ink) -> Text:
         return Text()
     sources = " and ".join(dict.fromkeys(each for each in (rates.flops_source, rates.bytes_source) if each))
     line = pairs([("device", units.operations(rates.flops)), ("memory", units.bandwidth(rates.bytes))], ink)
-    line.append(f"  {sources}", ink.muted)
+    line.append(f"  {sources}", ink.note)
     return line

@@ -76,7 +76,7 @@ def _rate(view: OperationView) -> float:
 def _below(plane: PlotArea, ridge: float, ink: Ink) -> list[Text]:
     """Return the line with the ridge and the powers of ten, and what the axis is."""
     marks = {plane.column(value): (f"{value:g}", ink.note) for value in _powers(plane)}
-    marks = {plane.column(ridge): (RIDGE, ink.bold)} | marks
+    marks = {plane.column(ridge): (RIDGE, ink.figure)} | marks
     meaning = f"flops a byte   {RIDGE} ridge {units.plain(ridge)}"
     return [axis(plane, marks, ink), Text(" " * (SCALE + 1) + meaning, ink.label, no_wrap=True)]
 

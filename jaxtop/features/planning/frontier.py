@@ -82,7 +82,7 @@ def _sign(candidate: Candidate, ink: Ink, *, is_chosen: bool) -> tuple[str, Styl
     if is_chosen:
         return CHOSEN, ink.accent
     if candidate.is_today:
-        return TODAY, ink.bold
+        return TODAY, ink.figure
     return SIGNS[candidate.fits][0], ink.style(_colours(ink)[candidate.fits])
 
 
@@ -91,7 +91,7 @@ def _colours(ink: Ink) -> dict[bool | None, str]:
 
 
 def _legend(ink: Ink, width: int) -> list[Text]:
-    signs = [(CHOSEN, ink.accent, "under the cursor"), (TODAY, ink.bold, "today")]
+    signs = [(CHOSEN, ink.accent, "under the cursor"), (TODAY, ink.figure, "today")]
     signs += [(sign, ink.style(_colours(ink)[fits]), words) for fits, (sign, words) in SIGNS.items()]
     signs.append(("⣀", ink.trend, "the best for its memory"))
     return flowed(

@@ -148,7 +148,7 @@ def below(candidate: Candidate, plan: Plan, ink: Ink, height: int) -> list[Text]
     changes = candidate.changes or (("nothing changes: this is today's layout",) * candidate.is_today)
     lines = [_titled("Changes", ink), *(_line(each) for each in changes)]
     if plan.notes:
-        lines += [_titled("Unknown", ink), *(_line(each, ink.muted) for each in plan.notes)]
+        lines += [_titled("Unknown", ink), *(_line(each, ink.note) for each in plan.notes)]
     moves = [_titled("Moves worth making", ink)] if plan.moves else []
     for number, move in enumerate(plan.moves, 1):
         moves += _move(number, move, ink)
@@ -156,12 +156,12 @@ def below(candidate: Candidate, plan: Plan, ink: Ink, height: int) -> list[Text]
     room = max(height // 2, height - len(moves))
     if len(lines) > room:
         rest = len(lines) - room + 1
-        lines = [*lines[: room - 1], _line(f"and {rest} more lines: press Enter", ink.muted)]
+        lines = [*lines[: room - 1], _line(f"and {rest} more lines: press Enter", ink.note)]
     return [each.whole() for each in [*lines, *moves][:height]]
 
 
 def _titled(title: str, ink: Ink) -> _Line:
-    return _Line("", Text(text.printable(title), ink.bold))
+    return _Line("", Text(text.printable(title), ink.figure))
 
 
 def _line(line: str, style: str | Style = "", indent: int = 2) -> _Line:
@@ -170,7 +170,7 @@ def _line(line: str, style: str | Style = "", indent: int = 2) -> _Line:
 
 def _move(number: int, move: Move, ink: Ink) -> list[_Line]:
     title = Text(text.printable(move.title))
-    title.append(f"  {words.gains(move, units.size, milliseconds)}", ink.muted)
+    title.append(f"  {words.gains(move, units.size, milliseconds)}", ink.note)
     return [_Line(f"  {number}. ", title), _line(move.change, ink.accent, 5)]
 
 
@@ -179,7 +179,7 @@ def explained(candidate: Candidate, plan: Plan, ink: Ink, width: int) -> Text:
     lines = [_titled(f"Where the figures of {words.label(candidate)} come from (Esc goes back)", ink)]
     for each in candidate.basis:
         line = _line(f"{each.figure} {each.value}")
-        line.words.append(text.printable(f"  {each.source}"), ink.muted)
+        line.words.append(text.printable(f"  {each.source}"), ink.note)
         lines.append(line)
     lines += _section("Changes", candidate.changes, ink)
     lines += _section("Assumptions", candidate.assumptions, ink)
@@ -187,7 +187,7 @@ def explained(candidate: Candidate, plan: Plan, ink: Ink, width: int) -> Text:
     if plan.moves:
         lines += [_BLANK, _titled("Moves worth making", ink)]
         for number, move in enumerate(plan.moves, 1):
-            lines += [*_move(number, move, ink), _line(move.why, ink.muted, 5)]
+            lines += [*_move(number, move, ink), _line(move.why, ink.note, 5)]
     if words.largest(candidate):
         lines += [_BLANK, _titled("Named arrays on the fullest device", ink), *_arrays(candidate, ink)]
     return Text("\n").join(row for line in lines for row in line.wrapped(width))
@@ -202,7 +202,7 @@ def _arrays(candidate: Candidate, ink: Ink) -> Iterator[_Line]:
     for placed in largest[:MOST_ARRAYS]:
         yield _array(placed, ink)
     if rest := len(largest[MOST_ARRAYS:]):
-        yield _line(f"and {rest:,} smaller ones", ink.muted)
+        yield _line(f"and {rest:,} smaller ones", ink.note)
 
 
 def _array(placed: PlacedArray, ink: Ink) -> _Line:
@@ -212,7 +212,7 @@ def _array(placed: PlacedArray, ink: Ink) -> _Line:
     held = after if before == after else f"{before} → {after}"
     kind = f"{tensor.dtype} {words.shape(tensor)}"
     line = Text(text.printable(tensor.name or units.NA))
-    line.append(text.printable(f"  {kind}  {words.spec(placed)}"), ink.muted)
+    line.append(text.printable(f"  {kind}  {words.spec(placed)}"), ink.note)
     if placed.note:
         line.append(f"  {text.printable(placed.note)}", ink.style(ink.palette.warning))
     return _Line(f"  {held:>15}  ", line, 0)

@@ -52,7 +52,6 @@ class Ink:
         self.frame = self.style(palette.frame)
         self.divider = self.style(palette.divider)
         self.track = self.style(palette.track)
-        self.muted, self.faint, self.bold = self.note, self.frame, self.figure
         self.accent = self.style(palette.accent, bold=True)
         self.chosen = self.style(self.background, self.foreground, bold=True, reverse=plain)
 

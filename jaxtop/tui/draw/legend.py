@@ -41,17 +41,17 @@ def legend(
     """Return the metric, its scale, the device with most or the one under the mouse, and the signs."""
     metric = reading.metric
     line = Text(" ", no_wrap=True, end="")
-    line.append(metric.name, ink.bold + Style(meta={"press": "metric"}))
+    line.append(metric.name, ink.figure + Style(meta={"press": "metric"}))
     if reading.end is None:
-        line.append(f"  {units.NA}: no device reports {metric.name}", ink.muted)
+        line.append(f"  {units.NA}: no device reports {metric.name}", ink.note)
     elif reading.scale is Scale.CATEGORY:
         line.append("  ")
         for number in range(min(STEPS, int(reading.end) + 1)):
             line.append(*ink.whole(number))
     else:
-        line.append(f"  {metric.write(0)} ", ink.muted)
+        line.append(f"  {metric.write(0)} ", ink.note)
         line.append_text(ramp(ink))
-        line.append(f" {metric.write(reading.end)}", ink.muted)
+        line.append(f" {metric.write(reading.end)}", ink.note)
     device_text = _pointed(reading, devices, pointed) if pointed is not None else _most(reading, devices)
     parts = [
         (device_text, ink.style(ink.foreground)),
@@ -63,7 +63,7 @@ def legend(
             fitting.append((part, style))
             left -= 3 + len(part)
     if reading.scale is Scale.OPEN and reading.end is not None:
-        line.append(next((f"  {words}" for words in NO_LIMIT if len(words) + 2 <= left), ""), ink.muted)
+        line.append(next((f"  {words}" for words in NO_LIMIT if len(words) + 2 <= left), ""), ink.note)
     for part, style in fitting:
         line.append("   ")
         line.append(part, style)
@@ -107,6 +107,6 @@ def _signs(
         if state in states and state is not State.LIVE:
             yield f"{text.STATE_SIGNS[state]} {state.value}", ink.style(ink.colour_of(state))
     if reading.end is not None and UNKNOWN in reading.codes:
-        yield f"{NO_VALUE} {units.NA}", ink.muted
+        yield f"{NO_VALUE} {units.NA}", ink.note
     if absent:
-        yield f"{NOT_MET} absent", ink.muted
+        yield f"{NOT_MET} absent", ink.note

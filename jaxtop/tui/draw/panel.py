@@ -43,7 +43,7 @@ def panel(
 ) -> list[Text]:
     """Return a panel of exactly this width and height."""
     width, height = size
-    room, frame = width - FRAME_WIDTH, frame or ink.faint
+    room, frame = width - FRAME_WIDTH, frame or ink.frame
     framed = [_border(Heading(heading) if isinstance(heading, str) else heading, width, ink, frame)]
     for i in range(height - FRAME_HEIGHT):
         line = lines[i].copy() if i < len(lines) else Text()
@@ -56,7 +56,7 @@ def panel(
 def _border(heading: Heading, width: int, ink: Ink, frame: Style) -> Text:
     room = width - FRAME_WIDTH
     top = Text("╭ ", frame, no_wrap=True)
-    top.append(shorten(heading.name, max(1, room - 1)), ink.bold)
+    top.append(shorten(heading.name, max(1, room - 1)), ink.figure)
     if heading.figures and len(heading.name) + 3 + len(heading.figures) <= room:
         top.append(f"  {heading.figures}", ink.label)
     top.append(" ")

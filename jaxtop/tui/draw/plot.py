@@ -145,8 +145,8 @@ def plot(
     at_row = {frame.row(value): label for value, label in labels.items()}
     drawn = []
     for row in range(rows):
-        line = Text(f"{at_row.get(row, ''):>{left}}", ink.muted, no_wrap=True, end="")
-        line.append("┤" if row in at_row else "│", ink.faint)
+        line = Text(f"{at_row.get(row, ''):>{left}}", ink.note, no_wrap=True, end="")
+        line.append("┤" if row in at_row else "│", ink.frame)
         for (who, is_dotted), run in groupby(canvas[row], key=lambda cell: (cell[1], bool(cell[0]))):
             dots = "".join(chr(_BRAILLE + bits) for bits, _ in run)
             if is_dotted:
@@ -158,7 +158,7 @@ def plot(
         ending = ends.get(row, "")
         for letter in ending if len(ending) <= _ROOM_FOR_LETTERS else ending[: _ROOM_FOR_LETTERS - 1]:
             line.append(letter, styles[LETTERS.index(letter)])
-        line.append("…" if len(ending) > _ROOM_FOR_LETTERS else "", ink.muted)
+        line.append("…" if len(ending) > _ROOM_FOR_LETTERS else "", ink.note)
         drawn.append(line)
     return [*drawn, *_time_axis(frame, left, ink, pointed)], frame
 
@@ -251,12 +251,12 @@ def _time_axis(frame: PlotFrame, left: int, ink: Ink, pointed: float | None) -> 
         begin = max(0, min(x - len(label) // 2, frame.width - len(label)))
         if begin >= len(words) + (1 if words else 0):
             words = words.ljust(begin) + label
-    drawn = Text(" " * left + "└", ink.faint, no_wrap=True, end="")
+    drawn = Text(" " * left + "└", ink.frame, no_wrap=True, end="")
     if pointed is None:
         drawn.append(axis)
     else:
         at = frame.column(pointed)
         drawn.append(axis[:at])
-        drawn.append("▲", ink.bold)
+        drawn.append("▲", ink.figure)
         drawn.append(axis[at + 1 :])
-    return [drawn, Text(" " * (left + 1) + words, ink.muted, no_wrap=True, end="")]
+    return [drawn, Text(" " * (left + 1) + words, ink.note, no_wrap=True, end="")]

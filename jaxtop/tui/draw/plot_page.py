@@ -65,7 +65,7 @@ def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
         pointed=shown.pointed,
     )
     if frame is None:
-        note = Text(f" {units.NA}: {shown.figure.title} has not been reported yet", ink.muted, end="")
+        note = Text(f" {units.NA}: {shown.figure.title} has not been reported yet", ink.note, end="")
         return Drawn(_joined([*above, Text(), note], width, height))
     legend = [_heads(shown, ink, columns, name)]
     for row in range(below):
@@ -107,14 +107,14 @@ _BRIEF = {Beside.ALONE: "alone", Beside.DEVICES: "devices", Beside.HOSTS: "proce
 def _about(shown: PlotPage, ink: Ink) -> Text:
     line = Text(" ", no_wrap=True, end="")
     chosen = next((each.name for each in shown.lines if each.is_chosen), "")
-    line.append(f"{shown.figure.title} of {chosen}", ink.bold)
+    line.append(f"{shown.figure.title} of {chosen}", ink.figure)
     if shown.beside is Beside.HOSTS and is_of_device(shown.figure):
-        line.append(", the mean of its devices", ink.muted)
+        line.append(", the mean of its devices", ink.note)
     if shown.limit is not None:
-        line.append(f"  ╌ limit {writer(shown.figure)(shown.limit)}", ink.muted)
+        line.append(f"  ╌ limit {writer(shown.figure)(shown.limit)}", ink.note)
     if shown.of > len(shown.lines):
         line.append(
-            f"  {len(shown.lines)} of {shown.of:,}: the chosen one, the highest and the lowest", ink.muted
+            f"  {len(shown.lines)} of {shown.of:,}: the chosen one, the highest and the lowest", ink.note
         )
     return printable(line)
 
@@ -123,7 +123,7 @@ def _heads(shown: PlotPage, ink: Ink, columns: int, name: int) -> Text:
     """Return the header of the table. Its first column is the last value, or that under the mouse."""
     when = "last" if shown.pointed is None else text.time_of_day(shown.pointed)
     head = " " * (2 + name) + "".join(f"{each:>{_FIGURE}} " for each in (when, "min", "mean", "max"))
-    return Text((" " + (head + "  ") * columns).rstrip(), ink.muted, no_wrap=True, end="")
+    return Text((" " + (head + "  ") * columns).rstrip(), ink.note, no_wrap=True, end="")
 
 
 def _entries(shown: PlotPage, ink: Ink, room: int) -> list[Text]:
@@ -136,8 +136,8 @@ def _entries(shown: PlotPage, ink: Ink, room: int) -> list[Text]:
         press = Style(meta={"press": f"ask('line', {number})"})
         style = style_of(number, ink, chosen=each.is_chosen) + press
         entry = Text(f"{letter} ", style, no_wrap=True, end="")
-        entry.append(fit(each.name, room), (ink.bold if each.is_chosen else ink.blank) + press)
-        entry.append(f"{write(last):>{_FIGURE}} ", ink.bold if each.is_chosen else ink.blank)
-        entry.append("".join(f"{write(value):>{_FIGURE}} " for value in others), ink.muted)
+        entry.append(fit(each.name, room), (ink.figure if each.is_chosen else ink.blank) + press)
+        entry.append(f"{write(last):>{_FIGURE}} ", ink.figure if each.is_chosen else ink.blank)
+        entry.append("".join(f"{write(value):>{_FIGURE}} " for value in others), ink.note)
         entries.append(entry)
     return entries

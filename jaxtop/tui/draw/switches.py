@@ -75,6 +75,6 @@ def _switch_line(groups: Sequence[Sequence[Switch]], ink: Ink, brevities: Sequen
                 line.append(f" {label} ", ink.chosen + press)
             else:
                 line.append(
-                    f" {label} ", (ink.style(ink.foreground) if switch.available else ink.muted) + press
+                    f" {label} ", (ink.style(ink.foreground) if switch.available else ink.note) + press
                 )
     return line

@@ -344,7 +344,7 @@ class MeshScreenView(View):
         subject = self._subject()
         if subject is not None:
             return lambda width, height: detail(subject, ink, width, height)
-        nothing = printable(Text(self._no_device(), ink.muted))
+        nothing = printable(Text(self._no_device(), ink.note))
         return lambda _width, _height: nothing
 
     def _no_device(self) -> str:

@@ -95,7 +95,7 @@ class PlotView(View):
     def _draw(self) -> None:
         figure, host, ink = self._figure(), self._host, self.ink
         if figure is None or host is None:
-            note = Text(" no figures to plot yet", ink.muted, end="")
+            note = Text(" no figures to plot yet", ink.note, end="")
             self._plot.show_page(lambda _width, _height: Drawn(note))
             return
         beside, device = self._way(figure), self._device

@@ -129,7 +129,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         if scene is None:
             return Strip([])
         if not scene.plan.cells:
-            return Strip([Segment(" no devices yet", scene.ink.muted)] if y == 0 else [])
+            return Strip([Segment(" no devices yet", scene.ink.note)] if y == 0 else [])
         strip = paint(scene, y)
         return strip.apply_style(self.rich_style) if scene.ink.plain else strip
 

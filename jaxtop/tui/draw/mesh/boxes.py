@@ -50,14 +50,14 @@ def _face(ink: Ink, code: int, *, chosen: bool, peer: bool, late: bool) -> _Face
     tint = ink.background.blend(colour, _TINT) if is_value else ink.background
     warning = ink.style(ink.palette.warning, bold=True)
     return _Face(
-        frame=warning if late else ink.bold if chosen else ink.style(colour),
+        frame=warning if late else ink.figure if chosen else ink.style(colour),
         name=ink.chosen if chosen else ink.style(bold=True, underline=peer),
         late=warning,
         value=ink.style(None if is_value else colour, tint, bold=is_value),
         share=ink.style(ink.foreground.blend(tint, 0.25), tint),
         bar=ink.style(colour, Color.parse(ink.palette.track)),
         inside=ink.style(None, tint),
-        note=ink.muted if is_value else ink.style(colour),
+        note=ink.note if is_value else ink.style(colour),
     )
 
 

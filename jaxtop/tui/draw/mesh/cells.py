@@ -46,10 +46,10 @@ def _label(scene: GridScene, label: Label) -> Iterable[Segment]:
         yield Segment(fit(label.text, width), ink.style(ink.foreground, bold=True))
         return
     if label.role == "frame":
-        yield Segment(label.text, ink.faint)
+        yield Segment(label.text, ink.frame)
         return
     highlit, states, is_late = of_label(scene, label)
-    style, state = ink.bold if highlit else ink.muted, worst(states)
+    style, state = ink.figure if highlit else ink.note, worst(states)
     sign, word, colour = "", "", ink.palette.warning
     if state is not State.LIVE:
         sign, word, colour = text.STATE_SIGNS[state], state.value, ink.palette.of_state(state)
@@ -64,7 +64,7 @@ def _label(scene: GridScene, label: Label) -> Iterable[Segment]:
         yield Segment(end, ink.style(colour, bold=is_late))
     left = width - cell_len(name) - len(end)
     if label.role == "title" and left:
-        yield Segment(f" {'─' * (left - 1)}", ink.faint)
+        yield Segment(f" {'─' * (left - 1)}", ink.frame)
     elif left > 0:
         yield Segment(" " * left, style)
 

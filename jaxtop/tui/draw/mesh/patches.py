@@ -31,7 +31,7 @@ _EDGE = "▁"
 @lru_cache(maxsize=512)
 def _patch(ink: Ink, code: int, *, underline: bool = False, edge: bool = False) -> Style:
     if code in (ABSENT, EMPTY):
-        return ink.muted
+        return ink.note
     if code >= STEPS:
         back = ink.panel
         return ink.style(ink.background if edge else ink.colour(code), back, underline=underline)

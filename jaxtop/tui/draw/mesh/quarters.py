@@ -44,7 +44,7 @@ def quarters(ink: Ink, marked: tuple[int, ...]) -> tuple[str, Style]:
         )
         return chr(0x2800 + dots), ink.style(underline=peer)
     if all(code in (ABSENT, EMPTY, UNKNOWN) for code in codes):
-        return sign(codes[0]), ink.muted
+        return sign(codes[0]), ink.note
     low, high = _two(steps)
     filled = sum(1 << i for i, step in enumerate(steps) if abs(step - high) < abs(step - low))
     back = ink.background if low == _BLANK else ink.ramp(low)

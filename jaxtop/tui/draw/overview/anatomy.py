@@ -12,7 +12,7 @@ from jaxtop.model.hosts import named as named_hosts
 from jaxtop.model.past_steps import WHOLE
 from jaxtop.model.wall_time.parts import NAMES, shares_of
 from jaxtop.model.wall_time.step_parts import run_parts
-from jaxtop.tui.draw.bars import BarPart, bar_line, columns, pair
+from jaxtop.tui.draw.bars import BarPart, bar_line, columns, legend_entry
 from jaxtop.tui.draw.overview.panels import OverviewPanel
 from jaxtop.tui.draw.overview.steps import SCALE, Timespan, time_axis, with_scale
 from jaxtop.tui.draw.panel import Heading, flowed
@@ -105,16 +105,14 @@ def legend(parts: Sequence[StepPart], step_s: float | None, ink: Ink, width: int
     if not parts:
         return [Text("no profiler window yet: press c for one now", ink.note)]
     with_times = step_s is not None and width >= WITH_TIMES
-    entries = (
-        Text.assemble(
-            (each.sign if ink.plain else "█", pair(ink, ink.palette.of_step_part(each.name))),
-            (f" {each.words} ", ink.label),
-            (units.share(each.share), ink.figure),
-            (f" {units.seconds(each.share * (step_s or 0.0))}" if with_times else "", ink.note),
-        )
-        for each in parts
-    )
-    return flowed(entries, width, 3)
+
+    def entry(part: StepPart) -> Text:
+        colour = ink.palette.of_step_part(part.name)
+        named = legend_entry(part.sign, colour, part.words, units.share(part.share), ink)
+        time = f" {units.seconds(part.share * (step_s or 0.0))}" if with_times else ""
+        return named.append(time, ink.note)
+
+    return flowed(map(entry, parts), width, 3)
 
 
 def _lines(parts: Sequence[StepPart], span: Timespan, ink: Ink, width: int, height: int) -> list[Text]:

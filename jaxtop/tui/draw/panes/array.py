@@ -56,7 +56,7 @@ def pane(
         drawn = _beside(view, slices, ink, width, height - 1)
     else:
         drawn = _below(view, slices, ink, width, height - 1)
-    last = Text(note, ink.muted)
+    last = Text(note, ink.note)
     if view is not None and slices is not None and pointed is not None:
         last = _pointed(view, slices, ink, pointed)
     lines = drawn.lines[: height - 1]
@@ -67,7 +67,7 @@ def pane(
 def _below(view: ArrayView, slices: ArraySlices | None, ink: Ink, width: int, height: int) -> Pane:
     lines = _facts(view, ink, width)
     if slices is None:
-        return Pane((*lines, Text(), Text(_no_slices(view), ink.muted)))
+        return Pane((*lines, Text(), Text(_no_slices(view), ink.note)))
     room = height - len(lines) - 2
     if room < 2:
         lines, room = lines[: max(0, height - 4)], min(2, height - 2)
@@ -85,9 +85,7 @@ def _beside(view: ArrayView, slices: ArraySlices | None, ink: Ink, width: int, h
     left = min(max(33, width * 2 // 5), 40)
     facts = fitted(_facts(view, ink, left), left, height)
     if slices is None:
-        return Pane(
-            tuple(side_by_side([(left, facts), (width, [Text(_no_slices(view), ink.muted)])], height))
-        )
+        return Pane(tuple(side_by_side([(left, facts), (width, [Text(_no_slices(view), ink.note)])], height)))
     rest = width - left - GAP
     picture = pictures.draw(slices, ink, max(8, rest * 2 // 5), height - 1, brief=True)
     middle = max(picture.width, len(picture.caption))
@@ -98,7 +96,7 @@ def _beside(view: ArrayView, slices: ArraySlices | None, ink: Ink, width: int, h
 
 
 def _caption(picture: Picture, ink: Ink) -> Text:
-    return Text(picture.caption, ink.muted, no_wrap=True, end="")
+    return Text(picture.caption, ink.note, no_wrap=True, end="")
 
 
 def _no_slices(view: ArrayView) -> str:
@@ -107,19 +105,19 @@ def _no_slices(view: ArrayView) -> str:
 
 def _pointed(view: ArrayView, slices: ArraySlices, ink: Ink, device_id: int) -> Text:
     span = slices.span_of(device_id)
-    line = Text(f"device {device_id} ", ink.bold)
+    line = Text(f"device {device_id} ", ink.figure)
     line.append("no slice" if span is None else in_words(span))
     at = None if view.mesh is None else view.mesh.coordinates(device_id)
     if at is not None and view.mesh is not None:
         place = "  ".join(f"{name} {index}" for (name, _), index in zip(view.mesh.axes, at, strict=True))
-        line.append(f"  {place}", ink.muted)
+        line.append(f"  {place}", ink.note)
     return line
 
 
 def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
     name = view.name or (f"made at {view.created}" if view.created else "an array of unknown origin")
     copies = units.NA if view.replication is None else f"×{view.replication:,}"
-    lines = [*(Text(piece, ink.bold) for piece in _wrapped(name, width))]
+    lines = [*(Text(piece, ink.figure) for piece in _wrapped(name, width))]
     lines.append(pairs([("", form(view)), ("count", units.number(view.count))], ink))
     lines.append(pairs([("spec", view.sharding or units.NA)], ink))
     if view.mesh is not None:
@@ -144,7 +142,7 @@ def _sums(node: Node, ink: Ink) -> list[Text]:
     is_bound = any(view.groups > 1 for view in node.views)
     shapes = units.bound(units.number(max(1, len(known))), at_least=is_bound)
     return [
-        Text(node.label, ink.bold),
+        Text(node.label, ink.figure),
         pairs([("arrays", units.number(node.count)), ("shapes", shapes)], ink),
         pairs(_sizes(node), ink),
         _growth(node.grown_bytes, seconds, ink),
@@ -154,7 +152,7 @@ def _sums(node: Node, ink: Ink) -> list[Text]:
             if node.shared(fact) != MIXED
         ),
         Text(),
-        Text("select an array to see its slices", ink.muted),
+        Text("select an array to see its slices", ink.note),
     ]
 
 
@@ -169,7 +167,7 @@ def _growth(value: int | None, seconds: float | None, ink: Ink) -> Text:
     if value is not None and value > 0:
         line.stylize(ink.style(ink.palette.warning), len("growth "))
     if value is not None:
-        line.append(f" in {units.age(seconds)}", ink.muted)
+        line.append(f" in {units.age(seconds)}", ink.note)
     return line
 
 

@@ -82,7 +82,7 @@ def _all_facts(subject: CollectiveSubject, ink: Ink, width: int, height: int) ->
 def _facts(subject: CollectiveSubject, ink: Ink, height: int) -> list[Text]:
     view = subject.view
     busbw = pairs([("bus bandwidth", units.bandwidth(view.busbw_bytes_per_s))], ink)
-    busbw.append(f"  estimated, {subject.bandwidth_note or 'as in nccl-tests'}", ink.muted)
+    busbw.append(f"  estimated, {subject.bandwidth_note or 'as in nccl-tests'}", ink.note)
     lines = [heading(view.op, view.program, ink), _verdict(subject, ink), _times(view, ink)]
     if height > SHORT:
         lines += [busbw, _place(view, subject.nouns, ink), *_origin(view, ink)]
@@ -141,7 +141,7 @@ def straggler_in_words(view: CollectiveView) -> str:
 def _verdict(subject: CollectiveSubject, ink: Ink) -> Text:
     if subject.view.is_current:
         return _late(subject.view, ink)
-    return Text(f"of {units.age(subject.ago)} ago, outdated (c: window now)", ink.muted)
+    return Text(f"of {units.age(subject.ago)} ago, outdated (c: window now)", ink.note)
 
 
 def _late(view: CollectiveView, ink: Ink) -> Text:
@@ -151,30 +151,30 @@ def _late(view: CollectiveView, ink: Ink) -> Text:
         words = f"{LATE} {late.who} comes last in {units.share(late.share)}{others}"
         return Text(words, ink.style(ink.palette.warning, bold=True), no_wrap=True, end="")
     if not view.samples:
-        return Text("not timed yet", ink.muted)
+        return Text("not timed yet", ink.note)
     if view.timed_by is not None:
-        return Text(f"timed by {view.timed_by}: {view.samples:,} of its kind, size and group", ink.muted)
+        return Text(f"timed by {view.timed_by}: {view.samples:,} of its kind, size and group", ink.note)
     if not view.is_judged:
-        return Text(f"no straggler: devices share a host's CPU ({view.samples:,} samples)", ink.muted)
+        return Text(f"no straggler: devices share a host's CPU ({view.samples:,} samples)", ink.note)
     if not view.is_enough:
-        return Text(f"too few samples to name a straggler: {view.samples:,}", ink.muted)
+        return Text(f"too few samples to name a straggler: {view.samples:,}", ink.note)
     return Text(f"no straggler in {view.samples:,} samples", ink.style())
 
 
 def _times(view: CollectiveView, ink: Ink) -> Text:
     times = {"wait": view.wait_us, "transfer": view.transfer_us, "p50": view.p50_us, "p99": view.p99_us}
     drawn = pairs([(name, units.micros(microseconds)) for name, microseconds in times.items()], ink)
-    return drawn if view.is_current else Text(drawn.plain, ink.muted)
+    return drawn if view.is_current else Text(drawn.plain, ink.note)
 
 
 def _groups(view: CollectiveView, ink: Ink, width: int, room: int) -> list[Text]:
     if not view.groups:
-        return [Text("devices unknown", ink.muted)] if room > 0 else []
+        return [Text("devices unknown", ink.note)] if room > 0 else []
     ordered = by_wait(view)
     lines = []
     if room >= ROOM_FOR_TITLE:
         what = "waits in its group" if len(view.groups) == 1 else f"waits in {len(view.groups):,} groups"
-        lines.append(Text(f"{what} of {view.group_size or 0:,}, by device", ink.muted))
+        lines.append(Text(f"{what} of {view.group_size or 0:,}, by device", ink.note))
     left = max(0, room - len(lines))
     more = len(ordered) > left > 1
     shown = ordered[: left - more]
@@ -182,11 +182,11 @@ def _groups(view: CollectiveView, ink: Ink, width: int, room: int) -> list[Text]
         shown = [shown[0], *sorted(shown[1:])]
     for number in shown:
         line = Text(no_wrap=True, end="")
-        line.append(f"{sign_of(number, len(view.groups))} ", ink.bold)
+        line.append(f"{sign_of(number, len(view.groups))} ", ink.figure)
         line.append_text(_members(view, view.groups[number], ink, width - line.cell_len))
         lines.append(line)
     if more:
-        lines.append(Text(f"+{len(ordered) - len(shown):,} more groups", ink.muted))
+        lines.append(Text(f"+{len(ordered) - len(shown):,} more groups", ink.note))
     return lines
 
 
@@ -207,11 +207,11 @@ def _members(view: CollectiveView, group: Sequence[int], ink: Ink, width: int) -
         label = word(device_id)
         is_last = i == len(listed) - 1
         if line.cell_len + 2 + len(label) + (0 if is_last else len(more)) > width and i:
-            line.append(more, ink.muted)
+            line.append(more, ink.note)
             break
         name, _, wait = label.partition(" ")
         line.append("  " if i else "")
-        line.append(f"{name} ", ink.muted)
+        line.append(f"{name} ", ink.note)
         is_late = late is not None and late.device_id == device_id
         line.append(wait, ink.style(ink.palette.warning, bold=True) if is_late else ink.style())
     return line

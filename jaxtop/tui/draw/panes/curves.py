@@ -58,13 +58,13 @@ def facts_above_curves(facts: Draw, fact_lines: int, shown: Sequence[Curve], ink
 def _curve(curve: Curve, ink: Ink, width: int, height: int) -> list[Text]:
     values = curve.values(min(MOST_VALUES, 2 * width))
     known = [value for value in values if value is not None]
-    title = Text(f"{curve.name}  ", ink.bold, no_wrap=True, end="")
+    title = Text(f"{curve.name}  ", ink.figure, no_wrap=True, end="")
     if not known:
-        title.append("nothing known", ink.muted)
+        title.append("nothing known", ink.note)
         return [title]
     ends = dict.fromkeys((curve.write(min(known)), curve.write(max(known))))
     title.append(curve.write(known[-1]))
-    title.append(f"  {' to '.join(ends)}", ink.muted)
+    title.append(f"  {' to '.join(ends)}", ink.note)
     return [title, *shaded(values, ink, width, height - 1)]
 
 

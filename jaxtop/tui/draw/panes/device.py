@@ -99,7 +99,7 @@ def _identity(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
     device, host = subject.device, subject.host
     warning = ink.style(ink.palette.warning)
     late = [Text(line, warning) for line in wrap(text.printable(subject.late), width)[:LATE_LINES]]
-    head = Text(f"device {device.id}", ink.bold)
+    head = Text(f"device {device.id}", ink.figure)
     head.append(
         f"  {text.STATE_SIGNS[device.state]} {device.state.value}", ink.style(ink.colour_of(device.state))
     )
@@ -127,7 +127,7 @@ def _meshes(subject: DeviceSubject, ink: Ink, width: int, room: int) -> list[Tex
         section = _mesh(subject, mesh, ink, width, room)
         if lines and len(lines) + len(section) > room:
             left = len(subject.meshes) - shown
-            lines.append(Text(f"and in {left} more mesh{'es' if left > 1 else ''}", ink.muted))
+            lines.append(Text(f"and in {left} more mesh{'es' if left > 1 else ''}", ink.note))
             break
         lines.extend(section)
     return lines
@@ -151,7 +151,7 @@ def _mesh(subject: DeviceSubject, mesh: Grid, ink: Ink, width: int, room: int) -
         if len(lines) + len(wrapped) > room:
             wrapped = [_first_ids(group, width - len(start))]
         for i, ids in enumerate(wrapped):
-            line = Text(" " if i else start, ink.muted)
+            line = Text(" " if i else start, ink.note)
             line.append(ids, style)
             lines.append(line)
     return lines
@@ -167,12 +167,12 @@ def _memory(subject: DeviceSubject, ink: Ink, width: int) -> _Memory:
     )
     share = device.used_share
     if device.limit_bytes is None:
-        lines.append(Text("no limit known", ink.muted))
+        lines.append(Text("no limit known", ink.note))
     else:
         limit = units.size(device.limit_bytes)
         lines.append(pairs([("limit", limit), ("share", units.share(share))], ink))
         if device.limit_source == SIMULATED:
-            lines.append(Text("the limit is simulated", ink.muted))
+            lines.append(Text("the limit is simulated", ink.note))
     if device.reserved_bytes:  # it counts in the share
         lines.append(pairs([("reserved", units.size(device.reserved_bytes))], ink))
     lines += _held(subject, ink, width)
@@ -281,6 +281,6 @@ def ids_in_words(ids: Sequence[int], room: int) -> str:
 
 
 def _title(name: str, words: str, ink: Ink) -> Text:
-    line = Text(f"{name} ", ink.muted)
-    line.append(words, ink.muted if name != "mesh" else ink.bold)
+    line = Text(f"{name} ", ink.note)
+    line.append(words, ink.note if name != "mesh" else ink.figure)
     return line

@@ -27,14 +27,14 @@ def pairs(facts: Sequence[tuple[str, str]], ink: Ink) -> Text:
         if line.cell_len:
             line.append("  ")
         if name:
-            line.append(f"{name} ", ink.muted)
+            line.append(f"{name} ", ink.note)
         line.append(value)
     return line
 
 
 def heading(name: str, rest: str, ink: Ink) -> Text:
     """Return the name of what a pane shows, and what it belongs to."""
-    return Text.assemble((name, ink.bold), (f"  {rest}", ink.muted), no_wrap=True, end="")
+    return Text.assemble((name, ink.figure), (f"  {rest}", ink.note), no_wrap=True, end="")
 
 
 def first_fitting(variants: Sequence[Sequence[str]], width: int, style: str) -> Text:

@@ -29,7 +29,7 @@ def finding_pane(
 ) -> Text:
     """Return the explanation as lines of this width, at most this many."""
     rule = RULES_BY_NAME[finding.rule]
-    lines = [Text(rule.title, ink.bold)]
+    lines = [Text(rule.title, ink.figure)]
     lines += _wrapped(finding.text, width)
     lines += [Text(), *_wrapped(f"Do: {finding.advice or rule.advice}", width), Text()]
     if cost := costs(finding.cost):
@@ -42,7 +42,7 @@ def finding_pane(
     for each in finding.evidence:
         age = "" if each.at is None else f", {units.age(now - each.at)} ago"
         source = f"  ({each.source}{age})" if each.source or age else ""
-        lines.append(Text.assemble(f"{each.name}: {figure_of(each)}", (source, ink.muted)))
+        lines.append(Text.assemble(f"{each.name}: {figure_of(each)}", (source, ink.note)))
     lines += [Text(), *_wrapped(f"Why it matters: {rule.rationale}", width)]
     lines += _wrapped(f"Reported when {rule.threshold}.", width)
     if changed := _changed(rule, tuning):
@@ -52,7 +52,7 @@ def finding_pane(
 
 def coverage_pane(found: Coverage, ink: Ink, width: int, height: int) -> Text:
     """Return which rules could not be checked, by reason, as lines of this width, at most this many."""
-    lines = [Text(found.in_short, ink.bold)]
+    lines = [Text(found.in_short, ink.figure)]
     for reason, titles in found.unchecked.items():
         lines += [Text(), *_wrapped(f"Not checked: {', '.join(titles)}", width), *_wrapped(reason, width)]
     return _fitted(lines, width, height)

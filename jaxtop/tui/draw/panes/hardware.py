@@ -71,7 +71,7 @@ def device_lines(pulse: Pulse, position: int, ink: Ink, width: int, trend: Trend
     lines = _faults(pulse, position, ink)
     drawn = min(LONGEST_TREND, max(SHORTEST_TREND, width // 5))
     for figure, words in readings:
-        line = Text(f"{figure.title:<{room}} ", ink.muted, no_wrap=True, end="")
+        line = Text(f"{figure.title:<{room}} ", ink.note, no_wrap=True, end="")
         is_long = line.cell_len + words.cell_len > width  # the word is more useful than the limit
         brief = measured(figure, pulse, position, ink, with_limit=False) if is_long else None
         line.append_text(brief or words)
@@ -102,7 +102,7 @@ def _faults(pulse: Pulse, position: int, ink: Ink) -> list[Text]:
     if uncorrected:
         lines.append(Text(f"{SIGN} ECC: {uncorrected:,} not corrected", of_level(level, ink)))
     if corrected:
-        lines.append(Text(f"ECC: {corrected:,} corrected", ink.muted))
+        lines.append(Text(f"ECC: {corrected:,} corrected", ink.note))
     return lines
 
 
@@ -112,7 +112,7 @@ def host_lines(pulse: Pulse, ink: Ink, width: int) -> list[Text]:
     lines = [_facts(pulse, ink, width, facts) for facts in _OF_HOST]
     if (cores := FIGURES["cores"].read(pulse, 0)) is not None:
         whose = "container" if sample.is_container else "machine"
-        lines.insert(0, Text(f"{whose} with {cores:g} cores", ink.muted))
+        lines.insert(0, Text(f"{whose} with {cores:g} cores", ink.note))
     return [line for line in lines if line.cell_len]
 
 
@@ -129,7 +129,7 @@ def _facts(pulse: Pulse, ink: Ink, width: int, facts: Sequence[tuple[str, Figure
         for name, figure in facts:
             words = write(figure)
             if words is not None:
-                line.append(f"{'  ' if line.cell_len else ''}{name} ", ink.muted)
+                line.append(f"{'  ' if line.cell_len else ''}{name} ", ink.note)
                 line.append_text(words)
         if line.cell_len <= width:
             break
@@ -177,7 +177,7 @@ def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | Non
         lines.append(line)
     source = f"its peak: {step.peak_source}"
     if step.utilization is not None and len(source) <= width:
-        lines.append(Text(source, ink.muted))
+        lines.append(Text(source, ink.note))
     tokens = step.tokens_per_second
     pace = [] if tokens is None else [("tokens", f"{units.amount(tokens)}/s")]
     energy = [("a step", step.joules_per_step), ("a token", step.joules_per_token)]

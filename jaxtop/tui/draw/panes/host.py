@@ -59,9 +59,9 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     count = 3 if width >= THREE else 2 if width >= TWO else 1
     room = (width - GAP * (count - 1)) // count
     head = Text(f"{text.STATE_SIGNS[subject.state]} ", ink.style(ink.colour_of(subject.state)), end="")
-    head.append(subject.label, ink.bold)
+    head.append(subject.label, ink.figure)
     if subject.seen:
-        step = [Text(line, ink.muted, end="") for line in wrap(subject.seen, room)]
+        step = [Text(line, ink.note, end="") for line in wrap(subject.seen, room)]
     elif subject.state.is_silent:
         step = _last_step(subject, ink)
         if subject.last.bye is not None and subject.last.error is not None:
@@ -107,7 +107,7 @@ def _at_the_end(found: Postmortem, ink: Ink, room: int) -> tuple[list[Text], lis
         words = [f"{fact.name} {fact.lines[0]}", *(f"  {line}" for line in fact.lines[1:])]
         parts = [each for line in words for each in wrap(text.printable(line), room, subsequent_indent="  ")]
         lines[fact.name] = [Text(each, end="") for each in parts]
-        lines[fact.name][0].stylize(ink.muted, 0, len(fact.name))
+        lines[fact.name][0].stylize(ink.note, 0, len(fact.name))
     lines.pop("step", None)  # the step stands below the name of the process
     held = [*lines.pop("arrays", ()), *lines.pop("grew", ())]
     return [line for those in lines.values() for line in those], held
@@ -122,7 +122,7 @@ def _last_step(subject: HostSubject, ink: Ink) -> list[Text]:
     at = f"last step {reported.index:,}" if reported else f"{count:,} steps"
     return [
         pairs([("step", name)], ink),
-        Text(f"{at}, heard {units.age(subject.age)} ago", ink.muted, end=""),
+        Text(f"{at}, heard {units.age(subject.age)} ago", ink.note, end=""),
     ]
 
 

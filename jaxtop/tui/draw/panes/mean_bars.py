@@ -77,7 +77,7 @@ class MeansScene:
     def style(self, value: float | None, *, on_track: bool = False) -> Style:
         share = self.share(value)
         if share is None or not self.reading.metric.is_amount:
-            return self.ink.muted
+            return self.ink.note
         return _style(self.ink, min(STEPS - 1, int(share * STEPS)), on_track=on_track)
 
 
@@ -101,7 +101,10 @@ def means_lines(scene: MeansScene, width: int, height: int) -> Text:
 
 def _chart(scene: MeansScene, found: AxisMeans, width: int, height: int) -> list[Text]:
     title = Text.assemble(
-        ("mean by ", scene.ink.label), (scene.spoken.title(found.axis), scene.ink.bold), no_wrap=True, end=""
+        ("mean by ", scene.ink.label),
+        (scene.spoken.title(found.axis), scene.ink.figure),
+        no_wrap=True,
+        end="",
     )
     draw = _bars if len(found.means) <= height else _columns
     return [title, *draw(scene, found, width, height)]
@@ -114,13 +117,13 @@ def _bars(scene: MeansScene, found: AxisMeans, width: int, _height: int) -> list
     lines = []
     for place, value in enumerate(values):
         is_odd = odd is not None and odd.axis is axis and odd.place == place
-        line = Text(f"{place:>{name}}  ", ink.bold if is_odd else ink.muted, no_wrap=True, end="")
+        line = Text(f"{place:>{name}}  ", ink.figure if is_odd else ink.note, no_wrap=True, end="")
         line.append(bar(scene.share(value), room), scene.style(value, on_track=True))
         line.append(f"{scene.reading.metric.write(value):>{_VALUE}}", ink.style(bold=is_odd))
         if axis.places[place] and scene.late.issuperset(axis.places[place]):
             line.append(f" {LATE}", ink.style(ink.palette.warning, bold=True))
         elif is_odd:
-            line.append(" ◂", ink.bold)
+            line.append(" ◂", ink.figure)
         lines.append(line)
     return lines
 
@@ -146,7 +149,7 @@ def _columns(scene: MeansScene, found: AxisMeans, width: int, height: int) -> li
         lines.append(line)
     last = str(count - 1)
     end = max(len(last) + 1, (len(values) - 1) * wide + len(last) - 1)
-    lines.append(Text(f"0{last:>{min(width - 1, end)}}", scene.ink.muted))
+    lines.append(Text(f"0{last:>{min(width - 1, end)}}", scene.ink.note))
     return lines
 
 

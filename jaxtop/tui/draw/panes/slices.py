@@ -52,7 +52,7 @@ def draw(slices: ArraySlices, ink: Ink, width: int, height: int, *, brief: bool 
         for device_id in row:
             piece = slices.ordinals.get(device_id)
             if piece is None:
-                line.append("·".ljust(cell), ink.muted)
+                line.append("·".ljust(cell), ink.note)
                 continue
             _, style = ink.whole(piece % STEPS)
             if cell == 1:
@@ -122,7 +122,7 @@ def legend(slices: ArraySlices, picture: Picture, ink: Ink, width: int, height: 
     if len(slices.pieces) == 1 and height:
         span, ids = slices.pieces[0]
         line = Text("", no_wrap=True, end="")
-        line.append(f"{slices.label(0)} ", ink.bold)
+        line.append(f"{slices.label(0)} ", ink.figure)
         held = "all of it" if len(ids) == 1 else f"all of it, on each of {len(ids):,} devices"
         return [line.append(f" {held} {in_words(span)}")]
     # The ids of the devices are more important than the word before them.
@@ -134,18 +134,18 @@ def legend(slices: ArraySlices, picture: Picture, ink: Ink, width: int, height: 
         if len(lines) == height - 1 and left > 1:
             again = one_sign and len(slices.pieces) > len(SIGNS)
             words = f"… and {left:,} more{', letters repeat' if again else ' slices'}"
-            lines.append(Text(words, ink.muted))
+            lines.append(Text(words, ink.note))
             break
         if len(lines) >= height:
             break
         name = slices.sign(piece) if one_sign else slices.label(piece)
         line = Text(no_wrap=True, end="")
-        line.append(f"{name} ", ink.bold)
+        line.append(f"{name} ", ink.figure)
         line.append(f"{' ' if roomy else ''}{in_words(span)}")
         noun = " on " if not roomy else "  device " if len(ids) == 1 else "  devices "
         room = width - line.cell_len - len(noun)
         if room >= len(str(ids[0])) + (len(ids) > 1):
-            line.append(noun, ink.muted)
+            line.append(noun, ink.note)
             line.append(ids_in_words(ids, room))
         lines.append(line)
         left -= 1

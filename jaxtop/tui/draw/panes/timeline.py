@@ -171,7 +171,7 @@ def _parts(ink: Ink) -> list[BarPart]:
 
 def _legend(op: str, parts: Sequence[BarPart], ink: Ink, title: str, room: tuple[int, int]) -> Text:
     """Return the meanings that fit; the second of `room` is the width of the shares at the right."""
-    line, end = Text.assemble((title, ink.bold), no_wrap=True), room[0] - room[1]
+    line, end = Text.assemble((title, ink.figure), no_wrap=True), room[0] - room[1]
     room_of_names = end - line.cell_len
     names = next(
         (each for each in MEANINGS if sum(map(len, each)) + 5 * 4 + len(op) <= room_of_names), MEANINGS[-1]
