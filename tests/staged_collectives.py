@@ -103,9 +103,9 @@ LOADS = (
 WORKS = (wire.Place("python3.11/threading.py", 327, "wait"), wire.Place("data.py", 30, "prefetch"))
 
 
-def stacks(frames: tuple[wire.Place, ...], ago: float = 2.0, *, is_stall: bool = False) -> wire.Stacks:
+def stacks(frames: tuple[wire.Place, ...], ago: float = 2.0) -> wire.Stacks:
     threads = (wire.Thread("MainThread", True, frames), wire.Thread("prefetch", False, WORKS))
-    return wire.Stacks(int((NOW - ago) * 1000), is_stall, threads)
+    return wire.Stacks(int((NOW - ago) * 1000), threads)
 
 
 def standing(hosts: int = HOSTS, devices: int = DEVICES) -> list[wire.Frame]:
@@ -118,5 +118,5 @@ def standing(hosts: int = HOSTS, devices: int = DEVICES) -> list[wire.Frame]:
         launches = 19 if is_last else 20
         pulse = builders.pulse(index, NOW, devices, launches, stall=stall)
         told.append(frame(agent_id(index), pulse, NOW, 3))
-        told.append(frame(agent_id(index), stacks(LOADS if is_last else WAITS, is_stall=True)))
+        told.append(frame(agent_id(index), stacks(LOADS if is_last else WAITS)))
     return told

@@ -48,7 +48,7 @@ NO_PULSE = Pulse(at_ms=0)
 SIMULATED = "simulated"
 NO_ARRAYS = Arrays(at_ms=0)
 NO_PROGRAMS = Programs(at_ms=0)
-NO_STACKS = Stacks(at_ms=0, is_stall=False, threads=())
+NO_STACKS = Stacks(at_ms=0, threads=())
 NO_ACTIVITY = Activity(at_ms=0, span_ms=0)
 NO_NCCL = Nccl(at_ms=0)
 NO_NCCL_TIMES = NcclTimes(at_ms=0)

@@ -31,5 +31,4 @@ class Stacks(Struct, frozen=True, omit_defaults=True, tag="stacks"):
     """The threads of a process without its agent's own, sent on request or because of a stall."""
 
     at_ms: TimeMs
-    is_stall: bool
     threads: tuple[Thread, ...]

@@ -39,7 +39,7 @@ class Restoring(Beginning):
                 )
                 moved = movements[i].look(second, own, done if way == "received" else 0)
                 at_ms = int(self.now * 1000)
-                self.say(i, wire.Stacks(at_ms, False, (wire.Thread("MainThread", True, self.stands[i]),)))
+                self.say(i, wire.Stacks(at_ms, (wire.Thread("MainThread", True, self.stands[i]),)))
                 lull = wire.Lull("", int(BEGAN * 1000), 0, moved)
                 host = wire.HostSample(process_cpu_permille=self.cpu[i])
                 self.say(i, pulse(at_ms=at_ms, lull=lull, host=host))

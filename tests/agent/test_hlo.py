@@ -37,7 +37,7 @@ class TestTextsOfJax:
             ("collective-permute", "ppermute", 2048, DATA_GROUPS, 1),
             ("reduce-scatter", "reduce_scatter", 2048, DATA_GROUPS, 1),
         ]
-        assert (reading.devices, reading.unread, reading.calls_back) == (8, 0, False)
+        assert (reading.devices, reading.unread) == (8, 0)
 
     def test_what_the_compiler_put_in_for_shardings(self, version):
         reading = hlo.read(text("sharded", version))
@@ -53,9 +53,8 @@ class TestTextsOfJax:
             ("collective-permute", "ppermute", 64, ((0, 1),), 1),
         ]
 
-    def test_a_program_that_calls_into_python_is_known(self, version):
-        reading = hlo.read(text("callback", version))
-        assert reading.calls_back and not reading.collectives
+    def test_a_call_into_python_is_no_collective(self, version):
+        assert not hlo.read(text("callback", version)).collectives
 
 
 class TestGpu:
@@ -260,9 +259,9 @@ class TestTpu:
         assert found == [("fusion-start", 4, 1, True), ("call-start", 4, 1, True)]
         assert reading.ends == {"fusion-done": "fusion-start", "call-done": "call-start"}
 
-    def test_transfers_to_the_host_are_calls_into_python(self):
+    def test_a_transfer_to_the_host_is_no_collective(self):
         send = "%s = (f32[], u32[], token[]) send(%p, %t), channel_id=2, is_host_transfer=true"
-        assert hlo.read(module(send)).calls_back
+        assert hlo.read(module(send)) == hlo.HloReading(devices=hlo.read(module()).devices)
 
     def test_ragged_and_broadcast(self):
         reading = hlo.read(

@@ -104,7 +104,7 @@ def test_very_many_threads_fit_into_a_message():
         released.set()
         for thread in threads:
             thread.join()
-    assert len(wire.encode(wire.Stacks(0, True, read))) < 64_000
+    assert len(wire.encode(wire.Stacks(0, read))) < 64_000
     assert read[0].is_main and read[0].unsent == 0 and len(read) > 1
 
 

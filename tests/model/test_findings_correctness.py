@@ -163,7 +163,7 @@ def test_hosts_with_other_libraries_are_named_in_one_finding():
     found = run.the("versions_differ")
     assert found.severity is Severity.WARNING and found.subject.process_index == 3
     assert found.text == (
-        "jax is not the same on all hosts: hosts 0–2 have 0.10.2, host 3 has 0.9.0 (jaxlib, python too)"
+        "jax is not the same on all hosts (jaxlib, python too): hosts 0–2 have 0.10.2, host 3 has 0.9.0"
     )
     assert {(each.name, each.value) for each in found.evidence} >= {("python on host 3", "3.12.1")}
 

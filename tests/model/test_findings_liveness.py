@@ -220,7 +220,7 @@ def joining(run, *indices, file="jax/_src/distributed.py"):
     frames = (wire.Place("train.py", 4, "main"), wire.Place(file, 147, "initialize"))
     for index in indices:
         run.tell(index, builders.hello(index, 3, (), run=None, platform=None))
-        run.tell(index, wire.Stacks(int(run.at * 1000) + 1, False, (wire.Thread("main", True, frames),)))
+        run.tell(index, wire.Stacks(int(run.at * 1000) + 1, (wire.Thread("main", True, frames),)))
 
 
 def test_processes_that_wait_for_one_that_does_not_come_name_it():

@@ -52,7 +52,7 @@ class Run:
                 stall = wire.Stall("step", int(BEGAN * 1000) - 6000, 1000) if i in self.stands else None
                 if stall and self.stands[i]:
                     thread = wire.Thread("MainThread", True, self.stands[i])
-                    self.say(i, wire.Stacks(at_ms, True, (thread,)))
+                    self.say(i, wire.Stacks(at_ms, (thread,)))
                 name = self.compiling.get(i)
                 compiling = (wire.Compiling(name, int(BEGAN * 1000)),) if name else ()
                 counts = {"step": self.launches[i]}
@@ -91,7 +91,7 @@ class Beginning(Run):
             self.now += 1
             for i, launches in self.launches.items():
                 at_ms = int(self.now * 1000)
-                self.say(i, wire.Stacks(at_ms, False, (wire.Thread("MainThread", True, self.stands[i]),)))
+                self.say(i, wire.Stacks(at_ms, (wire.Thread("MainThread", True, self.stands[i]),)))
                 lull = wire.Lull("step" if launches else "", int(begins * 1000), longest_ms)
                 counts = {"step": launches} if launches else {}
                 host = wire.HostSample(process_cpu_permille=cpu, cpu_pressure_permille=pressure)
@@ -253,7 +253,7 @@ def test_a_host_that_was_lost_long_before_is_not_the_cause():
         stall = wire.Stall("step", int((run.now - 6) * 1000), 1000)
         thread = wire.Thread("MainThread", True, LOADER if i == 3 else STEP)
         at_ms = int(run.now * 1000)
-        run.say(i, wire.Stacks(at_ms, True, (thread,)), pulse(at_ms=at_ms, stall=stall))
+        run.say(i, wire.Stacks(at_ms, (thread,)), pulse(at_ms=at_ms, stall=stall))
     assert run.diagnosis().odd == ("r1-3",)
 
 

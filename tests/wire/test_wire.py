@@ -159,7 +159,7 @@ MESSAGES = (
         900,
         500,
     ),
-    wire.Stacks(10, True, (wire.Thread("MainThread", True, (wire.Place("train.py", 88, "load_batch"),)),)),
+    wire.Stacks(10, (wire.Thread("MainThread", True, (wire.Place("train.py", 88, "load_batch"),)),)),
     wire.Compile(10, "step", 1500),
     wire.Event(10, "warning", "source", "arrays is off"),
     wire.Bye(10, "ended"),

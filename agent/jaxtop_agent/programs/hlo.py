@@ -32,9 +32,6 @@ _GOES_ON = frozenset(
 _ASYNC = "async-start"
 _BESIDE = frozenset({_ASYNC, "call-start", "fusion-start"})
 _WRAPPERS = _BESIDE | {"fusion"}
-_SPEAKS_TO_HOST = frozenset({"custom-call", "send", "recv"})
-_CALLBACK = re.compile(r'\bcustom_call_target="[^"]*python\w*callback')
-_HOST_TRANSFER = "is_host_transfer=true"
 _IS_SYNC = re.compile(r'\bis_sync\\?":\s*true')
 _UNREAD = re.compile(rf'[^"]* = [^"]* (?:{"|".join(KINDS)})(?:-start)?\(')
 LONGEST_STACK = 120
@@ -55,7 +52,6 @@ class HloReading(NamedTuple):
     unread: int = 0
     devices: int | None = None
     ends: dict[str, str] = {}  # noqa: RUF012 - never written to
-    calls_back: bool = False
 
 
 def read(
@@ -74,7 +70,7 @@ def read(
     places = DeviceAssignment(counts.get("replica_count", 1), counts.get("num_partitions", 1))
     module, entries = Module(cuts), set()
     module.started.update(started)
-    for words in ((*text.COLLECTIVES, *text.CALLERS, *text.CALLBACKS), text.FUSIONS):
+    for words in ((*text.COLLECTIVES, *text.CALLERS), text.FUSIONS):
         for line in text.having(words, module_text, pause):
             module.add(line.computation, line.text)
             if line.is_entry:
@@ -111,7 +107,6 @@ class Module:
         self.started: dict[str, str] = {}
         self._before: dict[str, str] = {}  # from a later part of an operation to the part before it
         self._unread = 0
-        self._calls_back = False
         self._partitioner = Partitioner(cuts)
         self._fused = Fused()
 
@@ -134,10 +129,6 @@ class Module:
                 self._before[by.name] = by.operand
         elif by.opcode in _GOES_ON:
             self._before[by.name] = by.operand
-        elif by.opcode in _SPEAKS_TO_HOST and (
-            _CALLBACK.search(by.quoted) or _HOST_TRANSFER in by.attributes
-        ):
-            self._calls_back = True
         self._calls.add(computation, by)
         self._fused.add(computation, by)
         return by
@@ -207,7 +198,6 @@ class Module:
             unread=self._unread,
             devices=None if places is None else places.total,
             ends=self._ends(shown) | {end: shown[name] for end, name in waits.items() if name in shown},
-            calls_back=self._calls_back,
         )
 
     def _shown_as(self, each: FoundCollective, alone: set[str]) -> tuple[str, bool, str]:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 # A plain search for each word is five times as fast as one regular expression for all of them.
 COLLECTIVES = (" all-", " reduce-scatter", " ragged-all-", " collective-")
 CALLERS = (" while(", " call(", " call-", " conditional(", " async-")
-CALLBACKS = ('_callback"', "is_host_transfer=true")
 FUSIONS = (" fusion(", " fusion-", " custom-call(")
 HEADER_END = "{\n"
 _HEADER = re.compile(r"(ENTRY )?%?([^\s(]+)")

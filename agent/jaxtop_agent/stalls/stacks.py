@@ -80,7 +80,7 @@ def place(code: CodeType, line: int | None) -> wire.Place:
 def _bounded(threads: list[wire.Thread]) -> tuple[wire.Thread, ...]:
     """Reduce the frames per thread, and then the threads, until they fit into one message."""
     most = MOST_FRAMES
-    while len(wire.encode(wire.Stacks(0, False, tuple(threads)))) > MOST_BYTES:
+    while len(wire.encode(wire.Stacks(0, tuple(threads)))) > MOST_BYTES:
         if most > 4:
             most //= 2
             threads = [each if each.is_main else _cut(each, most) for each in threads]

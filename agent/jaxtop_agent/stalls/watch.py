@@ -74,7 +74,7 @@ class Stalls:
         """Return the stacks of all threads; None if they cannot be read, and the source then says why."""
         try:
             threads = stacks.read(self._own_threads(), self._functions())
-            return wire.Stacks(now_ms(), self.stall is not None, threads)
+            return wire.Stacks(now_ms(), threads)
         except Exception as error:
             self._break(error)
             return None

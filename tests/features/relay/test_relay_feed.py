@@ -126,7 +126,7 @@ def test_what_is_held_is_bounded_and_the_oldest_large_frames_are_dropped_first(m
     monkeypatch.setattr(last_frames, "MOST_BYTES", 1000)
     monkeypatch.setattr(latest_values, "MOST_AGENTS", 3)
     latest = kept(*builders.well(), frame(AGENT, builders.arrays()))
-    stacks = wire.Stacks(0, False, (wire.Thread("x" * 2000, True, ()),))
+    stacks = wire.Stacks(0, (wire.Thread("x" * 2000, True, ()),))
     latest.take(frame(AGENT, stacks))
     assert not latest.frames(AGENT, tuple(BULKY), NOW) and latest.frames(AGENT, ("hello", "pulse"), NOW)
     latest.take(frame(AGENT, builders.arrays()))
@@ -198,7 +198,7 @@ def test_a_slow_connection_shows_the_present(hosts, rate, most):
     """Pulses of 700 bytes each second, and large censuses now and then."""
     draw, latest = random.Random(1), Latest()
     line = Wire(latest, rate)
-    census = wire.Stacks(0, False, (wire.Thread("x" * 100_000, True, ()),))
+    census = wire.Stacks(0, (wire.Thread("x" * 100_000, True, ()),))
     for turn in range(1200):
         made = []
         for index in range(turn % 20, hosts, 20):

@@ -19,17 +19,20 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.model.programs.loaded import LoadedProgram
 
+# The values that hosts have, the most common first, each with its hosts; and of what.
+_Groups = list[tuple[str, list["Host"]]]
+_Differing = list[tuple[str, _Groups]]
 # Hexadecimal digits of a fingerprint that are shown.
 DIGITS = 8
-# Of the flags that differ, this many are evidence; one that a host does not have is "unset".
-MOST_FLAGS, UNSET = 5, "unset"
+# Of the versions or flags that differ, this many are evidence; a flag that a host does not have is "unset".
+MOST_NAMED, UNSET = 5, "unset"
 # Clocks that differ by less do not confuse the order of log lines of one step.
 CLOCK_SECONDS = Number("seconds", 1.0, "reported from this difference on")
 _LIBRARIES = ("jax", "jaxlib")
 _VERSIONS = (*_LIBRARIES, "python", "jaxtop")
 
 
-def _groups(hosts: Sequence[Host], of: Callable[[Host], str | None]) -> list[tuple[str, list[Host]]]:
+def _groups(hosts: Sequence[Host], of: Callable[[Host], str | None]) -> _Groups:
     """Group hosts by a value, the most common first; hosts without it are left out."""
     found: dict[str, list[Host]] = {}
     for host in hosts:
@@ -38,7 +41,7 @@ def _groups(hosts: Sequence[Host], of: Callable[[Host], str | None]) -> list[tup
     return sorted(found.items(), key=lambda group: -len(group[1]))
 
 
-def _who_has(groups: Sequence[tuple[str, list[Host]]]) -> str:
+def _who_has(groups: _Groups) -> str:
     """Return a text such as "hosts 0–2 have 0.8.0, host 3 has 0.7.2"."""
     parts = [f"{acting(members, 'has', 'have')} {text}" for text, members in groups[:3]]
     return ", ".join([*parts, *([f"{len(groups) - 3} more"] if len(groups) > 3 else [])])
@@ -87,9 +90,7 @@ def _weight(parts: list[LoadedProgram]) -> int:
     return max(each.program.flops or 0 for each in parts)
 
 
-def _version_groups(
-    hosts: Sequence[Host], names: Sequence[str]
-) -> list[tuple[str, list[tuple[str, list[Host]]]]]:
+def _version_groups(hosts: Sequence[Host], names: Sequence[str]) -> _Differing:
     """Return the versions that differ between hosts, each with the hosts of each value."""
     found = []
     for name in names:
@@ -101,33 +102,37 @@ def _version_groups(
 
 def _versions_differ(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for all versions that differ; those of JAX matter most."""
-    hosts = _present(facts)
-    found = _version_groups(hosts, _VERSIONS)
-    if not found:
-        return
+    found = _version_groups(_present(facts), _VERSIONS)
+    if found:
+        more = f" ({', '.join(name for name, _ in found[1:])} too)" if len(found) > 1 else ""
+        yield _difference(facts, found, more, makes_programs=found[0][0] in _LIBRARIES)
+
+
+def _difference(facts: RunFacts, found: _Differing, more: str, *, makes_programs: bool) -> Finding:
+    """Return the finding of versions or flags that differ, the first in full; `more` is about the others.
+
+    Where they make programs differ, it is critical, and explains a stall.
+    """
     name, groups = found[0]
-    text = f"{name} is not the same on all {several(hosts)}: {_who_has(groups)}"
-    if len(found) > 1:
-        text += f" ({', '.join(other for other, _ in found[1:])} too)"
-    differ = any(parts[0].run == facts.run.id for parts in differing(facts.cluster))
-    if name in _LIBRARIES and differ:
-        text += "; their programs differ"
-    yield Finding(
-        (Severity.CRITICAL if differ else Severity.WARNING) if name in _LIBRARIES else Severity.INFO,
+    differ = makes_programs and any(parts[0].run == facts.run.id for parts in differing(facts.cluster))
+    host = groups[-1][1][0]
+    return Finding(
+        Severity.CRITICAL if differ else Severity.WARNING if makes_programs else Severity.INFO,
         1.0,
-        text,
-        Subject.of(groups[-1][1][0]),
+        f"{name} is not the same on all {several(_present(facts))}{more}: {_who_has(groups)}"
+        + ("; their programs differ" * differ),
+        Subject.of(host),
         evidence=tuple(
             Evidence(f"{other} on {named(members)}", value, source="agents", at=facts.at)
-            for other, each in found
+            for other, each in found[:MOST_NAMED]
             for value, members in each
         ),
-        proof=Proof("hosts", row=groups[-1][1][0].agent, column="jax"),
-        explains=("stalled",) if differ and name in _LIBRARIES else (),
+        proof=Proof("hosts", row=host.agent, column="jax" if name in _LIBRARIES else ""),
+        explains=("stalled",) if differ else (),
     )
 
 
-def _flag_groups(hosts: Sequence[Host]) -> list[tuple[str, list[tuple[str, list[Host]]]]]:
+def _flag_groups(hosts: Sequence[Host]) -> _Differing:
     """Return the flags that differ between hosts that report theirs, each with the hosts of each value."""
     flags = {host.agent: host.hello.flags for host in hosts if host.hello and host.hello.flags is not None}
     reporting = [host for host in hosts if host.agent in flags]
@@ -146,25 +151,9 @@ def _flag_groups(hosts: Sequence[Host]) -> list[tuple[str, list[tuple[str, list[
 def _flags_differ(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for all flags that differ."""
     found = _flag_groups(_present(facts))
-    if not found:
-        return
-    name, groups = found[0]
-    more = f" ({len(found) - 1} more flag{'s' * (len(found) > 2)} too)" if len(found) > 1 else ""
-    differ = any(parts[0].run == facts.run.id for parts in differing(facts.cluster))
-    yield Finding(
-        Severity.CRITICAL if differ else Severity.WARNING,
-        1.0 if differ else 0.8,
-        f"{name} is not the same on all {several(_present(facts))}{more}: {_who_has(groups)}"
-        + ("; their programs differ" * differ),
-        Subject.of(groups[-1][1][0]),
-        evidence=tuple(
-            Evidence(f"{other} on {named(members)}", value, source="agents")
-            for other, each in found[:MOST_FLAGS]
-            for value, members in each
-        ),
-        proof=Proof("hosts", row=groups[-1][1][0].agent),
-        explains=("stalled",) if differ else (),
-    )
+    if found:
+        more = f" ({len(found) - 1} more flag{'s' * (len(found) > 2)} too)" if len(found) > 1 else ""
+        yield _difference(facts, found, more, makes_programs=True)
 
 
 # Clocks
