@@ -52,7 +52,7 @@ def members(packed: wire.ReplicaGroups) -> Groups:
     return tuple(ids[end - size : end] for end, size in zip(ends, sizes, strict=True))
 
 
-def told(reading: hlo.HloReading) -> list[tuple]:
+def collective_rows(reading: hlo.HloReading) -> list[tuple]:
     """What is asserted of each: kind, source, bytes, groups, times."""
     places = [
         None if each.groups is None else members(reading.groups[each.groups]) for each in reading.collectives

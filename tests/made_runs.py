@@ -33,7 +33,9 @@ def beginning(made: Made) -> list[tuple[float, str, wire.Message]]:
     return found
 
 
-def told(made: Made, windows: Iterable[int], launches: int = 5) -> list[tuple[float, str, wire.Message]]:
+def windows_of(
+    made: Made, windows: Iterable[int], launches: int = 5
+) -> list[tuple[float, str, wire.Message]]:
     """The windows with these numbers, as each host tells them."""
     return [
         (10.0 + number / 100, f"r1-{i}", made_windows.window(made, i, number, launches))
@@ -44,4 +46,4 @@ def told(made: Made, windows: Iterable[int], launches: int = 5) -> list[tuple[fl
 
 def run_of(made: Made, windows: int) -> Cluster:
     """What a viewer knows after so many windows."""
-    return stories.cluster_of(*beginning(made), *told(made, range(windows)))
+    return stories.cluster_of(*beginning(made), *windows_of(made, range(windows)))

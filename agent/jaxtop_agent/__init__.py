@@ -148,7 +148,7 @@ def _in_forked_child() -> None:
     global _agent
     parents, _agent = _agent, None
     if parents is not None:
-        parents.forsake()
+        parents.after_fork()
 
 
 def step(index: int, /, **metrics: object) -> None:

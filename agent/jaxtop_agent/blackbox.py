@@ -108,5 +108,5 @@ class BlackBox:
         """Announce that no more messages follow; return at once."""
         self._writer.end()
 
-    def forsake(self) -> None:
-        self._writer.forsake()
+    def after_fork(self) -> None:
+        self._writer.after_fork()

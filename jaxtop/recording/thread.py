@@ -163,7 +163,7 @@ class RecordingWriter:
         self._is_ending = True
         self._bell.set()
 
-    def forsake(self) -> None:
+    def after_fork(self) -> None:
         """Close the parent's file in a forked child, which has no writing thread."""
         writer, self._writer = self._writer, None
         if writer is not None:

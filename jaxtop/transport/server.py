@@ -129,7 +129,7 @@ class Server:
         self._listener.close()
         self._context.destroy(linger=FAREWELL_MS if self.viewers else 0)
 
-    def forsake(self) -> None:
+    def after_fork(self) -> None:
         """In a forked child, release the parent's connections, which would otherwise outlive the parent.
 
         The descriptors stay taken (as /dev/null), so that no other file gets their numbers while the copy of

@@ -88,7 +88,7 @@ def sampled(stats: dict[str, int], platform: str = "gpu") -> wire.DeviceSample:
     return board.sampler.devices
 
 
-def told(sample: wire.DeviceSample, platform: str = "gpu"):
+def cluster_with(sample: wire.DeviceSample, platform: str = "gpu"):
     """A cluster with one device with these figures."""
     return cluster_of(
         (NOW, "r1-0", link("up")),
@@ -108,11 +108,11 @@ def test_the_free_memory_of_a_tpu_is_one_block_beside_what_is_used_and_reserved(
 
 def test_what_a_tpu_reserves_is_taken_and_nearly_fills_it():
     sample = sampled(TPU_RESERVED | {"bytes_reserved": 13 << 30, "largest_free_block_bytes": 1 << 29}, "tpu")
-    view = device_views(told(sample, "tpu"), NOW)[0]
+    view = device_views(cluster_with(sample, "tpu"), NOW)[0]
     assert view.used_share == pytest.approx((2353927680 + (13 << 30)) / 16909332480)
     threshold = MEMORY.reached(view.pulse, 0)
     assert threshold is not None and threshold.word == "nearly full"
-    assert MEMORY.reached(device_views(told(sampled(TPU_RESERVED, "tpu")), NOW)[0].pulse, 0) is None
+    assert MEMORY.reached(device_views(cluster_with(sampled(TPU_RESERVED, "tpu")), NOW)[0].pulse, 0) is None
 
 
 @pytest.mark.parametrize("stats", [BFC, BFC_A100, BFC_GROWS])
@@ -120,7 +120,7 @@ def test_a_pool_whose_largest_block_is_not_searched_for_is_not_in_pieces(stats):
     sample = sampled(stats)
     assert largest_block(sample, 0) is None and largest_piece(sample, 0) is None
     assert scattered_bytes(sample, 0) == 0
-    (view,) = memory_views(told(sample), device_views(told(sample), NOW))
+    (view,) = memory_views(cluster_with(sample), device_views(cluster_with(sample), NOW))
     assert (view.of(Part.RESERVED), view.largest_free_bytes) == (0, None)
     assert view.of(Part.FREE) == stats["bytes_limit"] - stats["bytes_in_use"]
 
@@ -152,7 +152,7 @@ def test_the_pool_of_cuda_is_no_limit():
     """It is the size from which free memory goes back to the driver: more than it may be in use."""
     sample = sampled(CUDA_ASYNC)
     assert (sample.used_bytes, sample.limit_bytes, sample.pool_bytes) == ((95 << 30,), None, None)
-    view = device_views(told(sample), NOW)[0]
+    view = device_views(cluster_with(sample), NOW)[0]
     assert (view.used_bytes, view.limit_bytes, view.used_share) == (95 << 30, None, None)
     assert (free_of(sample, 0), largest_block(sample, 0)) == (None, None)
 

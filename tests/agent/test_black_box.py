@@ -253,11 +253,11 @@ def test_a_run_says_that_it_records_and_when_it_cannot(tmp_path):
             [*JAXTOP, "run", "--name", "told", "--record", record, text], stdout=subprocess.DEVNULL, cwd=ROOT
         ):
 
-            def told():
+            def recording_source():
                 hosts = snapshot("told", "--wait", "2")[1].get("hosts", [])
                 return hosts[0]["sources"].get("recording", "") if hosts else ""
 
-            eventually(lambda said=said, told=told: told().startswith(said))
+            eventually(lambda said=said, source=recording_source: source().startswith(said))
     assert boxes(tmp_path / "box")
     assert os.listdir(tmp_path / "box")
 

@@ -47,7 +47,7 @@ def group(name: str | None, size: int, sharding: int = 0, created: str | None = 
     return CensusGroup(kind, path, 0, created, count=1)
 
 
-def told(cluster, message) -> None:
+def send(cluster, message) -> None:
     tell(cluster, (11, AGENT, message))
 
 
@@ -68,7 +68,7 @@ def test_changes_lead_to_the_same_census_as_the_whole():
                 each.created = f"t.py:{turn} g"
         message = take(table, present)
         if message is not None:
-            told(early, message)
+            send(early, message)
         late = cluster_of(*running(0), (11, AGENT, table.whole()))
         assert _said(early) == _said(late)
         assert sum(view.bytes_per_device for view in array_views(early)) == sum(map(_size, present))
@@ -106,7 +106,7 @@ def test_the_tail_is_summed_up_and_nothing_is_lost(monkeypatch):
     table = ArrayTable(shardings)
     present = [group(f"v{i % 3}", 1000 - i, i % 2) for i in range(100)]
     cluster = cluster_of(*running(0))
-    told(cluster, take(table, present))
+    send(cluster, take(table, present))
     views = array_views(cluster)
     listed = [view for view in views if view.groups == 1]
     sums = [view for view in views if view.groups > 1]
@@ -117,7 +117,7 @@ def test_the_tail_is_summed_up_and_nothing_is_lost(monkeypatch):
     assert sum(view.count for view in views) == 100
     assert sum(view.bytes_per_device for view in views) == sum(map(_size, present))
     present[50].count = 5
-    told(cluster, take(table, present))
+    send(cluster, take(table, present))
     assert sum(view.bytes_per_device for view in array_views(cluster)) == sum(map(_size, present))
 
 
@@ -265,13 +265,13 @@ WHOLE = wire.Arrays(
 def test_a_change_that_does_not_follow_changes_nothing(late):
     cluster = cluster_of(*running(0), (11, AGENT, WHOLE), (12, AGENT, late))
     assert cluster.hosts[AGENT].arrays.counts == (2,)
-    told(cluster, change(4, counts=((0, 7),)))
+    send(cluster, change(4, counts=((0, 7),)))
     assert cluster.hosts[AGENT].arrays.counts == (7,)
 
 
 def test_a_census_that_was_overtaken_does_not_turn_back_the_time():
     cluster = cluster_of(*running(0), (11, AGENT, WHOLE), (12, AGENT, change(4, counts=((0, 7),))))
-    told(cluster, WHOLE)
+    send(cluster, WHOLE)
     assert cluster.hosts[AGENT].arrays.counts == (7,)
 
 

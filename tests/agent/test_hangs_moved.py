@@ -66,7 +66,7 @@ class TestSlowRestore:
         assert odd == [culprit], text
         assert f"host {culprit} has {way} " in text
         assert ("slow, not stuck" if is_slow else "nothing moves now") in text
-        assert run.told and run.told[-1][0] == "warning"
+        assert run.stall_events and run.stall_events[-1][0] == "warning"
         evidence = {each["name"]: each["value"] for each in finding(run)["evidence"]}
         assert evidence[f"bytes {way}"] < evidence[f"bytes {way} by the others, median"] / 2
 
@@ -87,7 +87,7 @@ class TestSlowRestore:
             run.cpu = dict.fromkeys(run.launches, 950)
         run.restore(paces, sizes)
         assert named(run) == ([], "")
-        assert run.told == []
+        assert run.stall_events == []
 
     def test_of_two_the_one_that_still_reads_is_slow(self):
         run = Restoring(2)
@@ -121,7 +121,7 @@ class TestSlowRestore:
         run.restore(
             {0: 4 * GIB, 1: 50 << 20, 2: 4 * GIB}, {0: 40 * GIB, 1: 2 * GIB, 2: 40 * GIB}, seconds=120
         )
-        assert ["slow" in text for _, text in run.told] == [True, False]
+        assert ["slow" in text for _, text in run.stall_events] == [True, False]
         assert finding(run)["severity"] == "critical"
 
     def test_a_process_elsewhere_is_compared_too(self):

@@ -43,24 +43,24 @@ def driver(tmp_path, monkeypatch):
     return standin.driver(tmp_path, monkeypatch)
 
 
-class Told(list):
+class Events(list):
     def __call__(self, severity, kind, text):
         self.append((severity, kind, text))
 
 
 @pytest.fixture
-def told():
-    return Told()
+def events():
+    return Events()
 
 
 @pytest.fixture
-def opened(told):
+def opened(events):
     """Opens readers for devices with these ordinals of CUDA's, and closes them."""
     readers = []
 
     def start(*ordinals):
         devices = [Device(i, "NVIDIA H100", "gpu", ordinal) for i, ordinal in enumerate(ordinals)]
-        readers.append(Nvidia(devices, told))
+        readers.append(Nvidia(devices, events))
         return readers[-1]
 
     yield start
@@ -209,7 +209,7 @@ class TestFigures:
 
 
 class TestLost:
-    def test_the_others_go_on_and_it_is_told_once(self, driver, opened, told):
+    def test_the_others_go_on_and_it_is_told_once(self, driver, opened, events):
         driver.have({}, {})
         reader = opened(0, 1)
         reader.read(0)
@@ -218,7 +218,7 @@ class TestLost:
             first, second = reader.read(now)
             assert first == {}
             assert second["power_mw"] == 612_345
-        assert told == [("critical", "gpu", "GPU 0 (GPU-00000000, device 0) has fallen off the bus")]
+        assert events == [("critical", "gpu", "GPU 0 (GPU-00000000, device 0) has fallen off the bus")]
         assert reader.remarks() == "lost: GPU 0 (GPU-00000000, device 0); no XIDs"
 
     def test_beside_another_that_is_lost_it_is_found_all_the_same(self, driver, opened):
@@ -231,7 +231,7 @@ class TestLost:
         driver.say(gpu2={"lost": None})
         assert reader.read(20)[0]["power_mw"] == 7
 
-    def test_it_is_read_again_when_it_comes_back(self, driver, opened, told):
+    def test_it_is_read_again_when_it_comes_back(self, driver, opened, events):
         driver.have({})
         reader = opened(0)
         driver.say(gpu0={"lost": 16})
@@ -239,7 +239,7 @@ class TestLost:
         driver.say(gpu0={"lost": None})
         assert reader.read(5) == [{}]  # it is not asked each time
         assert reader.read(20)[0]["power_mw"] == 612_345
-        assert [text for _, _, text in told] == [
+        assert [text for _, _, text in events] == [
             "GPU 0 (GPU-00000000, device 0) needs a reset",
             "GPU 0 (GPU-00000000, device 0) is back",
         ]
@@ -247,27 +247,27 @@ class TestLost:
 
 
 class TestXids:
-    def test_they_are_events_with_their_number_and_a_few_words(self, driver, opened, told):
+    def test_they_are_events_with_their_number_and_a_few_words(self, driver, opened, events):
         driver.have({}, {})
         reader = opened(0, 1)
         reader.read(0)
-        assert told == []
+        assert events == []
         driver.say(xid1="1 48", xid2="0 12345")
         reader.read(1)
         reader.read(2)
-        assert told == [
+        assert events == [
             ("critical", "xid", "XID 48 on GPU 1 (GPU-11111111, device 1): double bit ECC error"),
             ("critical", "xid", "XID 12345 on GPU 0 (GPU-00000000, device 0)"),
         ]
 
-    def test_one_that_costs_nothing_is_no_alarm(self, driver, opened, told):
+    def test_one_that_costs_nothing_is_no_alarm(self, driver, opened, events):
         driver.have({})
         reader = opened(0)
         driver.say(xid1="0 63", xid2="0 64")
         reader.read(0)
-        assert [severity for severity, _, _ in told] == ["warning", "critical"]
+        assert [severity for severity, _, _ in events] == ["warning", "critical"]
 
-    def test_one_that_came_while_nobody_watched_is_told_as_such(self, driver, opened, told):
+    def test_one_that_came_while_nobody_watched_is_told_as_such(self, driver, opened, events):
         driver.have({})
         reader = opened(0)
         reader.read(0)
@@ -276,7 +276,7 @@ class TestXids:
         reader.read(1000)
         driver.say(xid2="0 12345")
         reader.read(1001)
-        assert [text.split(":")[0] for _, _, text in told] == [
+        assert [text.split(":")[0] for _, _, text in events] == [
             "XID 45 on GPU 0 (GPU-00000000, device 0) while nobody watched",
             "XID 12345 on GPU 0 (GPU-00000000, device 0)",
         ]
@@ -422,12 +422,12 @@ class TestInstances:
         with pytest.raises(Off, match="divided into instances"):
             opened(0)
 
-    def test_an_xid_is_the_gpus(self, divided, opened, told, monkeypatch):
+    def test_an_xid_is_the_gpus(self, divided, opened, events, monkeypatch):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(INSTANCES[:2]))
         reader = opened(0, 1)
         divided.say(xid1="0 94")
         reader.read(0)
-        assert told[0][2].startswith("XID 94 on GPU 0 (GPU-00000000, devices 0 1): contained memory error")
+        assert events[0][2].startswith("XID 94 on GPU 0 (GPU-00000000, devices 0 1): contained memory error")
 
 
 class TestNoDriver:
@@ -451,12 +451,12 @@ class TestNoDriver:
         with pytest.raises(Off, match="pip uninstall pynvml"):
             opened(0)
 
-    def test_one_that_the_program_itself_shuts_down_can_be_opened_anew(self, driver, opened, told):
+    def test_one_that_the_program_itself_shuts_down_can_be_opened_anew(self, driver, opened, events):
         driver.have({})
         reader = opened(0)
         pynvml.nvmlShutdown()
         with pytest.raises(Off, match="another part of the program has shut NVML down"):
             reader.read(0)
-        assert told == []
+        assert events == []
         reader.close()
         assert opened(0).read(0)[0]["power_mw"] == 612_345

@@ -14,7 +14,17 @@ import pytest
 from jaxtop import wire
 from jaxtop_agent.programs import counting, fitting, hlo, lines
 from tests import patience
-from tests.hlo_texts import DATA, DATA_GROUPS, EVERYBODY, MODEL_GROUPS, members, module, only, text, told
+from tests.hlo_texts import (
+    DATA,
+    DATA_GROUPS,
+    EVERYBODY,
+    MODEL_GROUPS,
+    collective_rows,
+    members,
+    module,
+    only,
+    text,
+)
 
 VERSIONS = ("0.4.35", "0.8.0", "0.10.2", "0.12.0.1")
 
@@ -24,7 +34,7 @@ class TestTextsOfJax:
     def test_every_collective_of_a_mapped_function(self, version):
         """16 × 32 of float32 on each device: 2,048 bytes."""
         reading = hlo.read(text("mapped", version))
-        assert told(reading) == [
+        assert collective_rows(reading) == [
             ("all-gather", "all_gather", 64 * 32 * 4, DATA_GROUPS, 1),
             ("all-reduce", "pmax", 2048, DATA_GROUPS, None),  # in a loop that does not tell
             ("all-reduce", "psum", 2048, MODEL_GROUPS, 1),
@@ -47,7 +57,7 @@ class TestTextsOfJax:
         assert {each.source for each in reading.collectives} == {"dot_general", "reduce_sum"}
 
     def test_replicas_of_pmap(self, version):
-        assert told(hlo.read(text("pmap", version))) == [
+        assert collective_rows(hlo.read(text("pmap", version))) == [
             ("all-gather", "all_gather", 8 * 16 * 4, EVERYBODY, 1),
             ("all-reduce", "psum", 64, EVERYBODY, 1),
             ("collective-permute", "ppermute", 64, ((0, 1),), 1),

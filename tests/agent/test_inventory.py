@@ -33,7 +33,7 @@ def named(host, *names):
     return [each for (name, _), each in host.inventories.items() if name in names]
 
 
-def told(inventory: wire.Inventory) -> list[tuple]:
+def collective_rows(inventory: wire.Inventory) -> list[tuple]:
     found = [
         (each.kind, each.source, each.bytes, members(inventory.groups[each.groups]), each.times)
         for each in inventory.collectives
@@ -59,7 +59,7 @@ def test_every_collective_of_a_run_over_several_processes(home, hosts, devices):
         everybody = (tuple(range(8)),)
         for i in range(hosts):
             (mapped,) = named(attached.host(i), "jit_mapped")
-            assert told(mapped) == [
+            assert collective_rows(mapped) == [
                 ("all-gather", "all_gather", 4 * 96, rows, 1),
                 ("all-gather", "all_gather", 4 * 96, rows, 1),
                 ("all-reduce", "pmax", 96, rows, 5),
@@ -71,9 +71,11 @@ def test_every_collective_of_a_run_over_several_processes(home, hosts, devices):
                 ("reduce-scatter", "reduce_scatter", 4 * 96, rows, 1),
             ]
             (sharded,) = named(attached.host(i), "jit_sharded")
-            assert told(sharded) == [("all-reduce", "dot_general", 4 * 16 * 4, columns, 1)]
+            assert collective_rows(sharded) == [("all-reduce", "dot_general", 4 * 16 * 4, columns, 1)]
             parallel = named(attached.host(i), *PMAP)
-            assert [told(each) for each in parallel] == [[("all-reduce", "psum", 100, everybody, 1)]]
+            assert [collective_rows(each) for each in parallel] == [
+                [("all-reduce", "psum", 100, everybody, 1)]
+            ]
             for each in (mapped, sharded, *parallel):
                 local = tuple(device.id for device in attached.host(i).hello.devices)
                 assert (each.devices, wire.unpack_ids(each.local_ids)) == (8, local)
@@ -91,7 +93,7 @@ def test_a_process_by_itself_tells_them_to_who_comes_later(home):
             later.until(lambda: has_all(later, 1))
             (mapped,) = named(later.host(0), "jit_mapped")
             assert mapped.devices == 4
-            assert ("all-reduce", "pmax", 96, ((0, 2), (1, 3)), 5) in told(mapped)
+            assert ("all-reduce", "pmax", 96, ((0, 2), (1, 3)), 5) in collective_rows(mapped)
             (home / "forget").touch()
             later.until(lambda: not named(later.host(0), "jit_sharded"))
             assert named(later.host(0), "jit_mapped")

@@ -476,7 +476,7 @@ def worked(folder, prepare=lambda _: None):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is compared with is in /proc")
-def test_the_real_machine_is_told_as_others_reckon_it(tmp_path):
+def test_readings_of_the_real_machine_agree_with_psutil(tmp_path):
     """A process burns a core and writes to its disk; its own clocks and psutil say how much that was."""
     said = worked(tmp_path)
     assert said["cpu"][0] == pytest.approx(said["cpu"][1], rel=0.15)

@@ -74,7 +74,7 @@ kind = jax.errors.JaxRuntimeError
 before = vars(kind).get("__init__")
 def fail(count=1 << 40):
     return jnp.zeros((count,)).block_until_ready()
-def told():
+def attributes():
     try:
         fail()
     except kind as error:
@@ -82,17 +82,17 @@ def told():
         lines = traceback.format_exception(error)
         facts = {name: value for name, value in vars(error).items() if name != "__notes__"}
         return str(error), error.args, facts, str(copy), copy.args, lines
-plain = told()
+plain = attributes()
 from jaxtop_agent.hooks.raised import Raised
 raised = Raised(lambda: "named")
 assert raised.install() == "on"
-assert told() == plain
+assert attributes() == plain
 found = [each for each in raised.latest if each.code is not None]
 print(found[0].message == plain[0], found[0].code.co_name, found[0].line, found[0].function)
 jnp.ones(8).sum().block_until_ready()
 count = len(raised.latest)
 raised.uninstall()
-fail_again = told()
+fail_again = attributes()
 assert fail_again == plain and len(raised.latest) == count
 print(vars(kind).get("__init__") is before)
 """
@@ -123,7 +123,7 @@ class Called(kind, Base):
         kind.__init__(self, *args)
 def facts(error):
     return type(error), error.args, str(error), vars(error), isinstance(error, kind)
-def told():
+def attributes():
     error = kind("INTERNAL: x")
     error.note = 5
     mine, called = Mine("INTERNAL: x"), Called("INTERNAL: x")
@@ -133,12 +133,12 @@ def told():
     inits = kind.__init__, Mine.__init__, Called.__init__, super(kind, Mine).__init__
     assert issubclass(Mine, kind) and not isinstance(Base("x"), kind)
     return [*map(facts, (error, mine, called, *copies)), texts, inits]
-plain = told()
+plain = attributes()
 assert %(version)r not in jax.__version__ or "base_args" in str(plain)
 from jaxtop_agent.hooks.raised import Raised
 raised = Raised(lambda: "")
 raised.install()
-assert told() == plain
+assert attributes() == plain
 raised.latest.clear()
 try:
     jnp.zeros((1 << 40,)).block_until_ready()
@@ -150,7 +150,7 @@ except kind as error:
     copy.copy(error), copy.deepcopy(error)
     print(made, len(raised.latest))
 raised.uninstall()
-assert told() == plain
+assert attributes() == plain
 """
 
 

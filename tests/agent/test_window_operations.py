@@ -27,7 +27,7 @@ FOLDER = ROOT / "tests" / "data" / "traces"
 NOTHING_KNOWN = traces.WantedCollectives({})
 
 
-def told(seen, loaded=(), executed=None):
+def news_of(seen, loaded=(), executed=None):
     return operations.Shown(seen, 5).news(loaded, executed or {})
 
 
@@ -78,13 +78,13 @@ class TestCapturedOnCpus:
                 if "hlo_op" in dict(event.stats) and not CONTAINER.fullmatch(event.name):
                     spent[event.name] += event.duration_ns / 1000
                     runs[event.name] += 1
-        (found,) = told(traces.read("cpu", profile(captured), NOTHING_KNOWN, {}, has_names=True))
+        (found,) = news_of(traces.read("cpu", profile(captured), NOTHING_KNOWN, {}, has_names=True))
         assert (found.program, found.launches) == ("jit_on_each_device", 3 * 2)
         assert times(found) == {op: (pytest.approx(us, abs=1), runs[op]) for op, us in spent.items()}
 
     def test_they_add_up_to_the_launches(self, captured):
         seen = traces.read("cpu", profile(captured), NOTHING_KNOWN, {}, has_names=True)
-        (found,) = told(seen)
+        (found,) = news_of(seen)
         assert sent_us(found) == pytest.approx(
             sum(span.end - span.start for span in seen.spans) / 1000, abs=10
         )
@@ -126,7 +126,7 @@ class TestOnCpus:
                 ("ThunkExecutor::Execute (wait for completion)", 90, 1, {}),
             ],
         )
-        (found,) = told(traces.read("cpu", profile(raw), NOTHING_KNOWN, {}, has_names=True))
+        (found,) = news_of(traces.read("cpu", profile(raw), NOTHING_KNOWN, {}, has_names=True))
         assert times(found) == {"dot.1": (60, 1), "add.2": (5, 1)}
         assert found.idle_us == 16  # from 75 to 91
 
@@ -138,7 +138,7 @@ class TestOnCpus:
                 ("ThunkExecutor::Execute (wait for completion)", 80, 1, {}),
             ],
         )
-        (found,) = told(traces.read("cpu", profile(raw), NOTHING_KNOWN, {}, has_names=True))
+        (found,) = news_of(traces.read("cpu", profile(raw), NOTHING_KNOWN, {}, has_names=True))
         assert times(found) == {"dot.1": (70, 1)}
 
     def test_a_sort_runs_once_though_it_has_two_events(self):
@@ -154,7 +154,7 @@ class TestOnCpus:
             ],
         )
         seen = traces.read("cpu", profile(raw), NOTHING_KNOWN, {}, has_names=True)
-        (found,) = told(seen, executed={("jit_f", None): {"sort.0": Executed("sort", times=1)}})
+        (found,) = news_of(seen, executed={("jit_f", None): {"sort.0": Executed("sort", times=1)}})
         assert times(found) == {"sort.0": (32, 1)}
 
 
@@ -163,7 +163,7 @@ class TestAcceleratorsAsDocumented:
         """A library may start several kernels for one operation."""
         seen = traces.read("gpu", profile(gpu_space()), NOTHING_KNOWN, {1: 11}, has_names=True)
         known = {"fusion.1": Executed("fusion", "train.py:3", 8, 16, times=4)}
-        (found,) = told(seen, executed={("jit_step", None): known})
+        (found,) = news_of(seen, executed={("jit_step", None): known})
         assert times(found) == {"all-reduce-start.1": (60, None), "fusion.1": (30, 12)}
         assert [(each.kind, each.source) for each in found.operations] == [
             ("collective", ""),
@@ -181,7 +181,7 @@ class TestAcceleratorsAsDocumented:
             ],
         }
         raw = space(plane("/device:TPU:0", lines))
-        (found,) = told(traces.read("tpu", profile(raw), NOTHING_KNOWN, {}, has_names=True))
+        (found,) = news_of(traces.read("tpu", profile(raw), NOTHING_KNOWN, {}, has_names=True))
         assert times(found) == {"fusion.1": (29, 1), "all-gather.3": (10, 1)}
         assert found.idle_us == 80 - 39
 
@@ -201,7 +201,7 @@ def made(operations_each, programs=1):
 class TestWhatIsSent:
     def test_the_longest_are_listed_and_the_rest_is_a_sum(self):
         known = {f"op.{i}": Executed("copy" if i % 2 else "matmul") for i in range(50)}
-        (found,) = told(made(100), executed={("jit_0", None): known})
+        (found,) = news_of(made(100), executed={("jit_0", None): known})
         assert [each.op for each in found.operations] == [f"op.{i}" for i in range(99, 59, -1)]
         assert found.rest == 60
         assert found.rest_us == {
@@ -210,7 +210,7 @@ class TestWhatIsSent:
         assert sent_us(found) == 5050 + 500
 
     def test_many_programs_share_the_room(self):
-        found = told(made(60, programs=30))
+        found = news_of(made(60, programs=30))
         assert [len(each.operations) for each in found] == [15] * operations.MOST_PROGRAMS
         assert all(sent_us(each) == 60 * 61 // 2 + 500 for each in found)
 
@@ -218,13 +218,13 @@ class TestWhatIsSent:
         seen = Seen(has_names=True, spans=[LaunchSpan("jit_f", 1, 0, 0, 10**9)])
         for i in range(1_000):
             seen.work(On("jit_f", 1, 0), i, i + 1000, f"{i}" * 3000)
-        assert len(encode(told(seen)[0])) < MAX_TELEMETRY // 16
+        assert len(encode(news_of(seen)[0])) < MAX_TELEMETRY // 16
 
     def test_the_program_is_the_one_that_was_launched(self):
         seen = Seen(has_names=True, spans=[LaunchSpan("jit_f", 1, 0, 0, 10_000, number=4)])
         seen.ops.append(Op("jit_f", 1, 0, "all-reduce.1", 0, 5_000))
         loaded = [Loaded("jit_f", "old", 3, frozenset()), Loaded("jit_f", "new", 4, None)]
-        (found,) = told(seen, loaded)
+        (found,) = news_of(seen, loaded)
         assert (found.fingerprint, found.operations[0].kind) == ("new", "collective")
 
     def test_programs_that_are_read_after_the_window_are_told_then(self):
@@ -244,4 +244,4 @@ class TestWhatIsSent:
     def test_launches_that_the_window_cuts_off_are_left_out(self):
         seen = made(3)
         seen.cut.add(("jit_0", 0))
-        assert told(seen) == []
+        assert news_of(seen) == []

@@ -514,7 +514,7 @@ class TestTheLock:
         child = os.fork()
         if not child:
             signal.alarm(10)
-            sessions.forsake()
+            sessions.after_fork()
             with state.lock:
                 os._exit(7)
         go_on.set()

@@ -23,7 +23,7 @@ def batches():
     return list(made_sessions.batches(MADE))
 
 
-def told(cluster: Cluster) -> list[object]:
+def state_without_windows(cluster: Cluster) -> list[object]:
     """What is known apart from the windows of the profiler, of which a file has those since it was begun."""
     fields = ("hello", "pulse", "arrays", "programs", "link", "launches", "heard_at", "steps")
     hosts = [(agent, *(getattr(host, name) for name in fields)) for agent, host in cluster.hosts.items()]
@@ -67,7 +67,7 @@ def test_it_holds_the_last_part_of_the_session_in_so_many_bytes_at_most():
         assert batches[0][0].at < first < last == pytest.approx(batches[-1][-1].at)
         when = sorted({frame.at for frame in frames if frame.at >= first})
         for at in (*when[::-90], *when[::70]):  # from one file to another, and back
-            assert told(buffer.at(at)) == told(folded(frames, at))
+            assert state_without_windows(buffer.at(at)) == state_without_windows(folded(frames, at))
         overview = buffer.overview
         assert overview.bins == tuple(sorted(overview.bins)) and overview is buffer.overview
     finally:
@@ -83,7 +83,9 @@ def test_a_jump_shows_its_very_moment_also_when_a_file_was_just_begun():
         frames += (later := next(batches))
         give(buffer, cluster, later)
         for frame in (*batch, *later):
-            assert told(buffer.at(frame.at)) == told(folded(frames, frame.at))
+            assert state_without_windows(buffer.at(frame.at)) == state_without_windows(
+                folded(frames, frame.at)
+            )
         refresh(buffer)
         assert buffer.overview.events == tuple(cluster.events_after(None))
 

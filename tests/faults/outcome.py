@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,7 @@ class Outcome:
     unchecked: dict[str, str] = field(default_factory=dict)
     step_ms: float | None = None
     load: float = 0.0
+    cores: int = os.cpu_count() or 1
     seconds: float = 0.0
     # The number of rules at that time; a run says nothing about rules that came later.
     rules: int = 0

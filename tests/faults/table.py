@@ -78,8 +78,9 @@ def _summary(planted: list[dict[str, Any]], outcomes: list[dict[str, Any]]) -> l
         lines.append(
             f"- Healthy runs, {minutes:.0f} minutes: {critical} critical findings, {warnings} warnings."
         )
+    cores = " or ".join(str(count) for count in sorted({each["cores"] for each in outcomes}))
     lines.append(
-        f"- The machine had 2 cores, which others used as well: a load of {min(loads)} to {max(loads)}."
+        f"- The machine had {cores} cores, which others used as well: a load of {min(loads)} to {max(loads)}."
     )
     most = max(each["rules"] for each in outcomes)
     earlier = sum(each["rules"] < most for each in planted)

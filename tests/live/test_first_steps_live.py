@@ -13,7 +13,7 @@ from jaxtop.model.finding import Severity
 from jaxtop.model.stalls import case
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.sources import discovery
-from tests.live.test_stalls_live import told
+from tests.live.test_stalls_live import events_of
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, viewer
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.timeout(300)]
@@ -55,7 +55,7 @@ def of(attached, kind):
 
 def texts(attached, kind):
     agents = {host.agent for host in of(attached, kind)}
-    return [event.text for event in told(attached, "stalled") if event.agent in agents]
+    return [event.text for event in events_of(attached, "stalled") if event.agent in agents]
 
 
 def stalls(attached):
@@ -76,7 +76,7 @@ def test_a_process_that_never_comes_to_a_step_is_named_before_there_is_a_rhythm(
 def test_a_process_for_which_several_wait_in_their_first_step_is_critical():
     with running("before", count=3) as attached:
         attached.until(lambda: stalls(attached))
-        (event,), (finding,) = told(attached, "stalled"), stalls(attached)
+        (event,), (finding,) = events_of(attached, "stalled"), stalls(attached)
         assert event.severity == "critical" and event.text.startswith("processes 0–1 wait in jit_step ")
         assert (finding.severity, finding.text) == (Severity.CRITICAL, event.text)
 

@@ -45,11 +45,11 @@ def standing(home, count=3, **more):
         eventually(lambda: len(run.hellos()) == count)
         with viewer("stalls") as attached:
             attached.until(lambda: all(run.steps(i) >= STEADY for i in range(count)))
-            assert told(attached) == []
+            assert events_of(attached) == []
             yield run, attached
 
 
-def told(attached, *kinds):
+def events_of(attached, *kinds):
     kinds = kinds or ("stalled", "goes on")
     return [event for event in attached.cluster.events if event.kind in kinds]
 
@@ -72,9 +72,9 @@ def test_a_process_that_stops_in_its_data_loader_is_named_with_its_line(home):
     with standing(home, JAXTOP_READONLY="1") as (run, attached):
         (home / "load-2").touch()
         stood = time.monotonic()
-        attached.until(lambda: told(attached))
+        attached.until(lambda: events_of(attached))
         print("told", round(time.monotonic() - stood, 1), "s after the loader was asked to stop")
-        (event,) = told(attached)
+        (event,) = events_of(attached)
         assert event.severity == "critical" and event.agent == attached.host(2).agent
         line = str(LOADER)
         assert event.text.startswith("processes 0–1 wait in jit_step")
@@ -91,21 +91,21 @@ def test_a_process_that_stops_in_its_data_loader_is_named_with_its_line(home):
             late.until(lambda: len(stack_groups(late.cluster)) == 2)
 
         (home / "load-2").unlink()
-        attached.until(lambda: len(told(attached)) == 2)
-        assert told(attached)[1].severity == "info" and told(attached)[1].kind == "goes on"
+        attached.until(lambda: len(events_of(attached)) == 2)
+        assert events_of(attached)[1].severity == "info" and events_of(attached)[1].kind == "goes on"
         attached.look(3)
         assert not any(host.pulse.stall for host in newest_hosts(attached.cluster))
         end(run)
-    assert len(told(attached)) == 2
+    assert len(events_of(attached)) == 2
 
 
 def test_a_process_that_was_killed_while_the_others_wait_is_named_as_dead(home):
     with standing(home) as (run, attached):
         run.processes[2].send_signal(signal.SIGKILL)
         stood = time.monotonic()
-        attached.until(lambda: told(attached))
+        attached.until(lambda: events_of(attached))
         print("told", round(time.monotonic() - stood, 1), "s after the kill")
-        assert told(attached)[-1].text.endswith("process 2 has died")
+        assert events_of(attached)[-1].text.endswith("process 2 has died")
 
 
 def test_a_long_compilation_in_one_process_is_named_as_a_compilation(home):
@@ -113,12 +113,12 @@ def test_a_long_compilation_in_one_process_is_named_as_a_compilation(home):
     with standing(home) as (run, attached):
         before = run.steps(0)
         (home / "compile-1").touch()
-        attached.until(lambda: told(attached))
-        attached.until(lambda: told(attached)[-1].kind == "goes on")
+        attached.until(lambda: events_of(attached))
+        attached.until(lambda: events_of(attached)[-1].kind == "goes on")
         attached.until(lambda: run.steps(0) > before + 4)
-        texts = [event.text for event in told(attached, "stalled")]
+        texts = [event.text for event in events_of(attached, "stalled")]
         assert texts and all("process 1 has been compiling large for" in text for text in texts), texts
-        assert {event.severity for event in told(attached, "stalled")} == {"warning"}
+        assert {event.severity for event in events_of(attached, "stalled")} == {"warning"}
         end(run)
 
 
@@ -162,7 +162,7 @@ def test_only_a_run_that_stands_still_is_told(tmp_path):
             attached.until(lambda: started[0].poll() is not None)
             attached.look(2)
             names = {host.agent: host.run_name for host in attached.cluster.hosts.values()}
-            events = [(names[event.agent], event.text) for event in told(attached, "stalled")]
+            events = [(names[event.agent], event.text) for event in events_of(attached, "stalled")]
             sources = {host.run_name: host.hello.sources["stalls"] for host in newest_hosts(attached.cluster)}
     of = {kind: [text for name, text in events if name == kind] for kind in KINDS}
     assert of["notebook"] == []

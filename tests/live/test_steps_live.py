@@ -150,7 +150,7 @@ MATMULS = f"""
 
 
 @pytest.mark.newest
-def test_operations_and_utilisation_of_known_matmuls_are_those_reckoned_by_hand(tmp_path):
+def test_operations_and_utilisation_of_known_matmuls_are_those_computed_by_hand(tmp_path):
     """A matrix of so many rows on each of four devices, at a pace that the script keeps."""
     path = script(tmp_path, MATMULS)
     with processes([PYTHON, path], env=environment(JAXTOP_PEAK_FLOPS=str(PEAK))):

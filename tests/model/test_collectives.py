@@ -23,7 +23,7 @@ from jaxtop.model.derived import Derived
 from jaxtop.recording.writer import KEYFRAME_WINDOWS
 from jaxtop.store.last_frames import WINDOWS
 from jaxtop.traces.parts import ONE_WAY
-from tests.made_runs import beginning, run_of, told
+from tests.made_runs import beginning, run_of, windows_of
 from tests.made_windows import OPS, Made
 from tests.stories import census, cluster_of, hello, pulse, tell
 
@@ -257,15 +257,15 @@ def test_an_op_is_known_by_its_name_where_nothing_else_tells():
 
 def test_the_late_host_is_named_once_and_again_when_it_is_another_one():
     made = Made(hosts=3, devices=2, late=1)
-    cluster = cluster_of(*beginning(made), *told(made, range(10)))
+    cluster = cluster_of(*beginning(made), *windows_of(made, range(10)))
     named = [event.text for event in cluster.events if event.kind == "straggler"]
     assert len(named) == 1
     assert named[0].startswith("host 1 (node1) is late: the others wait ")
     assert " ms for it in all-reduce.3 of jit_train_step over data; it comes last in 100% of" in named[0]
-    tell(cluster, *told(made._replace(late=2), range(10, 13)))
+    tell(cluster, *windows_of(made._replace(late=2), range(10, 13)))
     (psum,) = (each for each in collective_views(cluster, 0) if each.straggler)
     assert (psum.op, psum.straggler.process_index) == ("all-reduce.3", 2)
-    tell(cluster, *told(made._replace(late=None), range(13, 20)))
+    tell(cluster, *windows_of(made._replace(late=None), range(13, 20)))
     assert [each.straggler for each in collective_views(cluster, 0)] == [None] * len(OPS)
     words = [(event.agent, event.severity) for event in cluster.events if event.kind == "straggler"]
     assert words[0] == ("r1-1", "warning")
@@ -275,7 +275,7 @@ def test_the_late_host_is_named_once_and_again_when_it_is_another_one():
 
 def test_live_and_replayed_frames_give_equal_models():
     made = Made(hosts=3, devices=2, late=1)
-    story = (*beginning(made), *told(made, range(6)))
+    story = (*beginning(made), *windows_of(made, range(6)))
     live = cluster_of(*story[: len(story) // 2])
     collective_views(live, 0)  # somebody looks in between
     tell(live, *story[len(story) // 2 :])
@@ -286,12 +286,12 @@ def test_live_and_replayed_frames_give_equal_models():
 def test_a_paused_picture_does_not_move():
     made = Made(hosts=3, devices=2, late=1)
     cluster = run_of(made, 5)
-    tell(cluster, *told(made, [5])[:1])  # a launch is under way
+    tell(cluster, *windows_of(made, [5])[:1])  # a launch is under way
     paused, before = cluster.frozen(), [each.samples for each in collective_views(cluster, 0)]
-    tell(cluster, *told(made, range(5, 8)))
+    tell(cluster, *windows_of(made, range(5, 8)))
     assert [each.samples for each in collective_views(paused, 0)] == before
     assert [each.samples for each in collective_views(cluster, 0)] != before
-    tell(paused, *told(made, range(5, 8)))
+    tell(paused, *windows_of(made, range(5, 8)))
     assert collective_views(paused, 0) == collective_views(cluster, 0)
 
 
@@ -308,7 +308,7 @@ def test_what_did_not_change_is_not_worked_out_again():
     afresh = cluster.frozen()
     afresh.derived = Derived()
     assert waits_by_device(afresh, 0) == waited
-    tell(cluster, *told(made, [5]))
+    tell(cluster, *windows_of(made, [5]))
     assert waits_by_device(cluster, 0) is not waited
 
 

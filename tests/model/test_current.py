@@ -409,7 +409,7 @@ def test_consumers_read_figures_from_now_or_by_the_name_last():
 
 
 def test_one_place_decides_what_has_outlasted_the_rhythm_of_the_steps():
-    """Others only begin anew when it changes, or reckon for how long it has not."""
+    """Others only begin anew when it changes, or compute for how long it has not."""
     package = Path(jaxtop.__file__).parent
     found = {
         path.relative_to(package).as_posix()

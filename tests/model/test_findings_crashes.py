@@ -261,8 +261,8 @@ def test_a_real_run_of_which_one_process_raises_is_told_live_and_from_its_black_
             attached.until(lambda: "crashed" in found())
             assert found()["crashed"].text == text
 
-        def told():  # the box is written by a thread of its own, after the viewer has the message
+        def is_on_the_box():  # the box is written by a thread of its own, after the viewer has the message
             done = jaxtop_here("check", box)
             return done.returncode == 2 and text in done.stdout
 
-        eventually(told)
+        eventually(is_on_the_box)

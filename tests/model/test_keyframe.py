@@ -24,7 +24,7 @@ from tests.support import SOAK
 
 BEYOND = 1 << 62
 MUTATIONS = 3_000 if SOAK else 60
-# What a keyframe has otherwise: in the roster, as times of frames, by reckoning, as windows of the file.
+# What a keyframe has otherwise: in the roster, as times of frames, computed, as windows of the file.
 ELSEWHERE = {
     "agent", "peer", "run", "run_name", "process_count", "noun", "link_at", "heard_at", "pulse_at", "window",
 }  # fmt: skip

@@ -23,7 +23,7 @@ LOCAL = wire.Program(
 )
 
 
-def told(*listed: wire.Program, at_ms: int = 1000, seen_ms: int = 1000, **more) -> wire.Programs:
+def programs_message(*listed: wire.Program, at_ms: int = 1000, seen_ms: int = 1000, **more) -> wire.Programs:
     columns = {"seen_ms": (seen_ms,) * len(listed), "compile_ms": (250,) * len(listed)}
     return wire.Programs(at_ms, listed, **{**columns, **more})
 
@@ -45,7 +45,7 @@ def only(cluster):
 
 
 def test_a_program_of_several_processes_appears_once():
-    cluster = pair(told(STEP, compile_ms=(250,)), told(STEP, compile_ms=(400,)))
+    cluster = pair(programs_message(STEP, compile_ms=(250,)), programs_message(STEP, compile_ms=(400,)))
     view = only(cluster)
     assert view.agents == ("r1-0", "r1-1") and view.function == "step"
     assert (view.compile_ms, view.differs, view.variants) == (400, (), 1)
@@ -53,36 +53,42 @@ def test_a_program_of_several_processes_appears_once():
 
 def test_programs_of_two_runs_are_not_one():
     cluster = cluster_of(
-        *running(0), *running(0, run="r2"), (11, "r1-0", told(LOCAL)), (11, "r2-0", told(LOCAL))
+        *running(0),
+        *running(0, run="r2"),
+        (11, "r1-0", programs_message(LOCAL)),
+        (11, "r2-0", programs_message(LOCAL)),
     )
     assert [view.run for view in program_views(cluster, 0)] == ["r1", "r2"]
 
 
 def test_variants_of_one_name_are_counted():
-    cluster = pair(told(STEP, replace(STEP, fingerprint="f2")), told(STEP, replace(STEP, fingerprint="f2")))
+    cluster = pair(
+        programs_message(STEP, replace(STEP, fingerprint="f2")),
+        programs_message(STEP, replace(STEP, fingerprint="f2")),
+    )
     assert [view.variants for view in program_views(cluster, 0)] == [2, 2]
 
 
 def test_a_program_that_vanished_is_not_shown():
-    cluster = pair(told(STEP), told(STEP))
-    tell(cluster, (13, "r1-0", told()), (13, "r1-1", told()))
+    cluster = pair(programs_message(STEP), programs_message(STEP))
+    tell(cluster, (13, "r1-0", programs_message()), (13, "r1-1", programs_message()))
     assert program_views(cluster, 0) == []
 
 
 def test_what_was_merged_is_merged_again_only_when_somebody_tells_news():
-    cluster = pair(told(STEP), told(STEP))
+    cluster = pair(programs_message(STEP), programs_message(STEP))
     program_views(cluster, 0)
     merged = cluster.derived.last("programs")
     tell(cluster, (13, "r1-0", pulse(at_ms=61_000)))
     program_views(cluster, 0)
     assert merged is not None and cluster.derived.last("programs") is merged
-    tell(cluster, (13, "r1-0", told(STEP, LOCAL)))
+    tell(cluster, (13, "r1-0", programs_message(STEP, LOCAL)))
     assert [view.agents for view in program_views(cluster, 0)] == [("r1-0", "r1-1"), ("r1-0",)]
 
 
 class TestLaunches:
     def test_they_are_those_of_the_function_on_the_process_that_is_ahead(self):
-        cluster = pair(told(STEP, compiles={"jit_step": 2}), told(STEP))
+        cluster = pair(programs_message(STEP, compiles={"jit_step": 2}), programs_message(STEP))
         tell(cluster, (13, "r1-0", pulse(at_ms=61_000, launches={"step": 7})))
         tell(cluster, (13, "r1-1", pulse(at_ms=61_000, launches={"step": 9, "other": 3})))
         assert (only(cluster).launches, only(cluster).compiles) == (9, 2)
@@ -90,9 +96,17 @@ class TestLaunches:
     def test_programs_that_share_a_name_in_a_process_do_not_each_have_all_launches_of_the_function(self):
         other = replace(STEP, fingerprint="f2")
         for first, second, launches in (
-            (told(STEP, other), told(STEP, other), [None, None]),
-            (told(STEP), told(other), [7, 9]),  # each process has one: its launches are that program's
-            (told(STEP, STEP), told(STEP, STEP), [9]),  # loaded twice, it is still one program
+            (programs_message(STEP, other), programs_message(STEP, other), [None, None]),
+            (
+                programs_message(STEP),
+                programs_message(other),
+                [7, 9],
+            ),  # each process has one: its launches are that program's
+            (
+                programs_message(STEP, STEP),
+                programs_message(STEP, STEP),
+                [9],
+            ),  # loaded twice, it is still one program
         ):
             cluster = pair(first, second)
             tell(cluster, (13, "r1-0", pulse(at_ms=61_000, launches={"step": 7})))
@@ -109,37 +123,37 @@ class TestLaunches:
         assert function_of(program_of("step")) == "step"
 
     def test_per_second_is_taken_over_ten_seconds_and_more(self):
-        cluster = cluster_of(*running(0), (11, "r1-0", told(STEP)))
+        cluster = cluster_of(*running(0), (11, "r1-0", programs_message(STEP)))
         for second in range(1, 31):
             tell(cluster, (second, "r1-0", pulse(at_ms=second * 1000, launches={"step": second * 4})))
         assert only(cluster).launches_per_second == 4.0
 
     def test_a_function_that_stopped_has_no_launches_per_second(self):
-        cluster = cluster_of(*running(0), (11, "r1-0", told(STEP)))
+        cluster = cluster_of(*running(0), (11, "r1-0", programs_message(STEP)))
         for second in range(1, 41):
             tell(cluster, (second, "r1-0", pulse(at_ms=second * 1000, launches={"step": min(5, second)})))
         assert only(cluster).launches_per_second == 0.0
 
     def test_unknown_where_nobody_counted(self):
-        view = only(pair(told(STEP), told(STEP)))
+        view = only(pair(programs_message(STEP), programs_message(STEP)))
         assert (view.launches, view.launches_per_second, view.compiles) == (None, None, None)
 
 
 class TestMemory:
     def test_what_it_needs_and_what_a_launch_adds(self):
-        view = only(pair(told(STEP), told(STEP)))
+        view = only(pair(programs_message(STEP), programs_message(STEP)))
         assert view.adds_bytes == 60 + 30 - 50
         assert view.needs_bytes == 100 + 60 + 30 - 50
         assert view.headroom_bytes is None
 
     def test_headroom_is_that_of_the_fullest_device(self):
-        cluster = pair(told(STEP), told(STEP))
+        cluster = pair(programs_message(STEP), programs_message(STEP))
         sample = wire.DeviceSample(used_bytes=(100, 900), limit_bytes=(1000, 1000))
         tell(cluster, (13, "r1-1", pulse(at_ms=61_000, devices=sample, memory_source="allocator")))
         assert (only(cluster).free_bytes, only(cluster).headroom_bytes) == (100, 60)
 
     def test_unknown_figures_make_unknown_sums(self):
-        view = only(pair(told(replace(STEP, temp_bytes=None)), told()))
+        view = only(pair(programs_message(replace(STEP, temp_bytes=None)), programs_message()))
         assert (view.needs_bytes, view.adds_bytes) == (None, None)
 
 
@@ -150,7 +164,7 @@ class TestDifferences:
         return [(each[0].program.name, tuple(one.agents for one in each)) for each in differing(cluster)]
 
     def test_two_programs_of_one_name_that_each_lack_a_process_are_told(self):
-        cluster = pair(told(STEP), told(self.other))
+        cluster = pair(programs_message(STEP), programs_message(self.other))
         assert self.named(cluster) == [("jit_step", (("r1-0",), ("r1-1",)))]
         assert {view.program.fingerprint: view.differs for view in program_views(cluster, 0)} == {
             "f1": ("r1-1",),
@@ -158,26 +172,31 @@ class TestDifferences:
         }
 
     def test_not_before_it_lasts(self):
-        assert self.named(pair(told(STEP), told(self.other, seen_ms=55_000))) == []
+        assert self.named(pair(programs_message(STEP), programs_message(self.other, seen_ms=55_000))) == []
 
     def test_not_while_one_of_them_compiles_that_function(self):
         compiling = (wire.Compiling("step", 59_000),)
-        assert self.named(pair(told(STEP), told(self.other), compiling=compiling)) == []
+        assert (
+            self.named(pair(programs_message(STEP), programs_message(self.other), compiling=compiling)) == []
+        )
 
     def test_variants_that_all_processes_have_are_ordinary(self):
-        assert self.named(pair(told(STEP, self.other), told(self.other, STEP))) == []
+        assert self.named(pair(programs_message(STEP, self.other), programs_message(self.other, STEP))) == []
 
     def test_what_each_process_does_by_itself_may_differ(self):
         alone = replace(STEP, devices=4)
-        assert self.named(pair(told(alone), told(replace(alone, fingerprint="f2")))) == []
+        assert (
+            self.named(pair(programs_message(alone), programs_message(replace(alone, fingerprint="f2"))))
+            == []
+        )
 
     def test_a_process_that_is_late_is_not_told(self):
-        assert self.named(pair(told(STEP), told())) == []
+        assert self.named(pair(programs_message(STEP), programs_message())) == []
 
     def test_stages_of_a_pipeline_differ_and_are_whole(self):
         cluster = cluster_of(
             *((10, f"r1-{i}", hello(i, process_count=4)) for i in range(4)),
-            *((11, f"r1-{i}", told(STEP if i < 2 else self.other)) for i in range(4)),
+            *((11, f"r1-{i}", programs_message(STEP if i < 2 else self.other)) for i in range(4)),
             *((12, f"r1-{i}", pulse(at_ms=60_000)) for i in range(4)),
         )
         assert self.named(cluster) == []
@@ -185,17 +204,20 @@ class TestDifferences:
     def test_nothing_is_said_while_a_process_that_might_have_it_is_silent(self):
         cluster = cluster_of(
             *((10, f"r1-{i}", hello(i, process_count=4)) for i in range(2)),
-            (11, "r1-0", told(STEP)),
-            (11, "r1-1", told(self.other)),
+            (11, "r1-0", programs_message(STEP)),
+            (11, "r1-1", programs_message(self.other)),
             *((12, f"r1-{i}", pulse(at_ms=60_000)) for i in range(2)),
         )
         assert self.named(cluster) == []
 
     def test_unknown_fingerprints_and_sizes_are_no_difference(self):
         nameless = replace(STEP, fingerprint=None)
-        assert self.named(pair(told(nameless), told(self.other))) == []
+        assert self.named(pair(programs_message(nameless), programs_message(self.other))) == []
         unsized = replace(STEP, devices=None)
-        assert self.named(pair(told(unsized), told(replace(unsized, fingerprint="f2")))) == []
+        assert (
+            self.named(pair(programs_message(unsized), programs_message(replace(unsized, fingerprint="f2"))))
+            == []
+        )
 
 
 class TestStorms:
@@ -259,12 +281,12 @@ class TestStorms:
         assert one.is_storm(9000) and one.storm_text(9000).startswith("<lambda> was compiled 9 times in 8 s")
 
     def test_the_program_says_so(self):
-        cluster = pair(told(STEP, recompiling=("jit_step",)), told(STEP))
+        cluster = pair(programs_message(STEP, recompiling=("jit_step",)), programs_message(STEP))
         assert only(cluster).is_recompiling
 
 
 def test_the_document_has_the_program_with_the_processes_that_loaded_it():
-    cluster = pair(told(STEP), told(TestDifferences.other))
+    cluster = pair(programs_message(STEP), programs_message(TestDifferences.other))
     first, _ = to_document(cluster, 13)["programs"]
     assert first["name"] == "jit_step" and first["function"] == "step" and first["fingerprint"] == "f1"
     assert (first["flops"], first["argument_bytes"], first["output_bytes"], first["temp_bytes"]) == (
@@ -278,7 +300,9 @@ def test_the_document_has_the_program_with_the_processes_that_loaded_it():
 
 
 def test_openmetrics_has_the_programs_as_prometheus_reads_them():
-    cluster = pair(told(STEP, LOCAL, compiles={"jit_step": 2}), told(TestDifferences.other))
+    cluster = pair(
+        programs_message(STEP, LOCAL, compiles={"jit_step": 2}), programs_message(TestDifferences.other)
+    )
     families = {each.name: each for each in text_string_to_metric_families(to_openmetrics(cluster, 13))}
     (compiles,) = families["jaxtop_compiles"].samples
     assert (compiles.labels["program"], compiles.value) == ("jit_step", 2)

@@ -59,13 +59,13 @@ class Run:
                 self.say(i, pulse(at_ms=at_ms, launches=counts, stall=stall, compiling=compiling))
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def stall_events(self) -> list[tuple[str, str]]:
         of_stalls = ("stalled", "goes on")
         return [(event.severity, event.text) for event in self.cluster.events if event.kind in of_stalls]
 
     @property
     def text(self) -> str:
-        (only,) = self.told
+        (only,) = self.stall_events
         return only[1]
 
     def diagnosis(self):
@@ -112,19 +112,19 @@ def test_a_host_that_has_launched_less_is_told_though_there_is_no_rhythm(beginni
     beginning.launches[1] = 0
     beginning.stand(1, at=LOADER)
     beginning.lull(9)
-    assert not beginning.told
+    assert not beginning.stall_events
     beginning.lull(9)
-    assert beginning.told == [
+    assert beginning.stall_events == [
         ("warning", "host 0 waits in jit_step; host 1 has not launched it: train.py:88 load_batch")
     ]
     beginning.stands.clear()
     beginning.go_on()
-    assert [" ".join(text.split()[:2]) for _, text in beginning.told][1:] == ["launches resumed"]
+    assert [" ".join(text.split()[:2]) for _, text in beginning.stall_events][1:] == ["launches resumed"]
 
 
 def test_hosts_that_all_wait_for_their_first_launch_are_told_unless_they_compute(beginning):
     beginning.lull(60, cpu=990)
-    assert not beginning.told
+    assert not beginning.stall_events
     assert [running_of(host) for host in beginning.cluster.hosts.values()] == [("step", 60)] * 2
     beginning.lull(10, cpu=30)
     assert "nothing launched by hosts 0–1" in beginning.text
@@ -132,7 +132,7 @@ def test_hosts_that_all_wait_for_their_first_launch_are_told_unless_they_compute
 
 def test_a_host_that_gets_little_of_a_crowded_machine_computes_all_the_same(beginning):
     beginning.lull(60, cpu=120, pressure=900)
-    assert not beginning.told
+    assert not beginning.stall_events
     beginning.lull(10, cpu=120, pressure=100)
     assert "nothing launched by hosts 0–1" in beginning.text
 
@@ -148,7 +148,7 @@ def test_hosts_that_have_not_begun_wait_for_nothing(beginning):
     beginning.launches = {0: 0, 1: 0}
     beginning.stand(0, 1, at=LOADER)
     beginning.lull(120)
-    assert not beginning.told
+    assert not beginning.stall_events
 
 
 # Who it is
@@ -161,7 +161,7 @@ def test_the_host_that_has_not_launched_what_others_wait_in_is_named_with_its_li
     run.stand(7, at=LOADER)
     run.launches[7] -= 1
     run.go_on()
-    assert run.told == [
+    assert run.stall_events == [
         ("critical", "hosts 0–6 wait in jit_step; host 7 has not launched it: train.py:88 load_batch")
     ]
     assert run.diagnosis().odd == ("r1-7",)
@@ -239,7 +239,7 @@ def test_a_host_that_is_lost_is_the_cause(state, words):
     run.say(2, link(state))
     run.stand(0, 1, 3, at=STEP)
     run.go_on()
-    assert run.told == [("critical", f"hosts 0–1, 3 wait in jit_step; host 2 {words}")]
+    assert run.stall_events == [("critical", f"hosts 0–1, 3 wait in jit_step; host 2 {words}")]
     assert run.diagnosis().odd == ("r1-2",)
 
 
@@ -272,7 +272,7 @@ def test_compiling_is_not_hanging():
     run.compiling[1] = "evaluate"
     run.stand(0, 2, at=STEP)
     run.go_on()
-    ((severity, text),) = run.told
+    ((severity, text),) = run.stall_events
     assert severity == "warning" and text.startswith("host 1 has been compiling evaluate for ")
     assert text.endswith(" s; the others wait")
 
@@ -281,7 +281,7 @@ def test_a_process_alone_is_told_with_its_line():
     run = Run(1)
     run.stand(0, at=LOADER)
     run.go_on(6)
-    assert run.told == [
+    assert run.stall_events == [
         ("warning", "nothing launched for 12 s (usually every 1.0 s): it is at train.py:88 load_batch")
     ]
 
@@ -327,10 +327,10 @@ def test_it_is_told_once_and_that_it_goes_on_once():
     run.go_on(60)
     run.stands.clear()
     run.go_on(20)
-    assert [severity for severity, _ in run.told] == ["critical", "info"]
+    assert [severity for severity, _ in run.stall_events] == ["critical", "info"]
     # The last launch was 6 s before the beginning, 67 s before the first pulse without a stall. The check of
     # that second sees the other hosts' earlier pulses, and the next check is a second later.
-    assert run.told[1][1] == "launches resumed after 68 s without a launch"
+    assert run.stall_events[1][1] == "launches resumed after 68 s without a launch"
     assert run.diagnosis() is None and not run.cluster.stalls
 
 
@@ -344,7 +344,7 @@ def test_it_is_told_again_when_more_is_known():
     run.silent.add(2)
     run.say(2, link("dead"))
     run.go_on(10)
-    texts = [text for _, text in run.told]
+    texts = [text for _, text in run.stall_events]
     assert len(texts) == 3
     assert "load_batch" in texts[1] and "has died" in texts[2]
 
@@ -356,7 +356,7 @@ def test_a_run_that_stands_for_a_moment_is_not_told():
     run.go_on(1)
     run.stands.clear()
     run.go_on(10)
-    assert run.told == []
+    assert run.stall_events == []
 
 
 def test_live_and_replay_tell_the_same():
@@ -367,7 +367,7 @@ def test_live_and_replay_tell_the_same():
         run.go_on(20)
         run.stands.clear()
         run.go_on(5)
-    assert first.cluster == again.cluster and first.told == again.told
+    assert first.cluster == again.cluster and first.stall_events == again.stall_events
 
 
 def test_a_thousand_hosts_are_one_line_and_looked_at_once_a_second(monkeypatch):

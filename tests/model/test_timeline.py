@@ -15,7 +15,7 @@ LATE = Made(4, 2, late=2)
 
 def known(made, windows=4, skew=(0, 0, 0, 0)):
     """A cluster whose hosts' windows began at different moments of their own."""
-    told = made_runs.told(made, range(windows))
+    told = made_runs.windows_of(made, range(windows))
     return cluster_of(
         *made_runs.beginning(made),
         *((at, agent, _begun(window, skew[int(agent[-1])])) for at, agent, window in told),
@@ -70,7 +70,7 @@ def test_the_same_launches_are_shown_of_all_hosts_and_the_latest():
 
 def test_a_host_whose_last_window_is_an_older_one_shows_its_own_launches():
     cluster = known(LATE)
-    old = made_runs.told(LATE, [2])[0]
+    old = made_runs.windows_of(LATE, [2])[0]
     cluster.apply(old[1], old[2], 99.0)
     found = drawn(cluster)
     assert [strip.blocks[0].id for strip in found.strips] == [14, 19, 19, 19]

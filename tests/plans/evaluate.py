@@ -90,4 +90,5 @@ def _truth(truth: dict[str, Any]) -> dict[str, Any]:
         "step": step["ms"] and round(step["ms"], 2),
         "spread": [bound and round(bound, 2) for bound in (step["low"], step["high"])],
         "others": truth["others"],
+        "cores": truth["cores"],
     }

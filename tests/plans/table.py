@@ -125,7 +125,8 @@ def _summary(rows: list[Row]) -> Iterator[str]:
     )
     yield f"- One of the two, as today and all data, is best in {both} of {len(plans)}."
     disturbed = [row["true"]["others"] for row in _own(rows)]
-    yield f"- Other processes used {min(disturbed)} to {max(disturbed)} of the 2 cores during the runs."
+    cores = " or ".join(str(count) for count in sorted({row["true"]["cores"] for row in _own(rows)}))
+    yield f"- Other processes used {min(disturbed)} to {max(disturbed)} of the {cores} cores during the runs."
 
 
 def _others(rows: Iterable[Row]) -> list[Row]:

@@ -35,22 +35,22 @@ def changes(before: Then, later: Then, kind: ChangeKind) -> list[MomentChange]:
     return [each for each in difference_of(before, later) if each.kind is kind]
 
 
-def told(found: list[MomentChange]) -> list[tuple[str, str]]:
+def names_and_changes(found: list[MomentChange]) -> list[tuple[str, str]]:
     return [(each.name, each.how) for each in found]
 
 
 class TestHosts:
     def test_a_state_that_changed_is_told_with_what_it_was(self):
         found = changes(after(TOLD, 100), after(TOLD, 200), ChangeKind.HOST)
-        assert told(found) == [("host 1 (node01)", "live → died")]
+        assert names_and_changes(found) == [("host 1 (node01)", "live → died")]
         assert found[0].agent == agent_id(1)
 
     def test_a_host_that_came_and_one_that_went(self):
         alone = [each for each in TOLD if each.agent == agent_id(0)]
-        assert told(changes(after(alone, 50), after(TOLD, 60), ChangeKind.HOST)) == [
+        assert names_and_changes(changes(after(alone, 50), after(TOLD, 60), ChangeKind.HOST)) == [
             ("host 1 (node01)", "new: live")
         ]
-        assert told(changes(after(TOLD, 50), after(alone, 60), ChangeKind.HOST)) == [
+        assert names_and_changes(changes(after(TOLD, 50), after(alone, 60), ChangeKind.HOST)) == [
             ("host 1 (node01)", "gone: was live")
         ]
 
@@ -58,11 +58,11 @@ class TestHosts:
         again = replace(builders.hello(1), agent="b" * 16, started_ms=int((NOW + 160) * 1000))
         new = [frame("b" * 16, again, NOW + 160), frame("b" * 16, builders.pulse(1, NOW + 170), NOW + 170)]
         found = changes(after(TOLD, 155), after([*TOLD, *new], 170), ChangeKind.HOST)
-        assert told(found) == [("host 1 (node01)", "restarted: died → live")]
+        assert names_and_changes(found) == [("host 1 (node01)", "restarted: died → live")]
 
     def test_time_alone_makes_a_difference(self):
         still = after(builders.well())
-        assert told(changes(still, Then(NOW + 60, still.cluster), ChangeKind.HOST)) == [
+        assert names_and_changes(changes(still, Then(NOW + 60, still.cluster), ChangeKind.HOST)) == [
             ("host 0 (node00)", "live → blocked"), ("host 1 (node01)", "live → blocked"),
         ]  # fmt: skip
 
@@ -133,16 +133,16 @@ class TestArrays:
 
 class TestProgramsAndLaunches:
     def test_programs_that_are_new_and_gone(self):
-        assert told(changes(after(TOLD, 90), after(TOLD, 110), ChangeKind.PROGRAM)) == [
+        assert names_and_changes(changes(after(TOLD, 90), after(TOLD, 110), ChangeKind.PROGRAM)) == [
             ("jit_evaluate", "new")
         ]
-        assert told(changes(after(TOLD, 110), after(TOLD, 90), ChangeKind.PROGRAM)) == [
+        assert names_and_changes(changes(after(TOLD, 110), after(TOLD, 90), ChangeKind.PROGRAM)) == [
             ("jit_evaluate", "gone")
         ]
 
     def test_before_programs_were_listed_nobody_knew(self):
         before = after([each for each in TOLD if each.kind != "programs"], 50)
-        assert told(changes(before, after(TOLD, 50), ChangeKind.PROGRAM)) == [
+        assert names_and_changes(changes(before, after(TOLD, 50), ChangeKind.PROGRAM)) == [
             ("jit_train_step", "unknown before")
         ]
 

@@ -68,7 +68,7 @@ class HeldLock:
         if self._owner.lock is self._ringing:
             self._owner.lock = self._ringing.real
 
-    def forsake(self) -> None:
+    def after_fork(self) -> None:
         """Replace the lock with a new one in a forked child, where no thread can release the real one.
 
         It must not wait, because that thread may have been anywhere in this class when the process forked.

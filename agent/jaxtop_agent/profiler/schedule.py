@@ -137,7 +137,7 @@ class Schedule:
         self._guess_s = SHORTEST_S
         self._windows = 0
         self._began = -math.inf
-        # What may be spent after changes of the rhythm, and when that was reckoned.
+        # What may be spent after changes of the rhythm, and when that was computed.
         self._credit, self._credited = RENEWALS_CPU_S, -math.inf
         self._is_renewed = False  # whether the first windows are those after a change
         self._start_over(0.0)

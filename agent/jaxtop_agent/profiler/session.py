@@ -104,7 +104,7 @@ class Sessions:
                 raise InUse("another profiler is running") from None
             raise
 
-    def forsake(self) -> None:
+    def after_fork(self) -> None:
         """Restore the script's lock in a forked child, as if no window had been open."""
         if self._held is not None:
-            self._held.forsake()
+            self._held.after_fork()

@@ -74,10 +74,10 @@ class WindowThread:
             else "waiting: for devices"
         )
 
-    def forsake(self) -> None:
+    def after_fork(self) -> None:
         """Restore the script's lock in a forked child, as if no window had been open."""
         if self._sessions is not None:
-            self._sessions.forsake()
+            self._sessions.after_fork()
 
     def run(self) -> None:
         board = self._board

@@ -294,7 +294,7 @@ class Agent:
         LOG.writing.go_on()
         self.loading.busy.go_on()
 
-    def forsake(self) -> None:
+    def after_fork(self) -> None:
         """In a forked child, drop the agent: it stays with the parent, and the child keeps no connection."""
         self._call_off()
         self._board = None
@@ -306,4 +306,4 @@ class Agent:
         for each in (self._windows, self._black_box, server):
             if each is not None:
                 with suppress(Exception):
-                    each.forsake()
+                    each.after_fork()

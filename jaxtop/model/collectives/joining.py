@@ -1,7 +1,7 @@
 """The reducer of windows: those of all hosts are joined launch by launch, then judged.
 
 An instance is identified by program, number of the launch, op and round, which are the same on all hosts.
-Durations are never reckoned from the clocks of several hosts. A launch is evaluated when every agent that
+Durations are never computed from the clocks of several hosts. A launch is evaluated when every agent that
 reports windows has reported it, or when it is `WINDOWS_TO_WAIT` windows old. In the second case, only groups
 whose members have all reported it count. A launch without a number is evaluated at once: it is joined with
 none, so only groups inside its process count.

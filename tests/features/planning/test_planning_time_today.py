@@ -22,7 +22,7 @@ MESH = (("data", 4), ("model", 4))
 
 
 def read(*more, made=MADE, probe=None):
-    told = [*made_runs.beginning(made), *made_runs.told(made, range(5))]
+    told = [*made_runs.beginning(made), *made_runs.windows_of(made, range(5))]
     cluster = stories.cluster_of(
         *told, *((10.2, f"r1-{i}", each) for each in more for i in range(made.hosts))
     )
@@ -121,7 +121,7 @@ def test_groups_cross_hosts_where_their_devices_are_further_apart_than_a_host():
 
 
 class TestPublished:
-    """The formulas of the JAX scaling book, reckoned again by hand."""
+    """The formulas of the JAX scaling book, computed again by hand."""
 
     def cost(self, platform, kind, device, axes, size):
         run = Today("r1", MESH, tuple(range(16)), 4, platform, device, ())

@@ -74,8 +74,8 @@ from jaxtop.transport import Server
 server = Server(keys.load(), frozenset)
 _, telemetry = server.bind("127.0.0.1", int(sys.argv[1]))
 def in_child():
-    if "forsake" in sys.argv:
-        server.forsake()
+    if "after_fork" in sys.argv:
+        server.after_fork()
 def fork(then):
     child = os.fork()
     if not child:
@@ -152,8 +152,8 @@ def learned(connection: Connection, now: float) -> str | None:
 
 @pytest.mark.parametrize(
     ("words", "outcome"),
-    [(["fork", "forsake"], probe.CLOSED), (["fork"], probe.SILENT), (["exec"], probe.CLOSED)],
-    ids=["a forked child that forsakes", "a forked child that does not", "a child of exec"],
+    [(["fork", "after_fork"], probe.CLOSED), (["fork"], probe.SILENT), (["exec"], probe.CLOSED)],
+    ids=["a forked child that lets go", "a forked child that does not", "a child of exec"],
 )
 def test_a_dead_process_is_closed_also_while_its_child_lives(words, outcome):
     """A forked child would hold the connections of its dead parent, which then looks stopped."""

@@ -53,7 +53,7 @@ class Uses(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A part of the memory of a device: its bounds, and how it was reckoned."""
+    """A part of the memory of a device: its bounds, and how it was computed."""
 
     figure: str
     low: float

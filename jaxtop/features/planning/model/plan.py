@@ -228,7 +228,7 @@ class CompiledCandidate:
 
 
 class Basis(NamedTuple):
-    """Where a figure of a candidate comes from: the figure, its value in words, and how it was reckoned."""
+    """Where a figure of a candidate comes from: the figure, its value in words, and how it was computed."""
 
     figure: str
     value: str

@@ -202,7 +202,7 @@ def _roofline_ms(today: Today, flops: float) -> float | None:
 
 
 def _energy(today: Today, axes: Axes, step: Interval) -> tuple[float, str, str]:
-    """Return the energy of a step, its unit, and how it was reckoned."""
+    """Return the energy of a step, its unit, and how it was computed."""
     devices = prod(size for _, size in axes)
     seconds = devices * step.middle / 1000
     if today.watts_per_device is None:
