@@ -7,6 +7,7 @@ import builtins
 import json
 import re
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,10 @@ from tests.stage import Stage, play
 
 ROOT = Path(__file__).parents[2]
 WRITTEN = sorted(
-    [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
+    [
+        *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "tests/README.md")),
+        *ROOT.glob("docs/**/*.md"),
+    ]
 )
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -84,10 +88,22 @@ def test_every_environment_variable_is_documented():
     assert {name for name in used if name not in written} == set()
 
 
-@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+DEVELOPMENT = sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("docs/development/adding-*.md"))
+
+
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md", *DEVELOPMENT])
 def test_every_file_that_a_developer_page_names_exists(name):
-    named = re.findall(r"`((?:jaxtop|agent|tests|docs)/[\w/.]+)`", (ROOT / name).read_text())
+    text = (ROOT / name).read_text()
+    of_example = set(re.findall(r"^`([\w/.]+)`, new:", text, re.MULTILINE))
+    named = set(re.findall(r"`((?:jaxtop|agent|tests|docs)/[\w/.]+)`", text)) - of_example
     assert named and [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_builder_on_the_page_of_tests_exists():
+    named = re.findall(r"`(\w+)\.(\w+)[`(]", (ROOT / "tests/README.md").read_text())
+    assert len(named) > 20
+    for module, name in named:
+        assert hasattr(import_module(f"tests.{module}"), name) or name == "py"
 
 
 def _module(function):

@@ -77,11 +77,14 @@ def in_child():
     if "after_fork" in sys.argv:
         server.after_fork()
 def fork(then):
+    is_ready, ready = os.pipe()
     child = os.fork()
     if not child:
         in_child()
+        os.write(ready, b"1")
         then()
         os._exit(0)
+    os.read(is_ready, 1)
     return child
 child = 0
 if "fork" in sys.argv:
