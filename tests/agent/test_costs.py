@@ -19,7 +19,7 @@ from tests.stories import hello
 from tests.support import eventually, jaxtop, training
 
 
-def test_threads_are_told_by_their_own_clocks():
+def test_the_cpu_time_of_threads_comes_from_their_own_clocks():
     until, names = threading.Event(), {}
 
     def burn():

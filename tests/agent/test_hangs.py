@@ -66,7 +66,7 @@ class TestTheAgent:
         assert stalls.lull.moved.read == 7
         assert wait(board.bells.libraries, 0)
 
-    def test_what_it_says_is_part_of_the_state(self):
+    def test_answers_of_libraries_are_part_of_the_state(self):
         """Of keyframes, and of what a relay stores."""
         run = stalled(random.Random(1), 1)
         nccl = wire.Nccl(5, "2.29.2", 1, 3, (wire.NcclCommunicator("1", 4, "AllReduce"),))

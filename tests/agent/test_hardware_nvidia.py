@@ -91,7 +91,7 @@ class TestFigures:
         (found,) = reader.read(200)
         assert "link_sent_bytes_per_s" not in found
 
-    def test_on_hopper_gpm_tells_of_it_and_counters_where_gpm_does_not(self, driver, opened):
+    def test_on_hopper_gpm_is_read_and_counters_where_gpm_has_no_figure(self, driver, opened):
         driver.have({"gpm60": 20, "gpm61": 10})
         reader = opened(0)
         reader.read(0)
@@ -267,7 +267,7 @@ class TestXids:
         reader.read(0)
         assert [severity for severity, _, _ in events] == ["warning", "critical"]
 
-    def test_one_that_came_while_nobody_watched_is_told_as_such(self, driver, opened, events):
+    def test_an_error_that_came_while_nobody_watched_is_reported_as_such(self, driver, opened, events):
         driver.have({})
         reader = opened(0)
         reader.read(0)
@@ -364,7 +364,7 @@ class TestWhichGpuIsWhich:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"{UUIDS[1]},{UUIDS[0]}")
         assert opened(0, 1).uuids == (UUIDS[1], UUIDS[0])
 
-    def test_what_cuda_itself_says_is_believed_before_the_environment(self, four, opened, monkeypatch):
+    def test_cudas_own_answer_takes_precedence_over_the_environment(self, four, opened, monkeypatch):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
         four.say(cuda=2, cuda0=UUIDS[3].removeprefix("GPU-"), cuda1=UUIDS[1].removeprefix("GPU-"))
         assert opened(0, 1).uuids == (UUIDS[3], UUIDS[1])

@@ -130,7 +130,7 @@ class TestWhichDeviceIsWhich:
         assert tuple(each.get("driver_used_bytes") for each in reader.read(0)) == expected
         assert bool(reader.remarks()) == (expected[0] is None)
 
-    def test_what_cannot_be_told_is_said(self, service):
+    def test_figures_of_chips_that_match_no_device_are_named(self, service):
         self.used(service, (7,))
         reader = Tpu(chips(0))
         reader.read(0)
@@ -175,7 +175,7 @@ class TestTransfers:
         assert first == second == {"transfer_p50_us": 55, "transfer_p99_us": 100}
         assert reader.read(2) == [{}, {}]  # nothing moved
 
-    def test_a_runtime_that_began_anew_tells_nothing_at_first(self, service):
+    def test_a_restarted_runtime_has_no_figures_at_first(self, service):
         service.metrics = {TRANSFERS: [distribution([5, 5], explicit(10.0))]}
         reader = Tpu(chips(0))
         reader.read(0)

@@ -84,7 +84,7 @@ def test_every_collective_of_a_run_over_several_processes(home, hosts, devices):
         assert [process.wait() for process in script] == [0] * hosts
 
 
-def test_a_process_by_itself_tells_them_to_who_comes_later(home):
+def test_a_single_process_sends_them_to_a_viewer_that_comes_later(home):
     """And no longer once their program is gone: nothing of ours keeps it."""
     with started(home, 1, 4) as script:
         with viewer() as attached:

@@ -190,7 +190,7 @@ class TestJoined:
         assert doubts_about(seen).unmatched == 6 - abs(other - 30)
         assert json.loads(to_json(seen, 3))["windows"]["unmatched_launches"] == 6 - abs(other - 30)
 
-    def test_without_the_common_clock_the_order_of_programs_tells_them_apart(self):
+    def test_without_a_common_clock_launches_are_matched_by_the_order_of_programs(self):
         """One process launched the evaluation once more, before: its second is the first of the other."""
         programs = (("jit_step", None), ("jit_eval", None))
 

@@ -162,7 +162,7 @@ def storm(function: str, now: int, **more) -> Compiled:
     return compiled
 
 
-def test_a_storm_is_told_once_and_is_over_while_no_program_is_read(loaded, monkeypatch):
+def test_a_storm_of_compilations_is_reported_once_and_ends_while_no_program_is_read(loaded, monkeypatch):
     """JAX's own functions have none, but one of the script that is called like them has."""
     own = SimpleNamespace(_lowerings=[SimpleNamespace(name="broadcast_in_dim"), SimpleNamespace(name="add")])
     monkeypatch.setitem(sys.modules, "jax._src.interpreters.mlir", own)

@@ -184,7 +184,7 @@ def test_old_groups_say_the_same_seen_from_outside_and_from_inside(tmp_path, roo
     assert (found.memory, found.memory_used) == (8 * GIB, 4 * GIB)
 
 
-def test_old_groups_tell_of_a_limit_that_stands_above_what_is_mounted(tmp_path):
+def test_a_limit_above_the_mounted_group_is_read_in_version_1_of_control_groups(tmp_path):
     made = {name: text.replace("{limit}", str(6 * GIB)) for name, text in old_files().items()}
     found = limits(tmp_path, made, cgroup=OLD_GROUPS, mounts=old_mounts("/docker/abc"))
     assert found.memory == 6 * GIB
@@ -524,7 +524,7 @@ def a_group(cores):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="groups are Linux's")
-def test_a_process_in_a_real_group_is_told_to_be_held_back(tmp_path):
+def test_a_process_in_a_real_control_group_reports_that_it_is_held_back(tmp_path):
     with a_group(0.03) as put:  # so little that a busy machine gives it, too
         said = worked(tmp_path, put)
     assert (said["cores"], said["is_container"]) == (30, True)

@@ -37,7 +37,7 @@ class Run:
 
 
 @pytest.mark.parametrize(("every", "within"), [(1, 8), (2, 13), (5, 31), (20, 50)])
-def test_a_run_that_stops_is_told_soon_by_its_own_measure(every, within):
+def test_a_run_that_stalls_is_reported_after_a_few_of_its_own_steps(every, within):
     """Well before the 100 seconds after which JAX gives up."""
     run = Run()
     assert not run.steps(20, every)
@@ -69,7 +69,7 @@ def test_a_pause_that_happened_before_is_not_told_again():
     assert run.told_after() is not None  # but what lasts longer is
 
 
-def test_a_compilation_is_no_standstill_and_no_pause():
+def test_a_compilation_is_neither_a_stall_nor_a_pause():
     run = Run()
     run.steps(20)
     assert run.told_after(100, compiling=True) is None
@@ -95,7 +95,7 @@ def test_what_was_compiled_in_the_same_second_as_the_last_launch_may_be_running_
     assert run.told_after(200, compiled_at=run.now - 0.5) is None
 
 
-def test_a_process_that_was_stopped_itself_is_not_told_to_stand_still():
+def test_a_process_that_was_stopped_is_not_reported_as_stalled():
     """Stopped for ten minutes, or without the GIL: nobody looked meanwhile."""
     run = Run()
     run.steps(20)

@@ -290,7 +290,7 @@ def test_two_pauses_in_a_row_are_not_taken_for_the_pace():
     assert told.per_second == near(20 / (18 * 0.5 + 2 * 5))
 
 
-def test_what_the_script_tells_goes_before_what_its_launches_show():
+def test_steps_of_the_script_take_precedence_over_launches():
     """Also in strides of ten steps, and after a rhythm was found without it."""
     script = Script(flops={TRAIN: 100})
     for _ in range(20):
@@ -375,7 +375,7 @@ def test_what_is_only_launched_ahead_at_first_is_no_step_of_microseconds():
 @pytest.mark.parametrize(
     ("gaps", "step"), [((2000, 2100), 2050), ((2000,), None), ((2000, 4000), None), ((300, 300), None)]
 )
-def test_a_slow_step_is_told_after_three_launches_at_steady_intervals(gaps, step):
+def test_a_slow_step_is_found_after_three_launches_at_steady_intervals(gaps, step):
     script = Script()
     script.launch(TRAIN)
     for each in gaps:

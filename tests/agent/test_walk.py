@@ -171,7 +171,7 @@ def test_keys_of_the_user_are_neither_hashed_nor_printed():
         Key.armed = False
 
 
-def test_a_class_that_tells_its_attributes_by_code_is_left_alone():
+def test_attributes_that_run_code_are_not_read():
     class Liar:
         @property
         def __dict__(self) -> Any:

@@ -406,7 +406,7 @@ class TestWhichProgram:
         assert wanted.op("jit_f", "a2a") == "a2a"
         assert wanted.op("jit_f", "all-reduce.1") == "all-reduce.1"
 
-    def test_programs_of_one_name_are_told_apart_by_their_operations_or_not_at_all(self):
+    def test_programs_of_one_name_are_distinguished_by_their_operations_or_not_at_all(self):
         both = [program("jit_f", "a", "all-reduce.0"), program("jit_f", "b", "all-gather.0")]
         same = [program("jit_f", "a", "all-reduce.0"), program("jit_f", "b", "all-reduce.0")]
         seen = seen_of([("jit_f", 1, 1)])
@@ -431,7 +431,7 @@ class TestWhichProgram:
             seen = Seen(spans=[LaunchSpan("jit_f", 1, 0, 0, 900, number)])
             assert window_of(seen, [0], loaded).programs == (("jit_f", found),)
 
-    def test_variants_without_numbers_are_told_apart_once_one_was_launched_alone(self):
+    def test_variants_without_numbers_are_distinguished_once_one_was_launched_alone(self):
         """The numbers of large programs are learned from launches while their function has one program."""
         first, second, third = (program("jit_f", each) for each in "abc")
         numbers = Numbers()
@@ -611,7 +611,7 @@ class TestSchedule:
         slots = {cheap.next_slot(now + i * SLOT_S) for i in range(400)}
         assert {dear.next_slot(now + i * SLOT_S) for i in range(100)} <= slots
 
-    def test_a_window_says_when_the_next_one_is_due_also_while_the_first_ones_are_taken(self):
+    def test_the_time_to_the_next_window_is_known_from_the_first_one_on(self):
         schedule = Schedule()
         schedule.learn(result(cpu=0.05))
         assert schedule.level == 0 and schedule.every_s > SLOT_S

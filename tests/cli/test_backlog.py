@@ -79,7 +79,7 @@ def test_a_census_is_right_again_after_frames_gave_way():
     assert agent.asked > 0 and sum(follower.rejected().values()) > 100
 
 
-def test_what_waits_is_bounded_and_what_nobody_tells_again_stays(monkeypatch):
+def test_the_queue_is_bounded_and_drops_only_what_is_sent_again(monkeypatch):
     queue = Backlog()
     states = ("connecting", "up", "silent", "up", "closed")
     for state in states:

@@ -31,7 +31,7 @@ def test_gpus_are_listed_with_the_driver(driver):
     ]
 
 
-def test_a_lost_gpu_and_a_missing_permission_are_told_with_their_mend(driver):
+def test_a_lost_gpu_and_a_missing_permission_are_reported_with_what_to_do(driver):
     driver.have({"lost": 15}, {"gpm": "!4", "pcie_tx": 1, "pcie_rx": 1})
     version, lost, there, closed = found()
     assert version == ("ok", "driver 550.54.15, 2 GPUs")

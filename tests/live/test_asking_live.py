@@ -65,7 +65,7 @@ def follow(monkeypatch):
 
 
 @pytest.mark.newest
-def test_all_processes_tell_where_they_stand_when_they_are_asked(tmp_path, follow):
+def test_all_processes_answer_a_request_for_their_stacks(tmp_path, follow):
     with training(tmp_path) as run:
         followed = follow(run)
         asking = followed.ask("stacks")
@@ -92,7 +92,7 @@ def test_a_window_that_is_asked_for_comes_from_every_process(tmp_path, follow):
 
 
 @pytest.mark.newest
-def test_a_run_that_tells_once_a_minute_goes_over_to_a_shorter_interval_at_once(tmp_path, follow):
+def test_a_run_that_reports_once_a_minute_changes_to_a_shorter_interval_at_once(tmp_path, follow):
     with training(tmp_path, JAXTOP_INTERVAL="60") as run:
         followed = follow(run)
         asking = followed.ask("pace", 500)

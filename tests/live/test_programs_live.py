@@ -147,7 +147,7 @@ def test_functions_of_jax_are_told_from_those_of_the_script_by_where_they_are_de
 
 
 @pytest.mark.newest
-def test_processes_that_compiled_different_programs_under_one_name_are_told(home):
+def test_processes_that_compiled_different_programs_under_one_name_are_reported(home):
     """And what they compiled alike, or each for itself, is not."""
     with started(home, hosts=2) as script:
         eventually(lambda: all((home / f"ready-{i}").exists() for i in (0, 1)))

@@ -153,7 +153,7 @@ ALONE = """
 KINDS = ("pausing", "callback", "notebook", "hanging")
 
 
-def test_only_a_run_that_stands_still_is_told(tmp_path):
+def test_only_a_run_that_is_stalled_is_reported(tmp_path):
     """Not one with pauses that come again, nor an idle notebook; callbacks of the host hide nothing."""
     path = script(tmp_path, ALONE)
     with processes(*([PYTHON, path, kind] for kind in KINDS)) as started:

@@ -105,7 +105,7 @@ def test_nothing_is_guessed_while_processes_are_missing():
     assert assignment(4, [(0, 9)], ((0, 1, 2, 3),)) is None
 
 
-def test_groups_that_stand_for_several_count_their_bytes_once():
+def test_groups_that_represent_several_count_their_bytes_once():
     """So the mesh with most bytes on it is the one that has them."""
     small, large = wire.Mesh((("x", 2),), ((0, 2),)), wire.Mesh((("y", 2),), ((0, 2),))
     shardings = tuple(wire.Sharding("NamedSharding", "P()", mesh, (), None) for mesh in (0, 1))

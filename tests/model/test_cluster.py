@@ -46,7 +46,7 @@ CLOSED = [(20, "r1-1", link("closed"))]
         ([(10, "r1-0", link("up")), (10, "r1-0", hello(0))], 16, State.BLOCKED),
     ],
 )
-def test_what_a_host_does_is_told_from_what_it_said_and_how_it_is_connected(story, now, expected):
+def test_the_state_of_a_host_follows_from_its_messages_and_its_connection(story, now, expected):
     cluster = cluster_of(*story)
     assert state(cluster.hosts["r1-0"], now) == expected
     assert "r1-0" in [host.agent for host in newest_hosts(cluster)]  # and whatever it does, it stays visible
@@ -198,7 +198,7 @@ def test_what_was_launched_before_a_viewer_came_makes_no_burst_of_launches():
 
 
 @pytest.mark.parametrize(("interval", "rate"), [(0.1, 4.9 / 0.99), (1, 10), (30, 10)])
-def test_launches_a_second_are_of_the_last_seconds_however_often_a_host_tells(interval, rate):
+def test_launches_a_second_cover_the_last_seconds_at_any_interval_of_pulses(interval, rate):
     cluster = cluster_of(*running(0))
     for i in range(100):  # nothing at first, then ten a second
         count = 0 if i < 50 else round((i - 50) * 10 * interval)

@@ -96,7 +96,7 @@ def test_a_program_tells_its_collectives_before_any_was_timed():
     assert not first.waits_us and first.straggler is None
 
 
-def test_who_waits_is_told_from_durations_alone():
+def test_waits_follow_from_durations_alone():
     """Over the devices 0 and 2 it took 1,100 and 100 us: 0 waited 1,000. Over 1 and 3, 900 and 150."""
     cluster = two_hosts()
     tell(cluster, (2, "r1-0", window((7, {"all-reduce.1": (1100, 900)}))))
@@ -114,7 +114,7 @@ def test_who_waits_is_told_from_durations_alone():
     assert (early.last, early.instances, early.late_us) == (0, 1, None)
 
 
-def test_launches_are_told_apart_by_their_numbers_whatever_the_windows_held():
+def test_launches_are_matched_by_their_numbers_whatever_the_windows_contain():
     """Windows of two hosts rarely begin and end with the same launch."""
     cluster = two_hosts()
     first = window(*((run_id, {"all-reduce.1": (200, 200)}) for run_id in (5, 6, 7)))
@@ -144,7 +144,7 @@ def test_the_wait_of_a_group_is_no_longer_than_the_median_beside_it():
     assert (whole.wait_us, whole.p50_us) == (74_000, 80_000)
 
 
-def test_a_device_that_told_nothing_is_no_zero():
+def test_a_device_that_reported_nothing_is_unknown_and_not_zero():
     cluster = two_hosts()
     tell(cluster, (2, "r1-0", window((7, {"all-reduce.1": (300, None)}))))
     tell(cluster, (3, "r1-1", window((7, {"all-reduce.1": (100, 100)}))))
@@ -153,7 +153,7 @@ def test_a_device_that_told_nothing_is_no_zero():
     assert dict(psum.waits_us) == {0: 200, 2: 0}
 
 
-def test_a_process_that_tells_no_windows_is_not_waited_for_for_long():
+def test_a_process_without_windows_delays_launches_only_briefly():
     cluster = two_hosts()
     for number in range(6):
         tell(cluster, (2 + number, "r1-0", window((number, {"all-gather.2": (300, 100)}))))
@@ -198,7 +198,7 @@ def test_without_groups_there_are_durations_and_no_waits():
     assert view(cluster).groups == ((0, 2), (1, 3))  # now that both are there
 
 
-def test_what_windows_saw_is_listed_though_no_program_tells_of_it():
+def test_collectives_in_windows_are_listed_without_their_program():
     cluster = cluster_of((1, "r1-0", hello(0, devices=devices(0))))
     seen = window((7, {"all-to-all.3": (50, 60), "fusion.9": (5, 5)}), programs=(("jit_other", None),))
     tell(cluster, (2, "r1-0", seen))
@@ -249,7 +249,7 @@ def test_bus_bandwidth_is_as_nccl_tests_define_it(kind, expected):
     assert busbw(kind, None, 4, 1000) is busbw(kind, 1000, None, 1000) is busbw(kind, 1000, 4, None) is None
 
 
-def test_an_op_is_known_by_its_name_where_nothing_else_tells():
+def test_an_operation_without_other_information_is_classified_by_its_name():
     assert kind_of("all-reduce-start.12") == "all-reduce"
     assert kind_of("ragged-all-to-all.1") == "ragged-all-to-all"
     assert kind_of("loop_fusion") == "?"

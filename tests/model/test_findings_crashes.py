@@ -108,7 +108,7 @@ def test_an_exception_of_jax_about_a_lost_process_is_a_consequence_of_the_loss(o
 
 
 @pytest.mark.parametrize(("error", "later"), [(BAD, 5), (OF_JAX, WAITS_FOR + 60)], ids=["own", "much later"])
-def test_an_exception_that_no_loss_explains_stands_beside_it(error, later):
+def test_an_exception_that_a_loss_does_not_explain_is_a_finding_of_its_own(error, later):
     staged = Staged(3)
     staged.train(20)
     link(staged, 1, "unreachable")

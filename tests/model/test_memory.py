@@ -124,7 +124,7 @@ def test_without_an_allocator_only_arrays_are_known():
     assert [found[name] for name in ("temporaries", "unexplained", "reserved", "free")] == [None] * 4
 
 
-def test_what_is_free_of_a_simulated_limit_is_known_and_the_limit_says_what_it_is():
+def test_a_simulated_limit_is_marked_as_such_and_its_free_memory_is_known():
     cluster = machine(STATE, "cpu", "arrays", simulated=1000, used_bytes=561, limit_bytes=1000)
     found = parts(cluster)
     assert (found["parameters"], found["temporaries"], found["free"]) == (100, None, 1000 - 561)
@@ -202,13 +202,13 @@ class TestGrowers:
             tell(cluster, (10 + number * every, "r1-0", change))
         return growers(cluster)
 
-    def test_what_becomes_more_and_more_is_told_with_its_rate(self):
+    def test_growing_arrays_are_reported_with_their_rate(self):
         cache = group(64 * KIB, "cache", created="train.py:88 log")
         (grower,) = self.growing(cache, counts=[(1,), (6,), (11,), (16,), (21,), (26,), (31,)])
         assert (grower.name, grower.bytes_per_device) == ("cache", 31 * 64 * KIB)
         assert grower.bytes_per_minute == pytest.approx(30 * 64 * KIB)
 
-    def test_growth_is_told_also_after_the_clock_of_the_host_was_set_back(self):
+    def test_growth_is_reported_also_after_the_clock_of_the_host_was_set_back(self):
         counts = [(i,) for i in range(1, 60, 5)]
         (grower,) = self.growing(group(64 * KIB, "cache"), counts=counts, set_back=4)
         assert grower.bytes_per_minute == pytest.approx(30 * 64 * KIB)

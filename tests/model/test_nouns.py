@@ -52,7 +52,7 @@ def test_numbers_follow_the_word():
     assert (several(apart), several([*apart, *together]), noun_of([])) == ("hosts", "processes", "process")
 
 
-def test_the_roster_tells_before_they_are_met():
+def test_the_roster_names_processes_before_they_connect():
     cluster = met("a", "b")
     peer = wire.Peer(agent_id(2), 2, "b", 5, 1, "b", "pid:[1]", "10.0.0.9:1", "10.0.0.9:2")
     cluster.feed(frame(agent_id(0), wire.Roster(agent_id(0), (peer,), "r1", "train", 3)))

@@ -100,7 +100,7 @@ def test_what_is_only_called_alike_has_no_peak(kind):
     assert tera(kind) is None
 
 
-def test_what_the_runs_owner_says_goes_before_the_table():
+def test_the_owners_rates_take_precedence_over_the_table():
     hello = msgspec.structs.replace(HELLO, peak_flops=5e13)
     peak = peak_of(hello, Device(0, "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "gpu"))
     assert (peak.flops, peak.source) == (5e13, SET_BY_OWNER)

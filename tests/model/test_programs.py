@@ -75,7 +75,7 @@ def test_a_program_that_vanished_is_not_shown():
     assert program_views(cluster, 0) == []
 
 
-def test_what_was_merged_is_merged_again_only_when_somebody_tells_news():
+def test_views_are_merged_again_only_after_a_new_message():
     cluster = pair(programs_message(STEP), programs_message(STEP))
     program_views(cluster, 0)
     merged = cluster.derived.last("programs")
@@ -163,7 +163,7 @@ class TestDifferences:
     def named(self, cluster):
         return [(each[0].program.name, tuple(one.agents for one in each)) for each in differing(cluster)]
 
-    def test_two_programs_of_one_name_that_each_lack_a_process_are_told(self):
+    def test_two_programs_of_one_name_that_each_lack_a_process_are_reported(self):
         cluster = pair(programs_message(STEP), programs_message(self.other))
         assert self.named(cluster) == [("jit_step", (("r1-0",), ("r1-1",)))]
         assert {view.program.fingerprint: view.differs for view in program_views(cluster, 0)} == {
@@ -190,7 +190,7 @@ class TestDifferences:
             == []
         )
 
-    def test_a_process_that_is_late_is_not_told(self):
+    def test_a_process_that_has_not_sent_its_programs_yet_is_no_difference(self):
         assert self.named(pair(programs_message(STEP), programs_message())) == []
 
     def test_stages_of_a_pipeline_differ_and_are_whole(self):
@@ -232,7 +232,7 @@ class TestStorms:
         assert storm.is_storm(40_000) and not self.compiled(0, 10, 20, 30).is_storm(30_000)
         assert storm.storm_text(40_000).startswith("step was compiled 5 times in 40 s: ")
 
-    def test_one_that_goes_on_is_told_soon(self):
+    def test_a_storm_that_goes_on_is_reported_soon(self):
         often = [second / 4 for second in range(40)]
         assert self.compiled(*often).is_storm(10_000)
 

@@ -83,7 +83,7 @@ def test_what_nobody_can_split_has_no_rate_and_its_sum_is_a_lower_bound(told):
     assert traffic(cluster) == (200, True)
 
 
-def test_variants_that_move_the_same_need_not_be_told_apart():
+def test_variants_with_equal_traffic_need_not_be_distinguished():
     """And what was measured in one of them has its axes and bytes."""
     cluster = run((100, 100, 100), window(None, None))
     assert traffic(cluster) == (200, False)
@@ -112,7 +112,7 @@ def test_programs_without_fingerprints_cannot_be_told_apart():
     assert (found.of_program, found.unsplit["jit_step"]) == ({}, (2.0, 2))
 
 
-def test_what_was_not_told_apart_at_first_is_dropped_once_it_is():
+def test_rows_of_programs_of_one_name_are_dropped_once_these_are_distinguished():
     """Windows taken before all programs were read do not say which one they saw."""
     later = [window("f2", at_ms=30 + i) for i in range(3)]
     views = collective_views(run((100, 100, 400), window(None, None), *later), 0)

@@ -114,7 +114,7 @@ def test_the_rhythm_is_remembered_too():
     assert told == [[(NOW, None), (NOW + 1, pytest.approx(value))] for value in (0.02, 49.5)]
 
 
-def test_what_nobody_reports_is_told_from_what_somebody_does():
+def test_only_figures_that_some_process_reports_are_listed():
     quiet, hot = pulse(), pulse(devices=wire.DeviceSample(temperature_c=(None, 71)))
     busy = pulse(host=wire.HostSample(memory_used_bytes=5))
     assert reported_figures([quiet]) == set()

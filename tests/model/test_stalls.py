@@ -108,7 +108,7 @@ def beginning():
     return run
 
 
-def test_a_host_that_has_launched_less_is_told_though_there_is_no_rhythm(beginning):
+def test_a_host_with_fewer_launches_is_reported_without_a_rhythm(beginning):
     beginning.launches[1] = 0
     beginning.stand(1, at=LOADER)
     beginning.lull(9)
@@ -122,7 +122,7 @@ def test_a_host_that_has_launched_less_is_told_though_there_is_no_rhythm(beginni
     assert [" ".join(text.split()[:2]) for _, text in beginning.stall_events][1:] == ["launches resumed"]
 
 
-def test_hosts_that_all_wait_for_their_first_launch_are_told_unless_they_compute(beginning):
+def test_hosts_that_all_wait_for_their_first_launch_are_reported_unless_they_compute(beginning):
     beginning.lull(60, cpu=990)
     assert not beginning.stall_events
     assert [running_of(host) for host in beginning.cluster.hosts.values()] == [("step", 60)] * 2
@@ -185,7 +185,7 @@ def test_it_may_be_most_of_them_that_hold_up_one():
     assert len(run.diagnosis().odd) == 7
 
 
-def test_hosts_that_were_counted_from_different_moments_are_not_told_apart_by_launches():
+def test_hosts_counted_from_different_moments_are_not_compared_by_launches():
     run = Run(3)
     run.stand(0, 1, at=STEP)
     run.stand(2, at=LOADER)
@@ -194,7 +194,7 @@ def test_hosts_that_were_counted_from_different_moments_are_not_told_apart_by_la
     assert run.diagnosis().odd == ("r1-2",)
 
 
-def test_where_nobody_is_seen_to_wait_those_that_stand_elsewhere_than_most_are_named():
+def test_if_no_process_waits_those_at_another_line_than_most_are_named():
     run = Run(5)
     run.stand(0, 1, 2, at=(MAIN,))
     run.stand(3, at=LOADER)
@@ -207,7 +207,7 @@ def test_where_nobody_is_seen_to_wait_those_that_stand_elsewhere_than_most_are_n
 
 
 @pytest.mark.parametrize(("where", "words"), [(STEP, "train.py:91 main"), (LOADER, "train.py:88 load_batch")])
-def test_where_all_stand_alike_it_says_that_it_cannot_tell(where, words):
+def test_if_all_stacks_are_alike_no_process_is_accused(where, words):
     run = Run()
     run.stand(*range(8), at=where)
     run.go_on()
@@ -215,7 +215,7 @@ def test_where_all_stand_alike_it_says_that_it_cannot_tell(where, words):
     assert run.diagnosis().odd == ()
 
 
-def test_of_two_that_stand_apart_and_do_not_wait_neither_is_named():
+def test_of_two_processes_at_different_lines_that_do_not_wait_neither_is_named():
     run = Run(2)
     run.stand(0, at=SAVING)
     run.stand(1, at=LOADER)
@@ -286,7 +286,7 @@ def test_a_process_alone_is_told_with_its_line():
     ]
 
 
-def test_without_stacks_it_is_still_told_that_it_stands():
+def test_without_stacks_the_stall_is_still_reported():
     run = Run(3)
     run.stand(0, 1, 2, at=None)
     run.go_on()
@@ -307,7 +307,7 @@ def test_the_collective_is_named_if_it_can_be_only_one():
     assert "all-reduce" not in run.diagnosis().text
 
 
-def test_where_only_the_script_told_of_its_steps_no_program_is_made_up():
+def test_if_only_the_script_reports_steps_no_program_is_invented():
     run = Run(3)
     run.stand(0, 1, at=STEP)
     run.stand(2, at=LOADER)
@@ -349,7 +349,7 @@ def test_it_is_told_again_when_more_is_known():
     assert "load_batch" in texts[1] and "has died" in texts[2]
 
 
-def test_a_run_that_stands_for_a_moment_is_not_told():
+def test_a_short_stop_of_a_run_is_not_reported():
     """Hosts notice one after the other; before all have, nobody is blamed."""
     run = Run(3)
     run.stand(0, at=STEP)
@@ -389,7 +389,7 @@ def test_a_thousand_hosts_are_one_line_and_looked_at_once_a_second(monkeypatch):
 # Where they stand
 
 
-def test_hosts_are_grouped_by_where_they_stand_and_not_by_how_deep_inside_jax():
+def test_hosts_are_grouped_by_their_line_and_not_by_frames_inside_jax():
     run = Run(4)
     run.stand(0, at=VALUE)
     run.stand(1, at=VALUE[:2])
@@ -431,7 +431,7 @@ def test_a_program_that_is_installed_has_a_place_too():
     assert (group.text, group.is_waiting) == ("maxtext/train.py:5 loop", True)
 
 
-def test_a_host_that_tells_rarely_and_is_blocked_is_missed_like_any_other():
+def test_a_blocked_host_with_a_long_interval_is_missed_like_any_other():
     """It may have gone on until shortly before the others stood still, though its last pulse is older."""
     cluster = Cluster()
     for i in (0, 1):

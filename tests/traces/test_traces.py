@@ -237,7 +237,7 @@ class TestTpu:
         assert {op.device for op in seen.ops if op.duration is None} == {1}
         assert measured(seen) == [] and not seen.cut
 
-    def test_where_all_cores_lost_it_the_program_says_that_there_is_a_barrier(self):
+    def test_if_all_cores_lost_the_barrier_the_program_shows_that_there_is_one(self):
         raw = PLATFORMS["tpu"][1](Made(launches(3, 4, late=2))).replace(b"barrier-cores", b"barrier-c0res")
         wanted = traces.WantedCollectives(barriers=frozenset({(PROGRAM, REDUCE)}))
         assert len(measured(traces.read("tpu", Trace(raw), NOTHING_KNOWN, {}))) == 4  # taken for waits of 0

@@ -68,7 +68,7 @@ class TestHosts:
 
 
 class TestMemory:
-    def test_parts_of_all_devices_and_each_device_are_told_the_largest_change_first(self):
+    def test_changes_of_devices_are_listed_with_the_largest_first(self):
         more = [each for each in staged.held() if each.kind != "pulse"]
         more += [frame(agent_id(i), staged.allocated(i, NOW + 9, used=15 * GIB), NOW + 9) for i in range(2)]
         before, later = after(staged.held()), after([*staged.held(), *more], 9)
@@ -162,7 +162,7 @@ def test_a_moment_does_not_differ_from_itself():
     assert difference_of(Then(0, Cluster()), Then(9, Cluster())) == []
 
 
-def test_what_is_told_comes_by_kind():
+def test_changes_are_listed_by_kind():
     kinds = [each.kind for each in difference_of(after(TOLD, 50), after(TOLD, 200))]
     assert list(dict.fromkeys(kinds)) == list(ChangeKind)
 
@@ -281,7 +281,7 @@ class TestScreen:
 
         replay(act)
 
-    def test_live_the_mark_is_told_and_compared_with_the_present_without_a_reel(self):
+    def test_live_a_mark_is_shown_and_compared_with_the_present_without_a_history(self):
         async def act(stage: Stage) -> None:
             await press(stage, "v")
             assert stage.line("controls").startswith(" LIVE ")

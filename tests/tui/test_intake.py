@@ -71,7 +71,7 @@ def test_what_cannot_be_taken_in_for_long_waits_where_it_is_bounded(monkeypatch)
     assert feed.frames == [Arrived(5)]
 
 
-def test_where_nothing_arrived_keepers_are_told_all_the_same():
+def test_keepers_are_called_also_if_nothing_arrived():
     feed = Many()
     assert FrameIngest(feed, Slow()).take() and feed.kept == [[]]
 

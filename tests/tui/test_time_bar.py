@@ -157,7 +157,7 @@ class TestTrack:
             for count in (1, 2):
                 assert {len(row) for row in rows(shown, width, count)} == {width}
 
-    def test_of_a_place_its_time_its_memory_and_its_events_are_told(self):
+    def test_a_position_on_the_time_bar_shows_its_time_memory_and_events(self):
         shown = bar(0)
         assert tip(shown, 30, 41) == "08:02:30  15.0M on the fullest device\n▲ 08:02:30 died"
         assert tip(shown, 12, 41).split("\n")[1:] == ["△ 08:01:00 slow", "· 08:01:01 compiled"]

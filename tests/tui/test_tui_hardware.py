@@ -296,13 +296,13 @@ class TestHosts:
         below = shown[shown.index("──") :]
         assert "…" not in below
 
-    def test_a_host_of_which_nothing_is_told_says_nothing_wrong(self):
+    def test_a_host_without_messages_shows_no_zeros(self):
         shown = shown_after(frame("", wire.Roster(agent_id(0), (peer(),), "r1")), keys="3", size=(120, 30))
         below = shown[shown.index("──") :]
         assert "step not found yet" in below
         assert "0%" not in below and "0B" not in below
 
-    def test_figures_of_a_host_that_died_are_not_told_any_more(self):
+    def test_figures_of_a_host_that_died_are_no_longer_shown(self):
         shown = shown_after(*working(4), builders.trouble(1, "closed"), keys=("3", "j"), size=(140, 30))
         below = shown[shown.index("──") :]
         assert "host 1 (node01)" in below
@@ -381,7 +381,7 @@ class TestThresholds:
         assert FIGURES["temperature_c"].reached(hot) is None
         assert FIGURES["power_w"].reached(hot) is None
 
-    def test_the_gravest_is_told(self):
+    def test_the_most_serious_threshold_counts(self):
         def level(degrees: int) -> Level:
             sample = wire.DeviceSample(temperature_c=(degrees,), temperature_limit_c=(90,))
             reached = FIGURES["temperature_c"].reached(wire.Pulse(0, devices=sample))
@@ -440,7 +440,7 @@ def test_what_is_rounded_up_to_the_next_unit_is_written_in_it(write, values):
     assert {value: write(value) for value in values} == values
 
 
-def test_a_host_that_never_told_is_no_zero_in_the_model():
+def test_a_host_that_never_reported_is_unknown_and_not_zero():
     cluster = Cluster()
     cluster.apply(agent_id(0), wire.Pulse(0), NOW)
     pulse = cluster.hosts[agent_id(0)].pulse

@@ -344,7 +344,7 @@ class TestCoordinates:
 
 
 class TestWithoutColour:
-    def test_the_value_is_told_by_glyphs_and_by_nothing_else(self):
+    def test_the_value_is_shown_by_glyphs_only(self):
         glyphs = [PLAIN.whole(step)[0] for step in range(8)]
         assert glyphs == list("░░▒▒▓▓██")
         assert all(style.color is None and style.bgcolor is None for _, style in map(PLAIN.whole, range(8)))

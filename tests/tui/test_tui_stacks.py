@@ -294,7 +294,7 @@ class TestTheInterval:
 
         asking(act, *builders.well())
 
-    def test_who_refuses_is_told_and_the_interval_stays(self):
+    def test_a_process_that_refuses_is_named_and_the_interval_stays(self):
         async def act(stage, asker):
             await stage.press("minus")
             asker.questions[0][2].refused = Counter({"only the owner of the run may do this": 2})

@@ -239,7 +239,7 @@ def test_a_message_without_a_required_field_is_unreadable():
             wire.decode("hello", msgpack.packb({k: v for k, v in whole.items() if k != name}))
 
 
-def test_a_message_says_what_kind_it_is_and_is_taken_for_no_other():
+def test_a_message_is_decoded_as_its_own_kind_only():
     for message in MESSAGES:
         for kind in wire.KINDS.keys() - {wire.kind_of(message)}:
             with pytest.raises(wire.Unreadable):

@@ -118,7 +118,7 @@ class TestTheExchange:
         exchange.progress = CaptureProgress("one", PACKING)
         assert not exchange.wait_for_stop()
 
-    def test_each_ctrl_c_at_exit_leaves_the_one_deadline_as_it_is_and_is_told_once(self, monkeypatch):
+    def test_more_ctrl_c_at_exit_do_not_move_the_deadline_and_are_reported_once(self, monkeypatch):
         exchange, warnings, now = CaptureExchange(), [], [0.0]
         exchange.progress = CaptureProgress("one", STOPPING)
 

@@ -353,7 +353,7 @@ def run(processes):
     return agents, known(cluster, agents)
 
 
-def test_groups_of_collectives_come_from_what_the_run_says_of_its_programs():
+def test_groups_of_collectives_come_from_the_programs_of_the_run():
     cluster = made_runs.run_of(made_windows.Made(2, 2), 1)
     about = known(cluster, [*cluster.hosts])
     program = made_windows.PROGRAM

@@ -184,7 +184,7 @@ class TestFits:
         assert fitted([], "measured", ASSUMED) is None and links_from({}, "measured", ASSUMED) == {}
 
 
-def test_another_kind_over_the_same_axis_stands_in():
+def test_the_bandwidth_of_another_kind_over_the_same_axis_is_used():
     run = today(exchanges=(replace(GRADIENTS, kind="all-gather"),), tensors=STATE[3:])
     links = {("data", ANY): LinkCost(10.0, 1e9, "measured")}
     found = timed(replace(run, links=links), DATA8)

@@ -210,7 +210,7 @@ class TestPipelines:
             assert work_ratio(today, axes, placed).value == pytest.approx(rounds / 11, rel=0.01)
 
 
-def test_layers_are_told_from_widths():
+def test_layers_are_distinguished_from_widths():
     def layers(*shapes):
         return layers_of([tensor("w", "parameters", each) for each in shapes]).number
 

@@ -114,7 +114,7 @@ def test_a_stopped_process_is_silent_however_often_one_asks():
         assert eventually(lambda: outcome_of(local(port)) == probe.GREETS)
 
 
-def test_what_failed_while_a_process_stood_still_says_nothing_of_its_python():
+def test_a_failure_while_a_process_is_stopped_is_no_sign_of_blocked_python():
     """Nobody hears that a process is blocked because it was stopped, and runs again."""
     keys.load()
     with processes([PYTHON, "-c", SERVER, free_port()], stdout=subprocess.PIPE) as (process,):
