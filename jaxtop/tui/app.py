@@ -13,6 +13,7 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from jaxtop.model.tuning import AS_DECLARED, Tuning
+from jaxtop.tui.changed_cells import ChangedCells
 from jaxtop.tui.colours256 import Colours256
 from jaxtop.tui.core import look as looks
 from jaxtop.tui.core import text
@@ -127,6 +128,7 @@ class JaxtopApp(App[str]):
         self._is_folding = False
         # The moment that was drawn last. An unchanged moment is not drawn again.
         self._drawn: Moment | None = None
+        self._cells = ChangedCells()
         self._header = Line(id="header")
         self._facts = Line(id="facts")
 
@@ -159,6 +161,10 @@ class JaxtopApp(App[str]):
     @property
     def palette(self) -> Palette:
         return palette_of(self.theme)
+
+    def _display(self, screen: Screen[Any], renderable: Any) -> None:
+        """Send only the cells that changed: Textual would send whole lines."""
+        super()._display(screen, self._cells.only_changes(renderable))
 
     def watch_theme(self) -> None:
         """Show another theme at once."""
