@@ -75,6 +75,7 @@ class JaxtopApp(App[str]):
         Binding("colon,ctrl+p", "command_palette", "Palette", key_display=":", show=False),
         Binding("t", "theme", "Theme", show=False),
         Binding("M", "maximise", "Maximise", show=False),
+        Binding("ctrl+l", "redraw", "Draw the screen again", show=False),
     ]
 
     def __init__(
@@ -151,6 +152,7 @@ class JaxtopApp(App[str]):
         self.navigation.keys.draw(self.navigation.open)
         self._tick()
         self.set_interval(1 / PAINTS_PER_SECOND, self._tick)
+        self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.call_after_refresh(Thread(target=load_all, daemon=True).start)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -315,6 +317,10 @@ class JaxtopApp(App[str]):
         if self.following.playback.has_present:
             yield from self._notifier.commands()
         yield from self.looks.commands(self.navigation.open, self.navigation.view)
+
+    def action_redraw(self) -> None:
+        """Send the whole screen, over which another program may have written."""
+        self.screen.refresh()
 
     async def _begin_again(self, followed: Followed) -> None:
         """Show another run from the start."""

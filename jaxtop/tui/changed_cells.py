@@ -29,10 +29,10 @@ NEAR = 8
 
 
 class ChangedCells:
-    """The cells that were sent last, by line and column."""
+    """The cells that were sent last."""
 
     def __init__(self) -> None:
-        self._sent: dict[int, dict[int, Cell]] = {}
+        self._sent: dict[int, list[Cell | None]] = {}
 
     def forget(self) -> None:
         """Send all that is drawn next: the terminal may show something else."""
@@ -46,10 +46,14 @@ class ChangedCells:
 
     def send(self, x: int, y: int, strip: Strip, console: Console) -> str:
         """Return what draws those cells of a strip that changed."""
-        cells, sent = _cells(strip), self._sent.setdefault(y, {})
-        changed = [at for at, cell in enumerate(cells) if sent.get(x + at) != cell]
-        sent.update(enumerate(cells, x))
-        return "".join(_drawn(x + start, y, cells[start:end], console) for start, end in _runs(cells, changed))
+        cells, line = _cells(strip), self._sent.setdefault(y, [])
+        end = x + len(cells)
+        line += [None] * (end - len(line))
+        before, line[x:end] = line[x:end], cells
+        changed = [] if before == cells else [at for at, cell in enumerate(cells) if before[at] != cell]
+        return "".join(
+            _drawn(x + start, y, cells[start:end], console) for start, end in _runs(cells, changed)
+        )
 
 
 class _Whole(CompositorUpdate):
@@ -98,20 +102,19 @@ def _cells(strip: Strip) -> list[Cell]:
 
 def _runs(cells: Sequence[Cell], changed: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Return where to begin and to end drawing; no run cuts through a wide character."""
-    if not changed:
-        return
     gaps = [(at, after) for at, after in pairwise(changed) if after - at > NEAR]
-    for start, last in zip([changed[0], *(b for _, b in gaps)], [*(a for a, _ in gaps), changed[-1]], strict=True):
+    firsts = [*changed[:1], *(after for _, after in gaps)]
+    lasts = [*(at for at, _ in gaps), *changed[-1:]]
+    for first, last in zip(firsts, lasts, strict=True):
+        start, end = first, last + 1
         while start and not cells[start][0]:
             start -= 1
-        end = last + 1
         while end < len(cells) and not cells[end][0]:
             end += 1
         yield start, end
 
 
 def _drawn(x: int, y: int, cells: Iterable[Cell], console: Console) -> str:
-    segments = [
-        Segment("".join(letter for letter, _ in run), style) for style, run in groupby(cells, key=itemgetter(1))
-    ]
+    runs = groupby(cells, key=itemgetter(1))
+    segments = [Segment("".join(letter for letter, _ in run), style) for style, run in runs]
     return Control.move_to(x, y).segment.text + Strip(segments).render(console)

@@ -20,6 +20,7 @@ from tests.bench.rows import (
     relay,
     start,
     steps,
+    terminal,
     windows,
     wire,
 )
@@ -122,6 +123,13 @@ ROWS = (
         control="htop and glances on the same terminal, where they are installed",
         spread="of CPU, two readings; of keys, the fastest and the slowest",
         measure=app.measure,
+    ),
+    Row(
+        name="terminal",
+        what="kilobytes a second that the app writes to a terminal, of 4 generated hosts × 8 devices",
+        control="the same with whole lines, as Textual sends them",
+        spread="the least and the most of the seconds, around their median",
+        measure=terminal.measure,
     ),
     Row(
         name="relay",
