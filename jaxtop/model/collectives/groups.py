@@ -11,7 +11,7 @@ from jaxtop import wire
 from jaxtop.model.windows import GroupAxes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from jaxtop.model.arrays.meshes import MeshView
     from jaxtop.model.windows import Groups
@@ -73,19 +73,17 @@ def axes_of(mesh: MeshView, groups: Groups) -> GroupAxes | None:
     return GroupAxes(tuple(names), is_whole)
 
 
-def best_mesh(
-    meshes: Sequence[MeshView], of_program: Iterable[Groups], held: Callable[[MeshView], int]
-) -> MeshView | None:
-    """Return the mesh whose axes match most collectives exactly; then has most array bytes."""
+def best_mesh(meshes: Sequence[MeshView], of_program: Iterable[Groups]) -> MeshView | None:
+    """Return the first of the meshes whose axes match most collectives exactly."""
     if len(meshes) < 2:
         return meshes[0] if meshes else None
     listed = list(of_program)
 
-    def rank(mesh: MeshView) -> tuple[int, int]:
+    def matching(mesh: MeshView) -> int:
         found = (axes_of(mesh, groups) for groups in listed)
-        return sum(axes is not None and axes.is_whole for axes in found), held(mesh)
+        return sum(axes is not None and axes.is_whole for axes in found)
 
-    return max(meshes, key=rank)
+    return max(meshes, key=matching)
 
 
 def _varies(places: list[int], stride: int, size: int) -> bool:

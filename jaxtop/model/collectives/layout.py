@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.model.arrays.groups import total
@@ -39,10 +39,17 @@ class Layout:
     grouped: Mapping[int, Grouped] = field(default_factory=dict)
     of_op: Mapping[str, wire.Collective] = field(default_factory=dict)
     is_cpu: bool = False
-    # For agents whose devices have consecutive places: the place of the first device.
-    firsts: Mapping[str, int] = field(default_factory=dict)
     # Whether the process of every place is known.
     is_met: bool = False
+
+    @cached_property
+    def firsts(self) -> Mapping[str, int]:
+        """The place of the first device of each agent whose devices have consecutive places."""
+        return {
+            agent: own[0]
+            for agent, own in self.places.items()
+            if own[0] is not None and own == tuple(range(own[0], own[0] + len(own)))
+        }
 
     def groups_of(self, op: str) -> Grouped | None:
         collective = self.of_op.get(op)
@@ -106,8 +113,8 @@ def _with_same_groups(layout: Layout, before: Layout | None) -> Layout:
     return replace(layout, grouped=grouped)
 
 
-def _meshes(run: str, members: Sequence[Host]) -> list[tuple[MeshView, int]]:
-    """Return the meshes of a run with the bytes that a process holds on each of them, most bytes first."""
+def _meshes(run: str, members: Sequence[Host]) -> list[MeshView]:
+    """Return the meshes of a run; that on which a process holds most bytes comes first."""
     found: dict[int, tuple[wire.Mesh, int]] = {}
     for host in members:
         new = [i for i, mesh in enumerate(host.arrays.meshes) if id(mesh) not in found]  # equal ones are one
@@ -119,68 +126,95 @@ def _meshes(run: str, members: Sequence[Host]) -> list[tuple[MeshView, int]]:
             if mesh is not None:
                 held[mesh] += total(group.bytes_per_device, group, count)
         found.update((id(host.arrays.meshes[i]), (host.arrays.meshes[i], held[i])) for i in new)
-    views = [(mesh_view(run, mesh), held) for mesh, held in found.values()]
-    return sorted(views, key=lambda each: -each[1])
+    by_bytes = sorted(found.values(), key=lambda each: -each[1])
+    return [mesh_view(run, mesh) for mesh, _ in by_bytes]
 
 
 def _layout(
-    key: ProgramKey, loaded_by: Sequence[Host], of_run: Sequence[Host], meshes: Sequence[tuple[MeshView, int]]
+    key: ProgramKey, loaded_by: Sequence[Host], of_run: Sequence[Host], meshes: Sequence[MeshView]
 ) -> Layout:
     inventories = [host.inventories[key[1:]] for host in loaded_by]
     inventory = next((each for each in inventories if each.collectives), inventories[0])
-    agents = tuple(host.agent for host in loaded_by)
-    of_op = {each.op: each for each in inventory.collectives}
+    layout = Layout(
+        tuple(host.agent for host in loaded_by),
+        inventory,
+        of_op={each.op: each for each in inventory.collectives},
+    )
     natural = tuple(device.id for host in loaded_by for device in host.devices)
     local_ids = [ids for each in inventories if (ids := wire.unpack_ids(each.local_ids))]
-    found = assignment(inventory.devices, local_ids, (*(mesh.device_ids for mesh, _ in meshes), natural))
+    found = assignment(inventory.devices, local_ids, (*(mesh.device_ids for mesh in meshes), natural))
     if found is None:
-        return Layout(agents, inventory, of_op=of_op)
-    members = frozenset(found)
-    candidates = [
-        mesh
-        for mesh, _ in meshes
-        if len(mesh.device_ids) == len(found) and members.issuperset(mesh.device_ids)
-    ]
-    place_of = {device: place for place, device in enumerate(found)}
-    owners, domains = [-1] * len(found), [-1] * len(found)
-    numbers: dict[Domain, int] = {}
-    places: dict[str, tuple[int | None, ...]] = {}
-    for number, host in enumerate(of_run):
-        local = [device.id for device in host.devices]
-        if not members.isdisjoint(local):
-            places[host.agent] = tuple(place_of.get(device) for device in local)
-            for device in host.devices:
-                if device.id in members:
-                    owners[place_of[device.id]] = number
-                    domain = domain_of(host, device)
-                    domains[place_of[device.id]] = numbers.setdefault(domain, len(numbers))
-    by_number = {
+        return layout
+    seats = _seats(found, of_run)
+    ids_of = {
         number: named
         for number, groups in enumerate(inventory.groups)
         if (named := _devices(groups, found)) is not None
     }
-    held = {id(mesh): size for mesh, size in meshes}
-    used = [by_number[each.groups] for each in inventory.collectives if each.groups in by_number]
-    mesh = best_mesh(candidates, used, lambda mesh: held[id(mesh)])
-    grouped = {
-        number: Grouped(
-            expand(inventory.groups[number]),
-            ids,
-            _teams(expand(inventory.groups[number]), ids, owners, of_run),
-            _crosses(expand(inventory.groups[number]), owners),
-            axes_of(mesh, ids) if mesh is not None else None,
-            _crosses(expand(inventory.groups[number]), domains),
-        )
-        for number, ids in by_number.items()
-    }
-    is_cpu = any(host.is_on_cpu for host in loaded_by)
-    firsts = {
-        agent: own[0]
-        for agent, own in places.items()
-        if own[0] is not None and own == tuple(range(own[0], own[0] + len(own)))
-    }
-    is_met = -1 not in owners
-    return Layout(tuple(places), inventory, found, mesh, places, grouped, of_op, is_cpu, firsts, is_met)
+    used = [ids_of[each.groups] for each in inventory.collectives if each.groups in ids_of]
+    mesh = _mesh_of(found, meshes, used)
+    return replace(
+        layout,
+        agents=tuple(seats.places),
+        assignment=found,
+        mesh=mesh,
+        places=seats.places,
+        grouped={
+            number: _grouped(expand(inventory.groups[number]), ids, mesh, seats, of_run)
+            for number, ids in ids_of.items()
+        },
+        is_cpu=any(host.is_on_cpu for host in loaded_by),
+        is_met=-1 not in seats.owners,
+    )
+
+
+class _Seats(NamedTuple):
+    """The places of each agent's devices; for each place the number of its host and domain, -1 if unknown."""
+
+    places: dict[str, tuple[int | None, ...]]
+    owners: list[int]
+    domains: list[int]
+
+
+def _seats(found: tuple[int, ...], of_run: Sequence[Host]) -> _Seats:
+    place_of = {device: place for place, device in enumerate(found)}
+    seats = _Seats({}, [-1] * len(found), [-1] * len(found))
+    numbers: dict[Domain, int] = {}
+    for number, host in enumerate(of_run):
+        own = tuple(place_of.get(device.id) for device in host.devices)
+        if own.count(None) < len(own):
+            seats.places[host.agent] = own
+        for place, device in zip(own, host.devices, strict=True):
+            if place is not None:
+                seats.owners[place] = number
+                seats.domains[place] = numbers.setdefault(domain_of(host, device), len(numbers))
+    return seats
+
+
+def _mesh_of(found: tuple[int, ...], meshes: Sequence[MeshView], used: Sequence[Groups]) -> MeshView | None:
+    """Return the mesh of exactly these devices that fits the groups best."""
+    members = frozenset(found)
+    return best_mesh(
+        [
+            mesh
+            for mesh in meshes
+            if len(mesh.device_ids) == len(found) and members.issuperset(mesh.device_ids)
+        ],
+        used,
+    )
+
+
+def _grouped(
+    places: Groups, ids: Groups, mesh: MeshView | None, seats: _Seats, of_run: Sequence[Host]
+) -> Grouped:
+    return Grouped(
+        places,
+        ids,
+        _teams(places, ids, seats.owners, of_run),
+        _crosses(places, seats.owners),
+        axes_of(mesh, ids) if mesh is not None else None,
+        _crosses(places, seats.domains),
+    )
 
 
 @lru_cache(maxsize=256)

@@ -175,11 +175,7 @@ def straggler_in(
     launch_us = median(each.launch_us for each in launches[-len(recent) :])
     mark = slack * max(at_least_us, OF_LAUNCH * launch_us)
     leads = [[_lead(waits, suspect) for waits in window] for window in windows]
-    # For a named unit one window that disagrees is tolerated, but not as the oldest of the agreeing ones.
-    odd = [i for i, each in enumerate(reversed(leads)) if median(each) < mark / 2]
-    agreeing = next(iter(odd[is_still:]), len(leads))
-    while agreeing - 1 in odd:
-        agreeing -= 1
+    agreeing = _agreeing(leads, mark / 2, tolerated=is_still)
     if agreeing < must:
         return None
     agreeing = min(agreeing, MOST_WINDOWS)
@@ -198,6 +194,18 @@ def straggler_in(
         return None
     late = (_others(waits, suspect) for waits, lead in zip(recent, own, strict=True) if lead > 0)
     return Straggler(team, units[suspect], share, round(median(late)))
+
+
+def _agreeing(leads: Sequence[Sequence[int]], least: float, *, tolerated: int) -> int:
+    """Return how many of the last windows agree that a unit comes last, with a median lead of at least this.
+
+    So many windows that disagree are tolerated, but not as the oldest of the agreeing ones.
+    """
+    odd = [i for i, each in enumerate(reversed(leads)) if median(each) < least]
+    agreeing = next(iter(odd[tolerated:]), len(leads))
+    while agreeing - 1 in odd:
+        agreeing -= 1
+    return agreeing
 
 
 def last_of(waits: Sequence[int]) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.layout import Layout
     from jaxtop.model.programs.rates import Unsplit
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import ProgramKey, ProgramWindows, Straggler
+    from jaxtop.model.windows import ProgramKey, Straggler
 
 # The run, program and fingerprint of a collective, and its op.
 _Key = tuple[str, str, str | None, str]
@@ -58,8 +58,8 @@ class CollectiveView:
     crosses_hosts: bool | None
     bytes: int | None
     times: int | None
-    per_second: float | None
-    samples: int
+    per_second: float | None = None
+    samples: int = 0
     p50_us: int | None = None
     p99_us: int | None = None
     transfer_us: int | None = None
@@ -209,77 +209,76 @@ def _cached_view(
         *((layout.inventory, layout.groups_of(key[3]), layout.mesh) if layout else ()),
         *(host and host.hello for host in hosts),
     )
-    return cluster.derived.of(
-        "collective",
-        key,
-        members,
-        inputs,
-        lambda: _derived_view(cluster, layout, key, windows, first, is_old=is_old),
-    )
+
+    def view() -> CollectiveView:
+        untimed = _untimed_view(layout, key)
+        return _with_timings(untimed, cluster, layout, first, is_old=is_old) if timings else untimed
+
+    return cluster.derived.of("collective", key, members, inputs, view)
 
 
-def _derived_view(
-    cluster: ClusterState,
-    layout: Layout | None,
-    key: _Key,
-    windows: ProgramWindows | None,
-    first: int,
-    *,
-    is_old: bool,
-) -> CollectiveView:
+def _untimed_view(layout: Layout | None, key: _Key) -> CollectiveView:
+    """Return what the program says of a collective."""
     run, program, fingerprint, op = key
-    all_timings = windows.timings.get(op, ()) if windows else ()
-    late = windows.late.get(op, ()) if windows else ()
-    present = tuple(each for each in all_timings if each.window >= first)
-    timings = present or all_timings
-    times = windows.taken.get(timings[-1].window, {}) if windows and timings else {}
-    taken = min(times.items(), default=None)
-    is_all = len(present) == len(all_timings)
-    named = () if is_old else still_late(late, present, is_all=is_all)
     listed: wire.Collective | None = layout.of_op.get(op) if layout else None
     grouped = layout.groups_of(op) if layout else None
     axes = grouped.axes if grouped else None
-    size = max(map(len, grouped.device_ids), default=None) if grouped else _size(layout, listed)
-    kind = listed.kind if listed else kind_of(op)
-    longest = sorted(chain.from_iterable(each.longest for each in timings))
-    shortest = list(chain.from_iterable(each.shortest for each in timings))
-    transfer_us = round(median(shortest)) if shortest else None
-    teams = timings[-1].grouped.teams if timings and timings[-1].grouped else ()
-    waits = DeviceWaits(timings)
-    wait_us = longest_wait(timings)
-    of_all = longest[(len(longest) - 1) // 2] if longest else None
     return CollectiveView(
         run=run,
         program=program,
         fingerprint=fingerprint,
         op=op,
-        kind=kind,
+        kind=listed.kind if listed else kind_of(op),
         source=listed.source if listed else "",
         listed=listed,
         shape=listed.shape if listed else "",
         axes=axes.names if axes else None,
         is_whole_axes=axes is not None and axes.is_whole,
         groups=grouped.device_ids if grouped else (),
-        group_size=size,
+        group_size=max(map(len, grouped.device_ids), default=None) if grouped else _size(layout, listed),
         crosses_hosts=grouped.crosses_hosts if grouped else None,
         uses_network=grouped.uses_network if grouped else None,
         bytes=listed.bytes if listed else None,
         times=listed.times if listed else None,
-        per_second=None,
-        samples=sum(each.instances for each in timings),
-        p50_us=of_all if of_all is None else max(of_all, duration_with(timings, wait_us) or 0),
-        p99_us=longest[-1 - len(longest) // 100] if longest else None,
-        transfer_us=transfer_us,
-        wait_us=wait_us,
-        busbw_bytes_per_s=busbw(kind, listed.bytes if listed else None, size, transfer_us),
-        straggler=straggler_of(cluster, grouped, named, waits),
-        is_current=not timings or (bool(present) and not is_old),
-        taken=taken,
-        is_enough=bool(teams and present) and is_enough(reported_by(all_timings, 0)),
-        waits_us=waits,
         is_async=listed is not None and listed.is_async,
         mesh=layout.mesh if layout else None,
         is_judged=grouped is not None and bool(grouped.teams),
+    )
+
+
+def _with_timings(
+    view: CollectiveView, cluster: ClusterState, layout: Layout | None, first: int, *, is_old: bool
+) -> CollectiveView:
+    """Return a collective with what windows measured: those of the present rhythm, which begins with `first`.
+
+    There may be none of these yet; then it is that of before.
+    """
+    windows = cluster.windows.programs[view.run, view.program, view.fingerprint]
+    every = windows.timings[view.op]
+    present = tuple(each for each in every if each.window >= first)
+    timings = present or every
+    late = windows.late.get(view.op, ())
+    named = () if is_old else still_late(late, present, is_all=len(present) == len(every))
+    longest = sorted(chain.from_iterable(each.longest for each in timings))
+    shortest = list(chain.from_iterable(each.shortest for each in timings))
+    transfer_us = round(median(shortest)) if shortest else None
+    waits, wait_us = DeviceWaits(timings), longest_wait(timings)
+    last = timings[-1]
+    return replace(
+        view,
+        samples=sum(each.instances for each in timings),
+        p50_us=max(longest[(len(longest) - 1) // 2], duration_with(timings, wait_us) or 0)
+        if longest
+        else None,
+        p99_us=longest[-1 - len(longest) // 100] if longest else None,
+        transfer_us=transfer_us,
+        wait_us=wait_us,
+        waits_us=waits,
+        busbw_bytes_per_s=busbw(view.kind, view.bytes, view.group_size, transfer_us),
+        straggler=straggler_of(cluster, layout.groups_of(view.op) if layout else None, named, waits),
+        is_enough=bool(present and last.grouped and last.grouped.teams) and is_enough(reported_by(every, 0)),
+        is_current=bool(present) and not is_old,
+        taken=min(windows.taken.get(last.window, {}).items(), default=None),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +18,7 @@ from jaxtop.model.tuning import Number
 from jaxtop.model.wall_time.launch_times import has_current_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from jaxtop.model.collectives.sums import AxisTraffic
     from jaxtop.model.collectives.views import CollectiveView
@@ -175,26 +176,28 @@ def _size(count: int) -> str:
     return f"{count / 1024:.0f} KiB" if count >= 1024 else f"{count} bytes"
 
 
+def _swappable(facts: RunFacts, traffic: Sequence[AxisTraffic]) -> Iterator[tuple[AxisTraffic, AxisTraffic]]:
+    """Yield each busy axis that leaves what fast links join, with one that does not and moves far less."""
+    sizes = dict(size for view in facts.collectives if view.mesh is not None for size in view.mesh.axes)
+    heavier, least = (facts.number(each) for each in (HEAVIER, HEAVY_SHARE))
+    known = [each for each in traffic if each.axes is not None and len(each.axes) == 1]
+    busy = [each for each in known if each.us_per_second and each.us_per_second / 1e6 >= least]
+    across = [each for each in busy if each.uses_network]
+    within = [each for each in known if each.uses_network is False and not each.at_least]
+    for heavy, light in product(across, within):
+        size, moved, other = sizes.get(_axes(heavy)), heavy.bytes_per_second, light.bytes_per_second
+        # Only axes of the same size can change places.
+        if size is None or size != sizes.get(_axes(light)) or moved is None or other is None:
+            continue
+        if moved >= heavier * other:
+            yield heavy, light
+
+
 def _axis_crosses_hosts(facts: RunFacts) -> Iterator[Finding]:
     traffic = axis_traffic(facts.collectives)
     if not any(each.bytes_per_second for each in traffic):
         raise Unmeasured("the traffic along the axes is not known")
-    single = [each for each in traffic if each.axes is not None and len(each.axes) == 1]
-    known = [each for each in single if each.bytes_per_second is not None and each.uses_network is not None]
-    within = [each for each in known if not each.uses_network and not each.at_least]
-    across = [each for each in known if each.uses_network and each.us_per_second]
-    sizes = dict(size for view in facts.collectives if view.mesh is not None for size in view.mesh.axes)
-    heavier, least = (facts.number(each) for each in (HEAVIER, HEAVY_SHARE))
-    found = [
-        (heavy, light)
-        for heavy in across
-        for light in within
-        if (heavy.bytes_per_second or 0) >= heavier * (light.bytes_per_second or 0)
-        and (heavy.us_per_second or 0) / 1e6 >= least
-        # Only axes of the same size can change places.
-        and sizes.get(_axes(heavy)) is not None
-        and sizes.get(_axes(heavy)) == sizes.get(_axes(light))
-    ]
+    found = list(_swappable(facts, traffic))
     if not found:
         return
     heavy, light = max(found, key=lambda pair: pair[0].us_per_second or 0)
