@@ -112,32 +112,46 @@ class WindowThread:
 
     def _turn(self) -> None:
         """Wait for the next slot, request or viewer, and take a window if one is due."""
-        board, reader = self._board, self._reader
-        assert reader is not None
-        reader.send_operations()
+        board = self._board
+        assert self._reader is not None
+        self._reader.send_operations()
         topology = board.sampler.topology
-        sampled = topology is not None and self._is_sampled(topology)
+        is_sampled = topology is not None and self._is_sampled(topology)
+        self._plan_anew()
+        is_asked = board.requests.windows > self._captured
+        if topology is not None and (is_asked or (is_sampled and board.is_watched)):
+            self._take_when_due(topology, is_asked=is_asked)
+            return
+        # Later launches may be small enough. Slow steps are launched repeatedly only in a longer time.
+        if board.is_watched and time.monotonic() - self._looked >= SLOT_S:
+            self._look()
+        wait(board.bells.windows, 1.0 if board.is_watched or topology is None else IDLE_S)
+
+    def _plan_anew(self) -> None:
+        """Begin the schedule for a first viewer, and renew it for a new rhythm of the steps."""
+        board = self._board
+        now = time.time() + board.registrar.clock_offset
         if board.is_watched and not self._was_watched:
-            self._schedule.begin(time.time() + board.registrar.clock_offset)
-            reader.begin()
+            self._schedule.begin(now)
+            if self._reader is not None:
+                self._reader.begin()
         self._was_watched = board.is_watched
         if self._has_new_rhythm():
             self._rhythm_since = 0 if board.sampler.rhythm is None else board.sampler.rhythm.since_ms
             self._reducing |= self._load.reducing()
-            self._schedule.renew(time.time() + board.registrar.clock_offset)
-        asked = board.requests.windows > self._captured and topology is not None
-        if not asked and not (sampled and board.is_watched):
-            # Later launches may be small enough. Slow steps are launched repeatedly only in a longer time.
-            if board.is_watched and time.monotonic() - self._looked >= SLOT_S:
-                self._look()
-            wait(board.bells.windows, 1.0 if board.is_watched or topology is None else IDLE_S)
-            return
+            self._schedule.renew(now)
+
+    def _take_when_due(self, topology: Topology, *, is_asked: bool) -> None:
+        """Wait for the time of a requested window, or for the next slot, and take the window."""
+        board = self._board
         now = time.time() + board.registrar.clock_offset
-        slot = None if asked else self._schedule.next_slot(now)
-        at = self._schedule.requested_at(board.requests.window_at, now) if slot is None else slot * SLOT_S
-        if slot is not None:
+        slot = None if is_asked else self._schedule.next_slot(now)
+        if slot is None:
+            at = self._schedule.requested_at(board.requests.window_at, now)
+        else:
+            at = slot * SLOT_S
             self._look()  # so that the launches until the slot decide the window's length
-        if self._until(at, asked=asked) and topology is not None:
+        if self._until(at, asked=is_asked):
             self._captured = board.requests.windows
             self._take(topology, slot)
 

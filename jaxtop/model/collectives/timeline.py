@@ -141,11 +141,7 @@ def timeline_of(
     if reference is None or not chosen[reference]:
         return Timeline()
     anchor = _anchor(times, reference, anchors)
-    least: dict[tuple[_RoundId, int], int] = {}
-    for of_agent in times.values():
-        for instance, timed in of_agent.items():
-            for number, took in timed.by_group:
-                least[instance, number] = min(took, least.get((instance, number), took))
+    least = _least_by_group(times.values())
     strips = []
     for agent in agents:
         if chosen.get(agent):
@@ -154,6 +150,18 @@ def timeline_of(
     start = min(block.start_us for strip in strips for block in strip.blocks)
     end = max(block.end_us for strip in strips for block in strip.blocks)
     return Timeline(tuple(strips), start, end, anchor)
+
+
+def _least_by_group(
+    times: Iterable[Mapping[_RoundId, _RoundOnHost]],
+) -> dict[tuple[_RoundId, int], int]:
+    """Return the shortest time of each round in each group, which is that of its last member."""
+    least: dict[tuple[_RoundId, int], int] = {}
+    for of_agent in times:
+        for instance, timed in of_agent.items():
+            for number, took in timed.by_group:
+                least[instance, number] = min(took, least.get((instance, number), took))
+    return least
 
 
 def _program(window: wire.Window, view: CollectiveView) -> frozenset[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -95,22 +95,16 @@ def program_views(cluster: ClusterState, now: float) -> list[ProgramView]:
     """Return the programs of all runs, those that need most memory first."""
     by_agent = {view.host.agent: view for view in host_views(cluster, now)}
     merged = merged_programs(cluster).merged
-    differs: dict[tuple[str, Any], tuple[tuple[str, ...], str]] = {}
-    for parts in differing(cluster):
-        words = unlike(parts)
-        for one in parts:
-            others = [host.agent for other in parts if other is not one for host in other.members]
-            differs[one.run, identity(one.program)] = tuple(others), words
-    variants: dict[tuple[str, str], int] = defaultdict(int)
-    for each in merged:
-        variants[each.run, each.program.name] += 1
-    figures: dict[int, _Figures] = {}
+    differs = _differing_agents(cluster)
+    variants = Counter((each.run, each.program.name) for each in merged)
+    # Programs share groups: the processes that have loaded them alike.
+    groups = {id(group): group for each in merged for group in each.groups}
+    figures = {
+        number: _figures(group.programs, [by_agent[host.agent] for host in group.members])
+        for number, group in groups.items()
+    }
     views = []
     for each in merged:
-        for group in each.groups:
-            if id(group) not in figures:
-                views_of_group = [by_agent[host.agent] for host in group.members]
-                figures[id(group)] = _figures(group.programs, views_of_group)
         of_groups = [figures[id(group)] for group in each.groups]
         name = each.program.name
         others_of, words = differs.get((each.run, identity(each.program)), ((), ""))
@@ -140,6 +134,17 @@ def program_views(cluster: ClusterState, now: float) -> list[ProgramView]:
         )
     views.sort(key=lambda view: -(view.needs_bytes or 0))
     return views
+
+
+def _differing_agents(cluster: ClusterState) -> dict[tuple[str, Any], tuple[tuple[str, ...], str]]:
+    """Return, by run and identity of a program, the agents that have another one, and in what it differs."""
+    found = {}
+    for parts in differing(cluster):
+        words = unlike(parts)
+        for one in parts:
+            others = [host.agent for other in parts if other is not one for host in other.members]
+            found[one.run, identity(one.program)] = tuple(others), words
+    return found
 
 
 def _peak(each: LoadedProgram, by_agent: Mapping[str, HostView]) -> wire.Peak | None:
