@@ -15,7 +15,17 @@ from jaxtop.base import units
 from jaxtop.tui.core.palette import DARK, LIGHT, PALETTES
 from jaxtop.tui.draw import table
 from jaxtop.tui.draw import table_lines as draw
-from jaxtop.tui.draw.table import Column, figure, fit, in_order, matching, ordinal, words
+from jaxtop.tui.draw.table import (
+    HELD_SECONDS,
+    Column,
+    HeldOrder,
+    figure,
+    fit,
+    in_order,
+    matching,
+    ordinal,
+    words,
+)
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
 
@@ -574,3 +584,51 @@ def test_another_theme_is_seen_at_once_and_another_size_too():
         assert "NOTE" in app.lines[0] and len(app.lines) == 20
 
     drive(steps)
+
+
+def by_size(*sizes: int, order: HeldOrder[Item], at: float | None, sought: str = "size") -> list[int]:
+    """Return the numbers of items of these sizes, the largest first, in a held order."""
+    items = in_order((Item(i, "", size) for i, size in enumerate(sizes)), COLUMNS[2], descending=True)
+    return [item.id for item in order.of(items, lambda item: item.id, sought, at)]
+
+
+def test_the_order_of_figures_that_change_is_held_for_a_while():
+    order: HeldOrder[Item] = HeldOrder()
+    assert by_size(1, 2, 3, order=order, at=100.0) == [2, 1, 0]
+    assert by_size(9, 2, 3, order=order, at=101.0) == [2, 1, 0]
+    assert by_size(9, 2, 3, order=order, at=100.0 + HELD_SECONDS) == [0, 2, 1]
+    assert by_size(1, 9, 3, order=order, at=101.0 + HELD_SECONDS) == [0, 2, 1]
+    assert by_size(1, 9, 3, order=order, at=50.0) == [1, 2, 0]  # an earlier time was sought
+
+
+def test_rows_that_come_or_go_another_sort_and_no_time_change_the_order_at_once():
+    order: HeldOrder[Item] = HeldOrder()
+    by_size(1, 2, 3, order=order, at=100.0)
+    assert by_size(9, 2, 3, 4, order=order, at=100.5) == [0, 3, 2, 1]
+    assert by_size(9, 2, 10, order=order, at=100.6) == [2, 0, 1]
+    assert by_size(11, 2, 10, order=order, at=100.7, sought="name") == [0, 2, 1]
+    assert by_size(1, 2, 10, order=order, at=None, sought="name") == [2, 1, 0]
+
+
+def test_the_cursor_follows_its_row_and_a_sort_of_the_user_applies_at_once():
+    async def steps(app, pilot):
+        sizes = {0: 5 * 1024, 1: 9 * 1024, 2: 7 * 1024}
+
+        async def numbers(at: float) -> list[int]:
+            app.table.update_rows([Item(i, f"item{i}", size) for i, size in sizes.items()], at=at)
+            await pilot.pause()
+            return [row.id for row in app.table.shown]
+
+        assert await numbers(100.0) == [1, 2, 0]
+        await pilot.press("j")
+        sizes[0] = 99 * 1024
+        assert await numbers(101.0) == [1, 2, 0]
+        assert app.cursor_line == 2
+        assert await numbers(102.0) == [0, 1, 2]
+        assert app.table.row.id == 2
+        assert app.cursor_line == 3
+        await pilot.press("S")
+        assert await numbers(102.1) == [2, 1, 0]
+        assert app.cursor_line == 1
+
+    drive(steps, items=[], sort="size")

@@ -126,7 +126,7 @@ class OperationsView(TableView[Table[OperationRow]]):
         self._times = times_by_rates(moment.cluster, moment.now, moment.probe)
         self._rows = [OperationRow(time, view) for time in self._times for view in time.operations]
         self.table.update_columns(self._columns())
-        self.table.update_rows(self._rows, empty(moment))
+        self.table.update_rows(self._rows, empty(moment), at=moment.now)
 
     def _draw(self) -> None:
         row, height = self.table.row, self.size.height

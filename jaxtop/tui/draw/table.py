@@ -15,7 +15,7 @@ from jaxtop.base.units import NA
 from jaxtop.tui.core.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from jaxtop.tui.core.palette import Palette
 
@@ -23,6 +23,8 @@ Row = TypeVar("Row")
 
 # What a cell shows where there is nothing; what is unknown is n/a.
 NONE = "–"
+# While rows are the same, so many seconds pass between two changes of their order.
+HELD_SECONDS = 2.0
 # The most cached answers for one column and one word of a filter.
 MOST_CACHED = 10_000
 
@@ -211,6 +213,31 @@ class RowQuery(Generic[Row]):
 
     def in_order(self, rows: Iterable[Row]) -> list[Row]:
         return in_order(rows, self.sort, descending=self.descending)
+
+
+class HeldOrder(Generic[Row]):
+    """The order of rows whose figures change. It stays for a while: rows do not jump under a cursor."""
+
+    def __init__(self) -> None:
+        self._keys: tuple[Hashable, ...] = ()
+        self._sought: Hashable = None
+        self._since = float("-inf")
+
+    def of(
+        self, rows: list[Row], key: Callable[[Row], Hashable], sought: Hashable, at: float | None
+    ) -> list[Row]:
+        """Return sorted rows in the order that they had.
+
+        They are returned as they are after a while, if rows came or went, if the user sought something else
+        such as another order, and without time.
+        """
+        found = {key(row): row for row in rows}
+        is_recent = at is not None and 0.0 <= at - self._since < HELD_SECONDS
+        if is_recent and sought == self._sought and found.keys() == set(self._keys):
+            return [found[each] for each in self._keys]
+        self._keys, self._sought = tuple(found), sought
+        self._since = float("-inf") if at is None else at
+        return rows
 
 
 def fit(text: str, width: int, align: str = "left") -> str:

@@ -224,7 +224,7 @@ class CollectivesView(TableView[Table[CollectiveView]]):
         listed = moment.collective_views
         rows = listed if self.table.words else folded_views(listed, self._unfolded)
         self._rows = len(rows)
-        self.table.update_rows(rows, empty(moment))
+        self.table.update_rows(rows, empty(moment), at=moment.now)
 
     def _draw(self) -> None:
         self._step.set_text(summary(self.moment, max(0, self.size.width - 4), self.palette))

@@ -251,7 +251,8 @@ class DevicesView(DeviceTableView[FigureRow]):
             self._axes = MeshAxes(moment.mesh_views)
         scene = FigureScene(moment, self._axes)
         self.table.update_columns(columns_for(scene, self._reported.see(moment), self._followed))
-        self.table.update_rows([FigureRow(device, scene) for device in moment.device_views], empty(moment))
+        rows = [FigureRow(device, scene) for device in moment.device_views]
+        self.table.update_rows(rows, empty(moment), at=moment.now)
 
     def _draw(self) -> None:
         room = self.size.height - AROUND - max(LEAST_TABLE, len(self.moment.device_views))

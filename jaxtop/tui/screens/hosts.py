@@ -86,7 +86,7 @@ class HostsView(TableView[Table[HostRow]]):
         reported = self._reported.see(moment)
         self._step_figures |= reported_steps(rows)
         self.table.update_columns(columns_for(moment, reported, self._step_figures, self._followed))
-        self.table.update_rows(rows, empty(moment))
+        self.table.update_rows(rows, empty(moment), at=moment.now)
 
     def _draw(self) -> None:
         if self.has_class("low"):

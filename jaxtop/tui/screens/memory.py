@@ -308,7 +308,8 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
         views = memory_views(moment.cluster, moment.device_views)
         scene = self._scene = MemoryScene(moment, views, self.app.no_color)
         self._fit_columns()
-        self.table.update_rows([MemoryRow(view.device, scene, view) for view in scene.views], empty(moment))
+        rows = [MemoryRow(view.device, scene, view) for view in scene.views]
+        self.table.update_rows(rows, empty(moment), at=moment.now)
 
     def _fit_columns(self) -> None:
         self.table.update_columns(columns_for(self._scene, self.size.width))

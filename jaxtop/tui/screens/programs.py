@@ -266,7 +266,8 @@ class ProgramsView(TableView[Table[ProgramRow]]):
 
     def _prepare(self, moment: Moment) -> None:
         self.table.update_columns(columns_for(moment))
-        self.table.update_rows([ProgramRow(view, moment) for view in moment.program_views], empty(moment))
+        rows = [ProgramRow(view, moment) for view in moment.program_views]
+        self.table.update_rows(rows, empty(moment), at=moment.now)
 
     def _draw(self) -> None:
         row = self.table.row

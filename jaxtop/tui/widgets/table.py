@@ -8,7 +8,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from jaxtop.tui.draw import table_lines as draw
-from jaxtop.tui.draw.table import Row
+from jaxtop.tui.draw.table import HeldOrder, Row
 from jaxtop.tui.filters.expressions import Wrong
 from jaxtop.tui.widgets.columned import ColumnedView
 
@@ -102,6 +102,8 @@ class Table(ColumnedView[Row], can_focus=True, inherit_bindings=False):
         self._follows_top = follows_top
         self._empty = f"no {noun} yet"
         self._rows: Sequence[Row] = ()
+        self._at: float | None = None
+        self._order: HeldOrder[Row] = HeldOrder()
         self._shown: list[Row] = []
         self._stale = False
         # The error of the text that was typed last; None if it is a valid filter.
@@ -112,9 +114,15 @@ class Table(ColumnedView[Row], can_focus=True, inherit_bindings=False):
         self._wanted: Hashable | None = None
         self._reveal = False
 
-    def update_rows(self, rows: Sequence[Row], empty: str | None = None) -> None:
-        """Replace the rows; `empty` is the message that an empty table shows."""
-        self._rows = rows
+    def update_rows(self, rows: Sequence[Row], empty: str | None = None, *, at: float | None = None) -> None:
+        """Replace the rows.
+
+        Args:
+            rows: The rows.
+            empty: The message that an empty table shows.
+            at: The time of figures that change all the time; then the order of rows changes less often.
+        """
+        self._rows, self._at = rows, at
         if empty is not None:
             self._empty = empty
         self._touch()
@@ -189,7 +197,8 @@ class Table(ColumnedView[Row], can_focus=True, inherit_bindings=False):
             self._repaint()
 
     def _ordered(self) -> list[Row]:
-        return self._query.select(self._rows)
+        rows = self._query.select(self._rows)
+        return self._order.of(rows, self._key, (*self.sorted_by, self.words), self._at)
 
     def _tally(self) -> tuple[int, int]:
         return len(self._shown), len(self._rows)
