@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.wire.probing import Probe, ProbedDevice
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jaxtop import wire
     from jaxtop.wire.probing import ProbedCollective
 
@@ -27,6 +30,12 @@ def probed_device(probe: Probe, hostname: str, device: wire.Device) -> ProbedDev
         ):
             return each
     return None
+
+
+def median_rate(probed: Iterable[ProbedDevice], figure: str) -> float | None:
+    """Return the median of a figure of these devices; None if it is known of none."""
+    rates = [rate for each in probed if (rate := each.rate(figure))]
+    return median(rates) if rates else None
 
 
 def probed_rates(probe: Probe | None, hostname: str, device: wire.Device) -> dict[str, float]:

@@ -13,11 +13,12 @@ from jaxtop.wire.hosts import Device  # noqa: TC001 - msgspec reads the annotati
 SCHEMA = 1
 # The axis of a collective in which all devices take part.
 ALL = "all"
+MEMORY_RATE, MATRIX_RATE = "memory_bytes_per_s", "matrix_flops_per_s"
 # The benchmarks, and the figures of a device that each produces. "together" is the matrix rate while all
 # devices work: what heat and shared power leave of it.
 BENCHES = {
-    "memory": ("memory_bytes_per_s",),
-    "matmul": ("matrix_flops_per_s",),
+    "memory": (MEMORY_RATE,),
+    "matmul": (MATRIX_RATE,),
     "dispatch": ("enqueue_s", "round_trip_s"),
     "transfer": ("to_device_bytes_per_s", "from_device_bytes_per_s"),
     "together": ("together_flops_per_s",),
@@ -154,7 +155,7 @@ class ProbedDevice(Struct, frozen=True):
         }
 
     def rate(self, figure: str) -> float | None:
-        """Return a measured figure, such as `matrix_flops_per_s`; None where it was not measured."""
+        """Return a measured figure, such as `MATRIX_RATE`; None where it was not measured."""
         measured = self.figures.get(figure)
         return None if measured is None else measured.median
 

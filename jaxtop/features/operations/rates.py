@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.features.operations.model import DeviceRates, program_times
 from jaxtop.model.hardware.peaks import SET_BY_OWNER, peak_of
-from jaxtop.store.probed import probed_device
+from jaxtop.store.probed import median_rate, probed_device
+from jaxtop.wire.probing import MATRIX_RATE, MEMORY_RATE
 
 if TYPE_CHECKING:
     from jaxtop.features.operations.model import ProgramTime
@@ -37,15 +37,14 @@ def rates_of(host: Host, probe: Probe | None) -> DeviceRates:
             if (found := probed_device(probe, hello.hostname, each)) is not None
         ]
     )
-    flops = [rate for each in probed if (rate := each.rate("matrix_flops_per_s"))]
-    touched = [rate for each in probed if (rate := each.rate("memory_bytes_per_s"))]
+    flops, touched = median_rate(probed, MATRIX_RATE), median_rate(probed, MEMORY_RATE)
     peak = peak_of(hello, hello.devices[0])
     rates = DeviceRates()
     if peak is not None:
         of_memory = DATA_SHEET if peak.source == SET_BY_OWNER else peak.source
         rates = DeviceRates(peak.flops, peak.bytes, peak.source, of_memory if peak.bytes else "")
     if flops:
-        rates = rates._replace(flops=median(flops), flops_source=PROBED)
+        rates = rates._replace(flops=flops, flops_source=PROBED)
     if touched:
-        rates = rates._replace(bytes=median(touched), bytes_source=PROBED)
+        rates = rates._replace(bytes=touched, bytes_source=PROBED)
     return rates

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from jaxtop.wire.probing import MATRIX_RATE, MEMORY_RATE
+
 
 class ProbeFigure(NamedTuple):
     """A figure of a device: its title and unit, and how far below its peers a slow device is."""
@@ -20,8 +22,8 @@ class ProbeFigure(NamedTuple):
 
 # Launches and transfers have a larger tolerance: they depend on the host's load and on the device's slot.
 FIGURES: dict[str, ProbeFigure] = {
-    "memory_bytes_per_s": ProbeFigure("memory", "GB/s", 1e9, 0.15),
-    "matrix_flops_per_s": ProbeFigure("matrix rate", "TFLOP/s", 1e12, 0.15),
+    MEMORY_RATE: ProbeFigure("memory", "GB/s", 1e9, 0.15),
+    MATRIX_RATE: ProbeFigure("matrix rate", "TFLOP/s", 1e12, 0.15),
     "together_flops_per_s": ProbeFigure("matrix rate together", "TFLOP/s", 1e12, 0.15),
     "enqueue_s": ProbeFigure("enqueue", "µs", 1e-6, 0.6),
     "round_trip_s": ProbeFigure("round trip", "µs", 1e-6, 0.6),

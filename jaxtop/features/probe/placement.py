@@ -8,18 +8,20 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.wire.probing import MATRIX_RATE, MEMORY_RATE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jaxtop.features.probe.messages import KnownDevice
 
 FREE, IDLE, WATTS = "free_bytes", "idle", "watts"
-FLOPS, FLOPS_PER_JOULE = "matrix_flops_per_s", "flops_per_joule"
+FLOPS, FLOPS_PER_JOULE = MATRIX_RATE, "flops_per_joule"
 THROUGHPUT, LATENCY, ENERGY = "throughput", "latency", "energy"
 # The figures that a ranking depends on besides free memory and idle time. A mesh waits for its slowest
 # device, and a device for its slowest part, so the worst of its figures counts.
 RATES = {
-    THROUGHPUT: (FLOPS, "together_flops_per_s", "memory_bytes_per_s"),
+    THROUGHPUT: (FLOPS, "together_flops_per_s", MEMORY_RATE),
     LATENCY: ("round_trip_s", "enqueue_s"),
 }
 PREFERENCES = (THROUGHPUT, LATENCY, ENERGY)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base import units
 from jaxtop.store.probed import probed_collective, probed_device
 from jaxtop.tui.draw.panes.facts import pairs
+from jaxtop.wire.probing import MATRIX_RATE, MEMORY_RATE
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -33,7 +34,7 @@ def device_lines(
     probed = probed_device(probe, host.hello.hostname, host.hello.devices[device.position])
     if probed is None:
         return []
-    rate, memory = probed.rate("matrix_flops_per_s"), probed.rate("memory_bytes_per_s")
+    rate, memory = probed.rate(MATRIX_RATE), probed.rate(MEMORY_RATE)
     lines = []
     if rate:
         share = None if flops_per_second is None else units.share(flops_per_second / rate)

@@ -31,6 +31,8 @@ from jaxtop.model.hosts import host_views
 from jaxtop.model.steps.views import step_in
 from jaxtop.model.wall_time.parts import mean_of
 from jaxtop.model.wall_time.step_parts import parts_of_hosts
+from jaxtop.store.probed import median_rate
+from jaxtop.wire.probing import MATRIX_RATE, MEMORY_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -276,11 +278,9 @@ def _rates(views: Sequence[HostView], probe: Probe | None) -> tuple[float | None
         if (each.platform, each.kind) == (device.platform, device.kind)
     ]
     peak = peak_of(hello, device)
-    flops = [rate for each in alike if (rate := each.rate("matrix_flops_per_s"))]
-    touched = [rate for each in alike if (rate := each.rate("memory_bytes_per_s"))]
     return (
-        median(flops) if flops else peak.flops if peak else None,
-        median(touched) if touched else peak.bytes if peak else None,
+        median_rate(alike, MATRIX_RATE) or (peak.flops if peak else None),
+        median_rate(alike, MEMORY_RATE) or (peak.bytes if peak else None),
     )
 
 
