@@ -98,16 +98,11 @@ class Load:
         with_collectives = self._with_collectives()
         known = {name: count for name, count in launched.items() if name in before}
         between = seconds_between(passed, known, with_collectives)
-        sizes = recorded or {}
-        sized = {name: size for name in with_collectives if (size := sizes.get(name)) is not None}
-        candidates = {name: size for name, size in sized.items() if launched.get(name)} or (
-            sized if len(sized) == len(with_collectives) else {}
-        )
-        smallest = min(candidates.values(), default=None)
+        smallest = _smallest(recorded or {}, with_collectives, launched)
         if recorded is None or any(size is None or size > most for size in recorded.values()):
             return Expected(None, smallest, *between)
         seen = any(launched.get(name) for name in with_collectives or launched)
-        events = sum(count * (sizes.get(name) or 0) for name, count in launched.items())
+        events = sum(count * (recorded.get(name) or 0) for name, count in launched.items())
         return Expected(events / passed if seen else None, smallest, *between)
 
     def recorder(self) -> Callable[[], int]:
@@ -158,3 +153,17 @@ def seconds_between(
     often = max(among.values())
     slowest = passed / min(count for count in among.values() if count * RARE >= often)
     return slowest, passed / often if reducing else slowest
+
+
+def _smallest(
+    sizes: Mapping[str, int | None], with_collectives: AbstractSet[str], launched: Mapping[str, int]
+) -> int | None:
+    """Return the events of the smallest program with collectives that was launched, if its size is known.
+
+    Without one, it is that of all programs with collectives, if all sizes are known.
+    """
+    sized = {name: size for name in with_collectives if (size := sizes.get(name)) is not None}
+    lately = [size for name, size in sized.items() if launched.get(name)]
+    if lately:
+        return min(lately)
+    return min(sized.values(), default=None) if len(sized) == len(with_collectives) else None

@@ -115,19 +115,10 @@ class Partitioner:
         """Return why the partitioner added a collective; None if the script wrote it, or it may have."""
         names, is_sum = [each for each in found.by.sources if each], found.kind in {REDUCE, SCATTER}
         is_marked = _IS_MARKED in found.by.quoted
-        if found.kind in _ONLY_WRITTEN:
-            return None
         is_of_jax = all(map(_OF_JAX.fullmatch, names)) if names else is_sum
-        if is_of_jax and not is_marked:
+        if found.kind in _ONLY_WRITTEN or (is_of_jax and not is_marked):
             return None
-        origin = self._origin(found)
-        operand, has, line = "", "", ""
-        if origin is not None and origin.opcode == "parameter":
-            operand, has = shorten(legible(origin.name_stack), LONGEST), self._sharded(origin)
-        elif origin is not None:
-            line = frames.line(origin)
-            result = f"the result of {origin.source or origin.opcode}"
-            operand = shorten(f"{result} ({line})" if line else result, LONGEST)
+        operand, has, line = self._moved(found, frames)
         if is_sum:
             return Added(REDUCTION, operand, has, f"the sum over {group_size or 'its'} parts")
         is_for_parts = found.kind == "all-gather" and self._is_only_sliced(found, pause)
@@ -185,6 +176,16 @@ class Partitioner:
             return user if place == 0 else None
         called = made_by(user) if user.opcode == "fusion" else []
         return self._sliced.get(called[0][0], {}).get(place) if called else None
+
+    def _moved(self, found: FoundCollective, frames: Frames) -> tuple[str, str, str]:
+        """Return the value that a collective moves, its sharding and the line that made it, where known."""
+        origin = self._origin(found)
+        if origin is None:
+            return "", "", ""
+        if origin.opcode == "parameter":
+            return shorten(legible(origin.name_stack), LONGEST), self._sharded(origin), ""
+        line, result = frames.line(origin), f"the result of {origin.source or origin.opcode}"
+        return shorten(f"{result} ({line})" if line else result, LONGEST), "", line
 
     def _origin(self, found: FoundCollective) -> Instruction | None:
         """Return the argument of the program, or the operation, whose value a collective moves."""
