@@ -34,8 +34,13 @@ GENERAL = (Item("?", "Help", "help"), Item("q", "Quit", "quit"))
 @pytest.mark.parametrize("width", range(5 * len(SCREENS), 260, 7))
 def test_names_are_whole_words_and_every_screen_has_its_key(width):
     """A screen that is too rare for the width has no tab; the open one has its name."""
-    shown = tabs(ITEMS, width, PALETTE).plain.split("  ")
-    named = {each[0]: each[1:].strip().rstrip("▲") for each in shown if each}
+    line = tabs(ITEMS, width, PALETTE)
+    assert line.cell_len <= width
+    shown: dict[str, str] = {}
+    for span in line.spans:
+        action = span.style.meta["press"]
+        shown[action] = shown.get(action, "") + line.plain[span.start : span.end]
+    named = {each[0]: each[1:].strip().rstrip("▲") for each in shown.values()}
     assert all(name in ("", *NAMES[key]) for key, name in named.items())
     assert named.keys() == NAMES.keys() and named["W"] == OPEN
 
@@ -45,6 +50,13 @@ def test_all_have_their_names_where_there_is_room_and_the_longest_is_shortened_f
     least = tabs(ITEMS, 200, PALETTE).cell_len
     shorter = tabs(ITEMS, least - 1, PALETTE).plain
     assert "O Ops" in shorter and "6 Collectives▲" in shorter
+
+
+def test_the_signs_of_findings_take_no_name_at_120_columns():
+    marked = tuple(item._replace(severity=Severity.WARNING) for item in ITEMS)
+    line = tabs(marked, 120, PALETTE).plain
+    assert line.count("△") == len(SCREENS)
+    assert all(re.search(rf"{title}|{short}", line) for title, short in NAMES.values())
 
 
 def test_the_line_of_a_low_terminal_fits_and_keeps_what_a_lost_user_needs():

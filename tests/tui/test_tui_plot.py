@@ -10,10 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.model import FIGURES, Unit
+from jaxtop.model import FIGURES, Severity, Unit
 from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.ink import ink_of
+from jaxtop.tui.draw.marks import Mark
 from jaxtop.tui.draw.plot import LETTERS, PlotFrame, PlotLine, extent, plot, summary, ticks
 from jaxtop.tui.draw.plot_page import PlotPage, page
 from jaxtop.tui.draw.plotted import Beside, PlotSubject, few
@@ -88,8 +89,39 @@ class TestLines:
         )
         assert plot([], INK, 60, 14, unit=Unit.WATTS, write=str) == ([], None)
 
+    def test_one_line_alone_is_filled_below(self):
+        rows = drawn(PlotLine("device 0", points(*range(100, 160)), is_chosen=True))
+        column = [row[40] for row in rows[:-2]]
+        first = next(y for y, each in enumerate(column) if each in DOTS)
+        assert set(column[first + 1 :]) == {"⣿"}
+        two = drawn(PlotLine("a", points(1.0, 9.0)), PlotLine("b", points(9.0, 1.0)))
+        assert not any("⣿" in row for row in two)
+
+    def test_a_line_ends_with_its_last_value_where_there_is_room(self):
+        lines = PlotLine("low", points(100.0, 101.0)), PlotLine("high", points(900.0, 930.0))
+        assert any(row.endswith("b 930W") for row in drawn(*lines, width=90))
+        assert not any("930W" in row for row in drawn(*lines, width=60))
+
 
 class TestAxes:
+    def test_a_new_sample_leaves_the_axes_and_the_lines_where_they_were(self):
+        values = [450.0 + i % 7 for i in range(95)]
+        before, after = (
+            drawn(PlotLine("x", points(*values[:count])), PlotLine("y", points(1.0)), width=60)
+            for count in (93, 94)
+        )
+        assert before[-2:] == after[-2:]
+        assert [row[:40] for row in before] == [row[:40] for row in after]
+
+    def test_what_happened_is_marked_on_the_axis_of_time(self):
+        line = PlotLine("x", points(*[5.0] * 60)), PlotLine("y", points(1.0))
+        marks = [Mark(NOW + 20, Severity.WARNING, "straggler"), Mark(NOW + 40, Severity.INFO, "back")]
+        rows = drawn(*line, marks=marks, width=90)
+        assert "△straggler" in rows[-2] and "·back" in rows[-2]
+        x = rows[-2].index("△")
+        assert "┊" in {row[x] for row in rows[:-2]}
+        assert "┊" not in "".join(drawn(*line, marks=[Mark(NOW - 999, Severity.CRITICAL, "x")]))
+
     def test_values_and_clock_times_stand_beside_the_plot(self):
         rows = drawn(PlotLine("device 0", points(*[450.0 + i for i in range(60)])), width=80)
         assert any("500W┤" in row for row in rows)

@@ -98,6 +98,25 @@ class TestTheTree:
 
         play(act, *staged.standing())
 
+    def test_who_runs_its_own_code_while_others_wait_stands_out(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("9")
+            waiting, running = line("▸ hosts 0–2", stage.text), line("▸ host 3", stage.text)
+            assert "△ own code" in running and "△" not in waiting
+            assert waiting.count("█") > running.count("█") > 0  # three of four, and one
+
+        play(act, *staged.standing())
+
+    def test_where_nobody_waits_nobody_stands_out(self):
+        again = staged.stacks(staged.LOADS, ago=0)
+
+        async def act(stage: Stage) -> None:
+            stage.feed.frames = [frame(agent_id(i), again) for i in range(4)]
+            await stage.press("9")
+            assert "own code" in stage.text and "△ own code" not in stage.text
+
+        play(act, *staged.standing())
+
 
 class Asked:
     """Answers that a test puts in."""

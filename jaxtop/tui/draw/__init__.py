@@ -8,6 +8,7 @@ What is where:
 - mesh/: where each device is in the mesh, and what its cell shows
 - panes/: what stands beside and below tables and the mesh
 - overview/: the panels of the overview
+- marks.py: what happened, on the time axis of a plot
 - plane.py: points and a curve on two scales
 - plot.py, plotted.py, plot_page.py, time_bar.py: the plot, the bar of time
 """

@@ -6,13 +6,15 @@ import math
 import time
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import pairwise
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
 from jaxtop.model import Unit
+from jaxtop.tui.draw.bars import spelled
+from jaxtop.tui.draw.marks import put, put_marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from rich.style import Style
 
     from jaxtop.tui.draw.ink import Ink
+    from jaxtop.tui.draw.marks import Mark
 
     Points = Sequence[tuple[float, float | None]]
 
@@ -34,7 +37,14 @@ _BRAILLE = 0x2800
 # The distances between two labels of the time axis, in seconds, and the least one in characters.
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400)
 _CLOCK, _CLOCK_ROOM = "%H:%M:%S", 14
-_ROWS_A_LABEL, _ROOM_FOR_LETTERS = 4, 4
+_ROWS_A_LABEL, _ROOM_FOR_LETTERS = 3, 4
+# From this width on, the last values stand at the ends of the lines.
+_WITH_VALUES = 78
+# The ends of the axes are multiples of about such parts of their lengths. Otherwise each sample would move
+# them, and with them all lines.
+_TIME_PARTS, _VALUE_PARTS = 12, 16
+# The dots of the left and of the right half of a character, from above.
+_LEFT, _RIGHT = (0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80)
 
 
 @dataclass(frozen=True)
@@ -97,10 +107,18 @@ def extent(lines: Sequence[PlotLine], limit: float | None) -> tuple[float, float
     if 0 <= low < high / 2:
         low = 0.0  # otherwise a small change at a high level would be invisible
     margin = max(0.0, SMALLEST_SPAN * max(abs(high), 1e-9) - (high - low)) / 2 or (high - low) * 0.04
-    bottom = low - margin if low else 0.0
-    # Whole seconds: otherwise each report of a host would shift the axis, and all lines would be redrawn.
-    start, end = math.floor(min(times)), math.ceil(max(times))
-    return start, max(end, start + 1.0), bottom if low < 0 else max(0.0, bottom), high + margin
+    bottom, top = low - margin if low else 0.0, high + margin
+    step = _round_step((top - bottom) / _VALUE_PARTS)
+    bottom, top = math.floor(bottom / step) * step, math.ceil(top / step) * step
+    length = (max(times) - min(times)) / _TIME_PARTS
+    every = next((each for each in _TIME_STEPS if each >= length), _TIME_STEPS[-1])
+    start, end = math.floor(min(times) / every) * every, math.ceil(max(times) / every) * every
+    return start, max(end, start + 1.0), bottom if low < 0 else max(0.0, bottom), top
+
+
+def _round_step(least: float) -> float:
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(each * power for each in (1.0, 2.0, 5.0, 10.0) if each * power >= least * 0.999)
 
 
 def ticks(low: float, high: float, count: int, *, binary: bool) -> list[float]:
@@ -123,6 +141,7 @@ def plot(
     write: Callable[[float | None], str],
     limit: float | None = None,
     pointed: float | None = None,
+    marks: Sequence[Mark] = (),
 ) -> tuple[list[Text], PlotFrame | None]:
     """Draw the plot with its axes for this size. Without values or space, return no lines and no frame."""
     reach = extent(lines, limit)
@@ -136,31 +155,70 @@ def plot(
         )
     }
     left = max(map(len, labels.values()), default=0) + 1
-    frame = PlotFrame(*reach, x=left + 1, width=width - left - 1 - _ROOM_FOR_LETTERS, height=rows)
+    lasts = [write(line.known[-1]) if line.known else "" for line in lines]
+    room = (
+        max(_ROOM_FOR_LETTERS, *(len(each) + 3 for each in lasts))
+        if width >= _WITH_VALUES
+        else _ROOM_FOR_LETTERS
+    )
+    frame = PlotFrame(*reach, x=left + 1, width=width - left - 1 - room, height=rows)
     canvas = _canvas(lines, frame)
+    is_filled = len(lines) == 1
+    if is_filled:
+        canvas = _filled(canvas)
     limit_row = frame.row(limit) if limit is not None and frame.low <= limit <= frame.high else None
     ends = _ends(lines, frame)
     styles = [style_of(number, ink, chosen=line.is_chosen) for number, line in enumerate(lines)]
-    dotted = ink.style(ink.palette.bad)
+    seen = [each for each in marks if frame.start <= each.at <= frame.end]
+    begun = {frame.column(each.at) for each in seen if each.severity.rank}
     at_row = {frame.row(value): label for value, label in labels.items()}
     drawn = []
     for row in range(rows):
         line = Text(f"{at_row.get(row, ''):>{left}}", ink.note, no_wrap=True, end="")
-        line.append("┤" if row in at_row else "│", ink.frame)
-        for (who, is_dotted), run in groupby(canvas[row], key=lambda cell: (cell[1], bool(cell[0]))):
-            dots = "".join(chr(_BRAILLE + bits) for bits, _ in run)
-            if is_dotted:
-                line.append(dots, styles[who])
-            elif row == limit_row:
-                line.append("╌" * len(dots), dotted)
-            else:
-                line.append(" " * len(dots))
-        ending = ends.get(row, "")
-        for letter in ending if len(ending) <= _ROOM_FOR_LETTERS else ending[: _ROOM_FOR_LETTERS - 1]:
-            line.append(letter, styles[LETTERS.index(letter)])
-        line.append("…" if len(ending) > _ROOM_FOR_LETTERS else "", ink.note)
+        line.append("┤" if row in at_row else "│", ink.divider)
+        if is_filled:
+            styles = [ink.by_height((rows - row) / rows)]
+        blank = ("╌", ink.style(ink.palette.bad)) if row == limit_row else (" ", ink.blank)
+        line.append_text(
+            spelled(
+                (chr(_BRAILLE + dots), styles[who]) if dots else ("┊", ink.divider) if x in begun else blank
+                for x, (dots, who) in enumerate(canvas[row])
+            )
+        )
+        line.append_text(_ending(ends.get(row, ""), lasts, lines, ink, room))
         drawn.append(line)
-    return [*drawn, *_time_axis(frame, left, ink, pointed)], frame
+    return [*drawn, *_time_axis(frame, left, ink, pointed, seen)], frame
+
+
+def _ending(letters: str, lasts: Sequence[str], lines: Sequence[PlotLine], ink: Ink, room: int) -> Text:
+    """Return what is where lines end: the letter of one with its last value, or the letters of several."""
+    ending = Text(no_wrap=True, end="")
+    for letter in letters if len(letters) <= _ROOM_FOR_LETTERS else letters[: _ROOM_FOR_LETTERS - 1]:
+        number = LETTERS.index(letter)
+        ending.append(letter, style_of(number, ink, chosen=lines[number].is_chosen))
+    if len(letters) > _ROOM_FOR_LETTERS:
+        ending.append("…", ink.note)
+    if len(letters) == 1 and room > _ROOM_FOR_LETTERS:
+        number = LETTERS.index(letters)
+        ending.append(f" {lasts[number]}", ink.figure if lines[number].is_chosen else ink.label)
+    return ending
+
+
+def _filled(canvas: list[list[tuple[int, int]]]) -> list[list[tuple[int, int]]]:
+    """Return the dots of a line with all dots below it."""
+    under = [[False, False] for _ in canvas[0]]
+    found = []
+    for row in canvas:
+        cells = []
+        for (dots, _), is_under in zip(row, under, strict=True):
+            filled = 0
+            for half, column in enumerate((_LEFT, _RIGHT)):
+                for dot in column:
+                    is_under[half] = is_under[half] or bool(dots & dot)
+                    filled |= dot * is_under[half]
+            cells.append((filled, 0))
+        found.append(cells)
+    return found
 
 
 def summary(line: PlotLine) -> tuple[float | None, ...]:
@@ -237,7 +295,9 @@ def _is_hole(gaps: Sequence[float], i: int, usual: float) -> bool:
     return gaps[i] > GAP * around
 
 
-def _time_axis(frame: PlotFrame, left: int, ink: Ink, pointed: float | None) -> list[Text]:
+def _time_axis(
+    frame: PlotFrame, left: int, ink: Ink, pointed: float | None, happened: Sequence[Mark]
+) -> list[Text]:
     length = frame.end - frame.start
     most = max(1, frame.width // _CLOCK_ROOM)
     step = next((each for each in _TIME_STEPS if length / each <= most), _TIME_STEPS[-1])
@@ -245,18 +305,14 @@ def _time_axis(frame: PlotFrame, left: int, ink: Ink, pointed: float | None) -> 
     first = math.ceil((frame.start + offset) / step) * step - offset
     times = [first + i * step for i in range(math.floor((frame.end - first) / step) + 1)]
     marks = {frame.column(at): at for at in times}
-    axis, words = "".join("┬" if x in marks else "─" for x in range(frame.width)), ""
+    cells, words = [("┬" if x in marks else "─", ink.divider) for x in range(frame.width)], ""
     for x, at in marks.items():
         label = time.strftime(_CLOCK, time.localtime(at))
         begin = max(0, min(x - len(label) // 2, frame.width - len(label)))
         if begin >= len(words) + (1 if words else 0):
             words = words.ljust(begin) + label
-    drawn = Text(" " * left + "└", ink.frame, no_wrap=True, end="")
-    if pointed is None:
-        drawn.append(axis)
-    else:
-        at = frame.column(pointed)
-        drawn.append(axis[:at])
-        drawn.append("▲", ink.figure)
-        drawn.append(axis[at + 1 :])
-    return [drawn, Text(" " * (left + 1) + words, ink.note, no_wrap=True, end="")]
+    put_marks(cells, happened, frame.column, (0, frame.width), ink)
+    if pointed is not None:
+        put(cells, frame.column(pointed), "▲", ink.figure)
+    drawn = Text(" " * left + "└", ink.divider, no_wrap=True, end="")
+    return [drawn.append_text(spelled(cells)), Text(" " * (left + 1) + words, ink.note, no_wrap=True, end="")]

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
     from jaxtop.model import Figure
     from jaxtop.tui.draw.ink import Ink
+    from jaxtop.tui.draw.marks import Mark
 
 # The widths of an entry of the table: a name, then the last value, the minimum, the mean and the maximum.
 # Names are cut where the screen is narrower than an entry.
 _NAME, _FIGURE = 16, 10
-_ENTRY = 2 + _NAME + 4 * (_FIGURE + 1)
+_ENTRY = 4 + _NAME + 4 * (_FIGURE + 1)
 # The plot keeps this many rows; the table below it gets what is left.
 FEWEST_ROWS = 8
 
@@ -44,6 +45,7 @@ class PlotPage:
     of: int
     limit: float | None
     pointed: float | None = None
+    marks: Sequence[Mark] = ()
 
 
 def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
@@ -63,6 +65,7 @@ def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
         write=write,
         limit=shown.limit,
         pointed=shown.pointed,
+        marks=shown.marks,
     )
     if frame is None:
         note = Text(f" {units.NA}: {shown.figure.title} has not been reported yet", ink.note, end="")
@@ -108,6 +111,10 @@ def _about(shown: PlotPage, ink: Ink) -> Text:
     line = Text(" ", no_wrap=True, end="")
     chosen = next((each.name for each in shown.lines if each.is_chosen), "")
     line.append(f"{shown.figure.title} of {chosen}", ink.figure)
+    known = [value for each in shown.lines for value in each.known]
+    if known:
+        write = writer(shown.figure)
+        line.append(f"  {' to '.join(dict.fromkeys((write(min(known)), write(max(known)))))}", ink.label)
     if shown.beside is Beside.HOSTS and is_of_device(shown.figure):
         line.append(", the mean of its devices", ink.note)
     if shown.limit is not None:
@@ -122,7 +129,7 @@ def _about(shown: PlotPage, ink: Ink) -> Text:
 def _heads(shown: PlotPage, ink: Ink, columns: int, name: int) -> Text:
     """Return the header of the table. Its first column is the last value, or that under the mouse."""
     when = "last" if shown.pointed is None else text.time_of_day(shown.pointed)
-    head = " " * (2 + name) + "".join(f"{each:>{_FIGURE}} " for each in (when, "min", "mean", "max"))
+    head = " " * (4 + name) + "".join(f"{each:>{_FIGURE}} " for each in (when, "min", "mean", "max"))
     return Text((" " + (head + "  ") * columns).rstrip(), ink.note, no_wrap=True, end="")
 
 
@@ -135,7 +142,7 @@ def _entries(shown: PlotPage, ink: Ink, room: int) -> list[Text]:
             last = each.at(shown.pointed)
         press = Style(meta={"press": f"ask('line', {number})"})
         style = style_of(number, ink, chosen=each.is_chosen) + press
-        entry = Text(f"{letter} ", style, no_wrap=True, end="")
+        entry = Text(f"{'━' if len(shown.lines) > 1 else '█'} {letter} ", style, no_wrap=True, end="")
         entry.append(fit(each.name, room), (ink.figure if each.is_chosen else ink.blank) + press)
         entry.append(f"{write(last):>{_FIGURE}} ", ink.figure if each.is_chosen else ink.blank)
         entry.append("".join(f"{write(value):>{_FIGURE}} " for value in others), ink.note)

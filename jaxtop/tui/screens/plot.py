@@ -10,6 +10,7 @@ from jaxtop.model import STEP_TIME, DeviceView, Figure, Host, Unit
 from jaxtop.model.host import run_of
 from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.core.moment import Moment, Selection
+from jaxtop.tui.draw.marks import all_marks
 from jaxtop.tui.draw.plot import Drawn
 from jaxtop.tui.draw.plot_page import PlotPage, page
 from jaxtop.tui.draw.plotted import Beside, PlotSubject, choices, few, is_of_device, line_of, peers, ways
@@ -106,7 +107,8 @@ class PlotView(View):
         position = device.position if device is not None and is_of_device(figure) else 0
         figures = self._figures
         place, limit = (figures.index(figure), len(figures)), _limit(figure, host, position)
-        shown = PlotPage(figure, place, beside, lines, len(candidates), limit, self._pointed)
+        marks = all_marks(self.moment)
+        shown = PlotPage(figure, place, beside, lines, len(candidates), limit, self._pointed, marks)
         self._peers = drawn
         self._plot.show_page(lambda width, height: page(shown, ink, width, height))
 

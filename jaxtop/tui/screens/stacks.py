@@ -13,7 +13,8 @@ from jaxtop.base import units
 from jaxtop.model import Host, Severity, diagnose
 from jaxtop.model.nouns import several
 from jaxtop.model.stalls.stack_tree import StackNode, search_text, stack_nodes
-from jaxtop.model.stalls.stacks import place_text
+from jaxtop.model.stalls.stacks import is_waiting, place_text
+from jaxtop.tui.columns.figures import with_bar
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.draw.table import Column
@@ -120,22 +121,27 @@ class StacksView(TableView[StackTable]):
         )
         self._diagnosis = Words(id="diagnosis")
         self._tally = ""
+        # The number of processes with stacks, and whether some of them wait.
+        self._reported, self._some_wait = 0, False
 
     def _columns(self, name: Callable[[StackNode], str]) -> tuple[Column[StackNode], ...]:
         return (
-            Column("where", "who", 24, "left", lambda node: node.label, name, flexible=True),
-            Column(
-                "hosts",
-                self._nouns,
-                len(self._nouns),
-                "right",
-                lambda node: len(node.hosts),
-                _count,
-                largest_first=True,
+            Column("where", "who", 18, "left", lambda node: node.label, name, flexible=True),
+            with_bar(
+                Column(
+                    "hosts",
+                    self._nouns,
+                    len(self._nouns),
+                    "right",
+                    lambda node: len(node.hosts),
+                    _count,
+                    largest_first=True,
+                ),
+                self._share,
             ),
-            Column("does", "does", 8, "left", self._does, self._does, self._does_colour),
-            Column("script", "in the script", 24, "left", _script, _script),
-            Column("at", "is at", 34, "left", _at, _at),
+            Column("does", "does", 10, "left", self._does, self._does_words, self._does_colour),
+            Column("script", "in the script", 22, "left", _script, _script),
+            Column("at", "is at", 32, "left", _at, _at),
             Column("age", "ago", 6, "right", self._age, self._ago),
         )
 
@@ -146,6 +152,9 @@ class StacksView(TableView[StackTable]):
     def _prepare(self, moment: Moment) -> None:
         if moment.host_views:
             self._nouns = moment.nouns()
+        with_stacks = [view.host for view in moment.host_views if view.host.stacks.threads]
+        self._reported = len(with_stacks)
+        self._some_wait = any(is_waiting(host.stacks) for host in with_stacks)
         self.table.renew_columns()
         self.table.update_moment(
             moment, ASK if moment.host_views else "no stacks yet: no process has reported"
@@ -168,11 +177,24 @@ class StacksView(TableView[StackTable]):
             return "waited" if self._is_past(node) else "waits"
         return ELSEWHERE
 
+    def _does_words(self, node: StackNode) -> str:
+        return f"{Severity.WARNING.sign} {ELSEWHERE}" if self._stands_out(node) else self._does(node)
+
+    def _share(self, node: StackNode) -> float | None:
+        """Return the share of all processes with stacks, of a group."""
+        return len(node.hosts) / self._reported if node.depth == 0 and self._reported else None
+
+    def _stands_out(self, node: StackNode) -> bool:
+        """Whether it runs its own code while others wait."""
+        return self._does(node) == ELSEWHERE and not self._is_past(node) and self._some_wait
+
     def _does_colour(self, node: StackNode, palette: Palette) -> str | None:
         return palette.warning if self._does(node) == ELSEWHERE and not self._is_past(node) else palette.muted
 
     def _tone(self, node: StackNode, palette: Palette) -> str | None:
-        """Dim stacks of before, and lines of libraries."""
+        """Dim stacks of before, and lines of libraries; mark who runs while others wait."""
+        if node.depth == 0 and self._stands_out(node):
+            return palette.warning
         is_library = node.frame is not None and "/" in node.frame.file
         return palette.muted if is_library or self._is_past(node) else None
 

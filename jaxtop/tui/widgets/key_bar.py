@@ -59,9 +59,16 @@ Items = tuple[Item, ...]
 
 
 def tabs(screens: Items, width: int, palette: Palette, gap: str = "  ") -> Text:
-    """Return the screens by name. Names that do not fit give way to short ones, then to the keys alone."""
+    """Return the screens by name. Names that do not fit give way to short ones, then to the keys alone.
+
+    Before a name goes, the screens move together: the sign of a finding takes no name.
+    """
     line = Text(no_wrap=True, end="")
-    for item in _shortened(screens, width, len(gap)):
+    shown = _shortened(screens, width, len(gap))
+    if sum(bool(item.label) for item in shown) < len(screens):
+        gap = " "
+        shown = _shortened(screens, width, len(gap))
+    for item in shown:
         style = Style(
             color=palette.accent if item.is_open else palette.label,
             bold=item.is_open, reverse=item.is_open, meta={"press": item.action},

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model import RULES_BY_NAME, Severity, pace_of
+from jaxtop.model import pace_of
 from jaxtop.tui.core import text
-from jaxtop.tui.core.ongoing import COMPILE
 from jaxtop.tui.draw.bars import spelled
+from jaxtop.tui.draw.marks import Mark, compile_marks, ongoing_marks, put, put_marks
 from jaxtop.tui.draw.overview.panels import OverviewPanel, named
 from jaxtop.tui.draw.panel import Heading
 from jaxtop.tui.draw.sparkline import NO_DOTS, area, braille
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.style import Style
 
     from jaxtop.model.past_steps import PastSteps, StepSample
     from jaxtop.tui.core.moment import Moment
@@ -31,14 +29,6 @@ SCALE = 6
 # The least time that a plot covers, in seconds, and the lines that it can use.
 SHORTEST, MOST_LINES = 20.0, 12
 LEAST_LINES = 5
-
-
-class Mark(NamedTuple):
-    """Something that happened: when, how bad it is, and a word for it."""
-
-    at: float
-    severity: Severity
-    word: str
 
 
 @dataclass(frozen=True)
@@ -73,15 +63,6 @@ def timespan(moment: Moment) -> Timespan:
     past = moment.cluster.past_steps.get(run.id) if run is not None else None
     now = [view.now for view in moment.host_views]
     late = [host.pulse.rhythm.p99_us for host in now if host.pulse.rhythm and host.pulse.rhythm.p99_us]
-    marks = [
-        Mark(each.finding.since, each.finding.severity, RULES_BY_NAME[each.finding.rule].title.lower())
-        for each in moment.cluster.findings.ongoing.values()
-        if each.is_reported
-        and each.finding.severity is not Severity.INFO
-        and each.finding.rule in RULES_BY_NAME
-    ]
-    compiled = (event for event in moment.cluster.events if event.kind == COMPILE)
-    marks += [Mark(event.at, Severity.INFO, "compile") for event in compiled]
     paces = [pace for host in now if (pace := pace_of(host)) is not None]
     return Timespan(
         moment.now,
@@ -89,7 +70,7 @@ def timespan(moment: Moment) -> Timespan:
         moment.step.p50_s if moment.step else None,
         max(late) / 1e6 if late else None,
         min(paces, default=None),
-        tuple(sorted(marks)),
+        tuple(sorted([*ongoing_marks(moment), *compile_marks(moment)])),
     )
 
 
@@ -173,26 +154,8 @@ def time_axis(span: Timespan, ink: Ink, room: int) -> Text:
         return line.append("─" * room, ink.divider)
     cells = [("─", ink.divider)] * room
     width = (span.until - span.since) / room
-    _put(cells, 0, f"{start} ", ink.note)
-    _put(cells, room - len(end) - 1, f" {end}", ink.note)
-    free = len(start) + 1  # words do not cover those before them
-    for mark in span.marks:
-        at = min(int((mark.at - span.since) / width), room - len(end) - 3)
-        if at < free:
-            continue
-        rank, sign = mark.severity.rank, mark.severity.sign
-        colour = ink.palette.of_severity(rank) if rank else ink.palette.label
-        word = sign + mark.word
-        if rank and at + len(word) > room - len(end) - 2:
-            at = max(free, room - len(end) - 2 - len(word))
-            word = mark.word + sign
-        words = word if at + len(word) <= room - len(end) - 2 else sign
-        _put(cells, at, words, ink.style(colour))
-        free = at + len(words) + 1
+    put(cells, 0, f"{start} ", ink.note)
+    put(cells, room - len(end) - 1, f" {end}", ink.note)
+    ends = len(start) + 1, room - len(end) - 2  # words do not cover those before them
+    put_marks(cells, span.marks, lambda at: int((at - span.since) / width), ends, ink)
     return line.append_text(spelled(cells))
-
-
-def _put(cells: list[tuple[str, Style]], at: int, words: str, style: Style) -> None:
-    for i, letter in enumerate(words):
-        if 0 <= at + i < len(cells):
-            cells[at + i] = letter, style
