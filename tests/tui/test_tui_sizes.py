@@ -65,6 +65,16 @@ def test_every_key_is_answered_at_any_size(size):
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("stuck_is_a_failure")
+def test_help_is_laid_out_where_nothing_of_it_is_seen():
+    async def act(stage: stage.Stage) -> None:
+        for screen in SCREENS:
+            await stage.press(screen.key, "question_mark", "escape")
+        assert stage.app.is_running
+
+    stage.play(act, *builders.training(), size=(1, 1))
+
+
 @pytest.mark.parametrize("size", [(1, 12), (2, 12), (8, 12)], ids=str)
 def test_sorting_by_a_column_for_which_there_is_no_room_ends(monkeypatch, size):
     layouts = 0

@@ -76,7 +76,7 @@ class Help(ModalScreen[None]):
     Help { align: center middle; background: $background 60%; }
     Help #help { border: round $primary; padding: 0 1; background: $background; }
     Help Input, Help Input:focus { background: $background; padding: 0; margin-bottom: 1; }
-    Help VerticalScroll { scrollbar-size-vertical: 1; }
+    Help VerticalScroll { scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", "Close"),
