@@ -155,14 +155,18 @@ def _seeds_of(
     *,
     with_ended: bool,
 ) -> list[Seed]:
+    named = _named(target, found)
+    if named:  # of several runs of one name, the newest is meant
+        return _seeds_like(named[0].hello, named)
+    if target.endswith(".mcap"):
+        raise NoTarget(
+            f"{target} is no live run; `jaxtop replay {target}` opens a recording, and with --at T prints a moment"
+        )
     if target.endswith(".json") or "/" in target:
         run_file = runfiles.read(Path(target))
         if run_file is None:
             raise NoTarget(f"{target} is not a run file of yours; `jaxtop ls` lists the live runs")
         return [_seed(run_file)]
-    named = _named(target, found)
-    if named:  # of several runs of one name, the newest is meant
-        return _seeds_like(named[0].hello, named)
     try:
         at_address = _at_address(target, address_map)
     except NoTarget:
@@ -231,11 +235,8 @@ def _at_address(target: str, address_map: AddressMap = NO_MAP) -> list[Seed]:
     try:
         address = resolved(host)
     except NoTarget:
-        if not target.endswith(".mcap"):
-            why = f"{target!r} is neither a live run (`jaxtop ls`) nor a host whose name can be resolved"
-            raise NotFound(why) from None
-        why = f"{target!r} is no live run; `jaxtop replay {target} --at T` prints a moment of a recording"
-        raise NoTarget(why) from None
+        why = f"{target!r} is neither a live run (`jaxtop ls`) nor a host whose name can be resolved"
+        raise NotFound(why) from None
     return [Seed(target, tuple(endpoint(address, each) for each in ports))]
 
 

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 COMPARED = 512
 LONGEST = COMPARED // 4
 FEWEST = 6
-# Slow steps are found sooner: after this many launches of one function at intervals of at least SLOW_NS, of
-# which the longest is at most STEADY times the shortest.
-FEWEST_SLOW, SLOW_NS, STEADY = 3, 500_000_000, 1.5
+# Slow steps are found sooner: after this many launches of one function at intervals of at least SLOW_NS. The
+# more intervals there are, the less steady they have to be: the longest is at most STEADY times their number
+# as long as the shortest.
+FEWEST_SLOW, SLOW_NS, STEADY = 3, 500_000_000, 0.75
 # The share of launches that must equal the launch one step later. A function that is launched every twentieth
 # step, or less often, does not hide the step. A function that closes every ten launches makes them one step.
 SAME, HARDLY_SAME = 0.9, 0.75
@@ -97,7 +98,7 @@ def find_slow(launches: Sequence[FunctionLaunch]) -> Pattern | None:
     if len(launches) < FEWEST_SLOW or len(functions) > 1:
         return None
     gaps = [after.at - before.at for before, after in pairwise(launches)]
-    if min(gaps) < SLOW_NS or max(gaps) > min(gaps) * STEADY:
+    if min(gaps) < SLOW_NS or max(gaps) > min(gaps) * STEADY * len(gaps):
         return None
     return Pattern(tuple(functions), launches[0].function, 1)
 
