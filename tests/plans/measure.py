@@ -38,7 +38,7 @@ STARTS_WITHIN, ENDS_WITHIN = 90.0, 60.0
 # The first five windows of a viewer are two seconds apart, if each contains a launch.
 WINDOWS, WINDOWS_WITHIN = 3, 10.0
 SLOT_S, SPARE_S, BETWEEN_REQUESTS_S = 2.0, 1.0, 3.0
-PEAKS_WITHIN = 10.0
+PEAKS_WITHIN, SETTLES_WITHIN = 10.0, 10.0
 
 
 def path_of(folder: Path, name: str, axes: Axes) -> Path:
@@ -125,6 +125,13 @@ def _record(pid: int, path: Path, seconds: float, wanted: int, has_ended: Callab
     def has_begun(host: Host) -> bool:
         return bool(host.arrays.counts) and any(count >= 2 for count in host.launches.values())
 
+    censuses: dict[int, tuple[int, ...]] = {}
+
+    def has_settled(host: Host) -> bool:
+        """Return whether the last two censuses agree: one alone may have counted in the middle of a step."""
+        censuses[max(host.pulse.counted_ms or 0, host.arrays.at_ms)] = tuple(host.arrays.counts)
+        return len(censuses) > 1 and censuses[max(censuses)] == censuses[sorted(censuses)[-2]]
+
     try:
         follow(STARTS_WITHIN, has_begun)
         stepped = time.monotonic()
@@ -133,7 +140,7 @@ def _record(pid: int, path: Path, seconds: float, wanted: int, has_ended: Callab
         for agent in cluster.hosts:
             source.request(agent, wire.Request("peaks"), lambda _: None)
         follow(PEAKS_WITHIN, lambda host: "jit_step" in {name for name, _ in host.peaks})
-        follow(1.0, lambda _: False)
+        follow(SETTLES_WITHIN, has_settled)
     finally:
         source.close()
         recorder.finish(cluster)
