@@ -160,7 +160,7 @@ def _seeds_of(
         return _seeds_like(named[0].hello, named)
     if target.endswith(".mcap"):
         raise NoTarget(
-            f"{target} is no live run; `jaxtop replay {target}` opens a recording, with --at T it prints a moment"
+            f"{target} is no live run; `jaxtop replay {target}` opens a recording (--at T: one moment)"
         )
     if target.endswith(".json") or "/" in target:
         run_file = runfiles.read(Path(target))
