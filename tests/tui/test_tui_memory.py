@@ -68,6 +68,13 @@ class TestColumns:
         assert lowest.count("█") > 60
         assert "7 14.8G" in "".join(shown[at:])
 
+    def test_a_small_terminal_has_a_bar_in_the_row_of_each_device_or_low_columns(self):
+        few = seen(*staged.held(), keys=("5",), size=(80, 24))
+        assert "Memory by device" not in few
+        assert sum("██" in row for row in few.splitlines() if "node" in row) == 8
+        many = seen(*builders.well(processes=64, devices=8), keys=("5",), size=(80, 20))
+        assert "Memory by device" in many and "HEADROOM" in many
+
     def test_without_a_limit_it_is_relative_and_keeps_its_colours(self):
         shown = seen(*staged.counted(), keys=("5",))
         assert "no limit known: relative to the fullest" in shown and "╌" not in shown

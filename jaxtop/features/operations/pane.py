@@ -9,7 +9,7 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.features.operations.kinds_bar import kinds_bar, kinds_legend
 from jaxtop.features.operations.model import COMMUNICATION, IDLE
-from jaxtop.features.operations.roofline import roofline
+from jaxtop.features.operations.roofline import ridge_line, roofline
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.panel import flowed, wrapped
 from jaxtop.tui.draw.panes.facts import GAP, fitted, heading, pairs, side_by_side
@@ -34,6 +34,8 @@ def pane(time: ProgramTime, view: OperationView, ink: Ink, width: int, height: i
     if drawn:
         return [*lines, *side_by_side([(beside, facts), (width - beside - GAP, drawn)], left)]
     drawn = roofline(time, view, ink, width, left - len(facts))
+    if not drawn:
+        facts[1:1] = ridge_line(time, view, ink, width)
     return [*lines, *fitted(facts, width, left), *drawn]
 
 

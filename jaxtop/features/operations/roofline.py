@@ -11,12 +11,14 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.features.operations.kinds_bar import colour_of, letter_of
 from jaxtop.features.operations.model import COLLECTIVE
-from jaxtop.tui.draw.bars import pair
+from jaxtop.tui.draw.bars import pair, spelled
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, Heading, panel, wrapped
 from jaxtop.tui.draw.plane import SCALE, PlotArea, axis, curve, with_scale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.style import Style
 
     from jaxtop.features.operations.model import OperationView, ProgramTime
     from jaxtop.tui.draw.ink import Ink
@@ -34,11 +36,7 @@ def roofline(time: ProgramTime, chosen: OperationView, ink: Ink, width: int, hei
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
         return []
     flops, moved = time.rates.flops, time.rates.bytes
-    points = [
-        each
-        for each in time.operations
-        if each.kind != COLLECTIVE and each.flops and each.bytes and each.time_us
-    ]
+    points = _points(time)
     if not flops or not moved or not points:
         words = wrapped(NO_RATES if points else NO_POINTS, width - FRAME_WIDTH, 2)
         lines = [Text(each, ink.note) for each in words]
@@ -55,14 +53,42 @@ def roofline(time: ProgramTime, chosen: OperationView, ink: Ink, width: int, hei
     )
     cells = curve(plane, lambda intensity: min(flops, moved * intensity), ink.trend)
     for each in sorted(points, key=lambda each: (each is chosen, each.time_us)):
-        style = ink.accent if each is chosen else pair(ink, colour_of(each.kind, ink.palette))
-        sign = CHOSEN if each is chosen else letter_of(each.kind) if ink.plain else POINT
-        cells[plane.row(_rate(each))][plane.column(_intensity(each))] = sign, style
+        cells[plane.row(_rate(each))][plane.column(_intensity(each))] = _point(each, chosen, ink)
     marks = {plane.row(flops): units.operations(flops), plane.height - 1: units.operations(plane.y[0])}
     lines = [*with_scale(cells, marks, ink), *_below(plane, ridge, ink)]
     sources = " and ".join(dict.fromkeys(filter(None, (time.rates.flops_source, time.rates.bytes_source))))
     limits = f"{units.operations(flops)}, {units.bandwidth(moved)}"
     return panel(Heading("Roofline", limits, sources), lines, (width, height), ink)
+
+
+def ridge_line(time: ProgramTime, chosen: OperationView, ink: Ink, width: int) -> list[Text]:
+    """Return the roofline as one line: operations on the left of the ridge are memory-bound."""
+    flops, moved, points = time.rates.flops, time.rates.bytes, _points(time)
+    before, after = "memory ", " compute"
+    if not flops or not moved or not points or width < LEAST_WIDTH:
+        return []
+    intensities = [flops / moved, *map(_intensity, points)]
+    across = min(intensities) / 2, max(intensities) * 2
+    plane = PlotArea(across, across, width - len(before) - len(after), 1, is_logarithmic=True)
+    cells = [("─", ink.divider)] * plane.width
+    cells[plane.column(flops / moved)] = RIDGE, ink.figure
+    for each in sorted(points, key=lambda each: (each is chosen, each.time_us)):
+        cells[plane.column(_intensity(each))] = _point(each, chosen, ink)
+    return [Text.assemble((before, ink.label), spelled(cells), (after, ink.label), no_wrap=True, end="")]
+
+
+def _points(time: ProgramTime) -> list[OperationView]:
+    return [
+        each
+        for each in time.operations
+        if each.kind != COLLECTIVE and each.flops and each.bytes and each.time_us
+    ]
+
+
+def _point(view: OperationView, chosen: OperationView, ink: Ink) -> tuple[str, Style]:
+    if view is chosen:
+        return CHOSEN, ink.accent
+    return letter_of(view.kind) if ink.plain else POINT, pair(ink, colour_of(view.kind, ink.palette))
 
 
 def _intensity(view: OperationView) -> float:

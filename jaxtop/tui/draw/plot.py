@@ -39,7 +39,7 @@ _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14
 _CLOCK, _CLOCK_ROOM = "%H:%M:%S", 14
 _ROWS_A_LABEL, _ROOM_FOR_LETTERS = 3, 4
 # From this width on, the last values stand at the ends of the lines.
-_WITH_VALUES = 78
+_WITH_VALUES = 70
 # The ends of the axes are multiples of about such parts of their lengths. Otherwise each sample would move
 # them, and with them all lines.
 _TIME_PARTS, _VALUE_PARTS = 12, 16

@@ -66,8 +66,8 @@ _TITLES = {
 SHORTEST_BAR = 24
 # With fewer lines than this the part below is hidden, because the table needs them all.
 ROOM_BELOW = 17
-# The most lines of that part. The table keeps at least so many rows, and this share of the lines.
-MOST_BELOW, LEAST_ROWS, ROWS = 8, 6, 0.3
+# The most and the least lines of that part. The table keeps so many rows at least, and this share of lines.
+MOST_BELOW, LEAST_BELOW, LEAST_ROWS, ROWS = 8, 3, 6, 0.3
 
 
 @dataclass(frozen=True)
@@ -334,6 +334,9 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
         )
         below = 1 + min(MOST_BELOW - 1, max(1, listed)) if height >= ROOM_BELOW else 0
         rows = 1 + min(len(self._scene.views), max(LEAST_ROWS, int(ROWS * height)))
+        if len(self._scene.views) > height - above - below - 1:  # rows that are not seen have no bars
+            lacking = max(0, LEAST_HEIGHT - (height - above - rows - below))
+            below = max(min(below, LEAST_BELOW), below - lacking)
         left = height - above - rows - (height // 2 if self.has_class("peak") else below)
         self.set_class(not below, "low")
         self._columns.display = left >= LEAST_HEIGHT and bool(self._scene.views)

@@ -99,6 +99,23 @@ def test_the_roofline_has_the_ridge_and_the_operation_under_the_cursor():
     assert "not drawn: what the device can do in a second is unknown" in seen().replace("│", " ")
 
 
+def test_where_the_roofline_has_no_room_a_line_shows_on_which_side_of_the_ridge_operations_are():
+    moved = Operation("slice.4", "slice", "train.py:61", 500_000, 20, 10**6, 10**8)
+    others = [replace(COPY, op=f"copy.{i}") for i in range(10)]
+    frames = [*staged_collectives.in_step(), *shown_in_window(DOT, moved, *others)]
+    found: list[str] = []
+
+    async def act(stage: Stage) -> None:
+        for key in ("O", "j"):
+            await stage.press(key)
+            found.append(line("memory ─", stage.text))
+
+    play(act, *frames, size=(80, 24), probe=probe(devices=[of_device(0)]))
+    compute, memory = found
+    assert compute.index("▲") < compute.index("◆") and compute.index("●") < compute.index("▲")
+    assert memory.index("◆") < memory.index("▲") < memory.index("●")
+
+
 def test_a_window_without_operations_says_what_is_missing():
     assert "no operations yet" in seen(frames=staged_collectives.in_step())
     off = staged_collectives.run(Made(4, 4), windows=0, sources={"collectives": "off: why"})

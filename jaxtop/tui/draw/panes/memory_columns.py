@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
 
 # The least lines of the panel, the width of the scale, and the most of a column. Wide columns are apart.
-LEAST_HEIGHT, SCALE, WIDEST, APART = 8, 7, 24, 3
+LEAST_HEIGHT, SCALE, WIDEST, APART = 5, 7, 24, 3
 # Below columns of this width stands what each device uses.
 WITH_SIZE = 6
 # What the next launch adds, and the limit.
