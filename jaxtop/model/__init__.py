@@ -59,16 +59,16 @@ from jaxtop.model.stalls.stacks import stack_groups
 from jaxtop.model.state import LoggedEvent
 from jaxtop.model.steps.views import pace_of, step_of, step_of_run, steps_of
 from jaxtop.model.tuning import HOLDS_FOR, Mute, Tuning
-from jaxtop.wire import Buffer, BusyThread, Peak, Pulse
+from jaxtop.wire import Buffer, BusyThread, Peak, Place, Pulse, Stacks
 
 __all__ = [
     "DEVICE_FIGURES", "EMPTY_HOST", "FIGURES", "HOLDS_FOR", "HOST_FIGURES", "MEMORY", "PARTS",
     "RULES", "RULES_BY_NAME", "STEP_FIGURES", "STEP_TIME", "ArrayView", "ArraysAtPeak", "AtPeak", "Buffer",
     "BusyThread", "Cluster", "DeviceView", "Figure", "Finding", "Grower", "Host", "HostView",
-    "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "Peak", "ProgramView", "Pulse", "Run",
-    "Scope", "Severity", "Span", "State", "Tuning", "Unit", "array_views", "at_peaks", "device_views",
-    "diagnose", "distinct", "figure_series", "fullest", "growers", "host_views", "launch_rate",
-    "memory_total", "memory_views", "mesh_views", "newest_hosts", "pace_of",
+    "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "Peak", "Place", "ProgramView", "Pulse", "Run",
+    "Scope", "Severity", "Span", "Stacks", "State", "Tuning", "Unit", "array_views", "at_peaks",
+    "device_views", "diagnose", "distinct", "figure_series", "fullest", "growers", "host_views",
+    "launch_rate", "memory_total", "memory_views", "mesh_views", "newest_hosts", "pace_of",
     "program_views", "recent", "reported_figures", "reported_findings", "run_of", "runs", "scaled",
     "slices", "stack_groups", "state_of", "step_of", "step_of_run", "steps_of",
 ]  # fmt: skip

@@ -117,6 +117,27 @@ class TestTheTree:
 
         play(act, *staged.standing())
 
+    def test_below_are_the_lines_of_all_main_threads_as_one_tree(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("9")
+            rows = stage.text.splitlines()
+            at = next(i for i, row in enumerate(rows) if "Main threads" in row)
+            tree = [re.sub(r"^[ █▏▎▍▌▋▊▉]+", "", row).rstrip() for row in rows[at + 1 : at + 7]]
+            assert tree == [
+                "4  train.py:120 <module>",
+                "3    train.py:51 train",
+                "3      array.py:631 _value",
+                "1    train.py:48 train",
+                "1      data.py:88 load_batch",
+                "1        socket.py:706 readinto",
+            ]
+            await stage.press("asterisk")
+            await stage.pilot.resize_terminal(80, 24)
+            await stage.paint()
+            assert "Main threads" not in stage.text  # the rows need the room
+
+        play(act, *staged.standing())
+
 
 class Asked:
     """Answers that a test puts in."""

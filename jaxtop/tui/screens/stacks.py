@@ -10,19 +10,20 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from jaxtop.base import units
-from jaxtop.model import Host, Severity, diagnose
+from jaxtop.model import Host, Severity, Stacks, diagnose
 from jaxtop.model.nouns import several
 from jaxtop.model.stalls.stack_tree import StackNode, search_text, stack_nodes
 from jaxtop.model.stalls.stacks import is_waiting, place_text
 from jaxtop.tui.columns.figures import with_bar
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
+from jaxtop.tui.draw.panes.flame import SharedLine, flame, shared_lines
 from jaxtop.tui.draw.table import Column
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
-from jaxtop.tui.widgets.detail import Words
+from jaxtop.tui.widgets.detail import Detail, Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.folding import FoldingTable
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 # Stacks are sampled on request, and say nothing of what the process does minutes later.
 CURRENT_S = 60.0
+# The lines above the rows, the rows that the table keeps, and the least lines of the tree below.
+MOST_ABOVE, LEAST_ROWS, LEAST_FLAME = 7, 6, 5
 ASK = "no stacks yet: press p to ask all processes"
 
 # JAX neither waits nor compiles here. The script may compute, load data or sleep; the stack does not show.
@@ -105,6 +108,7 @@ class StacksView(TableView[StackTable]):
 
     DEFAULT_CSS = """
     StacksView #diagnosis { height: auto; max-height: 5; padding: 0 2; }
+    StacksView #flame { padding: 0 2; border-top: solid $panel; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "app.stacks", "Sample now")]
     _nouns = several(())
@@ -120,8 +124,11 @@ class StacksView(TableView[StackTable]):
             )
         )
         self._diagnosis = Words(id="diagnosis")
+        self._flame = Detail(id="flame")
         self._tally = ""
         # The number of processes with stacks, and whether some of them wait.
+        self._stacks: list[Stacks] = []
+        self._shared: list[SharedLine] = []
         self._reported, self._some_wait = 0, False
 
     def _columns(self, name: Callable[[StackNode], str]) -> tuple[Column[StackNode], ...]:
@@ -148,12 +155,16 @@ class StacksView(TableView[StackTable]):
     def compose(self) -> ComposeResult:
         yield self._diagnosis
         yield FilteredTable(self.table, CONDITIONS.format("function~load | file~data_loader"))
+        yield self._flame
 
     def _prepare(self, moment: Moment) -> None:
         if moment.host_views:
             self._nouns = moment.nouns()
         with_stacks = [view.host for view in moment.host_views if view.host.stacks.threads]
         self._reported = len(with_stacks)
+        if [host.stacks for host in with_stacks] != self._stacks:
+            self._stacks = [host.stacks for host in with_stacks]
+            self._shared = shared_lines(with_stacks)
         self._some_wait = any(is_waiting(host.stacks) for host in with_stacks)
         self.table.renew_columns()
         self.table.update_moment(
@@ -167,6 +178,11 @@ class StacksView(TableView[StackTable]):
 
     def _draw(self) -> None:
         self._diagnosis.set_text(self._summary())
+        # The tree of all lines has what the rows of the table leave.
+        left = self.size.height - MOST_ABOVE - max(LEAST_ROWS, len(self.table.shown))
+        self._flame.display = bool(self._shared) and left >= LEAST_FLAME
+        self._flame.styles.height = max(1, left)
+        self._flame.show(partial(flame, self._shared, self._reported, self.ink))
 
     def _does(self, node: StackNode) -> str:
         if node.thread is not None:
