@@ -131,9 +131,8 @@ class Finding:
     @property
     def row(self) -> str | tuple[str, str, str]:
         """The row of its proof: of a collective with run and program, since others may have its name."""
-        program, row = self.subject.program, self.proof.row
-        is_collective = program is not None and row == self.subject.collective
-        return (self.run, program or "", row) if is_collective else row
+        row = self.proof.row
+        return (self.run, self.subject.program, row) if row and row == self.subject.collective else row
 
 
 class Ongoing(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop.model import RULES, Cluster, keyframe, reported_findings
-from jaxtop.model.finding import Finding, FindingCost, Findings, Severity
+from jaxtop.model.finding import Finding, FindingCost, Findings, Proof, Severity, Subject
 from jaxtop.model.findings import reducer
 from jaxtop.model.findings.reducer import CHECK_EVERY
 from jaxtop.model.findings.rule import Rule, Unmeasured
@@ -235,6 +235,14 @@ def test_a_finding_in_json_has_what_a_script_needs():
         "source": "agent",
         "age_s": 6.0,
     } in shown["evidence"]
+
+
+def test_a_proof_without_a_row_names_none_and_one_of_a_collective_names_its_program():
+    assert found(run="r1").row == ""
+    assert found(run="r1", proof=Proof("hosts", row="a1")).row == "a1"
+    all_reduce = Subject(program="jit_step", collective="all-reduce.1")
+    proof = Proof("collectives", row="all-reduce.1")
+    assert found(run="r1", subject=all_reduce, proof=proof).row == ("r1", "jit_step", "all-reduce.1")
 
 
 @pytest.mark.parametrize("each", RULES, ids=lambda each: each.name)
