@@ -119,8 +119,8 @@ class TestFullSoon:
 class TestArrayGrowth:
     LOG = array("history[0]", (1024, 1024), WHOLE, created="t.py:88 log")
 
-    def grown(self, seconds: int, count, limit: int | None = None, rhythm=RHYTHM):
-        run = Run(*STATE, self.LOG, limit=limit, rhythm=rhythm)
+    def grown(self, seconds: int, count, limit: int | None = None, rhythm=RHYTHM, array=LOG):
+        run = Run(*STATE, array, limit=limit, rhythm=rhythm)
         numbers = iter(range(2, 10_000))
 
         def grow(second: int) -> None:
@@ -137,6 +137,12 @@ class TestArrayGrowth:
         assert found.text.endswith("t.py:88")
         assert found.subject.array == "history[*]" and found.subject.source == "t.py:88"
         assert "float()" in RULES_BY_NAME["array_growth"].advice
+
+    def test_unnamed_arrays_are_told_by_their_line(self):
+        unnamed = array(None, (1024, 1024), WHOLE, created="t.py:88 log")
+        found = self.grown(90, lambda second: 1 + second // 2, array=unnamed).found("array_growth")
+        assert found is not None and found.text.startswith("unnamed arrays grow by 12")
+        assert found.text.endswith("t.py:88") and found.subject.array == ""
 
     def test_its_proof_shows_the_arrays(self):
         run = self.grown(60, lambda second: 1 + second // 2)

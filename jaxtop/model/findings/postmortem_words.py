@@ -150,7 +150,7 @@ def _array(each: HeldArrays) -> str:
     if group.groups > 1:
         what = f"{group.groups} smaller groups"
     else:
-        what = f"{each.name or 'without a name'} {_type(group)}"
+        what = f"{each.name or 'unnamed'} {_type(group)}"
     many = f" ×{each.count:,}" if each.count > 1 else ""
     return f"{in_bytes(each.bytes_per_device)}  {what}{many}{f'  {group.created}' if group.created else ''}"
 
@@ -160,7 +160,7 @@ def _type(group: wire.ArrayGroup) -> str:
 
 
 def _grew(each: Grower) -> str:
-    name = each.name or "arrays without a name"
+    name = each.name or "unnamed arrays"
     made = f", {each.created}" if each.created else ""
     return f"{name} by {in_bytes(each.bytes_per_minute)} a minute, to {in_bytes(each.bytes_per_device)}{made}"
 

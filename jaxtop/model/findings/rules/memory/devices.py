@@ -105,8 +105,7 @@ def _of_device(facts: RunFacts, each: _Rising, count: int) -> Finding:
     pulse, host, rising, minutes = each.view.now.pulse, each.view.host, each.trend, each.minutes
     device_id = host.devices[each.position].id if host.devices else each.position
     grower = _reason(facts.growers, rising.per_minute)
-    name = "" if grower is None else _name(grower)
-    why = "" if grower is None else f", by {name}" + _made_at(grower)
+    why = "" if grower is None else f", by {_name(grower)}" + _made_at(grower)
     others = f" (and {count - 1} more)" if count > 1 else ""
     severity = Severity.CRITICAL if minutes < facts.number(SOON) else Severity.WARNING
     return Finding(
@@ -115,7 +114,10 @@ def _of_device(facts: RunFacts, each: _Rising, count: int) -> Finding:
         f"device {device_id}{others} is full in {in_minutes(minutes)}: "
         f"+{in_bytes(rising.per_minute)} a minute{why}",
         Subject.of(
-            host, device_id=device_id, array=name, source="" if grower is None else line_of(grower.created)
+            host,
+            device_id=device_id,
+            array="" if grower is None else grower.name or "",
+            source="" if grower is None else line_of(grower.created),
         ),
         cost=FindingCost(minutes_until_full=round(minutes, 1)),
         evidence=(
@@ -139,7 +141,7 @@ def _reason(growers: Sequence[Grower], per_minute: float) -> Grower | None:
 
 
 def _name(grower: Grower) -> str:
-    return grower.name or "arrays without a name"
+    return grower.name or "unnamed arrays"
 
 
 def _made_at(grower: Grower) -> str:
@@ -159,7 +161,7 @@ def _array_growth(facts: RunFacts) -> Iterator[Finding]:
 
 def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
     minutes = _until_full(view.now.pulse, grower.bytes_per_minute)
-    name = _name(grower)
+    name, grow = _name(grower), "grows" if grower.name else "grow"
     of_host = f" of {named([view.host])}" if len(facts.present) > 1 else ""
     grows, limit = grower.bytes_per_minute, facts.number(MUCH)
     if minutes is not None:
@@ -176,12 +178,12 @@ def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
     return Finding(
         Severity.WARNING if grows >= limit and is_lasting else Severity.INFO,
         min(0.95, 0.6 + grower.seconds / 300),
-        f"{name} grows by {in_bytes(grower.bytes_per_minute)} a minute on a device{of_host}"
+        f"{name} {grow} by {in_bytes(grower.bytes_per_minute)} a minute on a device{of_host}"
         f" (now {in_bytes(grower.bytes_per_device)}){_made_at(grower)}{until}",
         Subject(
             agent=grower.agent,
             process_index=view.host.process_index,
-            array=name if grower.name else "",
+            array=grower.name or "",
             source=line_of(grower.created),
         ),
         about=grower.name or grower.created or "",
