@@ -248,6 +248,9 @@ def test_a_proof_without_a_row_names_none_and_one_of_a_collective_names_its_prog
 @pytest.mark.parametrize("each", RULES, ids=lambda each: each.name)
 def test_each_rule_is_documented_and_unique(each):
     assert all((each.title, each.threshold, each.rationale, each.source, each.advice))
+    assert (
+        each.threshold[0] == each.threshold[0].lower() and each.threshold[-1] != "."
+    )  # of "Reported when …."
     assert len(each.title) <= 20 and sum(each.name == other.name for other in RULES) == 1
     assert set(each.explains) <= {other.name for other in RULES}
 

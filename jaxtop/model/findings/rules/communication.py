@@ -239,7 +239,7 @@ RULES = (
     Rule(
         name="small_collectives",
         title="Small collectives",
-        threshold="20 collectives of at most 64 KiB in a launch from one place, for 5 % of the time",
+        threshold="a launch has 20 collectives of at most 64 KiB from one place, which take 5 % of the time",
         rationale="A small collective takes as long as the messages take to arrive, however few bytes they "
         "have.",
         source="compiled programs and windows of the profiler",

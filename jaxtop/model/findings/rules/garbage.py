@@ -92,7 +92,7 @@ RULES = (
     Rule(
         name="gc_pauses",
         title="Garbage collection",
-        threshold="3 % of the time; a warning if 5 % are lost to the devices",
+        threshold="garbage collections take 3 % of the time; a warning if devices lose 5 %",
         rationale="A collection stops the script, on each host at another time, and all others wait for it.",
         source="the callbacks of Python's garbage collector, with the CPU time of the thread",
         advice="Call gc.freeze() after setting up and gc.disable(); collect on all hosts in the same step. "

@@ -134,7 +134,7 @@ RULES = (
     Rule(
         name="memory_errors",
         title="Memory errors",
-        threshold="any uncorrected error since the driver was loaded",
+        threshold="the driver has counted an uncorrected error since it was loaded",
         rationale="Results may be wrong, and the next error ends the process.",
         source="the driver of the device",
         advice="Reset or replace the device, and compare the last checkpoints with earlier ones.",

@@ -140,8 +140,9 @@ RULES = (
     Rule(
         name="launch_bound",
         title="Launch bound",
-        threshold="50 launches a step of less than 0.5 ms, and 20 % of the time no program runs or, if "
-        "that is not known, Python launches; a note for 1,000 a second, if each is a step",
+        threshold="launches take less than 0.5 ms each, and for 20 % of the time no program runs or, if that "
+        "is unknown, Python launches; a warning from 50 launches a step on; a note from 1,000 a second on, "
+        "if a step has fewer",
         rationale="Each launch takes Python some microseconds, which is more than such a program takes.",
         source=SOURCE,
         advice="Put the whole step, or several steps with jax.lax.scan, into one jitted function.",

@@ -96,7 +96,7 @@ RULES = (
     Rule(
         name="checkpoint_pauses",
         title="Checkpoint pauses",
-        threshold="as for pauses, at a line that saves; a warning from 25 % on",
+        threshold="pauses at a line that saves take 10 % of the time; a warning from 25 % on",
         rationale="While the script saves its state, the devices are idle.",
         source=SOURCE,
         advice="Save asynchronously (orbax AsyncCheckpointer), less often, or to a faster disk.",

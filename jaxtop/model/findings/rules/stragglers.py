@@ -235,8 +235,7 @@ RULES = (
     Rule(
         name="uneven_work",
         title="Uneven work",
-        threshold="a straggler for which the other devices of its own process wait, too, for 70 % of its "
-        "lateness",
+        threshold="the other devices of a straggler's process also wait for it, for 70 % of its lateness",
         rationale="Devices of a process are launched together: one that is late has more to compute, or is "
         "slower.",
         source="durations of each collective on all devices, from windows of the profiler",

@@ -196,10 +196,10 @@ RULES = (
         name="host_memory_growth",
         title="Host memory grows",
         threshold="a process that makes steps and compiles nothing grows steadily, by 32 MiB and 0.5 % a "
-        "minute, and gained a tenth of its size, or after 90 s 2 %; if the memory in use of its machine "
-        "grows by half of that, a warning after 90 s if it is full within 4 hours, and critical within 10 "
-        "minutes from 75 % on; after 12 s if it took a tenth of that memory and leaves less than four times "
-        "as long",
+        "minute, and gained 10 % of its size, or 2 % after 90 s; a warning if after 90 s the memory in use "
+        "of its machine grows by half of that, and is full within 4 hours; critical if that memory is also "
+        "75 % full, and full within 10 minutes. A process that took a tenth of its machine's memory is "
+        "reported, with these severities, after 12 s if the rest lasts less than four times as long",
         rationale="The kernel ends the process once the memory of the machine or container is used up.",
         source="the resident memory of the process and the machine's memory, over the last two minutes",
         advice="Look for lists and caches that grow in the script or its data loader: tracemalloc compares "
