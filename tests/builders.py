@@ -165,3 +165,14 @@ def well(at: float = NOW, processes: int = PROCESSES, devices: int = DEVICES) ->
 
 def trouble(index: int, state: str) -> wire.Frame:
     return frame(agent_id(index), wire.Link(state, f"10.0.0.{index}:7411"), sequence=0)
+
+
+def two_processes(seconds: int = 30, died_at: int | None = None) -> list[wire.Frame]:
+    """Return the frames of two processes, of which one may die."""
+    told = well()
+    for i in range(1, seconds):
+        if i == died_at:
+            told.append(frame(agent_id(1), wire.Link("closed", "x"), NOW + i, 0))
+        for index in range(2 if died_at is None or i < died_at else 1):
+            told.append(frame(agent_id(index), pulse(index, NOW + i, launches=20 + 10 * i), NOW + i, 10 + i))
+    return told

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
-from msgspec.structs import replace
 
 from jaxtop.base import keys
 from jaxtop.store import runfiles
 from tests import patience, recorded
+from tests.made_agents import hello_here
 from tests.support import JAXTOP, die_with_tests, environment
-from tests.wire.test_runfiles import hello
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +35,7 @@ def two_runs_and_a_recording() -> None:
     keys.load()
     for number, name in enumerate(("train", "evaluate")):
         at = {"telemetry": f"127.0.0.1:{number + 1}", "requests": f"127.0.0.1:{number + 3}"}
-        runfiles.write(replace(hello(f"a{number}"), name=name, run=f"r{number}", started_ms=number, **at))
+        runfiles.write(hello_here(f"a{number}", name=name, run=f"r{number}", started_ms=number, **at))
 
 
 class Way(NamedTuple):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from contextlib import contextmanager
+
+from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.base import processes
@@ -16,6 +19,7 @@ from jaxtop.sources.mapping import NO_MAP
 from jaxtop.transport import Server
 from jaxtop.transport.hub import Hub
 from tests import builders, patience
+from tests.every_message import HELLO
 from tests.support import eventually, free_port
 
 PULSE_EVERY_S = 0.2
@@ -183,3 +187,12 @@ def closing(*things):
     finally:
         for each in reversed(things):
             each.close() if isinstance(each, Thread) else each.source.close()
+
+
+def hello_here(agent: str = "a1", pid: int | None = None, **more):
+    """What the agent of a process on this machine says; of this very process by default."""
+    pid = os.getpid() if pid is None else pid
+    place = processes.here()
+    ticks = processes.start_ticks(pid)
+    more = {"boot": place.boot, "pid_namespace": place.pid_namespace, "process_started_ticks": ticks, **more}
+    return replace(HELLO, agent=agent, pid=pid, **more)

@@ -110,3 +110,9 @@ def a_run(path):
     """Record a short run of two processes; return the path."""
     record(path, made_sessions.Made(hosts=2, devices=2, seconds=20))
     return path
+
+
+def recorded(path, frames):
+    """Write these frames by time with the real writer; return the path."""
+    record_batches(path, by_time(sorted(frames, key=lambda each: each.at)))
+    return path

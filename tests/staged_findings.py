@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop.model import Cluster, reported_findings
+from jaxtop.model.finding import Finding, FindingCost, Severity, Subject
 from tests import builders
 from tests.builders import NOW, agent_id, frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from jaxtop.model.finding import Finding
 
 
 class Staged:
@@ -59,3 +58,15 @@ class Staged:
 
 def trains(index: int, at: float, step: int) -> wire.Pulse:
     return builders.pulse(index, at, launches=step)
+
+
+LATE = Finding(
+    Severity.WARNING,
+    1.0,
+    "host 1 is late: the others wait 84 ms for all_reduce_*",
+    Subject(agent_id(1), 1),
+    cost=FindingCost(84.0, 0.5, 3 << 30, 12.4),
+    rule="straggler",
+    run="r1",
+    since=NOW + 10,
+)

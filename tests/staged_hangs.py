@@ -14,7 +14,7 @@ from jaxtop_agent.core.board import Board
 from jaxtop_agent.hardware.libraries import stuck
 from jaxtop_agent.hardware.libraries.stuck import CORES, NCCL, Stuck
 from jaxtop_agent.service.identity import identify
-from tests.model.test_stalls import BEGAN, VALUE, Run
+from tests.staged_stalls import BEGAN, VALUE, Run
 from tests.stories import hello
 
 SEEDS = range(20)

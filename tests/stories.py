@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.model import Cluster
-from tests.wire.test_wire import HELLO
+from jaxtop.model import ArrayView, Cluster
+from tests.every_message import HELLO
 
 MESH = wire.Mesh((("data", 2), ("model", 4)), ((0, 4), (2048, 4)))
 
@@ -73,3 +73,28 @@ def census(
 
 
 ROSTER = wire.Roster("r1-0", (peer(0), peer(1)), run="r1", name="train", process_count=2)
+
+
+def array(name="state.params['w']", **more) -> ArrayView:
+    """An array of 8 floats on one device."""
+    facts = {
+        "run": "r1",
+        "function": "train",
+        "role": None,
+        "created": "train.py:57 init",
+        "shape": (8,),
+        "dtype": "float32",
+        "sharding": "P()",
+        "mesh": None,
+        "device_ids": (0,),
+        "memory_kind": "device",
+        "parts": None,
+        "tiles": None,
+        "groups": 1,
+        "count": 1,
+        "bytes_global": 32,
+        "bytes_per_device": 32,
+        "grown_bytes": None,
+        "grown_s": None,
+    }
+    return ArrayView(name=name, **facts | more)

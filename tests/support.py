@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -370,3 +371,15 @@ def training(
         for worker in folder.glob("worker-*"):
             with suppress(ProcessLookupError):
                 os.kill(int(worker.read_text()), signal.SIGKILL)
+
+
+def modules_after(code: str, **options) -> set[str]:
+    """The top-level modules that are loaded once this code has run."""
+    done = run(PYTHON, "-c", f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)", **options)
+    assert done.returncode == 0, done.stderr
+    return {name.partition(".")[0] for name in done.stderr.split()}
+
+
+def is_one_line(text: str) -> bool:
+    """Return whether an error is one line, as users of a command expect."""
+    return re.fullmatch(r"jaxtop: [^\n]{10,400}\n", text) is not None

@@ -15,8 +15,8 @@ from jaxtop.model.hardware.allocators import (
 )
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors.memory import AllocatorMemory
-from tests.agent.test_memory import Board, Client, Device
 from tests.builders import NOW
+from tests.made_allocators import Board, Client, Device, Silent, sampled
 from tests.memory_runs import GIB, Run
 from tests.stories import cluster_of, hello, link, pulse
 
@@ -72,20 +72,6 @@ class Raises(Device):
 
     def memory_stats(self):
         raise ValueError("MemoryStats is only supported for addressable PjRt devices.")
-
-
-class Silent(Device):
-    """A device without a counting allocator, as that of the CPU."""
-
-    def memory_stats(self):
-        return None
-
-
-def sampled(stats: dict[str, int], platform: str = "gpu") -> wire.DeviceSample:
-    """The columns that the agent sends of one such device."""
-    board = Board()
-    AllocatorMemory().collect(board, Client(Device(platform, **stats)))
-    return board.sampler.devices
 
 
 def cluster_with(sample: wire.DeviceSample, platform: str = "gpu"):

@@ -17,9 +17,8 @@ from jaxtop_agent.hardware.libraries import ras_answers
 from jaxtop_agent.hardware.libraries.inspector import Inspector
 from jaxtop_agent.hardware.libraries.ras import RasAnswer
 from jaxtop_agent.hardware.nvidia import Nvidia
-from tests.agent.test_allocators import Silent, sampled
-from tests.agent.test_memory import Board, Client
 from tests.h100 import FOLDER
+from tests.made_allocators import Board, Client, Silent, sampled
 
 NVML = json.loads((FOLDER / "nvml.json").read_text())
 MEMORY = json.loads((FOLDER / "memory_stats.json").read_text())

@@ -3,31 +3,7 @@
 from __future__ import annotations
 
 from jaxtop_agent.collectors.memory import AllocatorMemory
-from jaxtop_agent.core.board import SamplerState
-
-
-class Device:
-    """As the allocator of a GPU answers."""
-
-    def __init__(self, platform: str = "gpu", **stats: int) -> None:
-        self.platform, self.stats = platform, stats
-
-    def memory_stats(self) -> dict[str, int]:
-        return self.stats
-
-
-class Client:
-    def __init__(self, *devices: Device) -> None:
-        self.devices = devices
-
-    def local_devices(self) -> list[Device]:
-        return list(self.devices)
-
-
-class Board:
-    def __init__(self) -> None:
-        self.sampler = SamplerState()
-
+from tests.made_allocators import Board, Client, Device
 
 RECORDED = {
     "num_allocs": 1033, "bytes_in_use": 5_368_709_120, "peak_bytes_in_use": 9_663_676_416,

@@ -13,7 +13,7 @@ BOUND = wire.Program("jit_step", "c", 1, 1, flops=40, flops_at_least=True)
 UNKNOWN = wire.Program("jit_step", "d", 1, 1)
 
 
-def window(*fingerprints, at_ms=20):
+def window_of(*fingerprints, at_ms=20):
     names = tuple(("jit_step", each) for each in fingerprints)
     launches = tuple(wire.Launch(i, i, 0, 1) for i in range(len(names)))
     return wire.Window(at_ms, 1, programs=names, launches=launches)
@@ -25,14 +25,14 @@ def window(*fingerprints, at_ms=20):
         ((SMALL,), (), Done(40, at_least=False)),
         ((BOUND,), (), Done(40, at_least=True)),
         ((SMALL, LARGE), (), Done(40, at_least=True)),  # nobody knows which of them
-        ((SMALL, LARGE), (window("b"),), Done(400, at_least=False)),
-        ((SMALL, LARGE), (window("a"), window("b", at_ms=30)), Done(400, at_least=False)),
-        ((SMALL, LARGE), (window("b"), window(at_ms=30)), Done(400, at_least=False)),
-        ((SMALL, LARGE), (window("b", "b", "a"),), Done(280, at_least=False)),
-        ((SMALL, LARGE), (window("b", at_ms=4),), Done(40, at_least=True)),  # before the last was compiled
-        ((SMALL, LARGE), (window("b", None),), Done(40, at_least=True)),
-        ((BOUND, LARGE), (window("b"),), Done(400, at_least=False)),
-        ((SMALL, UNKNOWN), (window("a"),), None),
+        ((SMALL, LARGE), (window_of("b"),), Done(400, at_least=False)),
+        ((SMALL, LARGE), (window_of("a"), window_of("b", at_ms=30)), Done(400, at_least=False)),
+        ((SMALL, LARGE), (window_of("b"), window_of(at_ms=30)), Done(400, at_least=False)),
+        ((SMALL, LARGE), (window_of("b", "b", "a"),), Done(280, at_least=False)),
+        ((SMALL, LARGE), (window_of("b", at_ms=4),), Done(40, at_least=True)),  # before the last was compiled
+        ((SMALL, LARGE), (window_of("b", None),), Done(40, at_least=True)),
+        ((BOUND, LARGE), (window_of("b"),), Done(400, at_least=False)),
+        ((SMALL, UNKNOWN), (window_of("a"),), None),
     ],
 )
 def test_of_several_programs_those_that_windows_saw_count_or_the_least(loaded, windows, done):

@@ -8,7 +8,7 @@ from subprocess import PIPE
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from jaxtop import cli, wire
+from jaxtop import cli
 from jaxtop.cli import check as command
 from jaxtop.cli import replay, targets
 from jaxtop.cli.errors import UserError
@@ -17,31 +17,14 @@ from jaxtop.export import check, to_document, to_openmetrics
 from jaxtop.export.check import Checkup
 from jaxtop.export.series import SERIES
 from jaxtop.model import RULES, Cluster
-from jaxtop.model.finding import Finding, FindingCost, Severity, Subject
+from jaxtop.model.finding import Finding, Severity
 from jaxtop.model.findings.coverage import coverage_without
 from jaxtop.model.findings.reducer import MUTED
-from tests.builders import NOW, agent_id, folded, frame, pulse, well
-from tests.cli.test_cli import is_one_line
+from tests.builders import NOW, folded, two_processes, well
 from tests.made_sessions import Made
-from tests.recorded import a_run, by_time, record, record_batches
-from tests.support import PYTHON, ROOT, free_port, jaxtop_here, processes
-
-
-def run(seconds: int = 30, died_at: int | None = None) -> list[wire.Frame]:
-    """Return the frames of two processes, of which one may die."""
-    told = well()
-    for i in range(1, seconds):
-        if i == died_at:
-            told.append(frame(agent_id(1), wire.Link("closed", "x"), NOW + i, 0))
-        for index in range(2 if died_at is None or i < died_at else 1):
-            told.append(frame(agent_id(index), pulse(index, NOW + i, launches=20 + 10 * i), NOW + i, 10 + i))
-    return told
-
-
-def recorded(path, frames):
-    """Write these frames with the real writer."""
-    record_batches(path, by_time(sorted(frames, key=lambda each: each.at)))
-    return path
+from tests.recorded import a_run, record, recorded
+from tests.staged_findings import LATE
+from tests.support import PYTHON, ROOT, free_port, is_one_line, jaxtop_here, processes
 
 
 def staged(*findings: Finding, unchecked=()) -> Checkup:
@@ -50,20 +33,8 @@ def staged(*findings: Finding, unchecked=()) -> Checkup:
     return Checkup(at, runs, findings, dict(unchecked), coverage=checked)
 
 
-LATE = Finding(
-    Severity.WARNING,
-    1.0,
-    "host 1 is late: the others wait 84 ms for all_reduce_*",
-    Subject(agent_id(1), 1),
-    cost=FindingCost(84.0, 0.5, 3 << 30, 12.4),
-    rule="straggler",
-    run="r1",
-    since=NOW + 10,
-)
-
-
 def test_a_healthy_run_is_one_line_that_says_what_was_checked():
-    checkup = Checkup.of(folded(run()), NOW + 30)
+    checkup = Checkup.of(folded(two_processes()), NOW + 30)
     text = check.to_text(checkup)
     first, empty, head, *lines = text.splitlines()
     assert (first, empty) == (f"train: {checkup.verdict}", "")
@@ -159,7 +130,7 @@ def test_the_status_is_that_of_the_most_severe_finding():
 
 
 def test_json_has_the_findings_of_the_snapshot():
-    cluster = folded(run(died_at=10))
+    cluster = folded(two_processes(died_at=10))
     document = json.loads(check.to_json(Checkup.of(cluster, NOW + 30)))
     shown = json.loads(json.dumps(to_document(cluster, NOW + 30)))
     same = ("verdict", "findings", "checked", "unchecked")
@@ -174,7 +145,7 @@ def test_json_has_the_findings_of_the_snapshot():
 
 
 def test_metrics_count_the_findings_of_each_rule():
-    cluster = folded(run(died_at=10))
+    cluster = folded(two_processes(died_at=10))
     parsed = text_string_to_metric_families(to_openmetrics(cluster, NOW + 30))
     samples = {each.name: each.samples for each in parsed}
     (count,), (since,) = samples["jaxtop_findings"], samples["jaxtop_findings_since_seconds"]
@@ -184,7 +155,7 @@ def test_metrics_count_the_findings_of_each_rule():
     assert unchecked.value == len(cluster.findings.unchecked)
     over_time = "".join(SERIES["openmetrics"]([(NOW + 30, cluster)]))
     assert 'jaxtop_findings{run="r1",rule="host_lost",severity="critical"} 1 18000000' in over_time
-    healthy = to_openmetrics(folded(run()), NOW + 30)
+    healthy = to_openmetrics(folded(two_processes()), NOW + 30)
     assert "jaxtop_findings{" not in healthy and "jaxtop_rules_unchecked" in healthy
 
 
@@ -192,7 +163,7 @@ def test_metrics_count_the_findings_of_each_rule():
 
 
 def test_a_recording_is_checked_at_its_end_or_at_a_time(tmp_path):
-    path = recorded(tmp_path / "a.mcap", run(died_at=20))
+    path = recorded(tmp_path / "a.mcap", two_processes(died_at=20))
     done = jaxtop_here("check", path)
     assert (done.returncode, done.stderr) == (2, "")
     assert "Host lost: host 1 has died" in done.stdout and "\x1b" not in done.stdout
@@ -204,7 +175,7 @@ def test_a_recording_is_checked_at_its_end_or_at_a_time(tmp_path):
 
 @pytest.mark.parametrize("form", command.FORMATS)
 def test_formats_are_chosen_alike_in_every_command(tmp_path, form):
-    path = recorded(tmp_path / "a.mcap", run())
+    path = recorded(tmp_path / "a.mcap", two_processes())
     named, short = (
         jaxtop_here("check", path, *words).stdout for words in (["--format", form], [f"--{form}"])
     )
@@ -213,7 +184,7 @@ def test_formats_are_chosen_alike_in_every_command(tmp_path, form):
 
 @pytest.mark.parametrize("form", formats.FORMATS)
 def test_a_format_alone_prints_the_last_moment_of_a_recording(tmp_path, form):
-    path = recorded(tmp_path / "a.mcap", run(10))
+    path = recorded(tmp_path / "a.mcap", two_processes(10))
     last = jaxtop_here("replay", path, "--at", "0s ago", "--format", form)
     assert last.returncode == 0 and jaxtop_here("replay", path, f"--{form}").stdout == last.stdout
     both = jaxtop_here("replay", path, f"--{form}", "--export", "csv")
@@ -290,7 +261,7 @@ def test_a_folder_with_the_name_of_a_run_is_no_recording(tmp_path, monkeypatch):
 def test_it_ends_early_once_something_critical_was_found_or_nothing_is_left_to_check(monkeypatch):
     clock = [NOW + 30.0]
     monkeypatch.setattr(command, "steady", lambda: clock[0])
-    critical, healthy = folded(run(died_at=10)), folded(run())
+    critical, healthy = folded(two_processes(died_at=10)), folded(two_processes())
     assert command._is_enough(critical, NOW + 30)
     healthy.findings.unchecked.clear()
     assert not command._is_enough(healthy, NOW + 29)

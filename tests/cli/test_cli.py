@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -18,23 +17,22 @@ from jaxtop.base import keys
 from jaxtop.cli import COMMANDS, main
 from jaxtop.store import runfiles
 from tests import patience
-from tests.support import JAXTOP, PYTHON, free_port, jaxtop, processes, run, script
-from tests.wire.test_runfiles import hello
+from tests.made_agents import hello_here
+from tests.support import (
+    JAXTOP,
+    PYTHON,
+    free_port,
+    is_one_line,
+    jaxtop,
+    modules_after,
+    processes,
+    run,
+    script,
+)
 
 HEAVY = ("jax", "jaxlib", "zmq", "textual", "rich", "numpy", "msgspec", "psutil", "pynvml", "mcap", "asyncio")
 # Whether Python writes at once or only when it ends, which is where an error has nobody left to say it.
 BUFFERED, UNBUFFERED = {"PYTHONUNBUFFERED": ""}, {"PYTHONUNBUFFERED": "1"}
-
-
-def modules_after(code: str, **options) -> set[str]:
-    """The top-level modules that are loaded once this code has run."""
-    done = run(PYTHON, "-c", f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)", **options)
-    assert done.returncode == 0, done.stderr
-    return {name.partition(".")[0] for name in done.stderr.split()}
-
-
-def is_one_line(text: str) -> bool:
-    return re.fullmatch(r"jaxtop: [^\n]{10,400}\n", text) is not None
 
 
 # What an import costs
@@ -263,9 +261,9 @@ def test_where_no_run_can_be_looked_for_the_reason_is_given(words):
 
 def test_ls_lists_the_living():
     """Two processes of a run are a line; a process that died is none."""
-    runfiles.write(hello("a1", run="r1", process_index=0, name="my run"))
-    runfiles.write(hello("a2", run="r1", process_index=1, name="my run"))
-    runfiles.write(hello("dead", run="r2", process_started_ticks=1))
+    runfiles.write(hello_here("a1", run="r1", process_index=0, name="my run"))
+    runfiles.write(hello_here("a2", run="r1", process_index=1, name="my run"))
+    runfiles.write(hello_here("dead", run="r2", process_started_ticks=1))
     (listed,) = json.loads(jaxtop("ls", "--json").stdout)
     assert (listed["id"], listed["name"], listed["processes_here"], listed["process_count"]) == (
         "r1",
@@ -282,7 +280,7 @@ def test_ls_lists_the_living():
 
 
 def test_a_name_that_the_terminal_cannot_write_is_no_error():
-    runfiles.write(hello(name="训练-Zürich"))
+    runfiles.write(hello_here(name="训练-Zürich"))
     done = jaxtop("ls", env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     assert (done.returncode, done.stderr) == (0, "")
     assert "\\u8bad\\u7ec3-Z\\xfcrich" in done.stdout
@@ -290,7 +288,7 @@ def test_a_name_that_the_terminal_cannot_write_is_no_error():
 
 def test_a_name_cannot_steer_the_terminal():
     """What a run calls itself is shown, and does not clear the screen or colour it."""
-    runfiles.write(hello(name="\x1b[2J\x1b[31mrun\nfake line\x07"))
+    runfiles.write(hello_here(name="\x1b[2J\x1b[31mrun\nfake line\x07"))
     done = jaxtop("ls")
     assert len(done.stdout.splitlines()) == 2 and not set(done.stdout) & {"\x1b", "\x07"}
     assert "run" in done.stdout and "fake line" in done.stdout

@@ -25,11 +25,10 @@ from jaxtop.model.findings.rule import RunFacts
 from jaxtop.model.findings.rules import garbage, stragglers
 from jaxtop.model.tuning import Number
 from tests import staged_collectives
-from tests.builders import NOW
-from tests.cli.test_check import recorded, run
-from tests.cli.test_cli import is_one_line
+from tests.builders import NOW, two_processes
 from tests.model.test_findings_time import of_late_host
-from tests.support import jaxtop_here
+from tests.recorded import recorded
+from tests.support import is_one_line, jaxtop_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,7 +166,7 @@ def test_the_command_config_shows_each_setting_with_its_origin(config, monkeypat
 
 
 def test_a_muted_rule_is_not_checked_and_its_findings_are_gone(tmp_path, config):
-    path = recorded(tmp_path / "a.mcap", run(died_at=20))
+    path = recorded(tmp_path / "a.mcap", two_processes(died_at=20))
     assert jaxtop_here("check", path).returncode == 2
     for mute in ("'host_lost'", "{rule = 'host_lost', run = 'train'}", "{rule = 'host_lost', run = 'r1'}"):
         config(f"[findings]\nmute = [{mute}]\n")
@@ -182,7 +181,7 @@ def test_a_muted_rule_is_not_checked_and_its_findings_are_gone(tmp_path, config)
 def test_a_rule_holds_for_as_long_as_the_user_says():
     def cluster(tuning: Tuning) -> Cluster:
         cluster = Cluster(tuning=tuning)
-        for each in run(died_at=10):
+        for each in two_processes(died_at=10):
             cluster.feed(each)
         return cluster
 

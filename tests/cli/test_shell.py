@@ -12,16 +12,15 @@ from msgspec.structs import replace
 
 from jaxtop.cli import COMMANDS, completion
 from jaxtop.store import runfiles
-from tests.cli.test_cli import is_one_line
-from tests.support import PYTHON, jaxtop, run
-from tests.wire.test_runfiles import hello
+from tests.made_agents import hello_here
+from tests.support import PYTHON, is_one_line, jaxtop, run
 
 
 @pytest.fixture
 def live_runs():
     """Two live runs, one of which has a name that a shell would execute."""
     for name, agent in (("train", "a1"), ("$(touch hacked)", "a2")):
-        runfiles.write(replace(hello(agent), name=name, run=f"run-of-{agent}"))
+        runfiles.write(replace(hello_here(agent), name=name, run=f"run-of-{agent}"))
 
 
 @pytest.fixture

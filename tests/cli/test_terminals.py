@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pty
-import select
 import signal
-from contextlib import contextmanager
 
 import pytest
 from msgspec.structs import replace
@@ -27,50 +24,14 @@ from jaxtop.tui.colours256 import Colours256, nearest
 from jaxtop.tui.core.palette import PALETTES
 from jaxtop.tui.dialogs.picker import LiveRuns, Picker
 from jaxtop.tui.widgets.key_bar import KeyBar
-from tests import builders, patience
+from tests import builders
 from tests import stage as staging
+from tests.made_agents import hello_here
 from tests.stage import Stage, play
-from tests.support import JAXTOP, environment, jaxtop, started
-from tests.wire.test_runfiles import hello
+from tests.support import jaxtop
+from tests.terminals import in_a_terminal, read_until
 
 BLACK = TextualColor(0, 0, 0)
-
-
-@contextmanager
-def in_a_terminal(*words: object, within=(), **variables: str):
-    """A command in a terminal of its own: the process, and the file that is its screen and keyboard."""
-    ours, theirs = pty.openpty()
-    try:
-        process = started(
-            [*within, *JAXTOP, *words],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=environment(LINES="24", COLUMNS="80", **variables),
-            start_new_session=True,
-        )
-        os.close(theirs)
-        yield process, ours
-        process.kill()
-        process.wait()
-    finally:
-        os.close(ours)
-
-
-def read_until(screen: int, words: str) -> str:
-    """What is written to the terminal up to these words, or to its end."""
-    seen, end = b"", patience.deadline()
-    while words.encode() not in seen and end.left() > 0:
-        if not select.select([screen], [], [], 1.0)[0]:
-            continue
-        try:
-            more = os.read(screen, 65_536)
-        except OSError:  # the other side has closed
-            more = b""
-        if not more:
-            break
-        seen += more
-    return seen.decode(errors="replace")
 
 
 @pytest.fixture
@@ -80,7 +41,7 @@ def two_runs():
     for number, name in enumerate(("train", "evaluate")):
         telemetry, requests = f"127.0.0.1:{number + 1}", f"127.0.0.1:{number + 3}"
         at = {"telemetry": telemetry, "requests": requests, "started_ms": 1_000 * number}
-        runfiles.write(replace(hello(f"a{number}"), name=name, run=f"r{number}", **at))
+        runfiles.write(replace(hello_here(f"a{number}"), name=name, run=f"r{number}", **at))
 
 
 class TestWhatItNeeds:

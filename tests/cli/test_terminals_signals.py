@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 import psutil
 import pytest
 
-from tests.cli.test_terminals import in_a_terminal, read_until
 from tests.hangups import RECORDING, two_runs_and_a_recording
 from tests.support import SOAK
+from tests.terminals import in_a_terminal, read_until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600 if SOAK else 400)]
 

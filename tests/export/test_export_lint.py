@@ -11,8 +11,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from jaxtop.export import to_openmetrics
 from jaxtop.export.series import SERIES
-from tests.export.test_export import NOW, cluster, everything
 from tests.export.test_export_series import moments
+from tests.made_clusters import NOW, cluster, everything
 from tests.made_runs import run_of
 from tests.made_windows import Made
 

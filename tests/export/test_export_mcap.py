@@ -19,10 +19,9 @@ from jaxtop.export.untyped import MessageKind
 from jaxtop.recording import Writer, container, schemas
 from tests import made_sessions
 from tests.builders import folded
-from tests.cli.test_cli import is_one_line
 from tests.made_sessions import Made
 from tests.recorded import keyframe_of, record, session_of, written
-from tests.support import jaxtop_here
+from tests.support import is_one_line, jaxtop_here
 
 MADE = Made(hosts=2, devices=4, seconds=60)
 

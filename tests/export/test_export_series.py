@@ -14,7 +14,7 @@ from jaxtop.base.names import legible
 from jaxtop.export.series import COLUMNS, METRICS, SERIES
 from jaxtop.model import Cluster
 from tests import made_sessions
-from tests.export.test_export import HOSTILE, cluster, everything
+from tests.made_clusters import HOSTILE, cluster, everything
 from tests.made_sessions import Made
 from tests.stories import hello, link, pulse
 from tests.support import disk_with_room_for

@@ -14,7 +14,7 @@ from jaxtop.model.findings.reducer import CHECK_EVERY
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from tests import builders, staged, staged_collectives, staged_hardware
 from tests.builders import NOW, agent_id, folded, frame, pulse, well
-from tests.model.test_parts import rhythm
+from tests.staged_parts import rhythm
 
 
 def rule(check, name: str = "test", **more) -> Rule:

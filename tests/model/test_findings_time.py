@@ -17,7 +17,7 @@ from jaxtop.model.wall_time.parts import Parts
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, folded, frame, hello
 from tests.made_windows import Made
-from tests.model.test_parts import EVEN, LINE, activity, rhythm, run, window
+from tests.staged_parts import EVEN, LINE, activity, rhythm, run, window
 
 SAVES = wire.ActiveLine(wire.Place("train.py", 90, "save_checkpoint"), wire.SCRIPT, 50)
 READS = wire.ActiveLine(wire.Place("train.py", 61, "train"), wire.WAIT, 70)

@@ -5,52 +5,11 @@ from __future__ import annotations
 import pytest
 
 from jaxtop.wire import Rhythm
-from jaxtop.wire.probing import SCHEMA, Measured, Probe, ProbedCollective, ProbedDevice, ProbedGroup
+from jaxtop.wire.probing import ProbedCollective, ProbedGroup
 from tests import staged_collectives as staged
 from tests.builders import frame, hello, pulse
 from tests.stage import line, play
-
-PROBED = {
-    "matrix_flops_per_s": Measured(2e12, 1e9, 10),
-    "memory_bytes_per_s": Measured(1024**4, 1e9, 10),
-}
-
-
-def probe(platform="cpu", devices=(), collectives=()):
-    return Probe(
-        SCHEMA,
-        "0.1.0",
-        "0.10.2",
-        1,
-        30.0,
-        platform,
-        1,
-        (),
-        "bfloat16",
-        4096,
-        1,
-        1,
-        tuple(devices),
-        tuple(collectives),
-        (),
-    )
-
-
-def of_device(host=0, number=0, **other):
-    """The first device of a host, as it was probed."""
-    said = hello(host)
-    device = said.devices[number]
-    known = {
-        "id": device.id,
-        "local_id": device.local_id,
-        "process": host,
-        "hostname": said.hostname,
-        "platform": device.platform,
-        "kind": device.kind,
-        "uuid": device.uuid,
-        "figures": PROBED,
-    }
-    return ProbedDevice(**(known | other))
+from tests.staged_probe import of_device, probe
 
 
 def shown(known, *frames, keys=("2",)):

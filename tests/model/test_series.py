@@ -22,16 +22,12 @@ from jaxtop.model import (
 from jaxtop.model.figures import figures_of
 from jaxtop.model.state import HISTORY
 from tests.builders import NOW, agent_id, folded, hello
-from tests.stories import host_sample
+from tests.stories import host_sample, pulse
 
 AGENT = agent_id(0)
 COLUMNS = wire.DeviceSample.__struct_fields__
 DEVICES = wire.DeviceSample(*((number, None, 2 * number) for number, _ in enumerate(COLUMNS, 1)))
 HOST = host_sample(is_container=True, busy_threads=(wire.BusyThread("MainThread", 990, True),))
-
-
-def pulse(**more) -> wire.Pulse:
-    return wire.Pulse(int(NOW * 1000), **more)
 
 
 def followed(*pulses: wire.Pulse, **more: bool) -> Cluster:

@@ -6,35 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from jaxtop.model import ArrayView
 from jaxtop.model.arrays.tree import MIXED, flatten, form, grow, path_parts
+from tests.stories import array
 
 RUN = {"r1": "train"}
-
-
-def array(name="state.params['w']", **more) -> ArrayView:
-    """An array of 8 floats on one device."""
-    facts = {
-        "run": "r1",
-        "function": "train",
-        "role": None,
-        "created": "train.py:57 init",
-        "shape": (8,),
-        "dtype": "float32",
-        "sharding": "P()",
-        "mesh": None,
-        "device_ids": (0,),
-        "memory_kind": "device",
-        "parts": None,
-        "tiles": None,
-        "groups": 1,
-        "count": 1,
-        "bytes_global": 32,
-        "bytes_per_device": 32,
-        "grown_bytes": None,
-        "grown_s": None,
-    }
-    return ArrayView(name=name, **facts | more)
 
 
 def lines(views, runs=RUN, *, is_open=lambda _: True, in_order=list):

@@ -13,10 +13,10 @@ from jaxtop.model import Cluster
 from jaxtop.wire import bounds
 from tests import builders, staged, staged_collectives, staged_hardware
 from tests.builders import NOW, agent_id, folded, frame
+from tests.every_message import MESSAGES
 from tests.mutants import mutant, show
 from tests.stage import Stage, play
 from tests.stories import census
-from tests.wire.test_wire import MESSAGES
 
 MUTANTS, SHOWN_EVERY = 1_000, 25
 MOST = bounds.MAX_DEVICES

@@ -10,8 +10,18 @@ from subprocess import PIPE
 
 import pytest
 
-from tests.cli.test_cli import is_one_line
-from tests.support import JAXTOP, PYTHON, ROOT, environment, eventually, jaxtop, jaxtop_here, processes, run
+from tests.support import (
+    JAXTOP,
+    PYTHON,
+    ROOT,
+    environment,
+    eventually,
+    is_one_line,
+    jaxtop,
+    jaxtop_here,
+    processes,
+    run,
+)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import pytest
 
 from jaxtop.tui.filters.arrays import understand
 from jaxtop.tui.filters.expressions import MOST_NESTED, Wrong
-from tests.model.test_tree import array
+from tests.stories import array
 
 KERNEL = array(
     "state.params['Dense_0']['kernel']",

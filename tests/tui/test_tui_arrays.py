@@ -21,8 +21,8 @@ from jaxtop.tui.screens.mesh import MeshScreenView
 from jaxtop.tui.widgets.array_pane import ArrayPane
 from tests import builders
 from tests.builders import NOW, agent_id, census, frame, training
-from tests.model.test_tree import array
 from tests.stage import play
+from tests.stories import array
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 

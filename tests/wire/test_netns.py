@@ -19,9 +19,9 @@ import pytest
 
 from jaxtop.tui.screens import SCREENS
 from tests import support
-from tests.cli.test_terminals import in_a_terminal, read_until
 from tests.logins import needs_sshd, sshd
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, states, training
+from tests.terminals import in_a_terminal, read_until
 
 pytestmark = [pytest.mark.jax, pytest.mark.netns, pytest.mark.newest, pytest.mark.together("netns")]
 

@@ -16,11 +16,11 @@ from jaxtop.recording import compact
 from jaxtop.store import probe as saved
 from jaxtop.store import runfiles
 from tests import made_sessions
+from tests.made_agents import hello_here
 from tests.made_sessions import Made
-from tests.model.test_probed_shown import probe
 from tests.recorded import record, written
+from tests.staged_probe import probe
 from tests.support import JAXTOP, PYTHON, environment, eventually, jaxtop, processes, script, snapshot
-from tests.wire.test_runfiles import agents, hello
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")
 VICTIM, ATTACKER = 54321, 54322
@@ -53,11 +53,11 @@ def test_what_is_written_is_for_its_user_alone(tmp_path, monkeypatch, bits):
         record(tmp_path / "boxes/of/a/run/a.mcap", Made(seconds=2))
         written(tmp_path / "boxes/b.mcap", made_sessions.frames(Made(seconds=2))).finish()
         compact(tmp_path / "boxes/b.mcap")
-        assert runfiles.write(hello()) is None
+        assert runfiles.write(hello_here()) is None
         assert saved.keep(probe()) is not None
     assert modes(tmp_path / "boxes") == OWN
     assert modes(tmp_path / "new") == OWN
-    assert agents(runfiles.find()) == ["a1"]
+    assert [each.hello.agent for each in runfiles.find()] == ["a1"]
 
 
 def test_folders_of_an_earlier_jaxtop_lose_the_permissions_of_others(home):
@@ -67,7 +67,7 @@ def test_folders_of_an_earlier_jaxtop_lose_the_permissions_of_others(home):
     (home / "boxes").mkdir()
     for each in (folder, folder / "runs", home / "boxes"):
         each.chmod(0o777)
-    runfiles.write(hello())
+    runfiles.write(hello_here())
     private.make(home / "boxes/new")
     assert modes(folder) == OWN
     assert modes(home / "boxes") == {0o1777, 0o1700}
@@ -112,7 +112,7 @@ def as_user(user: int, text: str, place: Path) -> str:
     """What a script prints that this user runs."""
     head = (
         "import os\nfrom jaxtop.store import runfiles\nfrom jaxtop.cli import doctor\n"
-        "from tests.wire.test_runfiles import hello\n"  # what a user without a home cannot read
+        "from tests.made_agents import hello_here\n"  # what a user without a home cannot read
         f"os.setgroups([]); os.setgid({user}); os.setuid({user})\n"
     )
     env = {**os.environ, "XDG_RUNTIME_DIR": str(place / "tmp"), "HOME": str(place / "home")}
@@ -121,7 +121,7 @@ def as_user(user: int, text: str, place: Path) -> str:
     return done.stdout.strip()
 
 
-WRITE = 'print(runfiles.write(hello("a1")), *(each.path for each in runfiles.find()))'
+WRITE = 'print(runfiles.write(hello_here("a1")), *(each.path for each in runfiles.find()))'
 
 
 @needs_root
@@ -209,6 +209,6 @@ def test_a_recording_is_not_written_through_a_link(tmp_path):
 @needs_root
 def test_a_file_that_is_no_file_is_not_waited_for(home):
     """A pipe with the name of a run file."""
-    runfiles.write(hello())
+    runfiles.write(hello_here())
     os.mkfifo(home / ".local/state/jaxtop/runs/pipe.json")
-    assert agents(runfiles.find()) == ["a1"]
+    assert [each.hello.agent for each in runfiles.find()] == ["a1"]

@@ -23,9 +23,9 @@ from jaxtop.cli import snapshot, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.sources import discovery
 from jaxtop.store import runfiles
+from tests.made_agents import hello_here
 from tests.support import PYTHON, jaxtop_here, mode, run
 from tests.support import processes as started
-from tests.wire.test_wire import HELLO
 
 if TYPE_CHECKING:
     from jaxtop.store.runfiles import RunFile
@@ -33,21 +33,12 @@ if TYPE_CHECKING:
 SLEEPS = [PYTHON, "-c", "print(flush=True); import time; time.sleep(600)"]
 
 
-def hello(agent: str = "a1", pid: int | None = None, **more):
-    """What the agent of a process on this machine says; of this very process by default."""
-    pid = os.getpid() if pid is None else pid
-    place = processes.here()
-    ticks = processes.start_ticks(pid)
-    more = {"boot": place.boot, "pid_namespace": place.pid_namespace, "process_started_ticks": ticks, **more}
-    return replace(HELLO, agent=agent, pid=pid, **more)
-
-
 @pytest.fixture(scope="module")
 def dead():
     """The hello of a process that has been killed."""
     with started(SLEEPS, stdout=subprocess.PIPE) as (process,):
         process.stdout.readline()
-        return hello("dead", process.pid, run="r-dead")
+        return hello_here("dead", process.pid, run="r-dead")
 
 
 def agents(found: list[RunFile]) -> list[str]:
@@ -57,7 +48,7 @@ def agents(found: list[RunFile]) -> list[str]:
 def test_a_run_file_is_for_its_user_alone(home):
     before = os.umask(0)
     try:
-        runfiles.write(hello())
+        runfiles.write(hello_here())
     finally:
         os.umask(before)
     (path,) = (each.path for each in runfiles.find())
@@ -68,29 +59,29 @@ def test_a_run_file_is_for_its_user_alone(home):
 
 def test_a_run_file_holds_no_secret():
     secret = keys.load().secret
-    runfiles.write(hello())
+    runfiles.write(hello_here())
     assert secret not in runfiles.find()[0].path.read_bytes()
 
 
 def test_what_an_agent_wrote_is_found_and_renewed():
-    runfiles.write(hello(name="first"))
-    runfiles.write(hello(name="second"))
+    runfiles.write(hello_here(name="first"))
+    runfiles.write(hello_here(name="second"))
     (found,) = runfiles.find()
-    assert (found.hello, found.is_stale) == (hello(name="second"), False)
+    assert (found.hello, found.is_stale) == (hello_here(name="second"), False)
     runfiles.remove("a1")
     runfiles.remove("a1")
     assert runfiles.find() == []
 
 
 def test_arguments_that_are_no_unicode_hide_no_run():
-    runfiles.write(hello(argv=(os.fsdecode(b"caf\xe9.py"),)))
+    runfiles.write(hello_here(argv=(os.fsdecode(b"caf\xe9.py"),)))
     assert runfiles.find()[0].hello.argv == ("caf\\udce9.py",)
 
 
 def test_a_reader_never_meets_half_a_file():
     """Written again and again while it is read: every reading finds it, whole."""
     enough = threading.Event()
-    said = hello(argv=("x" * 150,) * 20)
+    said = hello_here(argv=("x" * 150,) * 20)
     runfiles.write(said)
 
     def renew():
@@ -109,26 +100,26 @@ def test_a_reader_never_meets_half_a_file():
 
 def test_runs_are_listed_newest_first():
     for agent, at in (("a", 10), ("b", 30), ("c", 20)):
-        runfiles.write(hello(agent, started_ms=at))
+        runfiles.write(hello_here(agent, started_ms=at))
     assert agents(runfiles.find()) == ["b", "c", "a"]
 
 
 def test_sessions_that_name_different_folders_find_each_other(home, monkeypatch):
     """A run that was started from a desktop session is found over ssh, where less is set, and vice versa."""
-    runfiles.write(hello("plain"))
+    runfiles.write(hello_here("plain"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "runtime"))
-    runfiles.write(hello("desktop"))
+    runfiles.write(hello_here("desktop"))
     assert (home / "runtime/jaxtop/desktop.json").exists()
     assert sorted(agents(runfiles.find())) == ["desktop", "plain"]
 
 
 def test_where_one_folder_cannot_be_written_the_next_is_taken(home, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/proc/self")
-    runfiles.write(hello())
+    runfiles.write(hello_here())
     assert agents(runfiles.find()) == ["a1"]
     (home / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "file"))
-    runfiles.write(hello("a2"))  # nowhere to write to: the run goes on, and is reached by its address
+    runfiles.write(hello_here("a2"))  # nowhere to write to: the run goes on, and is reached by its address
     runfiles.remove("a2")
     assert runfiles.find() == []
 
@@ -168,7 +159,7 @@ def test_the_next_run_of_a_name_is_waited_for_where_one_has_ended(dead, command,
     assert last
 
     def start_the_next_one(_):
-        runfiles.write(hello("a2", name="train", run="r2", started_ms=2))
+        runfiles.write(hello_here("a2", name="train", run="r2", started_ms=2))
 
     def opened(seeds, *_, **__):
         raise UserError(f"opened {[each.target for each in seeds]}")
@@ -187,7 +178,7 @@ def test_only_a_run_of_several_processes_waits_for_others_in_its_exit(count, oth
     monkeypatch.setattr(snapshot, "LONGEST_GATHERING_S", 0.1)  # the other process of two never comes
     for name, seconds in (("just", 0), ("long", 60)):
         at = int((time.time() - seconds) * 1000)
-        runfiles.leave(hello(name, name=name, run=name, process_count=count), wire.Bye(at, "ended"))
+        runfiles.leave(hello_here(name, name=name, run=name, process_count=count), wire.Bye(at, "ended"))
     just, long = (jaxtop_here("check", name).stderr for name in ("just", "long"))
     assert "is still in its exit" in just and "does not end" not in just
     assert "a thread or child of the script does not end" in long
@@ -197,7 +188,7 @@ def test_only_a_run_of_several_processes_waits_for_others_in_its_exit(count, oth
 def test_a_zombie_is_gone_though_its_number_is_still_taken():
     with started(SLEEPS, stdout=subprocess.PIPE) as (process,):
         process.stdout.readline()
-        said = hello("zombie", process.pid)
+        said = hello_here("zombie", process.pid)
         runfiles.write(said)
         assert not runfiles.find()[0].is_stale
         process.kill()
@@ -209,7 +200,7 @@ def test_a_zombie_is_gone_though_its_number_is_still_taken():
 def test_a_number_that_was_given_to_another_process_is_not_mistaken_for_it():
     """Told apart by when the process started."""
     mine = processes.start_ticks(os.getpid())
-    runfiles.write(hello(process_started_ticks=mine - 1))
+    runfiles.write(hello_here(process_started_ticks=mine - 1))
     assert runfiles.find()[0].is_stale
 
 
@@ -236,7 +227,7 @@ def test_a_file_of_another_machine_is_never_removed(dead, elsewhere):
 def test_a_dead_process_of_a_live_run_is_kept_as_a_witness(dead):
     """A viewer that comes later can say who died; once the whole run is gone, so is the file."""
     runfiles.write(replace(dead, run="r1"))
-    runfiles.write(hello("alive", run="r1"))
+    runfiles.write(hello_here("alive", run="r1"))
     assert sorted(agents(runfiles.tidy(runfiles.find()))) == ["alive", "dead"]
     runfiles.remove("alive")
     assert runfiles.tidy(runfiles.find()) == []
@@ -245,12 +236,12 @@ def test_a_dead_process_of_a_live_run_is_kept_as_a_witness(dead):
 
 def test_two_processes_without_a_run_are_no_witnesses_of_each_other(dead):
     runfiles.write(replace(dead, run=None))
-    runfiles.write(hello("alive", run=None))
+    runfiles.write(hello_here("alive", run=None))
     assert agents(runfiles.tidy(runfiles.find())) == ["alive"]
 
 
 def test_what_is_no_run_file_is_passed_by(home):
-    runfiles.write(hello())
+    runfiles.write(hello_here())
     folder = home / ".local/state/jaxtop/runs"
     for name, content in {
         "empty.json": b"",
@@ -270,7 +261,7 @@ def test_what_is_no_run_file_is_passed_by(home):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to give a file to another user")
 def test_a_file_of_another_user_is_not_believed():
-    runfiles.write(hello())
+    runfiles.write(hello_here())
     os.chown(runfiles.find()[0].path, 54321, 54321)
     assert runfiles.find() == []
 
@@ -288,10 +279,10 @@ def test_a_stale_file_that_cannot_be_removed_is_passed_by():
         lists = textwrap.dedent("""
             import os
             from jaxtop.store import runfiles
-            from tests.wire.test_runfiles import hello
+            from tests.made_agents import hello_here
             os.setuid(54321)
             folder = runfiles.folders()[0]
-            said = hello("dead", process_started_ticks=1)
+            said = hello_here("dead", process_started_ticks=1)
             runfiles.write(said)
             folder.chmod(0o500)
             print(len(runfiles.find()), runfiles.tidy(runfiles.find()))
@@ -328,7 +319,7 @@ def test_an_ended_run_hides_no_host_of_its_name(monkeypatch):
 
     monkeypatch.setattr(runfiles, "endings", counted)
     for number, name in enumerate(("localhost", "no-such.invalid")):
-        runfiles.leave(hello(f"a{number}", run=f"r{number}", name=name), wire.Bye(1, "ended"))
+        runfiles.leave(hello_here(f"a{number}", run=f"r{number}", name=name), wire.Bye(1, "ended"))
     (seed,) = discovery.seeds(["localhost"])
     assert seed.hello is None and seed.endpoints and not read
     with pytest.raises(discovery.NoTarget, match="has ended"):
@@ -351,9 +342,9 @@ def test_inside_a_job_its_own_run_is_meant_and_else_the_newest_with_a_note(monke
         notes.clear()
         return discovery.seeds([], show=notes.append, **how)[0].hello.agent
 
-    runfiles.write(hello("alone", run="r0", started_ms=1))
-    runfiles.write(hello("first", run="r1", job="SLURM_JOB_ID 1", started_ms=2))
-    runfiles.write(hello("second", run="r2", name="train", job="SLURM_JOB_ID 2", started_ms=3))
+    runfiles.write(hello_here("alone", run="r0", started_ms=1))
+    runfiles.write(hello_here("first", run="r1", job="SLURM_JOB_ID 1", started_ms=2))
+    runfiles.write(hello_here("second", run="r2", name="train", job="SLURM_JOB_ID 2", started_ms=3))
     assert meant() == "second"
     assert notes == ["3 live runs: showing train (r2), the newest; `jaxtop ls` lists all of them"]
     monkeypatch.setenv("SLURM_JOB_ID", "1")

@@ -21,10 +21,9 @@ from jaxtop.model import Cluster, Severity
 from jaxtop.model.finding import Ongoing
 from jaxtop.model.findings.alerts import ENDS, STARTS, Alert, AlertBook
 from tests import patience
-from tests.builders import NOW, agent_id, folded, frame
-from tests.cli.test_check import LATE, run
-from tests.cli.test_cli import is_one_line
-from tests.support import JAXTOP, PYTHON, ROOT, eventually, jaxtop_here, processes
+from tests.builders import NOW, agent_id, folded, frame, two_processes
+from tests.staged_findings import LATE
+from tests.support import JAXTOP, PYTHON, ROOT, eventually, is_one_line, jaxtop_here, processes
 
 ALERT = Alert(STARTS, NOW + 20, "train", LATE)
 HOSTILE = replace(LATE, text="<!channel> @everyone & <http://x|y>\x1b[31m")
@@ -94,7 +93,7 @@ def ongoing(cluster, finding, *, is_reported=True):
 
 
 def test_a_finding_has_one_alert_at_its_start_and_one_at_its_end():
-    cluster, book = folded(run()), AlertBook(Severity.WARNING)
+    cluster, book = folded(two_processes()), AlertBook(Severity.WARNING)
     assert book.changes(cluster, NOW + 30) == []
     ongoing(cluster, LATE)
     (start,) = book.changes(cluster, NOW + 31)
@@ -108,7 +107,7 @@ def test_a_finding_has_one_alert_at_its_start_and_one_at_its_end():
 
 
 def test_only_findings_of_the_severity_asked_for_and_a_worse_one_again():
-    cluster, book = folded(run()), AlertBook(Severity.CRITICAL)
+    cluster, book = folded(two_processes()), AlertBook(Severity.CRITICAL)
     ongoing(cluster, LATE)
     assert book.changes(cluster, NOW + 30) == []
     ongoing(cluster, replace(LATE, severity=Severity.CRITICAL))
@@ -122,7 +121,7 @@ def test_only_findings_of_the_severity_asked_for_and_a_worse_one_again():
 
 
 def test_a_finding_that_another_explains_has_not_ended():
-    cluster, book = folded(run()), AlertBook(Severity.WARNING)
+    cluster, book = folded(two_processes()), AlertBook(Severity.WARNING)
     ongoing(cluster, LATE)
     book.changes(cluster, NOW + 30)
     ongoing(cluster, replace(LATE, rule="host_lost", severity=Severity.CRITICAL, about="died"))
@@ -266,7 +265,7 @@ class Kept:
 
 
 def test_a_run_is_followed_to_its_end(capsys):
-    source, kept = Played(run(died_at=10)), Kept()
+    source, kept = Played(two_processes(died_at=10)), Kept()
     frames = source._frames
     last = frames[-1].at
     source._frames = [*frames, frame(agent_id(0), wire.Bye(int(last * 1000), "exit"), last + 1, 99)]

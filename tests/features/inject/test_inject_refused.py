@@ -22,8 +22,8 @@ from jaxtop.features.inject import remote, symbols, target
 from jaxtop.features.inject.request import InjectionRequest
 from jaxtop.store import runfiles
 from tests.features.inject.test_inject import WHY_NOT
+from tests.made_agents import hello_here
 from tests.support import PYTHON, eventually, jaxtop, processes, run
-from tests.wire.test_runfiles import hello
 
 # Python with JAX's libraries in its memory, as far as can be seen from outside.
 AS_JAX = """
@@ -219,7 +219,7 @@ def test_only_a_thread_that_does_not_wake_up_is_refused(monkeypatch):
 
 def test_a_process_with_an_agent_names_its_run():
     with python() as process:
-        runfiles.write(hello("a1", process.pid, run="r-1"))
+        runfiles.write(hello_here("a1", process.pid, run="r-1"))
         assert "has an agent already: jaxtop attach r-1" in refusal(process.pid)
 
 

@@ -12,8 +12,6 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
-from collections import Counter
-from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parsed_openmetrics
@@ -21,7 +19,6 @@ from prometheus_client.parser import text_string_to_metric_families as parsed_cl
 
 from jaxtop import wire
 from jaxtop.cli.serving.http_server import HttpRequest, HttpServer
-from jaxtop.cli.serving.listening import Protection
 from jaxtop.cli.serving.watched import WatchedCluster
 from jaxtop.export import openmetrics, to_document, to_openmetrics
 from jaxtop.export.samples import DETAILS
@@ -30,7 +27,8 @@ from jaxtop.features.metrics.command import pages
 from jaxtop.features.metrics.prometheus import exposition, targets
 from jaxtop.model import Cluster
 from tests import builders, patience
-from tests.export.test_export import HOSTILE, NOW, cluster, everything
+from tests.features.metrics.served import OPEN, Frames, get, served
+from tests.made_clusters import HOSTILE, NOW, cluster, everything
 from tests.made_runs import run_of
 from tests.made_windows import Made
 from tests.pages import DOCS
@@ -39,23 +37,6 @@ from tests.support import JAXTOP, environment, eventually, processes, training
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 PROMTOOL = shutil.which("promtool")
-
-
-OPEN = Protection()
-
-
-def served(made: Cluster, detail: str = "program", protection: Protection = OPEN) -> HttpServer:
-    return HttpServer("127.0.0.1", 0, pages(WatchedCluster(made, lambda: NOW), detail), protection)
-
-
-def get(url: str, accept: str = "", authorization: str = "", **more: Any) -> tuple[int, str, str]:
-    request = urllib.request.Request(url, headers={"Accept": accept, "Authorization": authorization})
-    try:
-        with urllib.request.urlopen(request, timeout=patience.left(), **more) as answer:
-            return answer.status, answer.headers["Content-Type"], answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.headers["Content-Type"], error.read().decode()
 
 
 def values(families) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -142,19 +123,6 @@ def test_scripts_get_the_snapshot_the_findings_and_the_health():
         assert status == 404 and "/metrics" in text
     with served(Cluster()) as server:
         assert get(f"{server.url}/healthz")[0] == 503
-
-
-class Frames:
-    """A source whose first poll returns these frames."""
-
-    is_settled = True
-
-    def __init__(self, *frames, notes=()):
-        self.frames, self.notes, self.rejected = list(frames), list(notes), Counter()
-
-    def poll(self, _timeout):
-        arrived, self.frames = self.frames, []
-        return arrived
 
 
 def test_what_a_source_yields_is_served():

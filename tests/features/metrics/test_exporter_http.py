@@ -20,8 +20,8 @@ from jaxtop.cli.serving import http_server
 from jaxtop.cli.serving.http_server import MOST_CLIENTS, HttpServer
 from jaxtop.cli.serving.listening import MOST_STRANGERS, Protection, address
 from tests import patience
-from tests.export.test_export import cluster
-from tests.features.metrics.test_exporter import get, served
+from tests.features.metrics.served import get, served
+from tests.made_clusters import cluster
 from tests.support import eventually, jaxtop
 
 

@@ -23,8 +23,8 @@ from jaxtop.features.metrics.otlp import push as otlp
 from jaxtop.features.metrics.otlp.collector import OtlpCollector
 from jaxtop.model import Cluster
 from tests import builders
-from tests.export.test_export import HOSTILE, NOW, cluster, everything
-from tests.features.metrics.test_exporter import Frames
+from tests.features.metrics.served import Frames
+from tests.made_clusters import HOSTILE, NOW, cluster, everything
 from tests.support import eventually
 
 TYPES: dict[str, Any] = {"/v1/metrics": ExportMetricsServiceRequest, "/v1/logs": ExportLogsServiceRequest}

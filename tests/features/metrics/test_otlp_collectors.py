@@ -22,8 +22,8 @@ from jaxtop import cli
 from jaxtop.cli.errors import UserError
 from jaxtop.features.metrics.otlp.collector import OtlpCollector
 from tests import builders
-from tests.export.test_export import everything
 from tests.features.metrics.test_otlp import Receiver, push, two_processes
+from tests.made_clusters import everything
 from tests.support import eventually, free_port
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from jaxtop.features.notebook.summary import MOST_FINDINGS, summary
 from jaxtop.model import Cluster, array_views
 from jaxtop_agent.handle import Handle
 from tests import patience
-from tests.builders import NOW, folded
-from tests.cli.test_check import run as frames_of_run
+from tests.builders import NOW, folded, two_processes
 from tests.support import (
     PYTHON,
     environment,
@@ -104,7 +103,7 @@ class TestHandle:
 
 class TestSummary:
     def made(self) -> Cluster:
-        return folded(frames_of_run(died_at=20))
+        return folded(two_processes(died_at=20))
 
     def test_it_says_who_is_live_and_what_is_wrong(self):
         found = summary(self.made(), NOW + 60)

@@ -16,7 +16,7 @@ from jaxtop.store import probe as saved
 from jaxtop.wire import Operation, Operations
 from jaxtop.wire.probing import Measured
 from tests.builders import folded, hello
-from tests.model.test_probed_shown import of_device, probe
+from tests.staged_probe import of_device, probe
 
 NAME = "jit_step"
 RATES = DeviceRates(1e12, 1e11, "probed", "probed")

@@ -18,8 +18,8 @@ from tests.builders import NOW, agent_id, frame
 from tests.features.operations.test_operations_shown import cluster_of
 from tests.features.operations.test_operations_shown import shown as shown_time
 from tests.made_windows import FINGERPRINT, PROGRAM, Made
-from tests.model.test_probed_shown import of_device, probe
 from tests.stage import Stage, line, play, shown_after
+from tests.staged_probe import of_device, probe
 
 DOT = Operation("dot_general.12", "matmul", "train.py:57", 600_000, 20, 2 * 10**9, 10**7)
 COPY = Operation("copy.3", "copy", "train.py:58", 100_000, 20, 0, 10**7)

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from tests.builders import NOW, agent_id, frame, training, well
-from tests.cli.test_check import recorded
-from tests.cli.test_cli import is_one_line
-from tests.support import jaxtop_here
+from tests.recorded import recorded
+from tests.support import is_one_line, jaxtop_here
 
 MIB = 1 << 20
 STEP = wire.Program(
