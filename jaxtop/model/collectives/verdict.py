@@ -7,10 +7,10 @@ statistics count windows, and a late unit must be late in each of the last few.
 
 from __future__ import annotations
 
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, zip_longest
 from math import sqrt
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from jaxtop.model.tuning import Number
 from jaxtop.model.windows import MISSING, Straggler
@@ -25,26 +25,30 @@ ENOUGH_LAUNCHES = 6
 ENOUGH_WINDOWS = 4
 # A verdict covers this many windows, so it follows within three when another unit becomes late.
 AGREEING_WINDOWS = 3
-SHARE = 0.75
-# For a unit that is already named the marks are lower by this factor, or events would alternate.
-STAYS = 0.7
+# A late unit comes last in at least this share of the launches.
+LAST_IN_SHARE = 0.75
+# For a unit that is already named the thresholds are lower by this factor, or events would alternate.
+HYSTERESIS = 0.7
 # A unit is still late if it came last in this share of the launches of the last windows.
 STILL_LATE = 0.5
 # Processes on a CPU share its cores with others, so up to this much lateness is not attributed there.
 LATE_MS = Number("collective_ms", 5.0, "late in a collective from this many milliseconds on")
 LATE_MS_ON_CPU = Number("collective_ms_on_cpu", 25.0, "the same where the devices are CPUs")
-OF_LAUNCH = 0.03
+# It must also be this share of a launch.
+LEAST_SHARE_OF_LAUNCH = 0.03
 # The lead must be this many times the measured spread of the others, and of the unit's own lead.
 SPREADS, OWN_SPREADS = 3.0, 2.0
 # Older windows say little about the present. The more windows agree, the less their lead may be due to
-# chance: the marks from spreads fall with the root of their number.
+# chance: the thresholds from spreads fall with the root of their number.
 MOST_WINDOWS = 8
 # The lead must also be this many times the usual lead of the last unit, where that unit keeps changing.
-USUAL = 1.5
+TIMES_USUAL_LEAD = 1.5
 # The factor from the median absolute deviation to the standard deviation.
 TO_SIGMA = 1.4826
 # At most this many units are compared: enough to measure the spread.
 MOST_COMPARED = 16
+
+T = TypeVar("T")
 
 
 class VerdictChange(NamedTuple):
@@ -70,7 +74,7 @@ def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float)
         lately = [each for each in timings if each.window == timings[-1].window]
         for number, team in enumerate(grouped.teams):
             waits = [_widest(each.arrivals[number]) for each in lately]
-            if 2 * sum(each >= at_least_us * STAYS / 2 for each in waits) < len(waits):
+            if 2 * sum(each >= at_least_us * HYSTERESIS / 2 for each in waits) < len(waits):
                 continue  # most teams are never late, so this check saves most of the work
             current = next((unit for unit in team.units if unit in before), None)
             late = straggler_in(reported_by(timings, number), number, current, at_least_us)
@@ -161,39 +165,58 @@ def straggler_in(
     if grouped is None or not is_enough(launches):
         return None
     units = grouped.teams[team].units
-    by_window: dict[int, list[Sequence[int]]] = {}
-    for each in launches:
-        by_window.setdefault(each.window, []).append(each.arrivals[team])
-    windows = list(by_window.values())
+    windows = _by_window(launches, team)
     # At first there are no earlier windows to compare with, so one more window must agree.
-    must = AGREEING_WINDOWS if len(windows) > 2 * AGREEING_WINDOWS else ENOUGH_WINDOWS
-    recent = [waits for window in windows[-must:] for waits in window]
-    last = [last_of(waits) for waits in recent]
-    suspect = max(dict.fromkeys(last), key=last.count)
-    is_still = units[suspect] == current
-    slack = STAYS if is_still else 1.0
+    windows_needed = AGREEING_WINDOWS if len(windows) > 2 * AGREEING_WINDOWS else ENOUGH_WINDOWS
+    recent = _joined(windows[-windows_needed:])
+    suspect = _suspect(recent)
+    is_named = units[suspect] == current
+    hysteresis = HYSTERESIS if is_named else 1.0
     launch_us = median(each.launch_us for each in launches[-len(recent) :])
-    mark = slack * max(at_least_us, OF_LAUNCH * launch_us)
+    notable_us = max(at_least_us, LEAST_SHARE_OF_LAUNCH * launch_us)
     leads = [[_lead(waits, suspect) for waits in window] for window in windows]
-    agreeing = _agreeing(leads, mark / 2, tolerated=is_still)
-    if agreeing < must:
+    agreeing = _agreeing(leads, hysteresis * notable_us / 2, tolerated=is_named)
+    if agreeing < windows_needed:
         return None
     agreeing = min(agreeing, MOST_WINDOWS)
-    recent = [waits for window in windows[-agreeing:] for waits in window]
-    own = [lead for window in leads[-agreeing:] for lead in window]
+    own = _joined(leads[-agreeing:])
     share = sum(lead > 0 for lead in own) / len(own)
-    usual = _usual(windows, len(windows) - agreeing)
-    chance = min(1.0, sqrt(ENOUGH_WINDOWS / agreeing))
-    mark = max(
-        mark,
-        slack * chance * OWN_SPREADS * _sigma(own),
-        slack * chance * SPREADS * spread([each.arrivals[team] for each in launches], suspect),
-        slack * USUAL * usual,
-    )
-    if share < slack * SHARE or median(own) < mark:
+    least_lead_us = max(notable_us, _lead_by_chance(windows, agreeing, own, suspect))
+    if share < hysteresis * LAST_IN_SHARE or median(own) < hysteresis * least_lead_us:
         return None
-    late = (_others(waits, suspect) for waits, lead in zip(recent, own, strict=True) if lead > 0)
-    return Straggler(team, units[suspect], share, round(median(late)))
+    agreed = zip(_joined(windows[-agreeing:]), own, strict=True)
+    late_us = median(_others(waits, suspect) for waits, lead in agreed if lead > 0)
+    return Straggler(team, units[suspect], share, round(late_us))
+
+
+def _by_window(launches: Sequence[Timing], team: int) -> list[list[Sequence[int]]]:
+    """Return the waits of a team in each launch, by window."""
+    windows: dict[int, list[Sequence[int]]] = {}
+    for each in launches:
+        windows.setdefault(each.window, []).append(each.arrivals[team])
+    return list(windows.values())
+
+
+def _joined(windows: Iterable[Iterable[T]]) -> list[T]:
+    return list(chain.from_iterable(windows))
+
+
+def _suspect(launches: Sequence[Sequence[int]]) -> int:
+    """Return the unit that came last in most of these launches."""
+    last = [last_of(waits) for waits in launches]
+    return max(dict.fromkeys(last), key=last.count)
+
+
+def _lead_by_chance(
+    windows: Sequence[Sequence[Sequence[int]]], agreeing: int, own: Sequence[int], suspect: int
+) -> float:
+    """Return the lead that a unit may have although none is late, from spreads and from earlier leads."""
+    chance = min(1.0, sqrt(ENOUGH_WINDOWS / agreeing))
+    return max(
+        chance * OWN_SPREADS * _sigma(own),
+        chance * SPREADS * spread(_joined(windows), suspect),
+        TIMES_USUAL_LEAD * _usual(windows, len(windows) - agreeing),
+    )
 
 
 def _agreeing(leads: Sequence[Sequence[int]], least: float, *, tolerated: int) -> int:
@@ -259,9 +282,8 @@ def _usual(windows: Sequence[Sequence[Sequence[int]]], earlier: int) -> float:
 
 def _led(window: Sequence[Sequence[int]]) -> tuple[int, float]:
     """Return the unit that came last in a window, and by how much."""
-    last = [last_of(waits) for waits in window]
-    first = max(dict.fromkeys(last), key=last.count)
-    return first, median(_lead(waits, first) for waits in window)
+    suspect = _suspect(window)
+    return suspect, median(_lead(waits, suspect) for waits in window)
 
 
 def _lead(waits: Sequence[int], unit: int) -> int:
