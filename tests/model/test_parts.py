@@ -10,6 +10,7 @@ from jaxtop.export.check import Checkup
 from jaxtop.export.json import to_document
 from jaxtop.model import Severity, keyframe
 from jaxtop.model.host import NO_WINDOW
+from jaxtop.model.wall_time.gaps import gap_of
 from jaxtop.model.wall_time.lateness import lateness_by_run
 from jaxtop.model.wall_time.launch_times import measured_in
 from jaxtop.model.wall_time.parts import NAMES, Busy, OwnParts, Parts, mean_of, with_lateness
@@ -40,6 +41,13 @@ def test_a_sleep_before_each_step_is_a_gap_of_the_host():
 def test_a_stall_every_twenty_steps_is_a_gap_though_no_window_saw_it():
     found = of_run(window((0, 98), (100, 98), (200, 98)), activity(script=50, wait=50))
     assert (found.compute, found.host_gap) == (pytest.approx(0.49), pytest.approx(0.51))
+
+
+@pytest.mark.parametrize("fewer", [0, 1])
+def test_a_gap_is_known_from_the_fewest_samples_that_an_agent_sends(fewer):
+    samples = activity(wait=wire.FEWEST_ACTIVITY_SAMPLES - fewer)
+    host = run(window(*EVEN), samples).hosts[agent_id(0)]
+    assert (gap_of(host, None) is None) == bool(fewer)
 
 
 def test_time_that_nothing_explains_is_unknown():

@@ -34,7 +34,6 @@ NAME = "activity"
 EVERY_S = 0.5
 SPAN_S = 20.0
 SEND_EVERY_S = 3.0
-FEWEST_SAMPLES = 25
 # At first, and after a change of the rhythm, samples come sooner until there are enough: at most for so long,
 # because there may be no Python to sample.
 SOON_EVERY_S, SOON_FOR_S = 0.1, 8.0
@@ -106,7 +105,7 @@ class MainThread:
         samples.append(_Sample(now, *read, self._hooks.garbage(), self._delayed_ns))
         while len(samples) > 1 and samples[0].at < oldest:
             samples.popleft()
-        if len(samples) < FEWEST_SAMPLES or not (is_new or now - self._sent_at >= SEND_EVERY_S):
+        if len(samples) < wire.FEWEST_ACTIVITY_SAMPLES or not (is_new or now - self._sent_at >= SEND_EVERY_S):
             return
         self._sent_at, self._new_until = now, 0.0
         self._board.send(self._message(now))

@@ -15,7 +15,7 @@ from jaxtop.model.programs.rates import launch_rates_of, program_of
 from jaxtop.model.steps.script import is_sampled, not_launching
 from jaxtop.model.steps.views import pace_of
 from jaxtop.model.tuning import Number
-from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
+from jaxtop.wire import COMPILE, FEWEST_ACTIVITY_SAMPLES, LAUNCH, SCRIPT, WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from jaxtop.model.wall_time.parts import Parts
     from jaxtop.wire import ActiveLine
 
-# With fewer samples a gap is unknown.
-FEWEST_SAMPLES = 25
 # A gap is part of each step if the median step, times the steps a second, fills this share of the time, and
 # what it leaves is at most this part of the gap, or this share of the time.
 IN_EACH_STEP, OF_GAP_LEFT, LEFT = 0.7, 0.8, 0.1
@@ -122,7 +120,7 @@ def gap_of(host: Host, parts: Parts | None) -> Gap | None:
     """
     activity, rhythm = host.activity, host.pulse.rhythm
     total = sum(activity.samples)
-    if rhythm is None or rhythm.p50_us is None or not is_sampled(host, FEWEST_SAMPLES):
+    if rhythm is None or rhythm.p50_us is None or not is_sampled(host, FEWEST_ACTIVITY_SAMPLES):
         return None
     pace = pace_of(host)
     if not pace:
