@@ -18,7 +18,7 @@ What is where, in the order in which to read it:
 - completion.py: `jaxtop completion`
 - doctor.py: `jaxtop doctor`
 - terminal.py: checks the terminal, and runs the app on it
-- look.py: the look of the app, from the settings
+- preferences.py: how the user wants the app to look, from the settings
 - tty_driver.py: Textual's driver, for terminals that go away
 - hangup.py: ends a command whose terminal is gone
 - live/: the app on a live run: the thread of the source, the rewind buffer, recording

@@ -12,8 +12,8 @@ from jaxtop.base.feature import options_of
 from jaxtop.base.units import in_bytes
 from jaxtop.cli import settings, terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.look import look_of
 from jaxtop.cli.machine import processes
+from jaxtop.cli.preferences import preferences_of
 from jaxtop.cli.text.formats import FORMATS, add_formats, written
 from jaxtop.cli.text.output import ProgressLine, new_file
 from jaxtop.cli.text.words import note, number
@@ -237,7 +237,7 @@ def show(session: Session, start: float | None, **how: Any) -> None:
         steady,
         history=session,
         replay=Start(start, **how),
-        look=look_of(settings.load()),
+        preferences=preferences_of(settings.load()),
     )
     failure = terminal.show(app)
     if failure:

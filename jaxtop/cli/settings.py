@@ -15,7 +15,7 @@ from jaxtop.base.names import reason
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.text.words import amount, legible
 from jaxtop.model import HOLDS_FOR, RULES, RULES_BY_NAME, Mute, Severity, Tuning
-from jaxtop.tui.core import look
+from jaxtop.tui.core.preferences import ROLES, THEMES, WITH_COLUMNS
 from jaxtop.tui.notifier import FORMS as DESKTOP
 
 if TYPE_CHECKING:
@@ -145,11 +145,11 @@ _OWN = (
 )
 
 
-def _of_look() -> Iterator[Setting]:
-    yield Setting("view.theme", look.THEMES[0], "the app: its colours", _choice(look.THEMES))
-    for role in look.ROLES:
+def _of_preferences() -> Iterator[Setting]:
+    yield Setting("view.theme", THEMES[0], "the app: its colours", _choice(THEMES))
+    for role in ROLES:
         yield Setting(f"colours.{role}", "theme's", f"the app: colour of the role {role}", _colour)
-    for screen in look.WITH_COLUMNS:
+    for screen in WITH_COLUMNS:
         yield Setting(f"columns.{screen}", "all", f"the app: columns of {screen}, in this order", _columns)
     yield Setting("keys", "none", "the app: keys of your own, and those they stand for", _keys)
 
@@ -165,7 +165,7 @@ def _of_rules() -> Iterator[Setting]:
             )
 
 
-SETTINGS = {each.key: each for each in (*_OWN, *_of_look(), *_of_rules())}
+SETTINGS = {each.key: each for each in (*_OWN, *_of_preferences(), *_of_rules())}
 # The first number of a rule has a shorter name, too.
 SHORT = {
     f"thresholds.{rule.name}": f"rules.{rule.name}.{rule.numbers[0].name}" for rule in RULES if rule.numbers

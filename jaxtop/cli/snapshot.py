@@ -20,8 +20,7 @@ from jaxtop.model.host import NO_ARRAYS, REFUSES_KEY
 from jaxtop.model.hosts import seen_by
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.tuning import AS_DECLARED
-from jaxtop.store import probe as saved
-from jaxtop.store import runfiles
+from jaxtop.store import runfiles, saved_probe
 
 if TYPE_CHECKING:
     import argparse
@@ -84,7 +83,7 @@ def main(arguments: argparse.Namespace) -> int:
         source.close()
     now = steady()
     cluster.check(now)
-    sys.stdout.write(written(arguments.format, cluster, now, saved.last()))
+    sys.stdout.write(written(arguments.format, cluster, now, saved_probe.last()))
     sys.stdout.flush()
     for line in complaints(cluster, source, now):
         note(line)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import zmq
 
 from jaxtop.base import debuglog
-from jaxtop.transport import ReachabilityCheck
+from jaxtop.transport import ReachabilityCheck, reachability
 from jaxtop.transport import client as changes
-from jaxtop.transport import probe as outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,7 +128,7 @@ class Connection:
         if self._probe is None or (outcome := self._probe.advance(now)) is None:
             return None
         self.close()
-        self.is_greeted = outcome == outcomes.GREETS
+        self.is_greeted = outcome == reachability.GREETS
         if not self.is_greeted and self._away_since is None:
             self._away_since = now
         self._probe_due = now + self.pace(now)
@@ -185,13 +184,13 @@ class Connection:
         self.close()
 
     def _meaning(self, outcome: str) -> str | None:
-        if outcome == outcomes.SILENT and self._is_process_gone():
+        if outcome == reachability.SILENT and self._is_process_gone():
             # A forked child may hold a dead parent's socket open, which looks like a stopped process.
-            return outcomes.CLOSED
-        was_stopped, self._was_stopped = self._was_stopped, outcome == outcomes.SILENT
-        is_hung_up = outcome == outcomes.HUNG_UP
-        if outcome != outcomes.GREETS:
-            return self._judge(outcomes.CLOSED if is_hung_up else outcome, is_hung_up=is_hung_up)
+            return reachability.CLOSED
+        was_stopped, self._was_stopped = self._was_stopped, outcome == reachability.SILENT
+        is_hung_up = outcome == reachability.HUNG_UP
+        if outcome != reachability.GREETS:
+            return self._judge(reachability.CLOSED if is_hung_up else outcome, is_hung_up=is_hung_up)
         if was_stopped:
             # No handshake works with a stopped process. Only a later failure says something about its Python.
             self._failure = ""

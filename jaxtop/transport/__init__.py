@@ -13,11 +13,11 @@ What is where, in the order in which to read it:
 - telemetry.py: the telemetry socket and its viewers
 - client.py: the viewer's side: subscription and questions
 - hub.py: the listening socket of a relay
-- probe.py: why an address does not answer
+- reachability.py: why an address does not answer
 """
 
 from jaxtop.transport.client import Dialogue, Question, Subscriber
-from jaxtop.transport.probe import ReachabilityCheck
+from jaxtop.transport.reachability import ReachabilityCheck
 from jaxtop.transport.server import FIRST_PORT, ReceivedRequest, Server
 
 __all__ = [

@@ -4,8 +4,9 @@ What is where; a folder imports only from those below it:
 
 - app.py: the whole app: its parts, and what it paints around the open screen
 - following.py: the run that is followed, and the time of it that is shown; all parts read it
-- time_keys.py, request_keys.py, runs.py, looks.py, navigation.py: the parts: keys that move in time; keys
-  that ask processes; the switch to another run; theme, keys and columns of the user; which screen is open
+- time_keys.py, request_keys.py, runs.py, applied_preferences.py, navigation.py: the parts: keys that move in
+  time; keys that ask processes; the switch to another run; theme, keys and columns of the user; which screen
+  is open
 - header.py, facts.py: the first and the second line
 - playback.py, ingest.py: which time is shown; the folding of frames by slices
 - history.py, requests.py: what the app asks of a session, of its recorder and of processes

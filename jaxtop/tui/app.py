@@ -13,17 +13,17 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from jaxtop.model.tuning import AS_DECLARED, Tuning
+from jaxtop.tui.applied_preferences import AppliedPreferences
 from jaxtop.tui.changed_cells import ChangedCells
 from jaxtop.tui.colours256 import Colours256
-from jaxtop.tui.core import look as looks
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import Palette, palette_of
+from jaxtop.tui.core.preferences import NO_PREFERENCES, Preferences
 from jaxtop.tui.dialogs.help import Help, palette_commands
 from jaxtop.tui.draw.switches import pressed_by
 from jaxtop.tui.facts import facts
 from jaxtop.tui.following import Following
 from jaxtop.tui.header import header
-from jaxtop.tui.looks import Looks
 from jaxtop.tui.navigation import Navigation
 from jaxtop.tui.notifier import Notifier
 from jaxtop.tui.places import Destinations
@@ -93,7 +93,7 @@ class JaxtopApp(App[str]):
         runs: Runs | None = None,
         notifier: Notifier | None = None,
         notes: Sequence[str] = (),
-        look: looks.Look = looks.AS_DECLARED,
+        preferences: Preferences = NO_PREFERENCES,
     ) -> None:
         """Create the app for a feed, a history, or both.
 
@@ -110,17 +110,19 @@ class JaxtopApp(App[str]):
             runs: The live runs, to switch to another; None if that is not possible.
             notifier: Notifies about critical findings.
             notes: What the user should know at the start, such as which run was chosen.
-            look: The theme, colours, keys and columns that the user chose.
+            preferences: The theme, colours, keys and columns that the user chose.
         """
         super().__init__()
         self.following = Following(feed, clock, history=history, start=replay, probe=probe, tuning=tuning)
         self.time = TimeKeys(self, self.following, recorder, self._paint)
         self.requests = RequestKeys(self, self.following, ask, capturer, self._paint_lines)
         self.runs = RunSwitch(self, self.following, runs, self._begin_again)
-        self.looks = Looks(self, look)
-        self.navigation = Navigation(self, self.following, self.requests, self.looks.dress, self._paint_lines)
+        self.preferences = AppliedPreferences(self, preferences)
+        self.navigation = Navigation(
+            self, self.following, self.requests, self.preferences.dress, self._paint_lines
+        )
         # Textual calls the action of a key on the app. Each of them is a method of one part.
-        for part in (self.time, self.requests, self.runs, self.looks, self.navigation):
+        for part in (self.time, self.requests, self.runs, self.preferences, self.navigation):
             for name in dir(part):
                 if name.startswith("action_"):
                     setattr(self, name, getattr(part, name))
@@ -259,7 +261,7 @@ class JaxtopApp(App[str]):
         if isinstance(event, (events.InputEvent, events.Paste)) and not self.screen_stack:  # the app ends
             return
         if isinstance(event, events.Key) and not event.is_forwarded and not isinstance(self.focused, Input):
-            meant = self.looks.meant(event)
+            meant = self.preferences.meant(event)
             if meant is None:
                 return
             event = meant
@@ -267,7 +269,7 @@ class JaxtopApp(App[str]):
 
     def get_key_display(self, binding: Binding) -> str:
         """Show the user's own key where there is one."""
-        return self.looks.shown_key(binding.key) or super().get_key_display(binding)
+        return self.preferences.shown_key(binding.key) or super().get_key_display(binding)
 
     def on_view_selected(self, message: View.Selected) -> None:
         self.navigation.selection = message.selection
@@ -316,7 +318,7 @@ class JaxtopApp(App[str]):
         yield from palette_commands(self, screen)
         if self.following.playback.has_present:
             yield from self._notifier.commands()
-        yield from self.looks.commands(self.navigation.open, self.navigation.view)
+        yield from self.preferences.commands(self.navigation.open, self.navigation.view)
 
     def action_redraw(self) -> None:
         """Send the whole screen, over which another program may have written."""

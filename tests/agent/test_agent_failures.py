@@ -13,7 +13,7 @@ import pytest
 
 from jaxtop.base import keys
 from jaxtop.store import runfiles
-from jaxtop.transport.probe import SIGNATURE
+from jaxtop.transport.reachability import SIGNATURE
 from tests.support import PYTHON, environment, eventually, jaxtop, processes, script, snapshot
 from tests.unharmed import START, START_HOT, Watch, outcome, some
 

@@ -27,7 +27,7 @@ LEFT = {
     "model/test_findings_crashes.py: tests.model.test_findings_liveness",
     "project/test_features.py: tests.recording.test_record_replay",
     "tui/test_endings.py: tests.tui.test_runs",
-    "tui/test_look.py: tests.cli.test_config",
+    "tui/test_preferences.py: tests.cli.test_config",
     "tui/test_tui_memory.py: tests.tui.test_tui_programs",
     "tui/test_tui_overview.py: tests.model.test_findings_losses",
     "tui/test_tui_sizes.py: tests.tui.test_tui_table",

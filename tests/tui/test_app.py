@@ -18,7 +18,7 @@ SIZES = [(80, 24), (120, 40), (200, 50)]
 
 class TestParts:
     app = JaxtopApp(None)
-    parts = (app.time, app.requests, app.runs, app.looks, app.navigation)
+    parts = (app.time, app.requests, app.runs, app.preferences, app.navigation)
 
     def test_no_part_inherits_from_another(self):
         assert JaxtopApp.__bases__ == (App,)

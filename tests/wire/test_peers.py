@@ -9,7 +9,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.features.probe.peers import compare
 from jaxtop.features.probe.verdict import ranges, result
-from jaxtop.store import probe as saved
+from jaxtop.store import saved_probe
 from jaxtop.store.probed import probed_collective, probed_device
 from jaxtop.wire.probing import Here, Meeting, Met, ProbePlan, ProbeReport
 
@@ -153,14 +153,14 @@ def test_what_was_probed_is_found_for_a_live_collective():
 
 
 def test_the_last_result_is_kept_for_its_user_alone_and_read_again(home):
-    assert saved.last() is None
+    assert saved_probe.last() is None
     probe = made()
-    kept = saved.keep(probe)
+    kept = saved_probe.keep(probe)
     assert kept == home / ".local/state/jaxtop/probe.json"
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert saved.last() == probe
+    assert saved_probe.last() == probe
     kept.write_bytes(kept.read_bytes()[:-20])
-    assert saved.last() is None
+    assert saved_probe.last() is None
 
 
 def made(  # noqa: PLR0917 - what differs from a run in which all is well

@@ -13,8 +13,7 @@ import pytest
 
 from jaxtop.base import private
 from jaxtop.recording import compact
-from jaxtop.store import probe as saved
-from jaxtop.store import runfiles
+from jaxtop.store import runfiles, saved_probe
 from tests import made_sessions
 from tests.made_agents import hello_here
 from tests.made_sessions import Made
@@ -54,7 +53,7 @@ def test_what_is_written_is_for_its_user_alone(tmp_path, monkeypatch, bits):
         written(tmp_path / "boxes/b.mcap", made_sessions.frames(Made(seconds=2))).finish()
         compact(tmp_path / "boxes/b.mcap")
         assert runfiles.write(hello_here()) is None
-        assert saved.keep(probe()) is not None
+        assert saved_probe.keep(probe()) is not None
     assert modes(tmp_path / "boxes") == OWN
     assert modes(tmp_path / "new") == OWN
     assert [each.hello.agent for each in runfiles.find()] == ["a1"]

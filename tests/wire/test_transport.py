@@ -13,7 +13,7 @@ import pytest
 import zmq
 
 from jaxtop.base import keys
-from jaxtop.transport import Question, Server, Subscriber, client, probe
+from jaxtop.transport import Question, Server, Subscriber, client, reachability
 from jaxtop.transport.telemetry import MAX_SENT
 from tests.sockets import Agent, Relay, local, noticed, outcome_of
 from tests.support import PYTHON, environment, eventually, free_port, processes
@@ -397,7 +397,7 @@ def test_ipv6_works_as_well(owner, viewers):
     _, telemetry = agent.server.bind("::1", first)
     viewers(agent, endpoint=f"[::1]:{telemetry}")
     agent.until(lambda: agent.server.viewers == 1)
-    assert outcome_of(f"[::1]:{telemetry}") == probe.GREETS
+    assert outcome_of(f"[::1]:{telemetry}") == reachability.GREETS
     agent.server.close()
 
 

@@ -6,7 +6,7 @@ What is where, in the order in which to read it:
 - worker.py: the thread that calls the drivers
 - mapping.py: which GPU of the driver each JAX device is
 - nvidia.py: NVIDIA GPUs, through NVML
-- gpu.py: the figures of one NVIDIA GPU or MIG instance
+- nvidia_gpu.py: the figures of one NVIDIA GPU or MIG instance
 - gpm.py: the activity of GPUs since Hopper
 - links.py: traffic of NVLink and PCIe
 - xid.py: numbered errors of NVIDIA's driver, as events

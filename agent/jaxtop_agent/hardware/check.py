@@ -43,8 +43,8 @@ def nvidia() -> Iterator[tuple[str, str]]:
 
 
 def _gpu(nvml: Any, index: int) -> Iterator[tuple[str, str]]:
-    from jaxtop_agent.hardware.gpu import Gpu, Lost
     from jaxtop_agent.hardware.mapping import place_of
+    from jaxtop_agent.hardware.nvidia_gpu import Gpu, Lost
 
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def nvidia() -> Iterator[dict[str, Any]]:
     """Yield the GPUs, with the instances of a divided one in its place."""
-    from jaxtop_agent.hardware.gpu import Gpu, Lost
     from jaxtop_agent.hardware.mapping import cards
     from jaxtop_agent.hardware.nvidia import binding
+    from jaxtop_agent.hardware.nvidia_gpu import Gpu, Lost
 
     nvml = binding()
     nvml.nvmlInit()

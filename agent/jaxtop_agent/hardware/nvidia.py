@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from jaxtop_agent.hardware.gpu import Gpu, Lost
 from jaxtop_agent.hardware.mapping import DeviceHandle, find, handle_of, place_of
+from jaxtop_agent.hardware.nvidia_gpu import Gpu, Lost
 from jaxtop_agent.hardware.reader import Figures, Off, listed
 from jaxtop_agent.hardware.xid import Xids, address
 

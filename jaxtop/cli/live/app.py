@@ -12,8 +12,8 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.live.recorder import AppRecorder
 from jaxtop.cli.live.rewind import RewindBuffer, size_of
 from jaxtop.cli.live.source_thread import SourceThread
-from jaxtop.cli.look import look_of
-from jaxtop.store import probe as saved
+from jaxtop.cli.preferences import preferences_of
+from jaxtop.store import saved_probe
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.dialogs.picker import LiveRuns, Picker
 from jaxtop.tui.notifier import OFF, Notifier
@@ -126,11 +126,11 @@ def show(
             history=followed.history,
             recorder=runs.recorder,
             capturer=runs.capturer,
-            probe=saved.last(),
+            probe=saved_probe.last(),
             tuning=loaded.tuning,
             runs=runs,
             notes=notes,
-            look=look_of(loaded),
+            preferences=preferences_of(loaded),
             notifier=Notifier(
                 bell=bool(loaded.get("alerts.bell")),
                 desktop=loaded.get("alerts.desktop") or OFF,

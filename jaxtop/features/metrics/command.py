@@ -22,7 +22,7 @@ from jaxtop.features.metrics.boards import BOARDS
 from jaxtop.features.metrics.prometheus import exposition, preferred
 from jaxtop.features.metrics.prometheus import targets as machines
 from jaxtop.model import Cluster, reported_findings
-from jaxtop.store import probe as saved
+from jaxtop.store import saved_probe
 
 if TYPE_CHECKING:
     import argparse
@@ -157,7 +157,7 @@ def pages(watched: WatchedCluster, detail: str) -> Pages:
         "/metrics": metrics,
         "/http_sd": http_sd,
         "/api/snapshot": shared(
-            "snapshot", lambda cluster, now: written(JSON_FORMAT, cluster, now, saved.last())
+            "snapshot", lambda cluster, now: written(JSON_FORMAT, cluster, now, saved_probe.last())
         ),
         "/api/findings": shared("findings", _found),
         "/healthz": lambda _: watched.health(),

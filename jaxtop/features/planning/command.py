@@ -17,7 +17,7 @@ from jaxtop.cli.text.words import legible, note, number
 from jaxtop.features.planning import compile as plan_compile
 from jaxtop.features.planning.model.asking import parse_bytes, parse_count, parse_mesh, parse_rule
 from jaxtop.features.planning.model.plan import CannotPlan, Goal, NeverPlannable, PlanRequest
-from jaxtop.store import probe as saved
+from jaxtop.store import saved_probe
 
 if TYPE_CHECKING:
     import argparse
@@ -178,7 +178,7 @@ def _note_choice(cluster: Cluster, now: float) -> None:
 def _today(cluster: Cluster, now: float) -> Today:
     from jaxtop.features.planning.model.today import today  # as above
 
-    return today(cluster, now, probe=saved.last())
+    return today(cluster, now, probe=saved_probe.last())
 
 
 class _Enough:

@@ -23,7 +23,7 @@ from jaxtop.features.planning.model.asking import mesh_as_typed, parse_mesh
 from jaxtop.features.planning.model.plan import CannotPlan
 from jaxtop.features.planning.report import memory_in_words, step_in_words
 from jaxtop.model.tuning import AS_DECLARED
-from jaxtop.store import probe as saved
+from jaxtop.store import saved_probe
 from jaxtop_agent.demo import ROWS
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _today_on(axes: Axes, words: Sequence[str], is_enough: Enough) -> Today:
             return steady() - known_since >= SETTLES_IN
 
         cluster, now, _ = measured(source, MEASURED_WITHIN, AS_DECLARED, is_settled, CANNOT)
-        return today(cluster, now, probe=saved.last())
+        return today(cluster, now, probe=saved_probe.last())
 
 
 def _state(today: Today, found: Today, axes: Axes) -> tuple[int, int]:

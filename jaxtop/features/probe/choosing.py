@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jaxtop.features.probe import placement
 from jaxtop.features.probe.messages import PlacementRequest
-from jaxtop.store import probe as saved
+from jaxtop.store import saved_probe
 from jaxtop.store.probed import probed_rates
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def best_devices(
     if wanted.n > there:
         raise ValueError(f"n={wanted.n}: JAX has {there} device{'s' * (there != 1)}")
     choose_from = partial(placement.chosen, n=wanted.n, prefer=wanted.prefer)
-    return placing.choose(wanted, partial(probed_rates, saved.last()), choose_from, timeout)
+    return placing.choose(wanted, partial(probed_rates, saved_probe.last()), choose_from, timeout)
 
 
 def _wanted(n: int, prefer: str, shape: Sequence[int] | None) -> PlacementRequest:

@@ -21,8 +21,7 @@ from jaxtop.cli.machine import processes
 from jaxtop.cli.text.output import ProgressLine
 from jaxtop.cli.text.words import amount, duration, legible, note
 from jaxtop.features.probe import processes as probe_processes
-from jaxtop.store import probe as saved
-from jaxtop.store import runfiles
+from jaxtop.store import runfiles, saved_probe
 from jaxtop.wire.probing import BENCHES, COLLECTIVES, ProbeRequest, Stage
 
 NONE_SLOW, SOME_SLOW, COULD_NOT = 0, 1, probe_processes.COULD_NOT
@@ -97,7 +96,7 @@ def main(arguments: argparse.Namespace) -> int:
     probe = result(
         heard.plan, heard.reports, __version__, round(time.time() * 1000), time.monotonic() - began
     )
-    saved.keep(probe)
+    saved_probe.keep(probe)
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(probe), indent=2).decode())
     else:

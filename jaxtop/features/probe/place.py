@@ -17,7 +17,7 @@ from jaxtop.features.probe import placement
 from jaxtop.features.probe.figures import FIGURES
 from jaxtop.features.probe.messages import KnownDevice
 from jaxtop.features.probe.placement import FLOPS_PER_JOULE, FREE, IDLE, WATTS, Reason, Standing
-from jaxtop.store import probe as saved
+from jaxtop.store import saved_probe
 from jaxtop.store.probed import probed_rates
 from jaxtop.wire import Device
 
@@ -66,7 +66,7 @@ def _count(text: str) -> int:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    probe = saved.last()
+    probe = saved_probe.last()
     is_run = bool(arguments.target or arguments.hostfile or arguments.via is not None)
     found = _of_run(arguments, probe) if is_run else _of_machine(probe)
     if arguments.n is not None and arguments.n > len(found.devices):

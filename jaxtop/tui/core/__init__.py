@@ -7,5 +7,5 @@ What is where:
 - text.py: figures, states and names as text
 - ongoing.py: which events tell of something that still lasts
 - palette.py: the colours by role
-- look.py: how the user wants the app to look
+- preferences.py: how the user wants the app to look
 """

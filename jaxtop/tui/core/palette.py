@@ -15,7 +15,7 @@ from textual.color import Color
 from textual.theme import Theme
 
 from jaxtop.model import State
-from jaxtop.tui.core.look import ROLES
+from jaxtop.tui.core.preferences import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

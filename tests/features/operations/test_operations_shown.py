@@ -12,7 +12,7 @@ from jaxtop.features.operations.model import IDLE, DeviceRates, Roof, program_ti
 from jaxtop.features.operations.rates import DATA_SHEET, rates_of
 from jaxtop.model import Cluster, keyframe, program_views
 from jaxtop.model.hardware.peaks import SET_BY_OWNER
-from jaxtop.store import probe as saved
+from jaxtop.store import saved_probe
 from jaxtop.wire import Operation, Operations
 from jaxtop.wire.probing import Measured
 from tests.builders import folded, hello
@@ -200,6 +200,6 @@ def test_a_recorded_moment_does_not_depend_on_the_last_probe_of_this_machine(tmp
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     cluster = cluster_of(SHOWN)
     before = written("json", cluster, 1.0)
-    saved.keep(probe(devices=[of_device(0)]))
-    assert saved.last() is not None and written("json", cluster, 1.0) == before
-    assert written("json", cluster, 1.0, saved.last()) != before  # as snapshot prints it
+    saved_probe.keep(probe(devices=[of_device(0)]))
+    assert saved_probe.last() is not None and written("json", cluster, 1.0) == before
+    assert written("json", cluster, 1.0, saved_probe.last()) != before  # as snapshot prints it

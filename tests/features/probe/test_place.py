@@ -14,7 +14,7 @@ from jaxtop.features.probe.messages import KnownDevice, PlacementRequest
 from jaxtop.features.probe.place import of_cluster
 from jaxtop.features.probe.placement import PREFERENCES, chosen, ranked
 from jaxtop.model import Cluster
-from jaxtop.store import probe as saved
+from jaxtop.store import saved_probe
 from jaxtop.wire.probing import Measured
 from jaxtop_agent.probe import placing
 from tests import standin
@@ -115,7 +115,7 @@ class TestMachine:
             {"used": 61 << 30, "util": 90}, {"used": 1 << 30, "util": 0}, {"used": 1 << 30, "util": 0}
         )
         rates = [{"matrix_flops_per_s": Measured(value * 1e12, 0, 9)} for value in (700, 500, 700)]
-        saved.keep(
+        saved_probe.keep(
             probe(
                 "gpu",
                 [
@@ -153,7 +153,7 @@ class TestMachine:
         assert done.stderr.startswith("jaxtop: no GPU was found here") and len(done.stderr.splitlines()) == 1
         figures = [{"round_trip_s": Measured(us * 1e-6, 0, 9)} for us in (40, 20)]
         here = socket.gethostname()
-        saved.keep(
+        saved_probe.keep(
             probe(devices=[of_device(0, i, hostname=here, figures=each) for i, each in enumerate(figures)])
         )
         done = jaxtop_here("place", "--for", "latency")
@@ -170,7 +170,7 @@ class TestMachine:
         ],
     )
     def test_wrong_input_is_one_line(self, words, why):
-        saved.keep(probe(devices=[of_device(0, hostname=socket.gethostname())]))
+        saved_probe.keep(probe(devices=[of_device(0, hostname=socket.gethostname())]))
         done = jaxtop_here("place", *words)
         assert done.returncode == 2 and why in done.stderr and len(done.stderr.splitlines()) == 1
 
@@ -288,7 +288,7 @@ print("done")
 def test_best_devices_of_a_process(tmp_path):
     slow, fast = ({"matrix_flops_per_s": Measured(rate, 0, 9)} for rate in (1e12, 2e12))
     host = socket.gethostname()
-    saved.keep(
+    saved_probe.keep(
         probe(
             devices=[
                 of_device(0, 0, id=i, local_id=i, hostname=host, figures=slow if i == 2 else fast)
@@ -337,7 +337,7 @@ def test_all_processes_choose_the_same_devices(tmp_path, monkeypatch):
         listed = [
             of_device(0, 0, id=i, local_id=i, hostname=host, figures=each) for i, each in enumerate(rates)
         ]
-        saved.keep(probe(devices=listed))
+        saved_probe.keep(probe(devices=listed))
     monkeypatch.delenv("XDG_STATE_HOME")
     path = script(tmp_path, TOGETHER)
     with jax_run(path, hosts=2, devices=4, stdout=-1, stderr=-1) as started:

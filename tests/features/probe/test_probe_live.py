@@ -16,8 +16,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.base import processes
-from jaxtop.store import probe as saved
-from jaxtop.store import runfiles
+from jaxtop.store import runfiles, saved_probe
 from tests import patience
 from tests.support import JAXTOP, PYTHON, SOAK, environment, eventually, free_port, group, in_a_group, jaxtop
 from tests.support import processes as side_by_side
@@ -82,7 +81,7 @@ def test_all_devices_of_two_processes_are_measured_and_none_of_them_is_slow(_):
         assert each["busbw_bytes_per_s"] == pytest.approx(times * each["bytes"] / t, rel=1e-6)
         members = sorted(device for met in each["groups"] for device in met["device_ids"])
         assert members == [device["id"] for device in probe["devices"]]
-    assert json.loads(saved.path().read_text()) == probe
+    assert json.loads(saved_probe.path().read_text()) == probe
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The user's own look of the app: theme, colours, keys, and the columns of the screens."""
+"""The user's preferences in the running app: theme, colours, keys, and the columns of the screens."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from textual.app import SystemCommand
 from textual.binding import BindingsMap
 from textual.keys import format_key, key_to_character
 
-from jaxtop.tui.core.look import WITH_COLUMNS
 from jaxtop.tui.core.palette import DARK, PALETTES, add_own
+from jaxtop.tui.core.preferences import WITH_COLUMNS
 from jaxtop.tui.dialogs.columns import ColumnPicker
 from jaxtop.tui.screens.tables import TableView
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
     from textual.app import App
 
-    from jaxtop.tui.core.look import Look
+    from jaxtop.tui.core.preferences import Preferences
     from jaxtop.tui.screens.base import View
     from jaxtop.tui.widgets.table import Table
 
 
-class Looks:
-    """The part of the app that has the look which the user chose, and can save what was changed."""
+class AppliedPreferences:
+    """The part of the app that applies the user's preferences, and can save what was changed."""
 
-    def __init__(self, app: App[str], look: Look) -> None:
-        """Give the app this look."""
-        self._app, self._look = app, look
-        self._columns = dict(look.columns)
-        self._own_keys = {_full_name(own): _full_name(key) for own, key in look.keys.items()}
-        theme = f"jaxtop-{look.theme}" if look.theme else DARK.theme.name
-        if look.colours:
-            theme = add_own(theme, look.colours)
+    def __init__(self, app: App[str], preferences: Preferences) -> None:
+        """Give the app its theme."""
+        self._app, self._preferences = app, preferences
+        self._columns = dict(preferences.columns)
+        self._own_keys = {_full_name(own): _full_name(key) for own, key in preferences.keys.items()}
+        theme = f"jaxtop-{preferences.theme}" if preferences.theme else DARK.theme.name
+        if preferences.colours:
+            theme = add_own(theme, preferences.colours)
         for palette in PALETTES.values():
             app.register_theme(palette.theme)
         app.theme = theme
@@ -63,12 +63,12 @@ class Looks:
         app.notify(app.theme.removeprefix("jaxtop-").replace("-", " "), title="Theme", timeout=2)
 
     def commands(self, name: str, view: View) -> Iterator[SystemCommand]:
-        """Yield what the palette offers: to choose columns of the open screen, and to save the look."""
+        """Yield what the palette offers: to choose columns of the open screen, and to save the choices."""
         if isinstance(view, TableView) and name in WITH_COLUMNS:
             choose = partial(self._choose_columns, name, view.table)
             yield SystemCommand("Columns of this screen", "choose which are shown", choose)
-        if self._look.save is not None:
-            save = partial(self._save, self._look.save)
+        if self._preferences.save is not None:
+            save = partial(self._save, self._preferences.save)
             yield SystemCommand("Save theme and columns", "for the next time", save)
 
     def _choose_columns(self, name: str, table: Table[Any]) -> None:
@@ -80,7 +80,7 @@ class Looks:
 
     def _save(self, save: Callable[[str, Mapping[str, tuple[str, ...]]], str]) -> None:
         columns = {name: keys for name, keys in self._columns.items() if keys}
-        self._app.notify(save(self._app.theme.removeprefix("jaxtop-"), columns), title="Look")
+        self._app.notify(save(self._app.theme.removeprefix("jaxtop-"), columns), title="Preferences")
 
 
 def _full_name(key: str) -> str:

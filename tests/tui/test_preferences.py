@@ -1,4 +1,4 @@
-"""The user's look of the app: from `config.toml`, chosen in the app, saved for the next time."""
+"""How the user wants the app to look: from `config.toml`, chosen in the app, saved for the next time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from textual.widgets import SelectionList
 from jaxtop.base import keys
 from jaxtop.cli import settings
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.look import look_of
-from jaxtop.tui.core.look import ROLES, THEMES, WITH_COLUMNS
+from jaxtop.cli.preferences import preferences_of
 from jaxtop.tui.core.palette import PALETTES, Palette
+from jaxtop.tui.core.preferences import ROLES, THEMES, WITH_COLUMNS
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.tables import TableView
 from tests import builders
@@ -45,7 +45,7 @@ def test_names_are_those_of_themes_roles_and_screens():
 
 def test_the_file_sets_theme_colours_keys_and_columns(config):  # noqa: F811 - a fixture
     config(FILE)
-    look = look_of(settings.load())
+    preferences = preferences_of(settings.load())
 
     async def act(stage: Stage) -> None:
         assert stage.app.palette.good == "#00aa00"
@@ -60,7 +60,7 @@ def test_the_file_sets_theme_colours_keys_and_columns(config):  # noqa: F811 - a
         await stage.press("escape", "ctrl+t")
         assert stage.app.theme != "jaxtop-own"
 
-    play(act, *builders.well(), look=look)
+    play(act, *builders.well(), preferences=preferences)
 
 
 def test_columns_are_chosen_in_the_app_and_saved_with_the_theme(config):  # noqa: F811 - a fixture
@@ -80,13 +80,13 @@ def test_columns_are_chosen_in_the_app_and_saved_with_the_theme(config):  # noqa
         commands["Save theme and columns"].callback()
         await stage.paint()
 
-    play(act, *builders.well(), look=look_of(settings.load()))
+    play(act, *builders.well(), preferences=preferences_of(settings.load()))
     file = keys.config_dir() / settings.SAVED
     saved = tomllib.loads(file.read_text())
     assert saved["view"] == {"theme": THEMES[1]} and len(saved["columns"]["hosts"]) == 2
     assert file.stat().st_mode & 0o077 == 0
     loaded = settings.load()
-    assert loaded.get("view.rewind") == "1G" and look_of(loaded).theme == THEMES[1]
+    assert loaded.get("view.rewind") == "1G" and preferences_of(loaded).theme == THEMES[1]
     rows = {each["setting"]: each for each in json.loads(jaxtop("config", "--json").stdout)["settings"]}
     assert (rows["view.theme"]["value"], rows["view.theme"]["origin"]) == ("light", "saved")
     assert rows["view.rewind"]["origin"] == "file"
@@ -94,18 +94,18 @@ def test_columns_are_chosen_in_the_app_and_saved_with_the_theme(config):  # noqa
 
 def test_the_file_precedes_what_was_saved(config):  # noqa: F811 - a fixture
     config('[view]\ntheme = "high-contrast"\n')
-    look = look_of(settings.load())
-    assert look.save is not None
-    assert "config.toml precedes it for view.theme" in look.save("dark", {"hosts": ("host",)})
-    again = look_of(settings.load())
+    preferences = preferences_of(settings.load())
+    assert preferences.save is not None
+    assert "config.toml precedes it for view.theme" in preferences.save("dark", {"hosts": ("host",)})
+    again = preferences_of(settings.load())
     assert (again.theme, again.columns) == ("high-contrast", {"hosts": ("host",)})
 
 
 def test_where_nothing_can_be_saved_it_says_so(config, monkeypatch):  # noqa: F811 - a fixture
     config("")
-    look = look_of(settings.load())
+    preferences = preferences_of(settings.load())
     monkeypatch.setenv("XDG_CONFIG_HOME", "/proc/nowhere")
-    assert look.save is not None and look.save("dark", {}).startswith("not saved: ")
+    assert preferences.save is not None and preferences.save("dark", {}).startswith("not saved: ")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ WITH_COLUMNS = ("hosts", "devices", "arrays", "memory", "collectives", "programs
 
 
 @dataclass(frozen=True)
-class Look:
+class Preferences:
     """The choices of the user; what is empty is as the app declares it."""
 
     theme: str = ""
@@ -29,4 +29,4 @@ class Look:
     save: Callable[[str, Mapping[str, tuple[str, ...]]], str] | None = None
 
 
-AS_DECLARED = Look()
+NO_PREFERENCES = Preferences()

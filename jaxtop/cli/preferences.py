@@ -1,4 +1,4 @@
-"""The look of the app: from the settings, and saved by the app."""
+"""How the user wants the app to look: from the settings, and saved by the app."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base import keys, private
 from jaxtop.base.names import reason
 from jaxtop.cli.settings import FILE, SAVED
-from jaxtop.tui.core.look import THEMES, Look
+from jaxtop.tui.core.preferences import THEMES, Preferences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _ABOUT = "# Written by the app (palette: Save theme and columns). config.toml precedes it.\n"
 
 
-def look_of(loaded: UserSettings) -> Look:
-    """Return the look that the settings describe."""
+def preferences_of(loaded: UserSettings) -> Preferences:
+    """Return the preferences that the settings describe."""
     tables: dict[str, dict[str, object]] = {"colours": {}, "columns": {}}
     for key, value in loaded.values.items():
         table, _, name = key.partition(".")
@@ -29,7 +29,7 @@ def look_of(loaded: UserSettings) -> Look:
     def save(theme: str, columns: Mapping[str, tuple[str, ...]]) -> str:
         return _save(loaded, theme, columns)
 
-    return Look(
+    return Preferences(
         theme=loaded.get("view.theme") or "",
         keys=loaded.get("keys") or {},
         save=save if loaded.path is not None else None,
