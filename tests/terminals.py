@@ -32,9 +32,9 @@ def in_a_terminal(*words: object, within=(), **variables: str):
         os.close(ours)
 
 
-def read_until(screen: int, words: str) -> str:
-    """What is written to the terminal up to these words, or to its end."""
-    seen, end = b"", patience.deadline()
+def read_until(screen: int, words: str, seen_before: str = "") -> str:
+    """What is written to the terminal, after what was seen before, up to these words or to its end."""
+    seen, end = seen_before.encode(), patience.deadline()
     while words.encode() not in seen and end.left() > 0:
         if not select.select([screen], [], [], 1.0)[0]:
             continue

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any
 
 from jaxtop.base.protobuf import bytes_field, number_field
-from jaxtop.traces import xspace
 from jaxtop_agent.jaxprivate.backends import default_client
 from jaxtop_agent.jaxprivate.lookup import find, imported, named
 
@@ -92,6 +91,8 @@ def _iterators(parse: Any) -> list[Any]:
     warning, and aborts the process of a script that turns warnings into errors. So the types are made here,
     while this one warning is off, and the caller keeps the iterators, and with them the types.
     """
+    from jaxtop.traces import xspace  # with the first window: `agent.start()` waits for this module
+
     stat = number_field(xspace.STAT_OF, 1) + number_field(xspace.SIGNED, 1)
     event = number_field(xspace.EVENT_OF, 1) + bytes_field(xspace.STAT, stat)
     plane = bytes_field(xspace.LINE, bytes_field(xspace.EVENT, event))
