@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+from contextlib import closing
 from functools import cache
 
 import pytest
@@ -122,11 +123,11 @@ def test_the_boxes_of_several_processes_are_one_session(tmp_path):
     with jax_run(script(tmp_path, PAIR), hosts=3, env=env, stderr=subprocess.DEVNULL) as started:
 
         def has_all():
-            if len(boxes(box)) < 3:
-                return False
-            session, _, cluster = last(box)
-            session.close()
-            return sum(sum(host.launches.values()) > 40 for host in cluster.hosts.values()) == 3
+            with closing(Session(boxes(box))) as session:
+                if session.span is None:  # a file is there before its first keyframe
+                    return False
+                hosts = session.at(session.span[1]).hosts.values()
+            return sum(sum(host.launches.values()) > 40 for host in hosts) == 3
 
         eventually(has_all, every=1.0)
         started[1].send_signal(signal.SIGKILL)

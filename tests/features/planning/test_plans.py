@@ -14,7 +14,7 @@ from tests.support import UNOPTIMIZED
 
 def row(today, mesh, predicted, true, program="mlp_data"):
     names = ("state", "memory", "step")
-    true = {**dict(zip(names, true, strict=True)), "spread": [0, 0], "others": 0.0}
+    true = {**dict(zip(names, true, strict=True)), "spread": [0, 0], "others": 0.0, "cores": 2}
     axes = [{"data": size} for size in (today, mesh)]
     return {"program": program, "today": axes[0], "mesh": axes[1], "predicted": predicted, "true": true}
 
