@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from contextlib import asynccontextmanager
+import select
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -12,6 +14,7 @@ from textual.driver import Driver
 from textual.geometry import Size
 
 from jaxtop.tui.app import JaxtopApp
+from tests import patience
 from tests.stage import Clock, Feed, Stage, notified
 
 if TYPE_CHECKING:
@@ -66,6 +69,25 @@ class Emulator:
     def text(self, width: int, height: int) -> str:
         rows = ("".join(self.cells.get((y, x), (" ",))[0] for x in range(width)) for y in range(height))
         return "\n".join(rows)
+
+
+class TerminalScreen:
+    """What a terminal of 80×24 shows of what a process writes to it; words that stay are written once."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._emulator = Emulator()
+
+    def until(self, words: str) -> str:
+        """Return the text on the screen once it has these words, or at the end of what is written."""
+        end = patience.deadline()
+        while words not in (text := self._emulator.text(80, 24)) and end.left() > 0:
+            written = b""
+            with suppress(OSError):  # the other side may have closed
+                while select.select([self._file], [], [], 0.2)[0] and (more := os.read(self._file, 65_536)):
+                    written += more
+            self._emulator.feed(written.decode(errors="replace"))
+        return text
 
 
 class WrittenStage(Stage):

@@ -21,7 +21,8 @@ from jaxtop.tui.screens import SCREENS
 from tests import support
 from tests.logins import needs_sshd, sshd
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, states, training
-from tests.terminals import in_a_terminal, read_until
+from tests.terminals import in_a_terminal
+from tests.written import TerminalScreen
 
 pytestmark = [pytest.mark.jax, pytest.mark.netns, pytest.mark.newest, pytest.mark.together("netns")]
 
@@ -260,14 +261,15 @@ def test_every_screen_is_opened_through_ssh():
 @needs_sshd
 @pytest.mark.usefixtures("home")
 def test_through_ssh_the_app_opens_windows_are_taken_and_sessions_recorded(login, tmp_path):
-    with in_a_terminal("attach", login, within=within(LAPTOP), TERM="xterm-256color") as (_, screen):
-        assert "2/2 processes live" in read_until(screen, "2/2 processes live")
+    with in_a_terminal("attach", login, within=within(LAPTOP), TERM="xterm-256color") as (_, file):
+        screen = TerminalScreen(file)
+        assert "2/2 processes live" in screen.until("2/2 processes live")
         for key, words in SHOWN.items():
-            os.write(screen, key.encode())
-            assert words in read_until(screen, words), key
-        os.write(screen, b"9p")
-        assert "stacks of 2 of 2 processes" in read_until(screen, "stacks of 2 of 2 processes")
-        os.write(screen, b"q")
+            os.write(file, key.encode())
+            assert words in screen.until(words), key
+        os.write(file, b"9p")
+        assert "stacks of 2 of 2 processes" in screen.until("stacks of 2 of 2 processes")
+        os.write(file, b"q")
     asked = support.run(*within(LAPTOP), PYTHON, ROOT / "tests" / "programs" / "ask.py", login, 2, "capture")
     assert asked.stdout.strip() == '["", ""]', asked.stderr
     file = tmp_path / "run.mcap"
