@@ -238,8 +238,8 @@ def test_a_laptop_that_reaches_only_the_login_host_sees_the_run_through_ssh(logi
 
 # What each screen shows of this run: the keys of all screens, and words that only that screen has.
 SHOWN = {
-    "2": "by mesh axes",
-    "3": "LAUNCH/S",
+    "2": "memory used    Tab",
+    "3": "STEPS/S",
     "D": "OF MOST",
     "4": "['w']",
     "5": "8 devices hold",
@@ -250,7 +250,7 @@ SHOWN = {
     "9": "press p",
     "0": "alone",
     "W": "OF TODAY",
-    "1": "Where a step goes",
+    "1": "mesh      ",
 }
 
 
