@@ -9,7 +9,7 @@ What is where, in the order in which to read it:
 - run.py: `jaxtop run`
 - ls.py: `jaxtop ls`
 - attach.py: `jaxtop attach`
-- snapshot.py: `jaxtop snapshot`; gathers and measures for other commands too
+- snapshot.py: `jaxtop snapshot`
 - check.py: `jaxtop check`
 - record.py: `jaxtop record`
 - replay.py: `jaxtop replay`
@@ -22,6 +22,7 @@ What is where, in the order in which to read it:
 - tty_driver.py: Textual's driver, for terminals that go away
 - hangup.py: ends a command whose terminal is gone
 - live/: the app on a live run: the thread of the source, the rewind buffer, recording
+- reading/: reads a source once, for commands that print and end
 - serving/: pages over HTTP
 - machine/: processes, drivers and costs of agents on this machine
 - text/: words, formats, files and the manual

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.clock import steady
 from jaxtop.cli import replay, settings, targets
-from jaxtop.cli.snapshot import measured
+from jaxtop.cli.reading.gather import measured
 from jaxtop.cli.text.formats import add_formats
 from jaxtop.cli.text.words import note, number
 from jaxtop.model import Severity, host_views, reported_findings

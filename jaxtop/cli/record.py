@@ -14,7 +14,7 @@ from jaxtop.base.units import in_bytes, length
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine.processes import end_with_sigterm
-from jaxtop.cli.snapshot import why_none
+from jaxtop.cli.reading.complaints import why_none
 from jaxtop.cli.text.output import ProgressLine, must_be_new
 from jaxtop.cli.text.words import amount, duration
 from jaxtop.model import Cluster, host_views, newest_hosts, runs

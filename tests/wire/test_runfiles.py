@@ -19,8 +19,9 @@ from msgspec.structs import replace
 
 from jaxtop import sources, wire
 from jaxtop.base import keys, processes
-from jaxtop.cli import snapshot, targets
+from jaxtop.cli import targets
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.reading import gather
 from jaxtop.sources import discovery
 from jaxtop.store import runfiles
 from tests.made_agents import hello_here
@@ -175,7 +176,7 @@ def test_the_next_run_of_a_name_is_waited_for_where_one_has_ended(dead, command,
 @pytest.mark.parametrize(("count", "others"), [(None, False), (1, False), (2, True)])
 def test_only_a_run_of_several_processes_waits_for_others_in_its_exit(count, others, monkeypatch):
     """And what holds up an exit is guessed at once it takes long."""
-    monkeypatch.setattr(snapshot, "LONGEST_GATHERING_S", 0.1)  # the other process of two never comes
+    monkeypatch.setattr(gather, "LONGEST_GATHERING_S", 0.1)  # the other process of two never comes
     for name, seconds in (("just", 0), ("long", 60)):
         at = int((time.time() - seconds) * 1000)
         runfiles.leave(hello_here(name, name=name, run=name, process_count=count), wire.Bye(at, "ended"))

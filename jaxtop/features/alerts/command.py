@@ -9,8 +9,8 @@ from jaxtop.base.clock import steady
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine.processes import end_with_sigterm
+from jaxtop.cli.reading.complaints import complaints
 from jaxtop.cli.record import has_ended
-from jaxtop.cli.snapshot import complaints
 from jaxtop.cli.text.words import legible, note
 from jaxtop.model import Cluster, Severity, newest_hosts, runs
 

@@ -84,7 +84,7 @@ def _size(text: str) -> int:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    from jaxtop.cli.snapshot import gather  # imports the model: errors above must be fast
+    from jaxtop.cli.reading.gather import gather  # imports the model: errors above must be fast
     from jaxtop.features.captures.capturing import Capture
     from jaxtop.features.captures.finish import known
 
@@ -126,7 +126,7 @@ def wish_of(steps: float | None, seconds: float | None, most_bytes: int) -> Wish
 
 def chosen(cluster: Cluster, indexes: list[int] | None) -> list[HostView]:
     """Return the live processes to capture; raise `UserError` if they are none, too many, or of two runs."""
-    from jaxtop.cli.snapshot import why_none  # as in `main`
+    from jaxtop.cli.reading.complaints import why_none  # as in `main`
     from jaxtop.model import runs
 
     found = [run for run in runs(cluster, steady()) if any(_can_be_asked(view) for view in run.hosts)]
@@ -174,7 +174,7 @@ def _wait_for_windows(
 
     Not of GPUs: there each use of the profiler is a risk of its own.
     """
-    from jaxtop.cli.snapshot import watch  # as in `main`
+    from jaxtop.cli.reading.gather import watch  # as in `main`
 
     hosts = [view.host for view in views]
     agents = [host.agent for host in hosts if host.hello and host.hello.platform in {"cpu", "tpu"}]

@@ -11,8 +11,9 @@ from jaxtop.base.clock import steady
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine.processes import die_with_parent
+from jaxtop.cli.reading.complaints import complaints
+from jaxtop.cli.reading.gather import watch
 from jaxtop.cli.record import has_ended
-from jaxtop.cli.snapshot import complaints, watch
 from jaxtop.features.notebook.summary import summary
 from jaxtop.model import Cluster, newest_hosts
 

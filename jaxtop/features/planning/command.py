@@ -11,7 +11,7 @@ from jaxtop.base import times
 from jaxtop.base.clock import steady
 from jaxtop.cli import replay, settings, targets
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.snapshot import measured
+from jaxtop.cli.reading.gather import measured
 from jaxtop.cli.text.formats import JSON, add_formats
 from jaxtop.cli.text.words import legible, note, number
 from jaxtop.features.planning import compile as plan_compile

@@ -17,7 +17,7 @@ from jaxtop.base.units import in_bytes, in_ms
 from jaxtop.cli import demo
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.machine import processes
-from jaxtop.cli.snapshot import measured
+from jaxtop.cli.reading.gather import measured
 from jaxtop.cli.text.words import aligned, note
 from jaxtop.features.planning.model.asking import mesh_as_typed, parse_mesh
 from jaxtop.features.planning.model.plan import CannotPlan

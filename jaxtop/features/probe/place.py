@@ -140,7 +140,7 @@ def _gpu(number: int, gpu: dict[str, Any], hostname: str, probe: Probe | None) -
 
 
 def _of_run(arguments: argparse.Namespace, probe: Probe | None) -> DevicesToRank:
-    from jaxtop.cli.snapshot import LONGEST_GATHERING_S, measured  # heavy: errors above must be fast
+    from jaxtop.cli.reading.gather import LONGEST_GATHERING_S, measured  # heavy: errors above must be fast
     from jaxtop.model.tuning import AS_DECLARED
 
     source = targets.open_source(arguments)

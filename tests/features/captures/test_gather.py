@@ -9,7 +9,8 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.snapshot import complaints, gather
+from jaxtop.cli.reading.complaints import complaints
+from jaxtop.cli.reading.gather import gather
 from jaxtop.features.captures import command as capture
 from jaxtop.model import Cluster
 from tests import builders
