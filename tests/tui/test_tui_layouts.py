@@ -22,7 +22,7 @@ from jaxtop.tui.draw.mesh.host_blocks import by_host
 from jaxtop.tui.draw.mesh.layouts import Block, CellDetail, Label, Room
 from jaxtop.tui.draw.mesh.scene import GridScene, changed_lines
 from jaxtop.tui.draw.panes.device import ids_in_words
-from jaxtop.tui.draw.reading import MISSING, read
+from jaxtop.tui.draw.reading import UNSEEN, read
 from jaxtop.tui.draw.sparkline import bar, sparkline
 from jaxtop.wire import DeviceSample
 from tests.mesh_runs import MIB, NOW, a_run
@@ -311,7 +311,7 @@ class TestCoordinates:
     def test_places_without_a_device_stay_empty(self):
         grid = physical(self.known(lambda i: (2 * i, 5)), "r1")
         assert grid.axes == (("y", 1), ("x", 15))
-        assert grid.members[:3] == (0, MISSING, 1)
+        assert grid.members[:3] == (0, UNSEEN, 1)
 
     def test_devices_without_coordinates_and_absurd_ones_make_no_grid(self):
         assert physical(self.known(lambda _: None), "r1") is None

@@ -11,7 +11,7 @@ from textual.color import Color
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import PALETTES, STEPS, Palette
 from jaxtop.tui.core.slices import SIGNS
-from jaxtop.tui.draw.reading import ABSENT, EMPTY, MARKED, UNKNOWN, Scale, state_of_code
+from jaxtop.tui.draw.reading import CellCode, Scale, state_of_code
 
 if TYPE_CHECKING:
     from jaxtop.model import State
@@ -101,7 +101,7 @@ class Ink:
             return self.ramp(code)
         state = state_of_code(code)
         if state is None:
-            return Color.parse(self.palette.warning if code == MARKED else self.palette.muted)
+            return Color.parse(self.palette.warning if code == CellCode.MARKED else self.palette.muted)
         return self.colour_of(state)
 
     def colour_of(self, state: State) -> Color:
@@ -130,7 +130,7 @@ class Ink:
                 self.background.blend(colour, 0.6),
                 underline=peer,
             )
-        return sign(code), self.style(colour, None if code == ABSENT else self.panel, underline=peer)
+        return sign(code), self.style(colour, None if code == CellCode.ABSENT else self.panel, underline=peer)
 
     def _draw_halves(self, upper: int, lower: int) -> tuple[str, Style]:
         (marks, upper), (lower_marks, lower) = divmod(upper, PEER), divmod(lower, PEER)
@@ -141,7 +141,7 @@ class Ink:
         if upper == lower and upper >= STEPS:
             return self._draw_whole(upper + peer * PEER)
         for code, other in ((upper, lower), (lower, upper)):
-            if code == MARKED or state_of_code(code) is not None:
+            if code == CellCode.MARKED or state_of_code(code) is not None:
                 back = self.ramp(other) if other < STEPS else self.panel
                 return sign(code), self.style(self.colour(code), back, underline=peer)
         if self.plain:
@@ -156,14 +156,21 @@ class Ink:
     def _half(self, code: int) -> Color:
         if code < STEPS:
             return self.ramp(code)
-        return self.background if code in (EMPTY, ABSENT) else self.panel
+        return self.background if code in (CellCode.EMPTY, CellCode.ABSENT) else self.panel
+
+
+_SIGNS_OF_CODES: dict[int, str] = {
+    CellCode.UNKNOWN: NO_VALUE,
+    CellCode.ABSENT: NOT_MET,
+    CellCode.MARKED: STANDS_OUT,
+}
 
 
 def sign(code: int) -> str:
     state = state_of_code(code)
     if state is not None:
         return text.STATE_SIGNS[state]
-    return {UNKNOWN: NO_VALUE, ABSENT: NOT_MET, MARKED: STANDS_OUT}.get(code, " ")
+    return _SIGNS_OF_CODES.get(code, " ")
 
 
 def _dots(upper: int, lower: int) -> str:

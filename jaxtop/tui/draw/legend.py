@@ -12,7 +12,7 @@ from jaxtop.model import DeviceView, State
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.draw.ink import NO_VALUE, NOT_MET, Ink
-from jaxtop.tui.draw.reading import UNKNOWN, MetricReading, Scale
+from jaxtop.tui.draw.reading import CellCode, MetricReading, Scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -106,7 +106,7 @@ def _signs(
     for state in State:
         if state in states and state is not State.LIVE:
             yield f"{text.STATE_SIGNS[state]} {state.value}", ink.style(ink.colour_of(state))
-    if reading.end is not None and UNKNOWN in reading.codes:
+    if reading.end is not None and CellCode.UNKNOWN in reading.codes:
         yield f"{NO_VALUE} {units.NA}", ink.note
     if absent:
         yield f"{NOT_MET} absent", ink.note

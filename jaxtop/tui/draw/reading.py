@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
 from jaxtop.model import DeviceView, State
@@ -15,11 +15,22 @@ if TYPE_CHECKING:
     from jaxtop.tui.core.metrics import DeviceMetric
 
 # Places without a device: one that has not been seen yet, and one that does not exist.
-MISSING, NO_PLACE = -1, -2
-# A code is what a cell shows: a step of the ramp (from 0), one of these, or a state.
-UNKNOWN, ABSENT, EMPTY, MARKED = 100, 101, 102, 103
+UNSEEN, NO_PLACE = -1, -2
 _STATES = tuple(State)
-_OF_STATE = {state: 110 + i for i, state in enumerate(_STATES)}
+
+
+class CellCode(IntEnum):
+    """What a cell shows besides a step of the ramp, whose code is its number, and a state."""
+
+    UNKNOWN = 100
+    ABSENT = 101
+    EMPTY = 102
+    MARKED = 103
+
+
+# The states follow.
+_FIRST_STATE = 110
+_OF_STATE = {state: _FIRST_STATE + i for i, state in enumerate(_STATES)}
 
 
 class Scale(Enum):
@@ -35,7 +46,7 @@ class MetricReading:
     """The values of a metric, in the order of the devices.
 
     `codes` ends with entries for places without a device. A plan refers to these by negative numbers
-    (`MISSING`, `NO_PLACE`, `placeholder`), which are indices from the end.
+    (`UNSEEN`, `NO_PLACE`, `placeholder`), which are indices from the end.
     """
 
     metric: DeviceMetric
@@ -58,7 +69,7 @@ class MetricReading:
 
 def read(devices: Sequence[DeviceView], metric: DeviceMetric) -> MetricReading:
     """Read the metric of each device, and find the common scale."""
-    live, last = State.LIVE, STEPS - 1
+    live = State.LIVE
     figure = metric.read
     # The cell of an exited device shows its state only, also where the metric is a slice or a group.
     values = tuple(
@@ -74,31 +85,38 @@ def read(devices: Sequence[DeviceView], metric: DeviceMetric) -> MetricReading:
     per_step = STEPS / end if end else 0.0
     scale = Scale.CATEGORY if not metric.is_amount else Scale.OPEN if limit is None else Scale.LIMITED
     codes = [
-        _OF_STATE[device.state]
-        if device.state is not live
-        else UNKNOWN
-        if value is None
-        else (min(last, int(value * per_step)) if metric.is_amount else int(value) % STEPS)
-        for device, value in zip(devices, values, strict=True)
+        code if device.state is live else _OF_STATE[device.state]
+        for device, code in zip(devices, _codes(values, per_step if metric.is_amount else None), strict=True)
     ]
     codes.extend(_OF_STATE[state] for state in reversed(_STATES))
-    codes.extend((EMPTY, ABSENT))
+    codes.extend((CellCode.EMPTY, CellCode.ABSENT))
     steps, marked = tuple(codes), []
     if metric.is_marked is not None:
         marked = [i for i, device in enumerate(devices) if codes[i] < STEPS and metric.is_marked(device)]
         for i in marked:
-            codes[i] = MARKED
+            codes[i] = CellCode.MARKED
     most = None if largest is None else values.index(largest)
     alike = values.count(largest) if known else 0
     marks = tuple(codes) if marked else steps
     return MetricReading(metric, values, marks, end, most, alike, scale, frozenset(marked), steps)
 
 
+def _codes(values: Sequence[float | None], per_step: float | None) -> list[int]:
+    """Return the codes of values; `per_step` is how many steps a unit has, None where values are categories.
+
+    There are as many as devices, so no function is called for each.
+    """
+    last, unknown = STEPS - 1, CellCode.UNKNOWN
+    if per_step is None:
+        return [unknown if value is None else int(value) % STEPS for value in values]
+    return [unknown if value is None else min(last, int(value * per_step)) for value in values]
+
+
 def placeholder(state: State) -> int:
     """Return the number that a plan uses for a device of a host that has not reported its devices."""
-    return min(MISSING, NO_PLACE) - 1 - _STATES.index(state)
+    return min(UNSEEN, NO_PLACE) - 1 - _STATES.index(state)
 
 
 def state_of_code(code: int) -> State | None:
     """Return the state that a code means; None if it is not one of a state."""
-    return _STATES[code - 110] if 110 <= code < 110 + len(_STATES) else None
+    return _STATES[code - _FIRST_STATE] if _FIRST_STATE <= code < _FIRST_STATE + len(_STATES) else None

@@ -20,7 +20,7 @@ from jaxtop.tui.draw.mesh.scene import CellTrend, GridScene
 from jaxtop.tui.draw.mesh.switches import switches_of, with_metrics
 from jaxtop.tui.draw.panes.device import DeviceSubject, detail
 from jaxtop.tui.draw.panes.mean_bars import MeansScene, means_height, means_lines
-from jaxtop.tui.draw.reading import MISSING, MetricReading, read
+from jaxtop.tui.draw.reading import UNSEEN, MetricReading, read
 from jaxtop.tui.draw.switches import run_pressed, switches
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.device_subject import subject_of
@@ -313,7 +313,7 @@ class MeshScreenView(View):
             is_inside = self._pointed is not None and self._pointed < len(devices)
             pointed = self._pointed if is_inside else None
             states = self.moment.states.values()
-            absent = grid is not None and MISSING in grid.members
+            absent = grid is not None and UNSEEN in grid.members
             groups = with_metrics(switches_of(self._arranger), self._offered, self.metric, width)
             if self._switched != (groups, ink, width):
                 self._switched = groups, ink, width

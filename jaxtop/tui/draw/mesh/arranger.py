@@ -12,7 +12,7 @@ from jaxtop.tui.draw.mesh.axis_bands import by_axes
 from jaxtop.tui.draw.mesh.host_blocks import by_host
 from jaxtop.tui.draw.mesh.layouts import NO_LAYOUT, Block, CellDetail, DeviceLayout, MeshDrawing, Room
 from jaxtop.tui.draw.mesh.means import Axis
-from jaxtop.tui.draw.reading import MISSING, placeholder
+from jaxtop.tui.draw.reading import UNSEEN, placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +120,7 @@ class Arranger:
             return None
         if self._mesh_grid is None or self._mesh_grid[0] is not self.mesh:
             run = self.mesh.run
-            members = tuple(self._in_run.get((run, each), MISSING) for each in self.mesh.device_ids)
+            members = tuple(self._in_run.get((run, each), UNSEEN) for each in self.mesh.device_ids)
             self._mesh_grid = self.mesh, Grid(self.mesh.axes, members)
         return self._mesh_grid[1]
 
@@ -179,7 +179,7 @@ class Arranger:
         self.page = (self.page + by) % self.pages
         after = [each for row in grid.table(self.pair, self.page) for each in row]
         found = after[before.index(device)] if device in before else after[0]
-        return None if found == MISSING else found
+        return None if found == UNSEEN else found
 
     def follow(self, device: int | None) -> None:
         grid = self.grid
@@ -202,7 +202,7 @@ class Arranger:
         grid = self._grid_of_mesh()
         if grid is None or device is None or self.group is None or device not in grid.places:
             return frozenset()
-        return frozenset(grid.group(device, self.group[1])) - {device, MISSING}
+        return frozenset(grid.group(device, self.group[1])) - {device, UNSEEN}
 
     def notes(self, device: int) -> tuple[str, ...]:
         """Return what the arrangement does not show: mesh coordinates if by host, else the process."""
@@ -265,7 +265,7 @@ def _of_grid(grid: Grid) -> tuple[Axis, ...]:
     for (name, size), stride in zip(grid.axes, grid.strides, strict=True):
         places: list[list[int]] = [[] for _ in range(size)]
         for at, member in enumerate(grid.members):
-            if member != MISSING:
+            if member != UNSEEN:
                 places[at // stride % size].append(member)
         if size > 1:
             found.append(Axis(name, tuple(map(tuple, places))))

@@ -8,7 +8,7 @@ from itertools import permutations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.tui.draw.reading import MISSING
+from jaxtop.tui.draw.reading import UNSEEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ class Grid:
 
     @cached_property
     def places(self) -> dict[int, int]:
-        return {member: place for place, member in enumerate(self.members) if member != MISSING}
+        return {member: place for place, member in enumerate(self.members) if member != UNSEEN}
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
@@ -140,7 +140,7 @@ def physical(devices: Sequence[DeviceView], run: str) -> Grid | None:
     cores = max(len(found) for found in spots.values())
     if len(slices) * cores * prod(sizes) > 64 * len(placed):
         return None  # the coordinates are too sparse for a grid
-    members = [MISSING] * (len(slices) * cores * prod(sizes))
+    members = [UNSEEN] * (len(slices) * cores * prod(sizes))
     for spot, found in spots.items():
         place = 0
         for d in range(dimensions):

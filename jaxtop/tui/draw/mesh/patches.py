@@ -14,7 +14,7 @@ from jaxtop.tui.core.text import LATE_SIGN
 from jaxtop.tui.draw.ink import HALVES, PEER, SELECTED, Ink
 from jaxtop.tui.draw.mesh.quarters import quarters
 from jaxtop.tui.draw.mesh.texts import sign_of, texts
-from jaxtop.tui.draw.reading import ABSENT, EMPTY, Scale
+from jaxtop.tui.draw.reading import CellCode, Scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +30,7 @@ _EDGE = "▁"
 
 @lru_cache(maxsize=512)
 def _patch(ink: Ink, code: int, *, underline: bool = False, edge: bool = False) -> Style:
-    if code in (ABSENT, EMPTY):
+    if code in (CellCode.ABSENT, CellCode.EMPTY):
         return ink.note
     if code >= STEPS:
         back = ink.panel

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.draw.ink import PEER, SELECTED, Ink, sign
-from jaxtop.tui.draw.reading import ABSENT, EMPTY, MARKED, UNKNOWN, state_of_code
+from jaxtop.tui.draw.reading import CellCode, state_of_code
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -30,7 +30,7 @@ def quarters(ink: Ink, marked: tuple[int, ...]) -> tuple[str, Style]:
     if chosen is not None:
         return _ARROWS[chosen], ink.chosen
     steps = [code if code < STEPS else _BLANK for code in codes]
-    apart = next((code for code in codes if code == MARKED or state_of_code(code) is not None), None)
+    apart = next((code for code in codes if code == CellCode.MARKED or state_of_code(code) is not None), None)
     if apart is not None:
         known = [step for step in steps if step != _BLANK]
         back = ink.ramp(round(sum(known) / len(known))) if known else ink.panel
@@ -43,7 +43,7 @@ def quarters(ink: Ink, marked: tuple[int, ...]) -> tuple[str, Style]:
             if step >= 0
         )
         return chr(0x2800 + dots), ink.style(underline=peer)
-    if all(code in (ABSENT, EMPTY, UNKNOWN) for code in codes):
+    if all(code in (CellCode.ABSENT, CellCode.EMPTY, CellCode.UNKNOWN) for code in codes):
         return sign(codes[0]), ink.note
     low, high = _two(steps)
     filled = sum(1 << i for i, step in enumerate(steps) if abs(step - high) < abs(step - low))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.tui.core import text
-from jaxtop.tui.draw.reading import ABSENT, state_of_code
+from jaxtop.tui.draw.reading import CellCode, state_of_code
 
 if TYPE_CHECKING:
     from jaxtop.tui.draw.mesh.scene import GridScene
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def texts(scene: GridScene, device: int, room: int) -> tuple[str, str]:
     """Return the id and the value; for a place without a device what is known of it."""
     if device < 0:
-        return ("?", "absent") if scene.reading.codes[device] == ABSENT else (" ", "")
+        return ("?", "absent") if scene.reading.codes[device] == CellCode.ABSENT else (" ", "")
     view = scene.devices[device]
     return str(view.id), scene.reading.metric.cell_text(view, scene.reading.values[device], room)
 

@@ -18,7 +18,7 @@ from jaxtop.tui.draw.legend import ramp
 from jaxtop.tui.draw.mesh.axes import sizes_in_words
 from jaxtop.tui.draw.overview.panels import OverviewPanel, named
 from jaxtop.tui.draw.panel import Heading
-from jaxtop.tui.draw.reading import EMPTY, MARKED, MetricReading, Scale, read
+from jaxtop.tui.draw.reading import CellCode, MetricReading, Scale, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ class MeshCell(NamedTuple):
     step: int | None = None
 
 
-_NO_DEVICE = MeshCell(EMPTY, "")
+_NO_DEVICE = MeshCell(CellCode.EMPTY, "")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,9 @@ class MeshMap:
     @property
     def late(self) -> set[int]:
         """The rows whose devices are all marked: the others wait for them."""
-        return {i for i, row in enumerate(self.rows) if row and all(each.code == MARKED for each in row)}
+        return {
+            i for i, row in enumerate(self.rows) if row and all(each.code == CellCode.MARKED for each in row)
+        }
 
     @property
     def columns(self) -> int:
@@ -186,7 +188,7 @@ def _ruler(found: MeshMap, ink: Ink, plan: _CellPlan) -> Text:
 
 def _cell(line: Text, ink: Ink, each: MeshCell, cell: int, *, is_middle: bool) -> None:
     """Append a cell: its figure on its colour; a narrow one has only its colour, or its sign."""
-    width, is_late = max(1, cell - 1), each.code == MARKED
+    width, is_late = max(1, cell - 1), each.code == CellCode.MARKED
     glyph, style = ink.whole(each.code)
     has_figure = cell >= WITH_FIGURE and len(each.figure) + 2 <= width
     step = each.step if is_late and has_figure else each.code if each.code < STEPS else None
