@@ -17,7 +17,7 @@ from jaxtop.tui.draw.bars import spelled
 from jaxtop.tui.draw.marks import put, put_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.style import Style
 
@@ -87,6 +87,53 @@ class PlotFrame:
         return min(self.height - 1, max(0, self.height - 1 - int(share * self.height)))
 
 
+@dataclass(frozen=True)
+class _Axes:
+    """What is around the lines of a plot: labels of values by row, the row of the limit, the last values."""
+
+    frame: PlotFrame
+    labels: Mapping[int, str]
+    limit_row: int | None
+    lasts: Sequence[str]
+    # The width of what is beside the lines: the labels on the left, letters and last values on the right.
+    left: int
+    room: int
+
+    @classmethod
+    def of(
+        cls,
+        lines: Sequence[PlotLine],
+        width: int,
+        height: int,
+        *,
+        unit: Unit,
+        write: Callable[[float | None], str],
+        limit: float | None,
+    ) -> _Axes | None:
+        """Return the axes for this size; None without values or space."""
+        reach = extent(lines, limit)
+        if reach is None or width < 24 or height < 4:
+            return None
+        rows = height - 2
+        is_binary = unit in (Unit.BYTES, Unit.BYTES_PER_SECOND)
+        marks = ticks(*reach[2:], max(2, rows // _ROWS_A_LABEL), binary=is_binary)
+        labels = {value: write(value) for value in marks}
+        lasts = [write(line.known[-1]) if line.known else "" for line in lines]
+        left = max(map(len, labels.values()), default=0) + 1
+        room = _ROOM_FOR_LETTERS
+        if width >= _WITH_VALUES:
+            room = max(room, *(len(each) + 3 for each in lasts))
+        frame = PlotFrame(*reach, x=left + 1, width=width - left - 1 - room, height=rows)
+        limit_row = frame.row(limit) if limit is not None and frame.low <= limit <= frame.high else None
+        by_row = {frame.row(value): label for value, label in labels.items()}
+        return cls(frame, by_row, limit_row, lasts, left, room)
+
+    def label(self, row: int, ink: Ink) -> Text:
+        """Return the start of a row: its label, if it has one, and the axis."""
+        text = Text(f"{self.labels.get(row, ''):>{self.left}}", ink.note, no_wrap=True, end="")
+        return text.append("┤" if row in self.labels else "│", ink.divider)
+
+
 class Drawn(NamedTuple):
     """The text to show, the number of lines above the plot, and the frame of the plot."""
 
@@ -144,53 +191,36 @@ def plot(
     marks: Sequence[Mark] = (),
 ) -> tuple[list[Text], PlotFrame | None]:
     """Draw the plot with its axes for this size. Without values or space, return no lines and no frame."""
-    reach = extent(lines, limit)
-    if reach is None or width < 24 or height < 4:
+    axes = _Axes.of(lines, width, height, unit=unit, write=write, limit=limit)
+    if axes is None:
         return [], None
-    rows = height - 2
-    labels = {
-        value: write(value)
-        for value in ticks(
-            *reach[2:], max(2, rows // _ROWS_A_LABEL), binary=unit in (Unit.BYTES, Unit.BYTES_PER_SECOND)
-        )
-    }
-    left = max(map(len, labels.values()), default=0) + 1
-    lasts = [write(line.known[-1]) if line.known else "" for line in lines]
-    room = (
-        max(_ROOM_FOR_LETTERS, *(len(each) + 3 for each in lasts))
-        if width >= _WITH_VALUES
-        else _ROOM_FOR_LETTERS
-    )
-    frame = PlotFrame(*reach, x=left + 1, width=width - left - 1 - room, height=rows)
+    frame = axes.frame
     canvas = _canvas(lines, frame)
     is_filled = len(lines) == 1
     if is_filled:
         canvas = _filled(canvas)
-    limit_row = frame.row(limit) if limit is not None and frame.low <= limit <= frame.high else None
     ends = _ends(lines, frame)
     styles = [style_of(number, ink, chosen=line.is_chosen) for number, line in enumerate(lines)]
     seen = [each for each in marks if frame.start <= each.at <= frame.end]
     begun = {frame.column(each.at) for each in seen if each.severity.rank}
-    at_row = {frame.row(value): label for value, label in labels.items()}
     drawn = []
-    for row in range(rows):
-        line = Text(f"{at_row.get(row, ''):>{left}}", ink.note, no_wrap=True, end="")
-        line.append("┤" if row in at_row else "│", ink.divider)
+    for row, cells in enumerate(canvas):
         if is_filled:
-            styles = [ink.by_height((rows - row) / rows)]
-        blank = ("╌", ink.style(ink.palette.bad)) if row == limit_row else (" ", ink.blank)
+            styles = [ink.by_height((frame.height - row) / frame.height)]
+        blank = ("╌", ink.style(ink.palette.bad)) if row == axes.limit_row else (" ", ink.blank)
+        line = axes.label(row, ink)
         line.append_text(
             spelled(
                 (chr(_BRAILLE + dots), styles[who]) if dots else ("┊", ink.divider) if x in begun else blank
-                for x, (dots, who) in enumerate(canvas[row])
+                for x, (dots, who) in enumerate(cells)
             )
         )
-        line.append_text(_ending(ends.get(row, ""), lasts, lines, ink, room))
+        line.append_text(_ending(ends.get(row, ""), axes, lines, ink))
         drawn.append(line)
-    return [*drawn, *_time_axis(frame, left, ink, pointed, seen)], frame
+    return [*drawn, *_time_axis(frame, axes.left, ink, pointed, seen)], frame
 
 
-def _ending(letters: str, lasts: Sequence[str], lines: Sequence[PlotLine], ink: Ink, room: int) -> Text:
+def _ending(letters: str, axes: _Axes, lines: Sequence[PlotLine], ink: Ink) -> Text:
     """Return what is where lines end: the letter of one with its last value, or the letters of several."""
     ending = Text(no_wrap=True, end="")
     for letter in letters if len(letters) <= _ROOM_FOR_LETTERS else letters[: _ROOM_FOR_LETTERS - 1]:
@@ -198,9 +228,9 @@ def _ending(letters: str, lasts: Sequence[str], lines: Sequence[PlotLine], ink: 
         ending.append(letter, style_of(number, ink, chosen=lines[number].is_chosen))
     if len(letters) > _ROOM_FOR_LETTERS:
         ending.append("…", ink.note)
-    if len(letters) == 1 and room > _ROOM_FOR_LETTERS:
+    if len(letters) == 1 and axes.room > _ROOM_FOR_LETTERS:
         number = LETTERS.index(letters)
-        ending.append(f" {lasts[number]}", ink.figure if lines[number].is_chosen else ink.label)
+        ending.append(f" {axes.lasts[number]}", ink.figure if lines[number].is_chosen else ink.label)
     return ending
 
 
