@@ -3,7 +3,8 @@
 What is where:
 
 - plan.py, asking.py: what a plan consists of: data only; meshes, shardings and sizes as they are typed
-- today.py, times/today_time.py: the run as it is: all that a plan depends on
+- today.py: the run as it is: all that a plan depends on; today_arrays.py, today_step.py,
+  times/today_time.py: its arrays, the program of its step, and the time of one
 - candidates.py, sharding.py, alike.py: the meshes to compare; where each array lies on one of them;
   arrays that are alike as one
 - memory.py, temporaries.py, buffers.py: the memory of a device; bounds of what the compiler adds,

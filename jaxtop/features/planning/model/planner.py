@@ -61,8 +61,8 @@ def plan(
         for axes, rules in choices[:MOST_CANDIDATES]
     ]
     notes = list(today.unknown)
-    if left_out := len(choices) - MOST_CANDIDATES:
-        notes += [f"{left_out} more meshes are left out; name one with --mesh"] * (left_out > 0)
+    if (left_out := len(choices) - MOST_CANDIDATES) > 0:
+        notes.append(f"{left_out} more meshes are left out; name one with --mesh")
     if compiled is None and (undecided := sum(_is_undecided(each, limit) for each in rest)):
         notes.append(
             f"the limit lies within the memory of {undecided} candidate{'s' * (undecided > 1)}:"
