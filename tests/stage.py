@@ -13,7 +13,9 @@ from textual._context import active_app
 from textual.widgets import ContentSwitcher, Static
 
 from jaxtop.tui.app import JaxtopApp
-from tests import patience
+from jaxtop.tui.dialogs.picker import LiveRuns
+from jaxtop.tui.runs import Followed
+from tests import builders, patience
 from tests.builders import NOW
 
 if TYPE_CHECKING:
@@ -191,3 +193,27 @@ def shown_after(*frames: wire.Frame, keys: Sequence[str], size: tuple[int, int],
 def line(word: str, shown: str) -> str:
     """Return the first line of a screen that contains this word."""
     return next(each for each in shown.splitlines() if word in each)
+
+
+class TwoRuns:
+    """Two live runs, of which the app shows r1."""
+
+    why_none = ""
+
+    def __init__(self) -> None:
+        self.followed: list[str] = []
+        self.left = 0
+        self.cells = {"r1": ("train", "r1"), "r2": ("evaluate", "r2")}
+
+    def live(self) -> LiveRuns:
+        return LiveRuns(("NAME", "ID"), self.cells)
+
+    def follow(self, run_id: str) -> Followed | str:
+        if run_id not in self.cells:
+            return f"{run_id} has ended"
+        self.followed.append(run_id)
+        hellos = (builders.hello(index, run=run_id) for index in range(builders.PROCESSES))
+        return Followed(Feed(*(builders.frame(each.agent, each) for each in hellos)))
+
+    def leave(self) -> None:
+        self.left += 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from jaxtop import wire
 from jaxtop.model import Cluster, reported_findings
 from jaxtop.model.finding import Finding, FindingCost, Severity, Subject
@@ -70,3 +72,16 @@ LATE = Finding(
     run="r1",
     since=NOW + 10,
 )
+
+
+def reports(loss, *, on=None, name="loss"):
+    """Pulses whose loss is a value, or a function of the time since the start."""
+
+    def pulse(index, at, step):
+        value = loss(at - NOW) if callable(loss) else loss
+        if on is not None and index != on:
+            value = 2.0
+        metrics = {} if value is None else {name: value}
+        return replace(builders.pulse(index, at, launches=step), step=wire.Step(step, step, metrics))
+
+    return pulse

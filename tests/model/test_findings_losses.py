@@ -8,32 +8,17 @@ import random
 import time
 
 import pytest
-from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.export.json import to_json
 from jaxtop.model import keyframe, reported_findings
 from jaxtop.model.finding import Severity
 from jaxtop.model.steps.losses import MOST_VALUES, is_loss
-from tests import builders
 from tests.builders import NOW, agent_id, folded
-from tests.staged_findings import Staged
+from tests.staged_findings import Staged, reports
 from tests.support import PYTHON, environment, processes, script, until_a_run_is_found, viewer
 
 NOISE = random.Random(3)
-
-
-def reports(loss, *, on=None, name="loss"):
-    """Pulses whose loss is a value, or a function of the time since the start."""
-
-    def pulse(index, at, step):
-        value = loss(at - NOW) if callable(loss) else loss
-        if on is not None and index != on:
-            value = 2.0
-        metrics = {} if value is None else {name: value}
-        return replace(builders.pulse(index, at, launches=step), step=wire.Step(step, step, metrics))
-
-    return pulse
 
 
 def noisy(seconds):

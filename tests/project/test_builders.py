@@ -14,8 +14,6 @@ LEFT = {
     "features/captures/test_captures_live.py: tests.features.captures.test_captures_merged",
     "features/inject/test_inject_refused.py: tests.features.inject.test_inject",
     "features/metrics/test_otlp_collectors.py: tests.features.metrics.test_otlp",
-    "features/metrics/test_prometheus_live.py: tests.features.metrics.test_boards",
-    "features/operations/test_tui_operations.py: tests.features.operations.test_operations_shown",
     "features/planning/test_plan_moves.py: tests.features.planning.test_planning_memory",
     "features/web/test_web.py: tests.features.metrics.test_exporter_http",
     "features/web/test_web_chromium.py: tests.features.web.test_web",
@@ -26,10 +24,8 @@ LEFT = {
     "model/test_at_peak.py: tests.tui.test_tui_programs",
     "model/test_findings_crashes.py: tests.model.test_findings_liveness",
     "project/test_features.py: tests.recording.test_record_replay",
-    "tui/test_endings.py: tests.tui.test_runs",
     "tui/test_preferences.py: tests.cli.test_config",
     "tui/test_tui_memory.py: tests.tui.test_tui_programs",
-    "tui/test_tui_overview.py: tests.model.test_findings_losses",
     "tui/test_tui_sizes.py: tests.tui.test_tui_table",
 }
 

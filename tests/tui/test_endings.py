@@ -13,9 +13,8 @@ from textual.geometry import Size
 from jaxtop.tui import app as app_module
 from jaxtop.tui.app import JaxtopApp
 from tests import builders, patience
-from tests.stage import Clock, Feed
+from tests.stage import Clock, Feed, TwoRuns
 from tests.support import SOAK
-from tests.tui.test_runs import TwoRuns
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600 if SOAK else 300)]
 

@@ -2,35 +2,10 @@
 
 from __future__ import annotations
 
-from jaxtop.tui.dialogs.picker import LiveRuns, RunPicker
-from jaxtop.tui.runs import Followed
+from jaxtop.tui.dialogs.picker import RunPicker
 from tests import builders
 from tests.builders import NOW
-from tests.stage import Feed, Stage, play
-
-
-class TwoRuns:
-    """Two live runs, of which the app shows r1."""
-
-    why_none = ""
-
-    def __init__(self) -> None:
-        self.followed: list[str] = []
-        self.left = 0
-        self.cells = {"r1": ("train", "r1"), "r2": ("evaluate", "r2")}
-
-    def live(self) -> LiveRuns:
-        return LiveRuns(("NAME", "ID"), self.cells)
-
-    def follow(self, run_id: str) -> Followed | str:
-        if run_id not in self.cells:
-            return f"{run_id} has ended"
-        self.followed.append(run_id)
-        hellos = (builders.hello(index, run=run_id) for index in range(builders.PROCESSES))
-        return Followed(Feed(*(builders.frame(each.agent, each) for each in hellos)))
-
-    def leave(self) -> None:
-        self.left += 1
+from tests.stage import Stage, TwoRuns, play
 
 
 def lines(stage: Stage) -> list[str]:

@@ -26,10 +26,9 @@ from jaxtop.tui.draw.panes.finding import figure_of
 from jaxtop.tui.draw.sparkline import area
 from tests import builders, staged_collectives
 from tests.builders import NOW, agent_id, frame
-from tests.model.test_findings_losses import reports
 from tests.reels import Reel
 from tests.stage import Stage, play, shown_after
-from tests.staged_findings import Staged, trains
+from tests.staged_findings import Staged, reports, trains
 from tests.staged_hardware import working
 
 LATE = staged_collectives.late()

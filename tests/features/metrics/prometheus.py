@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import urllib.parse
@@ -12,8 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jaxtop.features.metrics.boards import BOARDS, grafana
 from tests import patience
 from tests.support import eventually, free_port, processes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,3 +95,14 @@ def prometheus(folder: Path, configuration: str) -> Iterator[Prometheus]:
 
         eventually(is_ready)
         yield opened
+
+
+def imported(name: str) -> dict:
+    return json.loads(grafana.dashboard(BOARDS[name]))
+
+
+def chosen(query: str, every: str = "1m") -> str:
+    """A query as Grafana sends it, with all runs and the first of other choices."""
+    for name, value in {"as": "max", "by": "run", "__rate_interval": every}.items():
+        query = re.sub(rf"\${name}\b", value, query)
+    return re.sub(r"\$\w+", ".*", query)

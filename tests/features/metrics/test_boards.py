@@ -16,9 +16,9 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from jaxtop import cli
 from jaxtop.export.metrics import METRICS, SERIES, sample_name
 from jaxtop.features.metrics import alert_rules
-from jaxtop.features.metrics.boards import BOARDS, grafana
+from jaxtop.features.metrics.boards import BOARDS
 from jaxtop.model import RULES, Severity
-from tests.features.metrics.prometheus import promtool, with_promtool
+from tests.features.metrics.prometheus import chosen, imported, promtool, with_promtool
 from tests.pages import DOCS
 
 if TYPE_CHECKING:
@@ -29,19 +29,8 @@ if TYPE_CHECKING:
 COLUMNS = 24
 
 
-def imported(name: str) -> dict:
-    return json.loads(grafana.dashboard(BOARDS[name]))
-
-
 def queries(name: str) -> list[str]:
     return [target["expr"] for panel in imported(name)["panels"] for target in panel.get("targets", ())]
-
-
-def chosen(query: str, every: str = "1m") -> str:
-    """A query as Grafana sends it, with all runs and the first of other choices."""
-    for name, value in {"as": "max", "by": "run", "__rate_interval": every}.items():
-        query = re.sub(rf"\${name}\b", value, query)
-    return re.sub(r"\$\w+", ".*", query)
 
 
 @pytest.mark.parametrize("name", BOARDS)

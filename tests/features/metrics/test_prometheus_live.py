@@ -9,9 +9,8 @@ import pytest
 from jaxtop.export.samples import DETAILS
 from jaxtop.features.metrics.alert_rules import to_yaml
 from jaxtop.features.metrics.boards import BOARDS
-from tests.features.metrics.prometheus import prometheus, promtool, with_prometheus
+from tests.features.metrics.prometheus import chosen, imported, prometheus, promtool, with_prometheus
 from tests.features.metrics.served import get
-from tests.features.metrics.test_boards import chosen, imported
 from tests.support import JAXTOP, environment, eventually, in_a_group, processes
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.quiet, pytest.mark.timeout(600)]

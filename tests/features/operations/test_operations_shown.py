@@ -8,19 +8,17 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.cli.text.formats import written
 from jaxtop.export import to_document
-from jaxtop.features.operations.model import IDLE, DeviceRates, Roof, program_time, program_times, roof
+from jaxtop.features.operations.model import IDLE, DeviceRates, Roof, program_times, roof
 from jaxtop.features.operations.rates import DATA_SHEET, rates_of
-from jaxtop.model import Cluster, keyframe, program_views
+from jaxtop.model import keyframe
 from jaxtop.model.hardware.peaks import SET_BY_OWNER
 from jaxtop.store import saved_probe
 from jaxtop.wire import Operation, Operations
 from jaxtop.wire.probing import Measured
 from tests.builders import folded, hello
+from tests.features.operations.staged_operations import LOADED, NAME, RATES, cluster_of, shown
 from tests.staged_probe import of_device, probe
 
-NAME = "jit_step"
-RATES = DeviceRates(1e12, 1e11, "probed", "probed")
-LOADED = wire.Programs(1, (wire.Program(NAME, "f1"),), (1,), (None,))
 DOT = Operation("dot.1", "matmul", "train.py:12", 600, 2, 2 * 10**8, 10**6)
 ADD = Operation("add.2", "elementwise", "train.py:13", 100, 2, 10**6, 10**7)
 REDUCE = Operation("all-reduce.3", "collective", "train.py:14", 200, 2, 10**6, 10**7)
@@ -34,19 +32,6 @@ SHOWN = Operations(
     rest=7,
     rest_us={"copy": 30, "": 10},
 )
-
-
-def cluster_of(*messages, hosts=1):
-    cluster = Cluster()
-    for index in range(hosts):
-        for message in (hello(index), LOADED, *messages):
-            cluster.apply(f"agent{index}", message, 1.0)
-    return cluster
-
-
-def shown(cluster, rates=RATES):
-    (view,) = program_views(cluster, 1.0)
-    return program_time(cluster, view, lambda _: rates)
 
 
 class TestShares:

@@ -15,8 +15,8 @@ from jaxtop.tui.draw.panes.peak import peak_lines
 from jaxtop.wire import Buffer, Operation, Operations
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, frame
-from tests.features.operations.test_operations_shown import cluster_of
-from tests.features.operations.test_operations_shown import shown as shown_time
+from tests.features.operations.staged_operations import cluster_of
+from tests.features.operations.staged_operations import shown as shown_time
 from tests.made_windows import FINGERPRINT, PROGRAM, Made
 from tests.stage import Stage, line, play, shown_after
 from tests.staged_probe import of_device, probe
