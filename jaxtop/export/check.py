@@ -100,7 +100,7 @@ def to_text(checkup: Checkup, *, coloured: bool = False) -> str:
         if coloured:
             head = f"\x1b[{_COLOURS[each.severity]}m{head}\x1b[0m"
         lines += ["", f"{head}  {_title(each)}: {legible(each.text)}"]
-        lines += [f"    {name:<7} {legible(value)}" for name, value in _facts(checkup, each)]
+        lines += [f"    {name:<9} {legible(value)}" for name, value in _facts(checkup, each)]
     head, *reasons = checkup.coverage.why_not or [""]
     if head:
         lines += ["", head]
@@ -168,8 +168,8 @@ def _facts(checkup: Checkup, finding: Finding) -> Iterator[tuple[str, str]]:
         yield "cost", words
     yield "since", _since(finding.since, checkup.at)
     if finding.consequences:
-        yield "causes", ", ".join(finding.consequences)
-    yield "advice", finding.advice or RULES_BY_NAME[finding.rule].advice
+        yield "explains", ", ".join(finding.consequences)
+    yield "next step", finding.advice or RULES_BY_NAME[finding.rule].advice
 
 
 def _since(since: float, now: float) -> str:

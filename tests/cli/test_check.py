@@ -102,9 +102,9 @@ def test_a_finding_is_a_block_with_its_cost_and_the_next_step():
     assert first == f"train: 1 warning; all {len(RULES)} rules checked"
     assert head == "△ warning  Straggler: host 1 is late: the others wait 84 ms for all_reduce_*"
     cost = "84 ms per step on average (50% of the time), 3.0 GiB on each device, memory is full in 12 min"
-    assert facts[0] == f"    cost    {cost}"
-    assert facts[1].startswith("    since   ") and facts[1].endswith(", 1 min ago")
-    assert facts[2].startswith("    advice  Look at that host")
+    assert facts[0] == f"    cost      {cost}"
+    assert facts[1].startswith("    since     ") and facts[1].endswith(", 1 min ago")
+    assert facts[2].startswith("    next step Look at that host")
     assert "\x1b" not in text and "\x1b[33m△ warning\x1b[0m" in check.to_text(staged(LATE), coloured=True)
 
 

@@ -51,9 +51,10 @@ def test_a_straggler_is_the_first_thing_and_enter_opens_its_proof():
 def test_a_finding_explains_itself_and_can_be_muted():
     async def act(stage: Stage) -> None:
         await stage.press("i")
-        assert "Do: " in stage.text and "wait of the others" in stage.text and "╭ Mesh  " not in stage.text
+        assert "Next step: " in stage.text and "wait of the others" in stage.text
+        assert "╭ Mesh  " not in stage.text
         await stage.press("escape")
-        assert "Do: " not in stage.text and "╭ Mesh  " in stage.text
+        assert "Next step: " not in stage.text and "╭ Mesh  " in stage.text
         await stage.press("x")
         assert "▲ Straggler" not in stage.text and "Mesh  " in stage.text
 
@@ -195,9 +196,9 @@ def test_the_columns_that_rules_name_exist():
 def test_where_the_proof_has_no_room_its_explanation_opens(size):
     async def act(stage: Stage) -> None:
         await stage.press("enter")
-        assert stage.screen_shown == "screen-overview" and "Do: " in stage.text
+        assert stage.screen_shown == "screen-overview" and "Next step: " in stage.text
         await stage.press("escape", "5", "w")
-        assert stage.screen_shown == "screen-overview" and "Do: " in stage.text
+        assert stage.screen_shown == "screen-overview" and "Next step: " in stage.text
 
     play(act, *LATE, size=size)
 
@@ -377,7 +378,7 @@ def answered(shown: str) -> dict[str, bool]:
         "input": r"host gap +.*%|script +.*%",
         "last hour": r"\d\d:\d\d:\d\d [▲△·] ",
         "fewer devices": r"fewer +\S",
-        "what next": r"do now +\S|next +\S",
+        "what next": r"next step +\S",
     }
     return {question: bool(re.search(pattern, shown)) for question, pattern in words.items()}
 
@@ -497,7 +498,7 @@ def test_in_few_lines_a_note_has_the_sign_of_a_note():
 
 
 @pytest.mark.parametrize(
-    ("frames", "word"), [(LATE, "Do: "), (builders.well(), "Not checked: ")], ids=["late", "well"]
+    ("frames", "word"), [(LATE, "Next step: "), (builders.well(), "Not checked: ")], ids=["late", "well"]
 )
 def test_the_keys_work_after_the_terminal_became_smaller(frames, word):
     async def act(stage: Stage) -> None:

@@ -98,4 +98,4 @@ def _words(finding: Finding) -> list[str]:
     words = [rule.title, finding.text]
     if cost := costs(finding.cost):
         words.append(f"cost: {cost}")
-    return [legible(each) for each in (*words, f"next: {finding.advice or rule.advice}")]
+    return [legible(each) for each in (*words, f"next step: {finding.advice or rule.advice}")]

@@ -41,7 +41,7 @@ class Alert(NamedTuple):
             return [self.title]
         words = costs(self.finding.cost)
         advice = self.finding.advice or RULES_BY_NAME[self.finding.rule].advice
-        return [self.title, *([f"Cost: {words}"] if words else []), legible(f"Next: {advice}")]
+        return [self.title, *([f"Cost: {words}"] if words else []), legible(f"Next step: {advice}")]
 
 
 class AlertBook:

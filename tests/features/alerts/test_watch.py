@@ -137,7 +137,8 @@ def test_the_body_is_documented_and_each_form_is_that_of_its_service():
     assert plain["finding"]["rule"] == "straggler" and plain["finding"]["cost"]["ms_per_step"] == 84.0
     assert (plain["schema"], plain["title"]) == (1, "△ train: Straggler: " + LATE.text)
     slack = json.loads(body(ALERT, "slack"))["text"].splitlines()
-    assert slack[0] == plain["title"] and slack[1].startswith("Cost: 84 ms") and slack[2].startswith("Next: ")
+    assert slack[0] == plain["title"] and slack[1].startswith("Cost: 84 ms")
+    assert slack[2].startswith("Next step: ")
     ended = ALERT._replace(event=ENDS)
     assert len(json.loads(body(ended, "discord"))["content"].splitlines()) == 1
 

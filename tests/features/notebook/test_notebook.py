@@ -108,7 +108,7 @@ class TestSummary:
     def test_it_says_who_is_live_and_what_is_wrong(self):
         found = summary(self.made(), NOW + 60)
         text, html = found.to_text(), found.to_html()
-        assert "processes live" in text and "▲ Host lost: " in text and "next: " in text
+        assert "processes live" in text and "▲ Host lost: " in text and "next step: " in text
         assert "processes live" in html and "▲ Host lost" in html
 
     def test_everything_of_others_is_escaped_and_long_lists_are_cut(self):

@@ -79,8 +79,9 @@ def finding_lines(finding: Finding, ink: Ink, width: int, most: int) -> list[Tex
     cost = _cost(finding, ink, width)
     why = _titled("because", words.because, ink, width, 1)
     left = most - len(lines) - len(cost) - len(why)
-    do = _titled("do now", text.printable(finding.advice or rule.advice), ink, width, max(1, min(2, left)))
-    for each in (cost, why, do) if most >= 4 else (do, cost):
+    advice = text.printable(finding.advice or rule.advice)
+    step = _titled("next step", advice, ink, width, max(1, min(2, left)))
+    for each in (cost, why, step) if most >= 4 else (step, cost):
         lines += each
     if finding.consequences and len(lines) < most:
         lines += _titled("explains", ", ".join(finding.consequences), ink, width, 1)
@@ -156,7 +157,7 @@ def bound_lines(moment: Moment, ink: Ink, width: int) -> list[Text]:
     else:
         key, screen = _SHOWN_ON[largest.name]
         words = f"a faster program: {key} {screen} shows where its time goes"
-    return lines + _titled("next", words, ink, width, 2)
+    return lines + _titled("next step", words, ink, width, 2)
 
 
 def _peak(moment: Moment) -> str:

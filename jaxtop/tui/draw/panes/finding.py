@@ -31,14 +31,14 @@ def finding_pane(
     rule = RULES_BY_NAME[finding.rule]
     lines = [Text(rule.title, ink.figure)]
     lines += _wrapped(finding.text, width)
-    lines += [Text(), *_wrapped(f"Do: {finding.advice or rule.advice}", width), Text()]
+    lines += [Text(), *_wrapped(f"Next step: {finding.advice or rule.advice}", width), Text()]
     if cost := costs(finding.cost):
         lines.append(Text(f"costs {cost}"))
     ago = units.age(now - finding.since)
     since = f"since {text.time_of_day(finding.since)} ({ago} ago)"
     lines.append(Text(f"{since}, confidence {units.share(finding.confidence)}"))
     if finding.consequences:
-        lines.append(Text(f"also explains: {', '.join(finding.consequences)}"))
+        lines.append(Text(f"explains: {', '.join(finding.consequences)}"))
     for each in finding.evidence:
         age = "" if each.at is None else f", {units.age(now - each.at)} ago"
         source = f"  ({each.source}{age})" if each.source or age else ""
