@@ -232,7 +232,7 @@ class LiveSource:
         self._meet(listed, hello.run, hello.process_count)
         if is_over:
             self._emit(hello.agent, hello)
-            self._peers.is_over(hello.agent, is_over)
+            self._peers.note_ended(hello.agent, is_over)
 
     def _ask_for_roster(self, endpoint: str, now: float) -> None:
         self._questions.ask(endpoint, wire.Request("roster"), now, self._answered)

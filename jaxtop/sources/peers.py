@@ -116,7 +116,7 @@ class Peers:
         self._report(peer, connection.become("up" if before is not None and speaks else "connecting"))
         return peer
 
-    def is_over(self, agent: str, link: str) -> None:
+    def note_ended(self, agent: str, link: str) -> None:
         """Note that this agent has ended, according to its own machine."""
         peer = self._peers.get(agent)
         if peer is not None:
