@@ -28,7 +28,7 @@ LATEST_S = (1 << 63) // 10**9
 TimeMs = Annotated[int, Meta(ge=0, le=LATEST_S * 1000)]
 TimeS = Annotated[float, Meta(ge=0, le=LATEST_S)]
 # A larger absolute value makes sums and ranges overflow a machine word.
-Figure = Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
+WireInteger = Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
 # Small enough for sums over all functions of a process.
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 # What a finding rests on: no infinity, and no NaN.

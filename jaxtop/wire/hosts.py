@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.bounds import AgentId, Figure, IntervalMs, Process, TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import AgentId, IntervalMs, Process, TimeMs, WireInteger  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.stacks import Place  # noqa: TC001 - msgspec reads the annotations
 
 
@@ -57,7 +57,7 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     devices: tuple[Device, ...] = ()
     sources: dict[str, str] = {}
     peak_flops: int | None = None
-    clock_offset_ms: Figure | None = None
+    clock_offset_ms: WireInteger | None = None
     flags: dict[str, str] | None = None
     job: str | None = None
     simulated_limit_bytes: int | None = None

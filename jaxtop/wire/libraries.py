@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.bounds import Count, Figure, TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import Count, TimeMs, WireInteger  # noqa: TC001 - msgspec reads the annotations
 
 
 class NcclRank(Struct, frozen=True, array_like=True):
@@ -63,7 +63,7 @@ class NcclTime(Struct, frozen=True, array_like=True):
 
     kind: str
     ranks: int
-    bytes: Figure
+    bytes: WireInteger
     count: int
     p50_us: int
     p99_us: int
@@ -88,11 +88,11 @@ class TpuCore(Struct, frozen=True, array_like=True):
     core: int
     device: int | None = None
     is_tensor_core: bool = True
-    pc: Figure = 0
+    pc: WireInteger = 0
     location: str = ""
     program: str = ""
-    run_id: Figure = 0
-    launch_id: Figure = 0
+    run_id: WireInteger = 0
+    launch_id: WireInteger = 0
     queued: int = 0
     error: str = ""
 

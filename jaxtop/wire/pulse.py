@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.bounds import Count, Figure, TimeMs
+from jaxtop.wire.bounds import Count, TimeMs, WireInteger
 
-Column = tuple[Figure | None, ...] | None
+Column = tuple[WireInteger | None, ...] | None
 
 
 class DeviceSample(Struct, frozen=True, array_like=True):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
 
 
-Figure = TypeVar("Figure", int, float)
+Amount = TypeVar("Amount", int, float)
 
 
 # With fewer launches in a window, it does not show which programs of a name a process uses.
@@ -275,5 +275,5 @@ def _lasts(cluster: ClusterState, parts: list[LoadedProgram]) -> bool:
     return True
 
 
-def most(values: Iterable[Figure | None]) -> Figure | None:
+def most(values: Iterable[Amount | None]) -> Amount | None:
     return max((value for value in values if value is not None), default=None)
