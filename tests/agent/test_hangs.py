@@ -60,7 +60,7 @@ class TestTheAgent:
         began = time.monotonic()
         seen = []
         for after in range(1, int(LONG_LULL) + 3):
-            stalls.look(began + after)
+            stalls.check_progress(began + after)
             seen.append(board.publisher.is_stuck)
         assert seen == [after >= LONG_LULL for after in range(1, int(LONG_LULL) + 3)]
         assert stalls.lull.moved.read == 7

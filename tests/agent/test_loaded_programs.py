@@ -175,7 +175,7 @@ def test_a_storm_of_compilations_is_reported_once_and_ends_while_no_program_is_r
     board.compiles.compiled["jit_add"] = storm("add", now, of_jax=False)
     told_of = storms.Storms(board)
     for _ in range(3):
-        told_of.look()
+        told_of.publish()
     assert board.programs.listed.recompiling == board.latest.recompiling == ("jit_add", "jit_step")
     assert board.latest.programs == (look(looking, board).programs) and board.latest.compiles["jit_step"] == 5
     events = [each for each in board.told if isinstance(each, wire.Event)]
@@ -185,7 +185,7 @@ def test_a_storm_of_compilations_is_reported_once_and_ends_while_no_program_is_r
     ]
     monkeypatch.setattr(storms, "steady_ms", lambda: now + 60_000)
     board.is_watched = False  # whoever comes next is told what was said last
-    told_of.look()
+    told_of.publish()
     assert board.latest.recompiling == () and board.latest.programs
 
 
@@ -200,7 +200,7 @@ def test_operations_that_are_compiled_anew_after_the_first_steps_are_a_storm(loa
         board.sampler.rhythm = wire.Rhythm(1) if second >= 45 else None
         add = board.compiles.compiled.get("jit_add", Compiled("add"))
         board.compiles.compiled["jit_add"] = add.again(now[0], 10, of_jax=True, place="train.py:7")
-        told_of.look()
+        told_of.publish()
         found.append(bool(board.programs.recompiling))
         now[0] += 1000
     assert found.index(True) == 45 + 41 and all(found[86:])

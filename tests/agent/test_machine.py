@@ -49,7 +49,7 @@ def limits(folder, made, cores=8, memory=64 * GIB, **options) -> CgroupLimits:
 
 
 def limits_of(groups, cores=8, memory=64 * GIB) -> CgroupLimits:
-    groups.look(cores, memory)
+    groups.find_limits(cores, memory)
     return groups.read()
 
 

@@ -20,7 +20,7 @@ class Run:
 
     def look(self, **more):
         self.now += 1
-        return self.rhythm.look(self.now, dict(self.counts), **more)
+        return self.rhythm.update(self.now, dict(self.counts), **more)
 
     def steps(self, number: int, every: int = 1) -> bool:
         """Whether it was told to stand still meanwhile."""

@@ -173,7 +173,7 @@ def test_only_a_run_that_is_stalled_is_reported(tmp_path):
 
 
 BROKEN = {
-    "the rhythm": "import jaxtop_agent.stalls.launch_gaps as m; m.LaunchGaps.look = boom",
+    "the rhythm": "import jaxtop_agent.stalls.launch_gaps as m; m.LaunchGaps.update = boom",
     "the stacks": "import jaxtop_agent.stalls.stacks as m; m._thread = boom",
 }
 

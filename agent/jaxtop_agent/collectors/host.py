@@ -103,7 +103,7 @@ class HostFigures:
             self._due = time.monotonic() + LIMITS_EVERY
             online = files.text(f"{self._root}/sys/devices/system/cpu/online")
             cores = files.count(online) or os.cpu_count()
-            self._groups.look(cores, memory.total)
+            self._groups.find_limits(cores, memory.total)
             self._usable = _usable(cores, self._root)
         limits = self._groups.read()
         now = self._read(limits)

@@ -75,7 +75,7 @@ class Groups:
         self._chains: dict[str, _Chain] = {}
         self._bounds = _Bounds()
 
-    def look(self, cores: int | None, memory: int | None) -> None:
+    def find_limits(self, cores: int | None, memory: int | None) -> None:
         """Find the limits below the machine's `cores` and `memory`; the process may have changed groups."""
         content = files.text(f"{self._root}/proc/self/cgroup")
         if content != self._memberships:
@@ -159,7 +159,7 @@ def memory_left(root: str = "") -> int | None:
     """Return the unused memory of the machine, or of the container if that is less; None if unknown."""
     machine = basics.memory(root)
     groups = Groups(root)
-    groups.look(None, machine.total)
+    groups.find_limits(None, machine.total)
     limits = groups.read()
     both = ((machine.total, machine.used), (limits.memory, limits.memory_used))
     left = (max(0, total - used) for total, used in both if total is not None and used is not None)

@@ -58,7 +58,7 @@ class WindowThread:
         self._hooks = hooks
         self._load = Load(board, hooks.launches)
         self._expected = Expected()
-        self._looked = -math.inf
+        self._estimated_at = -math.inf
         self._schedule = Schedule()
         self._progress = progress
         self._sessions: Sessions | None = None
@@ -94,9 +94,9 @@ class WindowThread:
             capturing = Capturing(board, self._load, self._schedule, self._steps)
             while not board.stopping:
                 if board.capture.has_changed:
-                    self._show(capturing.serve(sessions))
+                    self._send_capture(capturing.serve(sessions))
                 else:
-                    self._turn()
+                    self._take_next_window()
         except BaseException:  # no retry: an error in here may harm the script's process
             board.windows.can_capture = False
             raise
@@ -110,7 +110,7 @@ class WindowThread:
     def _steps(self) -> StepsMade | None:
         return self._load.steps(0 if self._progress is None else self._progress.calls)
 
-    def _turn(self) -> None:
+    def _take_next_window(self) -> None:
         """Wait for the next slot, request or viewer, and take a window if one is due."""
         board = self._board
         assert self._reader is not None
@@ -123,8 +123,8 @@ class WindowThread:
             self._take_when_due(topology, is_asked=is_asked)
             return
         # Later launches may be small enough. Slow steps are launched repeatedly only in a longer time.
-        if board.is_watched and time.monotonic() - self._looked >= SLOT_S:
-            self._look()
+        if board.is_watched and time.monotonic() - self._estimated_at >= SLOT_S:
+            self._estimate_load()
         wait(board.bells.windows, 1.0 if board.is_watched or topology is None else IDLE_S)
 
     def _plan_anew(self) -> None:
@@ -150,12 +150,12 @@ class WindowThread:
             at = self._schedule.requested_at(board.requests.window_at, now)
         else:
             at = slot * SLOT_S
-            self._look()  # so that the launches until the slot decide the window's length
-        if self._until(at, asked=is_asked):
+            self._estimate_load()  # so that the launches until the slot decide the window's length
+        if self._wait_until(at, asked=is_asked):
             self._captured = board.requests.windows
             self._take(topology, slot)
 
-    def _until(self, at: float, *, asked: bool) -> bool:
+    def _wait_until(self, at: float, *, asked: bool) -> bool:
         """Wait for this time of the common clock; return False if the wait is interrupted."""
         board = self._board
         while (left := at - time.time() - board.registrar.clock_offset) > 0:
@@ -197,11 +197,11 @@ class WindowThread:
         self._board.sources[SOURCE] = why_not or "on"
         return why_not is None
 
-    def _look(self) -> None:
+    def _estimate_load(self) -> None:
         """Note what to expect of a window."""
-        self._looked = time.monotonic()
+        self._estimated_at = time.monotonic()
         self._schedule.bound(memory_left())
-        self._expected = self._load.look(self._looked, self._schedule.most_events())
+        self._expected = self._load.look(self._estimated_at, self._schedule.most_events())
         self._schedule.see(self._expected.fastest_s)
 
     def _take(self, topology: Topology, slot: int | None) -> None:
@@ -211,7 +211,7 @@ class WindowThread:
         if jaxprivate.default_client() is None:
             return
         is_asked = slot is None
-        self._look()
+        self._estimate_load()
         # The current launches decide.
         if not is_asked and (self._load.is_idle or not self._is_sampled(topology)):
             return
@@ -234,19 +234,23 @@ class WindowThread:
         note = "" if launch <= most else f"a launch makes about {launch:,} events, a window takes {most:,}"
         every_ms = round(self._schedule.every_s * 1000)
         blank = Window(taken.at_ms, round(taken.seconds * 1e6), slot, note=note, every_ms=every_ms)
-        if (read := self._sent(topology, taken, blank)) is not None:
+        if (read := self._read_and_send(topology, taken, blank)) is not None:
             window, events = read
             whole = _of_step(window)
             cpu = taken.cpu + time.thread_time() - cpu
             self._schedule.learn(WindowResult(taken.seconds, cpu, events, len(whole), _step_s(whole)))
 
-    def _show(self, taken: TakenWindow | None) -> None:
+    def _send_capture(self, taken: TakenWindow | None) -> None:
         """Send what a capture contains, as a window."""
         topology = self._board.sampler.topology
         if taken is not None and topology is not None:
-            self._sent(topology, taken, Window(taken.at_ms, round(taken.seconds * 1e6), is_capture=True))
+            self._read_and_send(
+                topology, taken, Window(taken.at_ms, round(taken.seconds * 1e6), is_capture=True)
+            )
 
-    def _sent(self, topology: Topology, taken: TakenWindow, blank: Window) -> tuple[Window, int] | None:
+    def _read_and_send(
+        self, topology: Topology, taken: TakenWindow, blank: Window
+    ) -> tuple[Window, int] | None:
         """Read a trace and send what it contains; None if something else became more urgent."""
         assert self._reader is not None
         board, slices = self._board, WorkSlices()

@@ -175,7 +175,7 @@ class Agent:
             board, messages, stalls, answers, bind=settings.bind, black_box=black_box
         )
         sampled = collectors.sampled(self.watched, hooks.launched, self.progress, self._own_threads)
-        sampler = Sampler(board, sampled, hooks.restore, self.progress.gather, Storms(board).look)
+        sampler = Sampler(board, sampled, hooks.restore, self.progress.gather, Storms(board).publish)
         registrar = Registrar(board, ClockOffset())
         windows = self._windows = WindowThread(board, hooks, settings.collectives, self.progress)
         self._workers = [

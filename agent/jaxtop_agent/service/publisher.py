@@ -165,7 +165,7 @@ class Publisher:
             self._send(server, message)
 
     def _watch_for_stalls(self, server: transport.Server) -> None:
-        if (stacks := self._stalls.look(time.monotonic())) is not None:
+        if (stacks := self._stalls.check_progress(time.monotonic())) is not None:
             self._send(server, stacks)
 
     def _report_exceptions(self, server: transport.Server) -> None:

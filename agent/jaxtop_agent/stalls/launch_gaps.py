@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# All launches between two looks count as one move. The times between moves are remembered.
+# All launches between two updates count as one move. The times between moves are remembered.
 REMEMBERED = 16
 STEADY = 8
 LONG_GAPS = 8
@@ -17,7 +17,7 @@ LONG_GAPS = 8
 # seconds at most), and than twice the longest remembered gap, so that occasional ones are not reported.
 AT_LEAST, TIMES, AT_MOST = 5.0, 6, 45.0
 TIMES_LONGEST = 2
-# A look later than this was delayed with the script itself: the process was stopped, or the GIL was held.
+# An update later than this was delayed with the script: the process was stopped, or the GIL was held.
 LATE = 3.0
 # A shorter time without activity is not a lull.
 LULL = 4.0
@@ -38,16 +38,16 @@ class LaunchGaps:
         self._gaps: deque[float] = deque(maxlen=REMEMBERED)
         self._long_gaps: deque[float] = deque(maxlen=LONG_GAPS)
         self._movers: deque[frozenset[str]] = deque(maxlen=REMEMBERED)
-        self._looked: float | None = None
-        self._moved = 0.0  # the look that saw the last move
-        self._moved_after = 0.0  # the look before that
+        self._updated_at: float | None = None
+        self._moved = 0.0  # the update that saw the last move
+        self._moved_after = 0.0  # the update before that
         self._is_disturbed = True  # no gap can be measured before the first move
 
-    def look(
+    def update(
         self, now: float, counts: Mapping[str, int], *, compiling: bool = False, compiled_at: float = 0.0
     ) -> LongGap | None:
         """Return the current long gap, if any; `compiled_at` is when a compilation last ended."""
-        if self._looked is not None and (late := now - self._looked) > LATE:
+        if self._updated_at is not None and (late := now - self._updated_at) > LATE:
             self._moved += late
             self._moved_after += late
         movers = frozenset(name for name, count in counts.items() if count != self._counts.get(name))
@@ -55,7 +55,7 @@ class LaunchGaps:
         # The first call of a program is not counted, so it may be running, and for any time.
         if compiling or compiled_at >= self._moved_after:
             self._is_disturbed = True
-        before, self._looked = self._looked, now
+        before, self._updated_at = self._updated_at, now
         if movers:
             self._move(now, movers)
             self._moved_after = now if before is None else before
@@ -93,16 +93,16 @@ class LullDetector:
     """Detects times without activity, with or without a regular rhythm; time is an argument."""
 
     def __init__(self, now: float) -> None:
-        self._since = self._looked = now
+        self._since = self._updated_at = now
         self.longest = 0.0
 
-    def look(self, now: float, done_at: float, *, compiling: bool, compiled_at: float) -> float | None:
+    def update(self, now: float, done_at: float, *, compiling: bool, compiled_at: float) -> float | None:
         """Return the start of a time without launches, reported steps and compilations; None if it is short.
 
         `done_at` is the time of the last launch or reported step, `compiled_at` that of the end of the last
         compilation.
         """
-        before, self._looked = self._looked, now
+        before, self._updated_at = self._updated_at, now
         if compiling or now - before > LATE:
             self._since = now
         self._since = max(self._since, compiled_at)

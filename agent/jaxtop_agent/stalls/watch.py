@@ -54,13 +54,13 @@ class Stalls:
         self.caught = Caught(hooks.raised, own_threads)
         board.sources[NAME] = "on"
 
-    def look(self, now: float) -> wire.Stacks | None:
+    def check_progress(self, now: float) -> wire.Stacks | None:
         """Check whether the process makes progress; return the stacks if they should be sent now."""
         if self._is_broken or now < self._due:
             return None
         self._due = now + EVERY
         try:
-            return self._look(now)
+            return self._check_progress(now)
         except Exception as error:
             self._break(error)
             return None
@@ -83,14 +83,14 @@ class Stalls:
         compiled = self._board.compiles.compiled.copy().values()
         return {*self._hooks.launches(), *(each.function for each in compiled)}
 
-    def _look(self, now: float) -> wire.Stacks | None:
+    def _check_progress(self, now: float) -> wire.Stacks | None:
         counts = self._hooks.launches()
         counts[STEPS] = self._progress.calls
         compiling, compiled_at = bool(self._hooks.compiling()), self._hooks.compiled_at()
-        gap = self._gaps.look(now, counts, compiling=compiling, compiled_at=compiled_at)
+        gap = self._gaps.update(now, counts, compiling=compiling, compiled_at=compiled_at)
         launched_at, function = self._hooks.last_launch()
         done_at = max(launched_at, self._progress.last_at)
-        lull = self._lull.look(now, done_at, compiling=compiling, compiled_at=compiled_at)
+        lull = self._lull.update(now, done_at, compiling=compiling, compiled_at=compiled_at)
         if not self._can_judge():
             gap = lull = None
         self._note(gap, now)

@@ -24,7 +24,7 @@ class Storms:
         # When the first steps were seen: before, the script warms up.
         self._steps_since: int | None = None
 
-    def look(self) -> None:
+    def publish(self) -> None:
         """Put the current storms onto the board, and send an event for each new one to the viewers.
 
         The board is updated also without viewers, because the next viewer first receives what is on it.
