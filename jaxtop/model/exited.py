@@ -64,7 +64,9 @@ def _drop(state: ClusterState, gone: list[Host]) -> None:
     windows.changes += 1
     windows.programs = {key: each for key, each in windows.programs.items() if key[0] in runs}
     for program in windows.programs.values():
-        program.reported = {agent: each for agent, each in program.reported.items() if agent in state.hosts}
+        program.last_number_of_agent = {
+            agent: each for agent, each in program.last_number_of_agent.items() if agent in state.hosts
+        }
     state.layout_changes += 1
     loaded = {key for host in state.hosts.values() for key in host.inventories}
     state.inventories = {key: each for key, each in state.inventories.items() if key in loaded}

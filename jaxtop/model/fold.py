@@ -87,7 +87,7 @@ def _reported(state: ClusterState, host: Host, message: Message, at: float) -> H
         case wire.Programs() | wire.Inventory() | wire.Operations() | wire.Peak():
             host = about_programs(state, host, message)
         case wire.Window():
-            host = host.but(window=message, launched=launched_with(host, message))
+            host = host.but(window=message, launches_in_windows=launched_with(host, message))
         case _ if field := _REPLACES.get(type(message)):
             host = host.but(**{field: message})
     return host

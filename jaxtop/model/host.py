@@ -92,7 +92,7 @@ class Host:
     peaks: Mapping[tuple[str, str | None], Peak] = field(default_factory=lambda: MappingProxyType({}))
     window: Window = NO_WINDOW
     # The launches that windows saw, by the name of the programs.
-    launched: Mapping[str, FunctionLaunches] = field(default_factory=lambda: MappingProxyType({}))
+    launches_in_windows: Mapping[str, FunctionLaunches] = field(default_factory=lambda: MappingProxyType({}))
     stacks: Stacks = NO_STACKS
     # What the libraries of its devices reported in its last stall.
     nccl: Nccl = NO_NCCL
@@ -191,7 +191,7 @@ class Host:
 
 # What follows from all of its earlier messages. A keyframe has these beside the last message of each kind.
 KEPT = (
-    "launches", "launches_since", "past_launches", "steps", "launched", "losses", "best", "rises",
+    "launches", "launches_since", "past_launches", "steps", "launches_in_windows", "losses", "best", "rises",
     "rhythm_change",
 )  # fmt: skip
 # What is known of a process that has exited.

@@ -78,7 +78,7 @@ class Timing(NamedTuple):
     by group; it is None for old launches. `arrivals` holds the waits of each team's units.
     """
 
-    window: int
+    window_number: int
     launch_us: int
     instances: int
     longest: array[int]
@@ -92,7 +92,7 @@ class Timing(NamedTuple):
 class LaunchShare(NamedTuple):
     """The duration of a launch and its time in collectives, summed over the processes that reported both."""
 
-    window: int
+    window_number: int
     duration_us: int
     collective_us: int
     exposed_us: int | None
@@ -143,14 +143,14 @@ class Pending:
     `traced` has what confirms the number of the launch, for agents that count their launches.
     """
 
-    window: int
+    window_number: int
     launches: dict[str, wire.Launch] = field(default_factory=dict)
     rows: dict[tuple[str, int], dict[str, Durations]] = field(default_factory=dict)
     traced: dict[str, Traced] = field(default_factory=dict)
 
     def copy(self) -> Pending:
         rows = {key: reports.copy() for key, reports in self.rows.items()}
-        return Pending(self.window, self.launches.copy(), rows, self.traced.copy())
+        return Pending(self.window_number, self.launches.copy(), rows, self.traced.copy())
 
 
 @dataclass
@@ -159,15 +159,15 @@ class ProgramWindows:
 
     `unmatched` counts the launches of which processes traced different ones under one number.
 
-    Windows are numbered. `reported` has the last window of each agent, `closed` the window of each launch
-    that was evaluated. `taken` has the times of the last windows, by number and agent, by its own clock.
+    Windows are numbered. `evaluated` has the window of each launch that was evaluated. `taken_ms` has the
+    times of the last windows, by number and agent, by its own clock.
     """
 
-    window: int = 0
-    taken: dict[int, dict[str, int]] = field(default_factory=dict)
-    reported: dict[str, int] = field(default_factory=dict)
+    last_number: int = 0
+    taken_ms: dict[int, dict[str, int]] = field(default_factory=dict)
+    last_number_of_agent: dict[str, int] = field(default_factory=dict)
     pending: dict[LaunchId, Pending] = field(default_factory=dict)
-    closed: dict[LaunchId, int] = field(default_factory=dict)
+    evaluated: dict[LaunchId, int] = field(default_factory=dict)
     unmatched: int = 0
     slot: int | None = None  # of the last window
     timings: dict[str, tuple[Timing, ...]] = field(default_factory=dict)
@@ -177,10 +177,10 @@ class ProgramWindows:
     def copy(self) -> ProgramWindows:
         return replace(
             self,
-            taken={number: each.copy() for number, each in self.taken.items()},
-            reported=self.reported.copy(),
+            taken_ms={number: each.copy() for number, each in self.taken_ms.items()},
+            last_number_of_agent=self.last_number_of_agent.copy(),
             pending={launch: each.copy() for launch, each in self.pending.items()},
-            closed=self.closed.copy(),
+            evaluated=self.evaluated.copy(),
             timings=self.timings.copy(),
             late=self.late.copy(),
         )

@@ -278,6 +278,6 @@ def test_no_straggler_is_named_but_the_one_that_is_planted(seed):
         found = seen.windows.programs[KEY]
         named = {each.unit.agent for ones in found.late.values() for each in ones}
         assert named <= ({f"r1-{late // 2}"} if late is not None else set()), (seed, late, other)
-        joined = {each.window for each in found.timings.get("all-reduce.1", ())}
+        joined = {each.window_number for each in found.timings.get("all-reduce.1", ())}
         times_named += late is not None and len(joined) > ENOUGH_WINDOWS and bool(named)
     assert times_named

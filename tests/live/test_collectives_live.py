@@ -67,7 +67,7 @@ class Watched(Viewer):
         """The number of windows in which the collective of `across` was timed."""
         view = self.across()
         windows = self.cluster.windows.programs.get(view.key[:3])
-        self.seen |= {each.window for each in windows.timings.get(view.op, ())} if windows else set()
+        self.seen |= {each.window_number for each in windows.timings.get(view.op, ())} if windows else set()
         return len(self.seen)
 
     def late(self, index, seconds):
@@ -87,7 +87,7 @@ class Watched(Viewer):
     def worst_window_us(self, view):
         """A moment of other work makes whoever it hits late in all launches of a window."""
         timings = self.cluster.windows.programs[view.key[:3]].timings[view.op]
-        by_window = groupby(reported_by(timings, 0), key=lambda each: each.window)
+        by_window = groupby(reported_by(timings, 0), key=lambda each: each.window_number)
         return max(median(wait_for_last(each.arrivals[0]) for each in launches) for _, launches in by_window)
 
 

@@ -321,7 +321,7 @@ def test_memory_is_bounded_however_long_a_run_is_watched():
             tell(cluster, (2 + number, "r1-1", seen))
     held = cluster.windows.programs[KEY]
     assert len(held.timings["all-reduce.1"]) <= MOST_LAUNCHES
-    assert len(held.closed) <= MOST_CLOSED
+    assert len(held.evaluated) <= MOST_CLOSED
     assert len(held.pending) < 10
 
 

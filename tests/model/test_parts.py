@@ -164,7 +164,7 @@ def test_the_document_and_a_keyframe_have_the_parts():
         "compute": 0.5, "communication": 0.0, "waiting": 0.0, "host_gap": 0.5, "unknown": 0.0,
     }  # fmt: skip
     again = folded(keyframe.frames(cluster, NOW))
-    assert again.hosts[agent_id(0)].launched == cluster.hosts[agent_id(0)].launched
+    assert again.hosts[agent_id(0)].launches_in_windows == cluster.hosts[agent_id(0)].launches_in_windows
     assert parts_of_hosts(again, NOW)[agent_id(0)].compute == pytest.approx(0.5)
 
 
@@ -195,7 +195,7 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         )
         cluster = two_hosts(took=(200, 200), rhythms=(slower,) * 2)
         for host in cluster.hosts.values():
-            cluster.hosts[host.agent] = host.but(launched={}, window=NO_WINDOW)
+            cluster.hosts[host.agent] = host.but(launches_in_windows={}, window=NO_WINDOW)
         cluster.changes += 1
         (late,) = of_rule("straggler", cluster)
         early = parts_of_hosts(cluster, NOW)[agent_id(0)]

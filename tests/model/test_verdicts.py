@@ -94,8 +94,8 @@ def made(
 def followed(launches: list[Timing]) -> list[Straggler | None]:
     """The verdict after each window, each one knowing whom the one before named."""
     found: list[Straggler | None] = []
-    for window in sorted({each.window for each in launches}):
-        so_far = [each for each in launches if each.window <= window][-64:]
+    for window in sorted({each.window_number for each in launches}):
+        so_far = [each for each in launches if each.window_number <= window][-64:]
         before = found[-1].unit if found and found[-1] else None
         found.append(straggler_in(so_far, 0, before))
     return found

@@ -97,12 +97,12 @@ def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joine
         windows = _windows_of(state, key)
         ids = {i: launch_id(host.agent, window, i) for i in launches}
         number = _number(windows, ids.values(), window.slot)
-        windows.taken.setdefault(number, {})[host.agent] = window.at_ms
-        if len(windows.taken) > MOST_TAKEN:
-            del windows.taken[next(iter(windows.taken))]
-        windows.reported[host.agent] = number
+        windows.taken_ms.setdefault(number, {})[host.agent] = window.at_ms
+        if len(windows.taken_ms) > MOST_TAKEN:
+            del windows.taken_ms[next(iter(windows.taken_ms))]
+        windows.last_number_of_agent[host.agent] = number
         for i in launches:
-            if ids[i] in windows.closed:
+            if ids[i] in windows.evaluated:
                 continue
             pending = windows.pending.setdefault(ids[i], Pending(number))
             pending.launches[host.agent] = window.launches[i]
@@ -132,18 +132,20 @@ def _number(windows: ProgramWindows, ids: Collection[LaunchId], slot: int | None
     """
     for each in ids:
         if each in windows.pending:
-            return windows.pending[each].window
-        if each in windows.closed:
-            return windows.closed[each]
+            return windows.pending[each].window_number
+        if each in windows.evaluated:
+            return windows.evaluated[each]
     slot = None if any(isinstance(each, int) for each in ids) else slot
     if slot is None or slot != windows.slot:
-        windows.window += 1
+        windows.last_number += 1
         windows.slot = slot
-    return windows.window
+    return windows.last_number
 
 
 def _is_overdue(windows: ProgramWindows) -> bool:
-    return any(each.window <= windows.window - WINDOWS_TO_WAIT for each in windows.pending.values())
+    return any(
+        each.window_number <= windows.last_number - WINDOWS_TO_WAIT for each in windows.pending.values()
+    )
 
 
 def _evaluate(
@@ -156,15 +158,15 @@ def _evaluate(
         launch
         for launch, each in windows.pending.items()
         if not isinstance(launch, int)
-        or each.window <= windows.window - WINDOWS_TO_WAIT
+        or each.window_number <= windows.last_number - WINDOWS_TO_WAIT
         or (is_met and len(each.launches) >= len(expected) and expected <= each.launches.keys())
     ]
     ops: set[str] = set()
     for launch in due or _too_many(windows):
         pending = windows.pending.pop(launch)
-        windows.closed[launch] = pending.window
-        if len(windows.closed) > MOST_CLOSED:
-            del windows.closed[next(iter(windows.closed))]
+        windows.evaluated[launch] = pending.window_number
+        if len(windows.evaluated) > MOST_CLOSED:
+            del windows.evaluated[next(iter(windows.evaluated))]
         ops |= _close(windows, pending, layout, expected)
     return ops
 
@@ -175,20 +177,20 @@ def _expected(
     """Return the agents that take part and report windows. At first all that take part are expected."""
 
     def derive() -> set[str]:
-        members = windows.reported if layout is None or not layout.places else layout.places
-        newest, reported = windows.window, windows.reported
+        members = windows.last_number_of_agent if layout is None or not layout.places else layout.places
+        newest, reported = windows.last_number, windows.last_number_of_agent
         return {agent for agent in members if newest - reported.get(agent, 0) <= WINDOWS_TO_WAIT}
 
     if layout is None:
         return derive()
-    return state.derived.of("expected", key, state.windows.programs, (windows.window, layout), derive)
+    return state.derived.of("expected", key, state.windows.programs, (windows.last_number, layout), derive)
 
 
 def _too_many(windows: ProgramWindows) -> list[LaunchId]:
     if len(windows.pending) <= MOST_PENDING:
         # No row has more reports than agents, so most windows need no count of all.
         rows = sum(len(each.rows) for each in windows.pending.values())
-        if rows * len(windows.reported) <= MOST_PENDING_ROWS:
+        if rows * len(windows.last_number_of_agent) <= MOST_PENDING_ROWS:
             return []
         reports = sum(len(of_op) for each in windows.pending.values() for of_op in each.rows.values())
         if reports <= MOST_PENDING_ROWS:
@@ -202,7 +204,7 @@ def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, exp
         windows.unmatched += 1
         return set()
     launches = pending.launches.values()
-    windows.shares = (*windows.shares, *_share(pending.window, launches))[-MOST_LAUNCHES:]
+    windows.shares = (*windows.shares, *_share(pending.window_number, launches))[-MOST_LAUNCHES:]
     launch_us = round(median(each.duration_us for each in launches))
     by_op: dict[str, list[Mapping[str, Durations]]] = {}
     for op, number in sorted(pending.rows):
@@ -211,13 +213,15 @@ def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, exp
     touched = set()
     for op, rounds in by_op.items():
         before = windows.timings.get(op, ())
-        if (not before and len(windows.timings) >= MOST_OPS) or _is_full(before, pending.window):
+        if (not before and len(windows.timings) >= MOST_OPS) or _is_full(before, pending.window_number):
             continue
         grouped = layout.groups_of(op) if layout is not None else None
         if layout is not None and grouped is not None:
-            timing = timing_of(Participants(layout, grouped, silent), rounds, pending.window, launch_us)
+            timing = timing_of(
+                Participants(layout, grouped, silent), rounds, pending.window_number, launch_us
+            )
         else:
-            timing = timing_of_unknown_groups(rounds, pending.window, launch_us)
+            timing = timing_of_unknown_groups(rounds, pending.window_number, launch_us)
         if timing is not None:
             windows.timings[op] = _with(before, timing)
             touched.add(op)
@@ -241,7 +245,7 @@ def _share(window: int, launches: Iterable[wire.Launch]) -> list[LaunchShare]:
 
 def _is_full(before: tuple[Timing, ...], window: int) -> bool:
     """Return whether enough launches of this window are kept, so that earlier windows keep their room."""
-    of_window = sum(each.window == window for each in before)
+    of_window = sum(each.window_number == window for each in before)
     return of_window >= max(1, _room(before) // COUNTED_WINDOWS) if of_window else False
 
 
@@ -254,8 +258,8 @@ def _with(before: tuple[Timing, ...], now: Timing) -> tuple[Timing, ...]:
     if before and before[-1].grouped is not now.grouped and before[-1].grouped != now.grouped:
         return (now,)  # the participants have changed
     kept = [*before, now]
-    numbers = sorted({each.window for each in kept})[-COUNTED_WINDOWS:]
-    kept = [each for each in kept if each.window >= numbers[0]]
+    numbers = sorted({each.window_number for each in kept})[-COUNTED_WINDOWS:]
+    kept = [each for each in kept if each.window_number >= numbers[0]]
     del kept[: -_room((now,))]
     by_device = max(FEWEST_BY_DEVICE, BY_DEVICE_OF // max(1, len(now.by_device or ())))
     for i, each in enumerate(kept[:-by_device]):

@@ -40,7 +40,7 @@ def _rate_of(
     cluster: ClusterState, key: ProgramKey, views: Mapping[str, HostView], of_agents: dict[str, LaunchRates]
 ) -> SampledRate:
     layout, windows = layouts(cluster).get(key), cluster.windows.programs.get(key)
-    agents = layout.agents if layout else tuple(windows.reported) if windows else ()
+    agents = layout.agents if layout else tuple(windows.last_number_of_agent) if windows else ()
     own: list[float] = []
     unsplit: list[Unsplit] = []
     _, name, fingerprint = key

@@ -32,7 +32,7 @@ def first_windows(cluster: ClusterState) -> Mapping[ProgramKey, int]:
 
 def of_present(entries: Sequence[InWindow], first: int) -> Sequence[InWindow]:
     """Return the entries from the first window of the present rhythm on; all if there are none since."""
-    return [each for each in entries if each.window >= first] or entries
+    return [each for each in entries if each.window_number >= first] or entries
 
 
 def old_windows(cluster: ClusterState, now: float) -> frozenset[ProgramKey]:
@@ -43,7 +43,7 @@ def old_windows(cluster: ClusterState, now: float) -> frozenset[ProgramKey]:
 
 def _is_old(cluster: ClusterState, windows: ProgramWindows, now: float) -> bool:
     """Return whether the last window is old, by the clock of any process of which the clock is known."""
-    for agent, at_ms in next(reversed(windows.taken.values()), {}).items():
+    for agent, at_ms in next(reversed(windows.taken_ms.values()), {}).items():
         host = cluster.hosts.get(agent)
         if host is not None and host.pulse_at is not None:
             return not is_current(host, at_ms, WINDOW, now)
@@ -53,12 +53,12 @@ def _is_old(cluster: ClusterState, windows: ProgramWindows, now: float) -> bool:
 def _first(cluster: ClusterState, windows: ProgramWindows) -> int:
     """Return the number after the last window that half of its processes took before the change."""
     first, hosts = 0, cluster.hosts
-    for number, times in windows.taken.items():
+    for number, times in windows.taken_ms.items():
         old = sum(
             agent in hosts and not is_current(hosts[agent], at_ms, OF_STEPS) for agent, at_ms in times.items()
         )
         # One process may have noticed another pace alone, and its next window may be due to that.
-        is_joint = len(times) > 1 or len(windows.reported) == 1
+        is_joint = len(times) > 1 or len(windows.last_number_of_agent) == 1
         if is_joint and 2 * old >= len(times):
             first = max(first, number + 1)
     return first

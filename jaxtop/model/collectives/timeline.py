@@ -103,7 +103,7 @@ class _RoundOnHost(NamedTuple):
 def windows_seen(cluster: ClusterState) -> WindowsSeen:
     """Count the windows of all runs together and find the newest one."""
     hosts = [host for host in cluster.hosts.values() if host.window.at_ms]
-    count = max((each.window for each in cluster.windows.programs.values()), default=0)
+    count = max((each.last_number for each in cluster.windows.programs.values()), default=0)
     return WindowsSeen(
         max(count, int(bool(hosts))), max(hosts, key=lambda host: host.window.at_ms, default=None)
     )

@@ -211,10 +211,10 @@ def _alike(timings: Sequence[Timing]) -> Iterator[dict[int, list[int]]]:
     """
     grouped = timings[-1].grouped
     kept = [each for each in timings if each.by_device is not None]
-    recent = timings[-1].window - CURRENT_WINDOWS
+    recent = timings[-1].window_number - CURRENT_WINDOWS
     start = 0
     for ids in grouped.device_ids if grouped else ():
-        rows = [(each.window, (each.by_device or ())[start : start + len(ids)]) for each in kept]
+        rows = [(each.window_number, (each.by_device or ())[start : start + len(ids)]) for each in kept]
         start += len(ids)
         known = [(window, row) for window, row in rows if min(row) != MISSING]
         if not known or known[-1][0] <= recent:

@@ -71,7 +71,7 @@ def judge(key: ProgramKey, windows: ProgramWindows, op: str, at_least_us: float)
     before = {each.unit: each for each in windows.late.pop(op, ())}
     found = []
     if (grouped := timings[-1].grouped) is not None:
-        lately = [each for each in timings if each.window == timings[-1].window]
+        lately = [each for each in timings if each.window_number == timings[-1].window_number]
         for number, team in enumerate(grouped.teams):
             waits = [_widest(each.arrivals[number]) for each in lately]
             if 2 * sum(each >= at_least_us * HYSTERESIS / 2 for each in waits) < len(waits):
@@ -122,8 +122,8 @@ def still_late(
     A verdict may also rest on earlier windows: then `is_all` is false, and the present windows say how late a
     unit is.
     """
-    numbers = sorted({each.window for each in present})[-AGREEING_WINDOWS:]
-    lately = [each for each in present if each.window in numbers]
+    numbers = sorted({each.window_number for each in present})[-AGREEING_WINDOWS:]
+    lately = [each for each in present if each.window_number in numbers]
     found = []
     for late in verdicts:
         launches = reported_by(lately, late.team) if _has_team(lately, late) else []
@@ -148,7 +148,9 @@ def _widest(waits: Sequence[int]) -> int:
 
 def is_enough(launches: Sequence[Timing]) -> bool:
     """Return whether there are enough launches to name a unit, or to state that none is late."""
-    return len(launches) >= ENOUGH_LAUNCHES and len({each.window for each in launches}) >= ENOUGH_WINDOWS
+    return (
+        len(launches) >= ENOUGH_LAUNCHES and len({each.window_number for each in launches}) >= ENOUGH_WINDOWS
+    )
 
 
 def straggler_in(
@@ -193,7 +195,7 @@ def _by_window(launches: Sequence[Timing], team: int) -> list[list[Sequence[int]
     """Return the waits of a team in each launch, by window."""
     windows: dict[int, list[Sequence[int]]] = {}
     for each in launches:
-        windows.setdefault(each.window, []).append(each.arrivals[team])
+        windows.setdefault(each.window_number, []).append(each.arrivals[team])
     return list(windows.values())
 
 

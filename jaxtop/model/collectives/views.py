@@ -172,8 +172,8 @@ def _is_settled(cluster: ClusterState, key: ProgramKey) -> bool:
     """Return whether windows have since told apart the programs that they once reported as one."""
     _, name, fingerprint = key
     launched = [
-        host.launched.get(name)
-        for agent in cluster.windows.programs[key].reported
+        host.launches_in_windows.get(name)
+        for agent in cluster.windows.programs[key].last_number_of_agent
         if (host := cluster.hosts.get(agent))
     ]
     return fingerprint is None and not any(each is not None and None in each.counts for each in launched)
@@ -255,7 +255,7 @@ def _with_timings(
     """
     windows = cluster.windows.programs[view.run, view.program, view.fingerprint]
     every = windows.timings[view.op]
-    present = tuple(each for each in every if each.window >= first)
+    present = tuple(each for each in every if each.window_number >= first)
     timings = present or every
     late = windows.late.get(view.op, ())
     named = () if is_old else still_late(late, present, is_all=len(present) == len(every))
@@ -278,7 +278,7 @@ def _with_timings(
         straggler=straggler_of(cluster, layout.groups_of(view.op) if layout else None, named, waits),
         is_enough=bool(present and last.grouped and last.grouped.teams) and is_enough(reported_by(every, 0)),
         is_current=bool(present) and not is_old,
-        taken=min(windows.taken.get(last.window, {}).items(), default=None),
+        taken=min(windows.taken_ms.get(last.window_number, {}).items(), default=None),
     )
 
 

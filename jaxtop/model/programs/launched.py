@@ -22,7 +22,7 @@ MOST_VARIANTS = 32
 
 def launched_with(host: Host, window: wire.Window) -> Mapping[str, FunctionLaunches]:
     """Return the launches of a process in its windows, this one included."""
-    found = dict(host.launched)
+    found = dict(host.launches_in_windows)
     times = _times(window)
     for name, counts in window.launched().items():
         before = found.pop(name, None)  # the latest ones come last

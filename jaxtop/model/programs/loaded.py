@@ -114,7 +114,7 @@ def _used_apart(cluster: ClusterState) -> list[list[LoadedProgram]]:
     compared.
     """
     members = newest_hosts(cluster)
-    inputs = [each for host in members for each in (host.agent, host.programs, host.launched)]
+    inputs = [each for host in members for each in (host.agent, host.programs, host.launches_in_windows)]
 
     def derive() -> list[list[LoadedProgram]]:
         merged = merged_programs(cluster).merged
@@ -133,7 +133,7 @@ def _used_apart(cluster: ClusterState) -> list[list[LoadedProgram]]:
 
 def _are_of_one_slot(parts: Sequence[LoadedProgram]) -> bool:
     """Return whether windows of one slot show these programs, and several launches of each."""
-    seen = [host.launched[each.program.name] for each in parts for host in each.members]
+    seen = [host.launches_in_windows[each.program.name] for each in parts for host in each.members]
     slots = {each.slot for each in seen}
     return len(slots) == 1 and None not in slots and all(_count(each) >= FEWEST_LAUNCHES for each in seen)
 
@@ -146,7 +146,7 @@ def _used(host: Host) -> dict[str, frozenset[str]]:
     """Return the fingerprints of the programs that the last window shows, by name, where all are known."""
     return {
         name: frozenset(each for each in launched.latest if each is not None)
-        for name, launched in host.launched.items()
+        for name, launched in host.launches_in_windows.items()
         if launched.latest and None not in launched.latest and is_current(host, launched.at_ms, WINDOW)
     }
 

@@ -108,7 +108,7 @@ def _variants(host: Host) -> dict[str, dict[str | None, int]]:
 
 def _counted(host: Host, name: str, loaded: Mapping[str | None, int]) -> Mapping[str | None, int]:
     """Return the launches of each variant in windows, if a window was taken after the last was compiled."""
-    launched = host.launched.get(name)
+    launched = host.launches_in_windows.get(name)
     return (
         launched.counts if launched is not None and launched.at_ms >= max(loaded.values(), default=0) else {}
     )

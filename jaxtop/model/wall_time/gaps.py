@@ -216,7 +216,7 @@ def lost_to_launches(gap: Gap) -> float:
 def measured_busy(host: Host) -> float:
     """Return the share of wall time in which those programs run whose durations windows have shown."""
     found, busy = launch_rates_of(host).of_function, 0.0
-    for name, launched in host.launched.items():
+    for name, launched in host.launches_in_windows.items():
         launches = reduce(ProgramLaunches.plus, launched.times.values(), ProgramLaunches())
         if launches.number:
             busy += found.get(name, 0.0) * launches.seconds

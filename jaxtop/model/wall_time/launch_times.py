@@ -47,7 +47,7 @@ def measured_in(
         "launch times",
         host.agent,
         cluster.hosts,
-        (host.launched, host.window, host.hello, waited, has_idle),
+        (host.launches_in_windows, host.window, host.hello, waited, has_idle),
         lambda: _measured(host, waited, has_idle=has_idle),
     )
 
@@ -58,7 +58,7 @@ def _measured(
     run, devices = run_of(host), [each.id for each in host.devices]
     of_program: dict[tuple[str, str | None], ProgramLaunches] = {}
     of_name: dict[str, ProgramLaunches] = {}
-    for name, launched in host.launched.items():
+    for name, launched in host.launches_in_windows.items():
         for fingerprint, timed in launched.times.items():
             if timed.number <= 0:
                 continue
@@ -95,4 +95,4 @@ def has_current_windows(host: Host) -> bool:
 
 def _timed_ms(host: Host) -> int:
     """Return when the last window began whose launches were timed."""
-    return max((each.at_ms for each in host.launched.values() if each.times), default=0)
+    return max((each.at_ms for each in host.launches_in_windows.values() if each.times), default=0)

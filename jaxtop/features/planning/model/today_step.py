@@ -40,7 +40,7 @@ def step_of(members: Iterable[Host], devices: int) -> StepProgram:
             is_on_mesh = program.devices in (None, devices)
             if program.name not in names or not (is_on_mesh or repeats):
                 continue  # before the first steps, only operations on single devices may have been launched
-            launched = host.launched.get(program.name)
+            launched = host.launches_in_windows.get(program.name)
             times = None if launched is None else launched.times.get(program.fingerprint)
             seconds = times.seconds if times is not None and times.number else 0.0
             rate = measured.of(program.name, program.fingerprint)

@@ -64,7 +64,11 @@ def _of_medians(facts: RunFacts, program: list[CollectiveView]) -> float:
     measured, or a straggler is waited for.
     """
     one = program[0]
-    all_times = [each for view in facts.reporting if (each := view.now.launched.get(one.program)) is not None]
+    all_times = [
+        each
+        for view in facts.reporting
+        if (each := view.now.launches_in_windows.get(one.program)) is not None
+    ]
     times = [each.times[one.fingerprint] for each in all_times if one.fingerprint in each.times]
     exposed = [each.exposed_us / each.number for each in times if each.exposed_us and each.number]
     launches = max(
