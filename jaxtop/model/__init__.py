@@ -53,7 +53,7 @@ from jaxtop.model.host import EMPTY_HOST, Host, run_of
 from jaxtop.model.hosts import Run, host_views, newest_hosts, runs
 from jaxtop.model.liveness import HostView, State, state_of
 from jaxtop.model.programs.views import ProgramView, program_views
-from jaxtop.model.series import figure_series, recent, reported_figures
+from jaxtop.model.series import figure_series, newest_sample, recent, reported_figures
 from jaxtop.model.stalls.diagnosis import diagnose
 from jaxtop.model.stalls.stacks import stack_groups
 from jaxtop.model.state import LoggedEvent
@@ -68,7 +68,7 @@ __all__ = [
     "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "Peak", "Place", "ProgramView", "Pulse", "Run",
     "Scope", "Severity", "Span", "Stacks", "State", "Tuning", "Unit", "array_views", "at_peaks",
     "device_views", "diagnose", "distinct", "figure_series", "fullest", "growers", "host_views",
-    "launch_rate", "memory_total", "memory_views", "mesh_views", "newest_hosts", "pace_of",
-    "program_views", "recent", "reported_figures", "reported_findings", "run_of", "runs", "scaled",
+    "launch_rate", "memory_total", "memory_views", "mesh_views", "newest_hosts", "newest_sample",
+    "pace_of", "program_views", "recent", "reported_figures", "reported_findings", "run_of", "runs", "scaled",
     "slices", "stack_groups", "state_of", "step_of", "step_of_run", "steps_of",
 ]  # fmt: skip

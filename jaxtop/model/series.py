@@ -52,6 +52,11 @@ def figure_series(cluster: ClusterState, agent: str, figure: Figure, position: i
     return list(_points(cluster, agent, figure, position, None))
 
 
+def newest_sample(cluster: ClusterState, agent: str) -> float | None:
+    """Return when the newest figures of a host were taken."""
+    return next((at for at, _ in reversed(cluster.figures.get(agent, ()))), None)
+
+
 def recent(
     cluster: ClusterState, agent: str, figure: Figure, position: int, count: int | None = None
 ) -> list[float | None]:

@@ -131,10 +131,11 @@ def columns(
 
 
 def spelled(cells: Iterable[tuple[str, Style]]) -> Text:
-    """Return characters as a line, with one span for neighbours of the same style."""
+    """Return characters as a line, with one span for neighbours with the same object as their style."""
     line = Text(no_wrap=True)
-    for style, members in groupby(cells, key=itemgetter(1)):
-        line.append("".join(glyph for glyph, _ in members), style)
+    for _, members in groupby(cells, key=lambda cell: id(cell[1])):  # to compare styles is slow
+        run = list(members)
+        line.append("".join([glyph for glyph, _ in run]), run[0][1])
     return line
 
 

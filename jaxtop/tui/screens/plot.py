@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.model import STEP_TIME, DeviceView, Figure, Host, Unit
+from jaxtop.model import STEP_TIME, DeviceView, Figure, Host, Unit, newest_sample
 from jaxtop.model.host import run_of
 from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.core.moment import Moment, Selection
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
 
+# Of many processes some line has a new sample at every moment. All lines are drawn again when the chosen one
+# has a new sample, or after this time.
+HELD_SECONDS = 1.0
 # The figures to plot by default, if they are reported.
 FIRST_OF_DEVICE, FIRST_OF_HOST = ("utilization", "used_bytes"), (STEP_TIME.name, "process_cpu_cores")
 
@@ -43,6 +46,9 @@ class PlotView(View):
         self._peers: list[PlotSubject] = []
         # The peers drawn out of too many. They stay the same while the figure and the comparison do.
         self._drawn: tuple[object, frozenset[tuple[str, int | None]]] = (None, frozenset())
+        # What was drawn last, and at which moment.
+        self._held: object = None
+        self._held_since = float("-inf")
 
     def compose(self) -> ComposeResult:
         yield self._plot
@@ -103,6 +109,10 @@ class PlotView(View):
         candidates = peers(self.moment, figure, host, device, beside)
         chosen = self._key(figure, beside, host, device)
         drawn = self._few(candidates, chosen, (figure.name, beside))
+        newest = newest_sample(self.moment.cluster, chosen[0])
+        keys = [each.key for each in drawn]
+        if self._is_held((figure, beside, chosen, keys, newest, self._pointed, ink, self.size)):
+            return
         lines = [line_of(self.moment, figure, each, is_chosen=each.key == chosen) for each in drawn]
         position = device.position if device is not None and is_of_device(figure) else 0
         figures = self._figures
@@ -111,6 +121,14 @@ class PlotView(View):
         shown = PlotPage(figure, place, beside, lines, len(candidates), limit, self._pointed, marks)
         self._peers = drawn
         self._plot.show_page(lambda width, height: page(shown, ink, width, height))
+
+    def _is_held(self, shown: object) -> bool:
+        """Return whether the same was drawn a moment ago; if not, note that it is drawn now."""
+        now = self.moment.now
+        if shown == self._held and 0.0 <= now - self._held_since < HELD_SECONDS:
+            return True
+        self._held, self._held_since = shown, now
+        return False
 
     def _key(
         self, figure: Figure, beside: Beside, host: Host, device: DeviceView | None
