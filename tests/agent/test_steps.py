@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jaxtop_agent.steps.figures import Facts
+from jaxtop_agent.steps.figures import FunctionFacts
 from jaxtop_agent.steps.finder import StepCall, StepFinder
 from jaxtop_agent.steps.pattern import FunctionLaunch
 
@@ -21,7 +21,7 @@ class Script:
     """A training script as its launches show it; times in milliseconds."""
 
     def __init__(self, **facts) -> None:
-        self.facts = Facts(**facts)
+        self.facts = FunctionFacts(**facts)
         self.steps = StepFinder()
         self.now = 1000 * MS
         self.launches: list[FunctionLaunch] = []

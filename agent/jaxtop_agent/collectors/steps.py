@@ -15,7 +15,7 @@ from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import READING, Board
 from jaxtop_agent.hooks.launches import REMEMBERED, THE_REST, Launches
 from jaxtop_agent.steps import work
-from jaxtop_agent.steps.figures import Facts, StepFigures
+from jaxtop_agent.steps.figures import FunctionFacts, StepFigures
 from jaxtop_agent.steps.finder import StepFinder
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class StepRhythm:
         self._progress = progress
         self._recent: deque[FunctionLaunch] = deque(maxlen=REMEMBERED)
         self._steps = StepFinder()
-        self._facts = Facts()
+        self._facts = FunctionFacts()
         self._learned_from: tuple[object, ...] = ()
         self._patience = PATIENCE
         self._called = 0  # the time of the last call of `agent.step()` that was looked at
@@ -112,7 +112,7 @@ class StepRhythm:
         durations = _durations(windows)
         wanted = {number: program_of(name) for number, name in names.items()}
         by_number = {number: newest[name] for number, name in wanted.items() if name in newest}
-        self._facts = Facts(
+        self._facts = FunctionFacts(
             arguments={number: each.argument_bytes for number, each in by_number.items()},
             results={number: each.output_bytes for number, each in by_number.items()},
             flops={number: done[name].operations for number, name in wanted.items() if name in done},

@@ -24,7 +24,7 @@ FEWEST_FOR_PERCENTILES = 5
 
 
 @dataclass(frozen=True)
-class Facts:
+class FunctionFacts:
     """The known facts about functions, by function number.
 
     `arguments` and `results` are the bytes that a launch takes and returns. `flops` are its operations on all
@@ -72,7 +72,7 @@ def figures(
     gaps: Sequence[StepGap],
     began: int,
     functions: tuple[int, ...],
-    facts: Facts,
+    facts: FunctionFacts,
     now: int,
     *,
     counted: Counted,
@@ -116,7 +116,7 @@ def _on_device(often: Mapping[int, float], device_ns: Mapping[int, int]) -> int 
     return round(sum(known)) if known else None
 
 
-def _flops(often: Mapping[int, float], facts: Facts) -> float | None:
+def _flops(often: Mapping[int, float], facts: FunctionFacts) -> float | None:
     """Return the operations of a step; None if those of one of the script's functions are unknown."""
     total = 0.0
     for function, times in often.items():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.steps.changes import Pauses, are_timed, changed_at, may_change
 from jaxtop_agent.steps.durations import StepGap, step_times
-from jaxtop_agent.steps.figures import RECENT_NS, Counted, Facts, StepFigures, figures
+from jaxtop_agent.steps.figures import RECENT_NS, Counted, FunctionFacts, StepFigures, figures
 from jaxtop_agent.steps.pattern import COMPARED, FunctionLaunch, Pattern, find, find_slow, is_still, makers
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class StepFinder:
         self._is_reported = False
         # The time of the last launch that was compared with the pattern, and the facts at that comparison.
         self._verified = 0
-        self._facts = Facts()
+        self._facts = FunctionFacts()
         # The candidate step of a script without functions of its own, and since when it repeats.
         self._eager: Pattern | None = None
         self._eager_since = 0
@@ -56,7 +56,7 @@ class StepFinder:
         self,
         launches: Sequence[FunctionLaunch],
         calls: Sequence[StepCall],
-        facts: Facts,
+        facts: FunctionFacts,
         now: int,
         counts: Mapping[int, int] | None = None,
     ) -> StepFigures | None:
@@ -88,14 +88,14 @@ class StepFinder:
         first = self._counts[0]
         return Counted(now - first.time_ns, self.steps - first.steps)
 
-    def _is_due(self, launches: Sequence[FunctionLaunch], facts: Facts, now: int) -> bool:
+    def _is_due(self, launches: Sequence[FunctionLaunch], facts: FunctionFacts, now: int) -> bool:
         """Return whether the pattern should be searched again."""
         at, before = self._verified, self._facts
         if self._pattern is None or facts is not before or now - at > VERIFY_EVERY_NS:
             return True
         return len(launches) > VERIFY_EVERY and launches[-VERIFY_EVERY].at > at
 
-    def _find_pattern(self, launches: Sequence[FunctionLaunch], facts: Facts) -> None:
+    def _find_pattern(self, launches: Sequence[FunctionLaunch], facts: FunctionFacts) -> None:
         """Find the pattern of a step, unless the launches still repeat the current one."""
         self._verified, self._facts = launches[-1].at if launches else 0, facts
         carrying = makers(launches, facts.arguments, facts.results, facts.own)
@@ -108,7 +108,7 @@ class StepFinder:
             weights = {each: float(facts.flops.get(each) or 1) for each in carrying}
             self._change(find(sequence, weights) or find_slow(carried))
 
-    def _find_eager(self, launches: Sequence[FunctionLaunch], facts: Facts) -> None:
+    def _find_eager(self, launches: Sequence[FunctionLaunch], facts: FunctionFacts) -> None:
         """Find a step of only JAX's own operations. It must last, because initializations look the same.
 
         If functions of the script were ever launched, those make the step, although they are no longer
