@@ -21,7 +21,7 @@ from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.core.preferences import NO_PREFERENCES, Preferences
 from jaxtop.tui.dialogs.help import Help, palette_commands
 from jaxtop.tui.draw.switches import pressed_by
-from jaxtop.tui.facts import facts
+from jaxtop.tui.facts import AppStatus, status_line, status_parts
 from jaxtop.tui.following import Following
 from jaxtop.tui.header import header
 from jaxtop.tui.navigation import Navigation
@@ -222,18 +222,16 @@ class JaxtopApp(App[str]):
     def _paint_lines(self) -> None:
         moment, width, feed = self.moment, self.size.width, self.following.feed
         self._header.set_text(header(moment, self.time.status, width, self.palette))
-        line = facts(
-            moment,
-            feed.rejected(),
-            width,
-            self.palette,
-            self.requests.progress,
+        status = AppStatus(
+            asking=self.requests.progress,
+            rejected=tuple(feed.rejected().items()),
             notes=feed.notes(),
             proven=self.navigation.proven,
             muted=self.navigation.muted,
             is_overview=self.navigation.open == SCREENS[0].name,
         )
-        self._facts.set_text(line)
+        parts = status_parts(moment, status, self.palette)
+        self._facts.set_text(status_line(parts, width, self.palette))
         self.navigation.mark()
 
     def _notify_findings(self) -> None:

@@ -52,7 +52,7 @@ _SIGN_OF_VERDICT = {
 }
 
 
-class Fact(NamedTuple):
+class StatusPart(NamedTuple):
     """A part of the line. `rule` and `about` are those of the finding that says the same, if one does."""
 
     sign: str
@@ -67,73 +67,80 @@ class Fact(NamedTuple):
         return self.rule == finding.rule and (not self.about or self.about in abouts)
 
 
-def facts(
-    moment: Moment,
-    rejected: dict[str, int],
-    width: int,
-    palette: Palette,
-    asking: Sequence[str] = (),
-    *,
-    notes: Sequence[str] = (),
-    proven: tuple[str, str, str] | None = None,
-    muted: Collection[tuple[str, str, str]] = (),
-    is_overview: bool = False,
-) -> Text:
-    """Return the line. The findings that the user muted are left out.
+class AppStatus(NamedTuple):
+    """What the app adds: open requests, what its feed skipped, the finding shown, those that are muted."""
 
-    Where the screen shows the proof of a finding, the figures of that finding come first. On the overview,
-    which lists all findings, the line begins with the verdict instead.
-    """
+    asking: Sequence[str] = ()
+    rejected: Sequence[tuple[str, int]] = ()
+    notes: Sequence[str] = ()
+    proven: tuple[str, str, str] | None = None
+    muted: Collection[tuple[str, str, str]] = ()
+    is_overview: bool = False
+
+
+def status_line(parts: Sequence[StatusPart], width: int, palette: Palette) -> Text:
+    """Return the parts as one line of at most this width."""
     line = Text(no_wrap=True)
-    refused = (*rejected.items(), *moment.cluster.rejected.items())
-    proofs = [each for each in moment.findings if each.key == proven]
-    figures = [
-        *_troubles(moment, palette),
-        *_stalls(moment, palette),
-        *_black_boxes(moment, palette),
-    ]
-    # Of the others, those that figures do not report sooner than a rule.
-    findings = [
-        each
-        for each in moment.findings
-        if each.key not in muted
-        and each not in proofs
-        and each.severity is not Severity.INFO
-        and not any(part.says(each) for part in figures)
-    ]
-    if is_overview:
-        listed = [each for each in moment.findings if each.key not in muted]
-        figures = [part for part in figures if not any(map(part.says, listed))]
-        findings = []
-    found = [
-        *(_finding(each, palette, _figures(each)) for each in proofs),
-        *(Fact("?", words, palette.accent) for words in asking),
-        *(each for each in figures if not any(map(each.says, proofs))),
-        *(_finding(each, palette, each.text) for each in findings),
-        *(Fact("#", f"{count} messages skipped: {what}", palette.warning) for what, count in refused),
-        *(Fact("#", note, palette.warning) for note in notes),
-        # Before the first step, the overview lists what compiles.
-        *(_compiling(moment, palette) if moment.step or not is_overview else ()),
-        *_running(moment, palette),
-    ]
-    if is_overview:
-        found.insert(0, _verdict(moment, palette, muted, is_short=bool(found)))
-    dropped = moment.cluster.dropped.count
-    note = f"{dropped:,} exited process{'' if dropped == 1 else 'es'} dropped"
-    quiet = [Fact("·", note, palette.muted)] if dropped else []
-    for sign, words, style, *_ in [*(found or [_all_well(moment, palette, muted)]), *quiet]:
-        part = text.printable(f"{sign} {words}")
+    for each in parts:
+        part = text.printable(f"{each.sign} {each.words}")
         if line.cell_len and line.cell_len + len(part) + 7 > width:
             line.append(" …", palette.muted)
             break
         if line.cell_len:
             line.append("  ·  ", palette.muted)
-        line.append(part, style)
+        line.append(part, each.style)
     line.truncate(width, overflow="ellipsis")
     return line
 
 
-def _troubles(moment: Moment, palette: Palette) -> Iterator[Fact]:
+def status_parts(moment: Moment, app: AppStatus, palette: Palette) -> list[StatusPart]:
+    """Return the parts of the line in order. The findings that the user muted are left out.
+
+    Where the screen shows the proof of a finding, the figures of that finding come first. On the overview,
+    which lists all findings, the line begins with the verdict instead.
+    """
+    proofs = [each for each in moment.findings if each.key == app.proven]
+    listed = [each for each in moment.findings if each.key not in app.muted]
+    states = [*_troubles(moment, palette), *_stalls(moment, palette), *_black_boxes(moment, palette)]
+    if app.is_overview:
+        states = [part for part in states if not any(map(part.says, listed))]
+        findings = []
+    else:
+        findings = [each for each in listed if each not in proofs and _is_news(each, states)]
+    found = [
+        *(_finding(each, palette, _figures(each)) for each in proofs),
+        *(StatusPart("?", words, palette.accent) for words in app.asking),
+        *(each for each in states if not any(map(each.says, proofs))),
+        *(_finding(each, palette, each.text) for each in findings),
+        *_skipped(moment, app, palette),
+        # Before the first step, the overview lists what compiles.
+        *(_compiling(moment, palette) if moment.step or not app.is_overview else ()),
+        *_running(moment, palette),
+    ]
+    if app.is_overview:
+        found.insert(0, _verdict(moment, palette, app.muted, is_short=bool(found)))
+    return [*(found or [_all_well(moment, palette, app.muted)]), *_dropped(moment, palette)]
+
+
+def _is_news(finding: Finding, states: Sequence[StatusPart]) -> bool:
+    """Return whether no state reports it, which it does sooner than a rule; notes are none."""
+    return finding.severity is not Severity.INFO and not any(part.says(finding) for part in states)
+
+
+def _skipped(moment: Moment, app: AppStatus, palette: Palette) -> Iterator[StatusPart]:
+    for what, count in (*app.rejected, *moment.cluster.rejected.items()):
+        yield StatusPart("#", f"{count} messages skipped: {what}", palette.warning)
+    for note in app.notes:
+        yield StatusPart("#", note, palette.warning)
+
+
+def _dropped(moment: Moment, palette: Palette) -> Iterator[StatusPart]:
+    if dropped := moment.cluster.dropped.count:
+        note = f"{dropped:,} exited process{'' if dropped == 1 else 'es'} dropped"
+        yield StatusPart("·", note, palette.muted)
+
+
+def _troubles(moment: Moment, palette: Palette) -> Iterator[StatusPart]:
     """Yield the states of hosts that are not live; crashes once, as findings, where a rule reports them."""
     has_crashes = any(each.rule == "crashed" for each in moment.findings)
     for state in (each for each in BY_SEVERITY if each in _IN_WORDS):
@@ -150,31 +157,33 @@ def _troubles(moment: Moment, palette: Palette) -> Iterator[Fact]:
             times = {units.age(moment.now - host.heard_at) for host in members if host.heard_at}
             ago = f" {times.pop()} ago" if len(times) == 1 else ""
         words, style = f"{who} {_IN_WORDS[state]}{ago}", palette.of_state(state)
-        yield Fact(text.STATE_SIGNS[state], words, style, "host_lost" if state in LOST else "", str(state))
+        yield StatusPart(
+            text.STATE_SIGNS[state], words, style, "host_lost" if state in LOST else "", str(state)
+        )
     for unmet in moment.cluster.unmet.values():
         words = f"{_UNMET.get(unmet.link.state, unmet.link.state)} {unmet.endpoint}"
-        yield Fact("…" if unmet.link.state == "connecting" else "#", words, palette.warning)
+        yield StatusPart("…" if unmet.link.state == "connecting" else "#", words, palette.warning)
 
 
 def _who(moment: Moment, hosts: Sequence[Host]) -> str:
     return moment.label(hosts[0]) if len(hosts) == 1 else counted(len(hosts), hosts)
 
 
-def _stalls(moment: Moment, palette: Palette) -> Iterator[Fact]:
+def _stalls(moment: Moment, palette: Palette) -> Iterator[StatusPart]:
     for stall in moment.cluster.stalls.values():
         if (each := stall.reported) is not None:
             style = palette.bad if each.severity == "critical" else palette.warning
-            yield Fact("!", each.text, style, "stalled")
+            yield StatusPart("!", each.text, style, "stalled")
 
 
-def _black_boxes(moment: Moment, palette: Palette) -> Iterator[Fact]:
+def _black_boxes(moment: Moment, palette: Palette) -> Iterator[StatusPart]:
     """Yield the processes that cannot write the black box they were configured for, by reason."""
     found: dict[str, list[Host]] = {}
     for view in moment.host_views:
         if not view.state.is_silent and (why := view.host.black_box_trouble):
             found.setdefault(why, []).append(view.host)
     for why, hosts in found.items():
-        yield Fact("!", f"{_who(moment, hosts)} {why}", palette.bad, "black_box")
+        yield StatusPart("!", f"{_who(moment, hosts)} {why}", palette.bad, "black_box")
 
 
 def _figures(finding: Finding) -> str:
@@ -182,40 +191,40 @@ def _figures(finding: Finding) -> str:
     return ", ".join(f"{each.name} {figure_of(each)}" for each in finding.evidence) or finding.text
 
 
-def _finding(finding: Finding, palette: Palette, words: str) -> Fact:
+def _finding(finding: Finding, palette: Palette, words: str) -> StatusPart:
     title = RULES_BY_NAME[finding.rule].title
-    return Fact(finding.severity.sign, f"{title}: {words}", palette.of_severity(finding.severity.rank))
+    return StatusPart(finding.severity.sign, f"{title}: {words}", palette.of_severity(finding.severity.rank))
 
 
-def _compiling(moment: Moment, palette: Palette) -> list[Fact]:
+def _compiling(moment: Moment, palette: Palette) -> list[StatusPart]:
     longest = max(filter(None, (longest_compile(view.now.pulse) for view in moment.host_views)), default=None)
     if longest is None:
         return []
     seconds, function = longest
-    return [Fact("*", f"compiling {function} for {units.age(seconds)}", palette.warning)]
+    return [StatusPart("*", f"compiling {function} for {units.age(seconds)}", palette.warning)]
 
 
-def _running(moment: Moment, palette: Palette) -> list[Fact]:
+def _running(moment: Moment, palette: Palette) -> list[StatusPart]:
     running = [each for view in moment.host_views if (each := running_of(view.now)) is not None]
     longest = max(running, key=lambda each: each.seconds, default=None)
     if longest is None or longest.seconds < LONG:
         return []
-    return [Fact("*", f"{longest.function} has run for {units.age(longest.seconds)}", palette.muted)]
+    return [StatusPart("*", f"{longest.function} has run for {units.age(longest.seconds)}", palette.muted)]
 
 
 def _verdict(
     moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]], *, is_short: bool
-) -> Fact:
+) -> StatusPart:
     """Return the verdict; in short, where other facts follow."""
     sentence, kind = verdict(moment, muted)
     words = sentence.partition(" · ")[0] if is_short else sentence
-    return Fact(_SIGN_OF_VERDICT[kind], words, getattr(palette, kind))
+    return StatusPart(_SIGN_OF_VERDICT[kind], words, getattr(palette, kind))
 
 
-def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]]) -> Fact:
+def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]]) -> StatusPart:
     """Return the summary of a run without problems; it is green only where the overview's verdict is."""
     if not moment.host_views:
-        return Fact("…", "waiting for a run", palette.muted)
+        return StatusPart("…", "waiting for a run", palette.muted)
     live, expected = moment.live_and_expected
     nouns = moment.nouns()
     words = [f"all {nouns} live" if live == expected else f"{live} of {expected} {nouns} live"]
@@ -227,6 +236,6 @@ def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str
         limit = "" if any(device.limit_bytes for device in moment.device_views) else ", no limit known"
         words.append(f"most memory on {moment.label_of(first)}: {units.size(first.used_bytes)}{more}{limit}")
     is_good = verdict(moment, muted)[1] == "good"
-    return Fact(
+    return StatusPart(
         *(("●", ", ".join(words), palette.good) if is_good else ("·", ", ".join(words), palette.muted))
     )

@@ -41,7 +41,7 @@ from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.draw.plotted import Beside, peers
 from jaxtop.tui.draw.reading import read
-from jaxtop.tui.facts import facts
+from jaxtop.tui.facts import AppStatus, status_line, status_parts
 from jaxtop.tui.filters.figures import OF_DEVICES, OF_HOSTS
 from jaxtop.tui.header import TimeStatus, header
 from jaxtop.tui.screens import devices as device_columns
@@ -255,7 +255,7 @@ def in_headline(cluster: Cluster, now: float) -> Shown:
     """The numbers in the two lines at the top, by the word before each."""
     moment = Moment(cluster, now)
     lines = header(moment, TimeStatus("live", "", True), 400, DARK).plain
-    lines += facts(moment, {}, 400, DARK).plain
+    lines += status_line(status_parts(moment, AppStatus(), DARK), 400, DARK).plain
     found = re.findall(r"(step|steps|launches|forward for) ([\d.]+) ?(\w?)", lines)
     return {word: float(number) / (1000 if unit == "m" else 1) for word, number, unit in found}
 

@@ -8,8 +8,9 @@ from textual.app import App
 
 from jaxtop import wire
 from jaxtop.tui.app import JaxtopApp
-from jaxtop.tui.core.palette import PALETTES
+from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.dialogs.help import NOT_LISTED, Help
+from jaxtop.tui.facts import StatusPart, status_line
 from tests import builders, staged_hardware
 from tests.stage import Stage, play
 
@@ -121,6 +122,13 @@ class TestWhatTheFrameSays:
             assert "launches 10.0/s" in stage.line("header")
 
         play(act, *builders.well(), builders.trouble(1, "closed"))
+
+    @pytest.mark.parametrize(
+        ("width", "line"), [(30, "! one  ·  # two  ·  # three"), (20, "! one  ·  # two …"), (8, "! one …")]
+    )
+    def test_parts_of_the_second_line_without_room_are_replaced_by_dots(self, width, line):
+        parts = [StatusPart("!", "one", ""), StatusPart("#", "two", ""), StatusPart("#", "three", "")]
+        assert status_line(parts, width, DARK).plain == line
 
     def test_of_devices_that_read_the_same_the_first_is_named(self):
         told = [f for f in builders.well() if f.kind != "pulse"]
