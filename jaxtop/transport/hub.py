@@ -54,5 +54,5 @@ class Hub:
 
     def close(self) -> None:
         """Close; allow the last messages a moment to leave."""
-        self._listener.close()
-        self._context.destroy(linger=FAREWELL_MS)
+        self._listener.close(FAREWELL_MS)
+        self._context.destroy(linger=0)

@@ -40,6 +40,8 @@ MOST, SHARE = 128, 4
 # With fewer free descriptors than this, connections are accepted one at a time. The cost: while Python is
 # blocked, only one more connection is greeted, and a new viewer takes the process for stopped.
 FEW = 512
+_ACCEPTING = frozenset({zmq.EVENT_ACCEPTED, zmq.EVENT_ACCEPT_FAILED})
+CLOSED_WITHIN_S = 1.0
 COUNT_EVERY_S = 1.0
 ADDED_WITHIN_S = 1.0
 # While this many come a second, their queue is short: a viewer's connection would wait behind all in it.
@@ -69,6 +71,7 @@ class Listener:
         self._counted = 0.0
         self._descriptors: list[int] = []  # ZeroMQ's copies of the listening sockets
         events = zmq.EVENT_ACCEPTED | zmq.EVENT_ACCEPT_FAILED | zmq.EVENT_DISCONNECTED
+        events |= zmq.EVENT_MONITOR_STOPPED
         self._guarded = list(guarded)
         self._spare = os.open(os.devnull, os.O_RDONLY)
         self.monitors = [each.get_monitor_socket(events) for each in self._guarded]
@@ -172,7 +175,7 @@ class Listener:
                 while True:
                     event = parse_monitor_message(monitor.recv_multipart(zmq.NOBLOCK))
                     key = which, event["value"]
-                    if event["event"] != zmq.EVENT_DISCONNECTED:
+                    if event["event"] in _ACCEPTING:
                         self._are_armed = False
                     if event["event"] == zmq.EVENT_ACCEPTED:
                         came += 1
@@ -223,9 +226,25 @@ class Listener:
             with suppress(OSError):  # a kernel without filters: new connections are only ended
                 each.setsockopt(socket.SOL_SOCKET, option, program)
 
-    def close(self) -> None:
-        for guarded, monitor in zip(self._guarded, self.monitors, strict=True):
-            guarded.disable_monitor()
+    def close(self, linger_ms: int) -> None:
+        """Close the guarded sockets, and allow their last messages so much time to leave.
+
+        Where no descriptor is free, each attempt to accept a connection is an event. Once nobody reads them,
+        ZeroMQ's I/O thread waits for room with a lock that `disable_monitor` takes while it holds the GIL. So
+        events are read until the sockets are gone.
+        """
+        for guarded in self._guarded:
+            guarded.close(linger_ms)
+        end = time.monotonic() + linger_ms / 1000 + CLOSED_WITHIN_S
+        poller = zmq.Poller()
+        for monitor in self.monitors:
+            poller.register(monitor, zmq.POLLIN)
+        while poller.sockets and (left := end - time.monotonic()) > 0:
+            for monitor, _ in poller.poll(round(left * 1000)):
+                event = parse_monitor_message(monitor.recv_multipart())
+                if event["event"] == zmq.EVENT_MONITOR_STOPPED:
+                    poller.unregister(monitor)
+        for monitor in self.monitors:
             monitor.close(linger=0)
         for each in self._listening:
             each.close()

@@ -126,8 +126,8 @@ class Server:
 
     def close(self) -> None:
         """Close; if there are viewers, allow the last messages a moment to leave."""
-        self._listener.close()
-        self._context.destroy(linger=FAREWELL_MS if self.viewers else 0)
+        self._listener.close(FAREWELL_MS if self.viewers else 0)
+        self._context.destroy(linger=0)
 
     def after_fork(self) -> None:
         """In a forked child, release the parent's connections, which would otherwise outlive the parent.

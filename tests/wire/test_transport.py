@@ -16,7 +16,7 @@ from jaxtop.base import keys
 from jaxtop.transport import Question, Server, Subscriber, client, reachability
 from jaxtop.transport.telemetry import MAX_SENT
 from tests.sockets import Agent, Relay, local, noticed, outcome_of
-from tests.support import PYTHON, environment, eventually, free_port, processes
+from tests.support import PYTHON, environment, eventually, free_port, processes, run
 
 MARK = b"a figure that only the owner may read"
 
@@ -421,3 +421,29 @@ def test_a_viewer_that_sends_too_much_at_once_is_disconnected(agent, owner, cont
     other.disable_monitor()
     monitor.close()
     other.close()
+
+
+CLOSED_UNDER_LOAD = """
+import resource, socket, sys, time
+from jaxtop import transport
+from jaxtop.base import keys
+
+server = transport.Server(keys.load(), keys.authorized)
+ports = server.bind("127.0.0.1")
+server.poll(5)
+peers = [socket.socket() for _ in range(4)]
+resource.setrlimit(resource.RLIMIT_NOFILE, (16, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+for peer, port in zip(peers, ports * 2):
+    peer.connect(("127.0.0.1", port))
+    peer.send(b"x")
+time.sleep(0.3)  # no connection can be accepted, and nobody reads that
+server.close()
+print("closed")
+"""
+
+
+@pytest.mark.usefixtures("home")
+def test_a_server_without_descriptors_closes_while_connections_wait():
+    """It held the GIL and waited for ever: a script with a low limit did not end."""
+    done = run(PYTHON, "-c", CLOSED_UNDER_LOAD)
+    assert (done.stdout, done.returncode) == ("closed\n", 0), done.stderr
