@@ -217,6 +217,10 @@ def host():
     return document["hosts"][0]
 
 
+def has_power(seen):
+    return all(device["power_w"] is not None for device in seen["devices"])
+
+
 @pytest.mark.jax
 @pytest.mark.newest
 class TestInARun:
@@ -225,8 +229,10 @@ class TestInARun:
         driver.have({}, {})
         with training(tmp_path, library_path=standin.libraries()) as (process,):
             assert process.stdout.readline() == "ready\n"
-            # The state of a source is told a moment after its first figures.
-            seen = eventually(lambda: (each := host())["sources"]["hardware"] == "on" and each)
+            # The state of a source and its first figures are in messages of their own.
+            seen = eventually(
+                lambda: (each := host())["sources"]["hardware"] == "on" and has_power(each) and each
+            )
             assert [device["power_w"] for device in seen["devices"]] == [612.345, 612.345]
             driver.say(gpu1={"clock": "~600"})
             seen = eventually(lambda: (each := host())["devices"][0]["power_w"] is None and each)
