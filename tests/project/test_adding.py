@@ -60,7 +60,16 @@ def test_the_example_of_a_page_works(tmp_path, page):
     tests = TESTS.search(text)[1]
     done = subprocess.run(
         # A folder of its own: with the shared one, it would tidy up what other tests leave at that moment.
-        [PYTHON, *"-m pytest -q -p no:cacheprovider".split(), f"--basetemp={tmp_path / 'of it'}", *tests.split()],
+        [
+            PYTHON,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            f"--basetemp={tmp_path / 't'}",
+            *tests.split(),
+        ],
         # Compiled files would land behind the links, with the names of the copy in them.
         env=environment(PYTHONPATH=f"{tmp_path}:{tmp_path / 'agent'}", PYTHONDONTWRITEBYTECODE="1"),
         cwd=tmp_path,
