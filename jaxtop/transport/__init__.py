@@ -8,6 +8,7 @@ What is where, in the order in which to read it:
 
 - listener.py: the listening sockets of an agent
 - accepting.py: lets ZeroMQ accept one connection at a time
+- monitors.py: the events of connections
 - authenticator.py: the answers to ZeroMQ's authentication protocol
 - server.py: the agent's side: telemetry, and answers to requests
 - telemetry.py: the telemetry socket and its viewers

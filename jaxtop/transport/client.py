@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import zmq
-from zmq.utils.monitor import parse_monitor_message
+
+from jaxtop.transport.monitors import close_monitored, events_of, monitor_of
 
 if TYPE_CHECKING:
     from jaxtop.base.keys import KeyPair
@@ -46,7 +47,7 @@ class _Monitored:
         self.socket = context.socket(zmq.DEALER)
         try:
             self._set_up(keys, server)
-            self.monitor = self.socket.get_monitor_socket(_EVENTS)
+            self.monitor = monitor_of(self.socket, _EVENTS)
         except zmq.ZMQError:  # no descriptors are left
             self.socket.close(linger=0)
             raise
@@ -65,19 +66,13 @@ class _Monitored:
 
     def changes(self) -> list[LinkChange]:
         """Return the changes of the connections since the last call."""
-        found: list[LinkChange] = []
-        with suppress(zmq.Again):
-            while True:
-                event = parse_monitor_message(self.monitor.recv_multipart(zmq.NOBLOCK))
-                found.append(
-                    LinkChange(_endpoint(event["endpoint"]), _meaning(event["event"], event["value"]))
-                )
-        return found
+        return [
+            LinkChange(_endpoint(event["endpoint"]), _meaning(event["event"], event["value"]))
+            for event in events_of(self.monitor)
+        ]
 
     def close(self) -> None:
-        self.socket.disable_monitor()
-        self.monitor.close(linger=0)
-        self.socket.close(linger=0)
+        close_monitored((self.socket,), (self.monitor,), 0)
 
 
 def _endpoint(named: bytes) -> str:

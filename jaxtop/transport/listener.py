@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zmq
-from zmq.utils.monitor import parse_monitor_message
 
 from jaxtop.base.room import NoRoom
 from jaxtop.transport.accepting import Entry, drop_waiting, entry
+from jaxtop.transport.monitors import close_monitored, events_of, monitor_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,8 +40,6 @@ MOST, SHARE = 128, 4
 # With fewer free descriptors than this, connections are accepted one at a time. The cost: while Python is
 # blocked, only one more connection is greeted, and a new viewer takes the process for stopped.
 FEW = 512
-_ACCEPTING = frozenset({zmq.EVENT_ACCEPTED, zmq.EVENT_ACCEPT_FAILED})
-CLOSED_WITHIN_S = 1.0
 COUNT_EVERY_S = 1.0
 ADDED_WITHIN_S = 1.0
 # While this many come a second, their queue is short: a viewer's connection would wait behind all in it.
@@ -71,10 +69,9 @@ class Listener:
         self._counted = 0.0
         self._descriptors: list[int] = []  # ZeroMQ's copies of the listening sockets
         events = zmq.EVENT_ACCEPTED | zmq.EVENT_ACCEPT_FAILED | zmq.EVENT_DISCONNECTED
-        events |= zmq.EVENT_MONITOR_STOPPED
         self._guarded = list(guarded)
         self._spare = os.open(os.devnull, os.O_RDONLY)
-        self.monitors = [each.get_monitor_socket(events) for each in self._guarded]
+        self.monitors = [monitor_of(each, events) for each in self._guarded]
 
     def ports(self) -> list[int]:
         return [each.getsockname()[1] for each in self._listening]
@@ -171,19 +168,17 @@ class Listener:
     def _take_in(self, now: float) -> int:
         came = 0
         for which, monitor in enumerate(self.monitors):
-            with suppress(zmq.Again):
-                while True:
-                    event = parse_monitor_message(monitor.recv_multipart(zmq.NOBLOCK))
-                    key = which, event["value"]
-                    if event["event"] in _ACCEPTING:
-                        self._are_armed = False
-                    if event["event"] == zmq.EVENT_ACCEPTED:
-                        came += 1
-                        self._open[key] = now
-                        self._ended.discard(key)
-                    elif event["event"] == zmq.EVENT_DISCONNECTED:
-                        self._open.pop(key, None)
-                        self._ended.discard(key)
+            for event in events_of(monitor):
+                key = which, event["value"]
+                if event["event"] != zmq.EVENT_DISCONNECTED:
+                    self._are_armed = False
+                if event["event"] == zmq.EVENT_ACCEPTED:
+                    came += 1
+                    self._open[key] = now
+                    self._ended.discard(key)
+                elif event["event"] == zmq.EVENT_DISCONNECTED:
+                    self._open.pop(key, None)
+                    self._ended.discard(key)
         return came
 
     def _end(self, excess: int) -> None:
@@ -227,25 +222,8 @@ class Listener:
                 each.setsockopt(socket.SOL_SOCKET, option, program)
 
     def close(self, linger_ms: int) -> None:
-        """Close the guarded sockets, and allow their last messages so much time to leave.
-
-        Where no descriptor is free, each attempt to accept a connection is an event. Once nobody reads them,
-        ZeroMQ's I/O thread waits for room with a lock that `disable_monitor` takes while it holds the GIL. So
-        events are read until the sockets are gone.
-        """
-        for guarded in self._guarded:
-            guarded.close(linger_ms)
-        end = time.monotonic() + linger_ms / 1000 + CLOSED_WITHIN_S
-        poller = zmq.Poller()
-        for monitor in self.monitors:
-            poller.register(monitor, zmq.POLLIN)
-        while poller.sockets and (left := end - time.monotonic()) > 0:
-            for monitor, _ in poller.poll(round(left * 1000)):
-                event = parse_monitor_message(monitor.recv_multipart())
-                if event["event"] == zmq.EVENT_MONITOR_STOPPED:
-                    poller.unregister(monitor)
-        for monitor in self.monitors:
-            monitor.close(linger=0)
+        """Close the guarded sockets, and allow their last messages so much time to leave."""
+        close_monitored(self._guarded, self.monitors, linger_ms)
         for each in self._listening:
             each.close()
         os.close(self._spare)
