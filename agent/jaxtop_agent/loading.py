@@ -37,6 +37,7 @@ MODULES = (
     "jaxtop_agent.service.messages",
     "jaxtop_agent.service.registrar",
     "jaxtop_agent.service.sampler",
+    "jaxtop.traces",
     "jaxtop_agent.profiler.worker",
     "jaxtop_agent.stalls.activity",
     "jaxtop_agent.service.publisher",

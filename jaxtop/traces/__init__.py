@@ -18,9 +18,9 @@ What is where, in the order in which to read it:
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from jaxtop.traces import cpu, gpu, tpu
 from jaxtop.traces.parts import (
     MOST_READ,
     LaunchSpan,
@@ -37,7 +37,13 @@ if TYPE_CHECKING:
 
 __all__ = ["LaunchSpan", "Op", "OperationRuns", "Seen", "WantedCollectives", "read"]
 
-_READERS = {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu", "rocm": "gpu", "tpu": "tpu"}
+_READERS: dict[str, Callable[[Any, WantedCollectives, dict[int, int], Seen], None]] = {
+    "cpu": cpu.read,
+    "gpu": gpu.read,
+    "cuda": gpu.read,
+    "rocm": gpu.read,
+    "tpu": tpu.read,
+}
 
 
 def read(
@@ -55,7 +61,7 @@ def read(
     `ordinals` maps a device's number in it to the device's id. Nothing is read of a trace with more than
     `most` events. `pause` is called between events.
     """
-    reader = _reader_of(platform)
+    reader = _READERS.get(platform)
     seen = Seen(has_names, most=most, pause=pause)
     if reader is not None:
         try:
@@ -63,9 +69,3 @@ def read(
         except TooLarge:  # no launch that was read so far is known to be whole
             return Seen(events=seen.events, is_too_large=True)
     return seen
-
-
-def _reader_of(platform: str) -> Callable[[Any, WantedCollectives, dict[int, int], Seen], None] | None:
-    """Return what reads traces of a platform; training processes load no other."""
-    name = _READERS.get(platform)
-    return None if name is None else import_module(f"jaxtop.traces.{name}").read

@@ -145,6 +145,29 @@ def test_children_forked_while_the_agent_is_loaded_can_import_what_it_imports(tm
     assert done.status == 0, done.stderr
 
 
+WINDOW = """
+    import sys
+    from jaxtop import agent
+    agent.start(collectives="sampled")
+    import jax
+    running = agent._agent
+    running._loader.join(120)
+    before = set(sys.modules)
+    step = jax.jit(lambda x: x * 0.5 + 1)
+    x = jax.numpy.ones(8)
+    while not running._board.windows.latest:
+        x = step(x).block_until_ready()
+    print(sorted(name for name in set(sys.modules) - before if name.startswith("jaxtop")))
+"""
+
+
+@pytest.mark.newest
+def test_windows_import_nothing_of_ours(tmp_path, watch):
+    """Only while the agent is loaded does a fork wait for the end of an import."""
+    done = outcome(tmp_path, WINDOW, "plain", watch=watch)
+    assert (done.status, done.stdout) == (0, "[]\n"), done.stderr
+
+
 @pytest.mark.newest
 @pytest.mark.parametrize("way", ["run", "start"])
 def test_a_child_forked_before_jax_was_imported_is_no_host(tmp_path, watch, way):

@@ -91,7 +91,7 @@ def _iterators(parse: Any) -> list[Any]:
     warning, and aborts the process of a script that turns warnings into errors. So the types are made here,
     while this one warning is off, and the caller keeps the iterators, and with them the types.
     """
-    from jaxtop.traces import xspace  # with the first window: `agent.start()` waits for this module
+    from jaxtop.traces import xspace  # `loading` has imported it; `agent.start()` waits for this module
 
     stat = number_field(xspace.STAT_OF, 1) + number_field(xspace.SIGNED, 1)
     event = number_field(xspace.EVENT_OF, 1) + bytes_field(xspace.STAT, stat)
