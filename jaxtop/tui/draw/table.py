@@ -12,6 +12,7 @@ from rich.cells import cell_len, set_cell_size
 
 from jaxtop.base.names import shorten
 from jaxtop.base.units import NA
+from jaxtop.tui.core.hold import Hold
 from jaxtop.tui.core.text import printable
 
 if TYPE_CHECKING:
@@ -220,8 +221,7 @@ class HeldOrder(Generic[Row]):
 
     def __init__(self) -> None:
         self._keys: tuple[Hashable, ...] = ()
-        self._sought: Hashable = None
-        self._since = float("-inf")
+        self._hold = Hold(HELD_SECONDS)
 
     def of(
         self, rows: list[Row], key: Callable[[Row], Hashable], sought: Hashable, at: float | None
@@ -232,11 +232,9 @@ class HeldOrder(Generic[Row]):
         such as another order, and without time.
         """
         found = {key(row): row for row in rows}
-        is_recent = at is not None and 0.0 <= at - self._since < HELD_SECONDS
-        if is_recent and sought == self._sought and found.keys() == set(self._keys):
+        if self._hold.lasts((sought, frozenset(found)), at):
             return [found[each] for each in self._keys]
-        self._keys, self._sought = tuple(found), sought
-        self._since = float("-inf") if at is None else at
+        self._keys = tuple(found)
         return rows
 
 

@@ -9,6 +9,7 @@ from rich.text import Text
 from jaxtop.model import STEP_TIME, DeviceView, Figure, Host, Unit, newest_sample
 from jaxtop.model.host import run_of
 from jaxtop.tui.columns.figures import Reported
+from jaxtop.tui.core.hold import Hold
 from jaxtop.tui.core.moment import Moment, Selection
 from jaxtop.tui.draw.marks import all_marks
 from jaxtop.tui.draw.plot import Drawn
@@ -46,9 +47,7 @@ class PlotView(View):
         self._peers: list[PlotSubject] = []
         # The peers drawn out of too many. They stay the same while the figure and the comparison do.
         self._drawn: tuple[object, frozenset[tuple[str, int | None]]] = (None, frozenset())
-        # What was drawn last, and at which moment.
-        self._held: object = None
-        self._held_since = float("-inf")
+        self._hold = Hold(HELD_SECONDS)
 
     def compose(self) -> ComposeResult:
         yield self._plot
@@ -104,6 +103,7 @@ class PlotView(View):
         if figure is None or host is None:
             note = Text(" no figures to plot yet", ink.note, end="")
             self._plot.show_page(lambda _width, _height: Drawn(note))
+            self._hold = Hold(HELD_SECONDS)
             return
         beside, device = self._way(figure), self._device
         candidates = peers(self.moment, figure, host, device, beside)
@@ -111,24 +111,17 @@ class PlotView(View):
         drawn = self._few(candidates, chosen, (figure.name, beside))
         newest = newest_sample(self.moment.cluster, chosen[0])
         keys = [each.key for each in drawn]
-        if self._is_held((figure, beside, chosen, keys, newest, self._pointed, ink, self.size)):
+        shown = figure, beside, chosen, keys, newest, self._pointed, ink, self.size
+        if self._hold.lasts(shown, self.moment.now):
             return
         lines = [line_of(self.moment, figure, each, is_chosen=each.key == chosen) for each in drawn]
         position = device.position if device is not None and is_of_device(figure) else 0
         figures = self._figures
         place, limit = (figures.index(figure), len(figures)), _limit(figure, host, position)
         marks = all_marks(self.moment)
-        shown = PlotPage(figure, place, beside, lines, len(candidates), limit, self._pointed, marks)
+        plotted = PlotPage(figure, place, beside, lines, len(candidates), limit, self._pointed, marks)
         self._peers = drawn
-        self._plot.show_page(lambda width, height: page(shown, ink, width, height))
-
-    def _is_held(self, shown: object) -> bool:
-        """Return whether the same was drawn a moment ago; if not, note that it is drawn now."""
-        now = self.moment.now
-        if shown == self._held and 0.0 <= now - self._held_since < HELD_SECONDS:
-            return True
-        self._held, self._held_since = shown, now
-        return False
+        self._plot.show_page(lambda width, height: page(plotted, ink, width, height))
 
     def _key(
         self, figure: Figure, beside: Beside, host: Host, device: DeviceView | None

@@ -14,10 +14,9 @@ from itertools import pairwise
 import psutil
 import pytest
 
-from jaxtop import wire
-from jaxtop.base import processes
 from jaxtop.store import runfiles, saved_probe
 from tests import patience
+from tests.made_agents import hello_here
 from tests.support import JAXTOP, PYTHON, SOAK, environment, eventually, free_port, group, in_a_group, jaxtop
 from tests.support import processes as side_by_side
 
@@ -221,26 +220,10 @@ def test_whatever_ends_a_probe_nothing_is_left_behind(tmp_path, number, status):
 
 def test_devices_that_a_live_run_uses_are_left_alone():
     """It is named, and can be overruled."""
-    place = processes.here()
-    pid = os.getpid()
-    hello = wire.Hello(
-        agent="a-1",
-        hostname="here",
-        pid=pid,
-        process_started_ticks=processes.start_ticks(pid),
-        boot=place.boot,
-        pid_namespace=place.pid_namespace,
-        started_ms=1,
-        telemetry="",
-        requests="",
-        interval_ms=1000,
-        jaxtop="0.1.0",
-        python="3.11",
-        name="precious",
-    )
-    runfiles.write(hello)
+    runfiles.write(hello_here(name="precious"))
     done = jaxtop("probe", "--devices", 1, "--only", "dispatch", "--seconds", 1)
     assert done.returncode == 2
-    assert complaint(done).startswith(f"jaxtop: the run precious (pid {pid}) uses this machine's devices: ")
+    uses = f"the run precious (pid {os.getpid()}) uses this machine's devices: "
+    assert complaint(done).startswith(f"jaxtop: {uses}")
     forced = jaxtop("probe", "--devices", 1, "--only", "dispatch", "--seconds", 1, "--force")
     assert forced.returncode == 0
