@@ -141,26 +141,26 @@ def census(at: float = NOW, leaked: int = 0) -> wire.Arrays:
 
 def training(at: float = NOW) -> list[wire.Frame]:
     """Return the frames of `well` with the arrays of `census`, which have grown for half a minute."""
-    told = [each for each in well(at) if each.kind != "arrays"]
+    frames = [each for each in well(at) if each.kind != "arrays"]
     for index in range(PROCESSES):
         for seconds, leaked in ((30, 0), (0, 40)):
-            told.append(frame(agent_id(index), census(at - seconds, leaked), at - seconds))
-    return told
+            frames.append(frame(agent_id(index), census(at - seconds, leaked), at - seconds))
+    return frames
 
 
 def well(at: float = NOW, processes: int = PROCESSES, devices: int = DEVICES) -> list[wire.Frame]:
     """Return the frames of a healthy run, shortly after the viewer has connected."""
-    told: list[wire.Frame] = []
+    frames: list[wire.Frame] = []
     for index in range(processes):
         agent = agent_id(index)
-        told += [
+        frames += [
             frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), at - 2, 0),
             frame(agent, hello(index, processes, devices), at - 2),
             frame(agent, arrays(processes, devices), at - 2),
             frame(agent, pulse(index, at - 1, devices, 10), at - 1),
             frame(agent, pulse(index, at, devices, 20), at, 2),
         ]
-    return told
+    return frames
 
 
 def trouble(index: int, state: str) -> wire.Frame:
@@ -169,10 +169,12 @@ def trouble(index: int, state: str) -> wire.Frame:
 
 def two_processes(seconds: int = 30, died_at: int | None = None) -> list[wire.Frame]:
     """Return the frames of two processes, of which one may die."""
-    told = well()
+    frames = well()
     for i in range(1, seconds):
         if i == died_at:
-            told.append(frame(agent_id(1), wire.Link("closed", "x"), NOW + i, 0))
+            frames.append(frame(agent_id(1), wire.Link("closed", "x"), NOW + i, 0))
         for index in range(2 if died_at is None or i < died_at else 1):
-            told.append(frame(agent_id(index), pulse(index, NOW + i, launches=20 + 10 * i), NOW + i, 10 + i))
-    return told
+            frames.append(
+                frame(agent_id(index), pulse(index, NOW + i, launches=20 + 10 * i), NOW + i, 10 + i)
+            )
+    return frames

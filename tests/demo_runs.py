@@ -31,16 +31,16 @@ class Renamed(LiveSource):
 def _renamed(frame: wire.Frame) -> wire.Frame:
     if frame.kind not in ("hello", "roster"):
         return frame
-    told = wire.decode(frame.kind, frame.raw)
-    if isinstance(told, wire.Roster):
-        told = replace(told, peers=tuple(_on_its_own(peer) for peer in told.peers))
-    elif isinstance(told, wire.Hello):
-        told = _on_its_own(told)
-    return frame._replace(raw=wire.encode(told))
+    message = wire.decode(frame.kind, frame.raw)
+    if isinstance(message, wire.Roster):
+        message = replace(message, peers=tuple(_on_its_own(peer) for peer in message.peers))
+    elif isinstance(message, wire.Hello):
+        message = _on_its_own(message)
+    return frame._replace(raw=wire.encode(message))
 
 
-def _on_its_own(told: wire.Hello | wire.Peer) -> Any:
-    return replace(told, hostname=f"node{told.process_index or 0:02}")
+def _on_its_own(message: wire.Hello | wire.Peer) -> Any:
+    return replace(message, hostname=f"node{message.process_index or 0:02}")
 
 
 class RecordedRun(NamedTuple):

@@ -57,13 +57,13 @@ def _times(made: Made) -> Iterator[list[wire.Frame]]:
     hosts = [_Host(made, index) for index in range(made.hosts)]
     yield _beginning(made, hosts)
     for second in range(made.seconds):
-        told = [batch for host in hosts if (batch := host.frames(second))]
-        yield from sorted(told, key=lambda batch: batch[0].at)
+        batches = [batch for host in hosts if (batch := host.frames(second))]
+        yield from sorted(batches, key=lambda batch: batch[0].at)
 
 
 def _beginning(made: Made, hosts: list[_Host]) -> list[wire.Frame]:
     peers = tuple(host.peer for host in hosts)
-    told: list[tuple[str, wire.Message]] = [
+    messages: list[tuple[str, wire.Message]] = [
         ("", wire.Link("connecting", "login:7410")),
         ("", wire.Link("unreachable", "elsewhere:7410")),
         (hosts[0].agent, wire.Roster(hosts[0].agent, peers, "r1", "made", made.hosts)),
@@ -78,10 +78,10 @@ def _beginning(made: Made, hosts: list[_Host]) -> list[wire.Frame]:
             wire.Programs(1, (made_windows.program(windows),), (1,), (12_400,)),
             made_windows.inventory(windows, host.index),
         )
-        told += [(host.agent, each) for each in first]
+        messages += [(host.agent, each) for each in first]
     return [
         wire.Frame(made.start, agent, wire.kind_of(each), wire.LOCAL_SEQUENCE, wire.encode(each))
-        for agent, each in told
+        for agent, each in messages
     ]
 
 
@@ -108,35 +108,35 @@ class _Host:
     def frames(self, second: int) -> list[wire.Frame]:
         made, dice = self.made, self._dice
         at = made.start + second + self._phase + dice.random() * 0.004
-        told: list[tuple[str, wire.Message]] = []
+        messages: list[tuple[str, wire.Message]] = []
         trouble = self._trouble(second) if made.has_trouble else ""
         if trouble in ("dead", "stopped"):
             return []
         if trouble:
-            told.append(("link", wire.Link(trouble, self.peer.telemetry)))
+            messages.append(("link", wire.Link(trouble, self.peer.telemetry)))
             if trouble in ("closed", "silent"):
-                return self._framed(at, told)
+                return self._framed(at, messages)
         at_ms = int(at * 1000) - 2
         stall = self._stall(second, at_ms) if made.has_trouble else None
         if stall is None:
             self._launches += LAUNCHES_PER_SECOND
             self._steps += LAUNCHES_PER_SECOND
-        told.append(("pulse", self._pulse(at_ms, stall)))
+        messages.append(("pulse", self._pulse(at_ms, stall)))
         if second % CHANGE_EVERY == self.index % CHANGE_EVERY:
             self._changes += 1
             count = self._changes % 2 * 3
-            told.append(("arrays_change", wire.ArraysChange(at_ms, 1, self._changes, ((0, count),))))
+            messages.append(("arrays_change", wire.ArraysChange(at_ms, 1, self._changes, ((0, count),))))
         if second % EVENT_EVERY == (7 * self.index) % EVENT_EVERY:
-            told.append(("event", wire.Event(at_ms, "info", "checkpoint", f"saved step {self._steps}")))
-            told.append(("compile", wire.Compile(at_ms, "evaluate", 1500 + dice.randrange(200))))
+            messages.append(("event", wire.Event(at_ms, "info", "checkpoint", f"saved step {self._steps}")))
+            messages.append(("compile", wire.Compile(at_ms, "evaluate", 1500 + dice.randrange(200))))
         if stall is None and (second in WINDOWS_AT or (second and second % WINDOW_EVERY == 0)):
             seen = made_windows.window(self._windows, self.index, second, at_ms=at_ms)
-            told.append(("window", seen))
-        return self._framed(at, told)
+            messages.append(("window", seen))
+        return self._framed(at, messages)
 
-    def _framed(self, at: float, told: list[tuple[str, wire.Message]]) -> list[wire.Frame]:
+    def _framed(self, at: float, messages: list[tuple[str, wire.Message]]) -> list[wire.Frame]:
         found = []
-        for kind, message in told:
+        for kind, message in messages:
             number = wire.LOCAL_SEQUENCE
             if kind in self._sequence:
                 number = self._sequence[kind] = self._sequence[kind] + 1

@@ -30,12 +30,12 @@ MOST_TIMES = 40
 def mutant(message: msgspec.Struct | bytes, dice: random.Random) -> bytes:
     """The message with one to three of its parts replaced, as bytes."""
     raw = message if isinstance(message, bytes) else msgspec.msgpack.encode(message)
-    told = msgspec.msgpack.decode(raw)
+    value = msgspec.msgpack.decode(raw)
     for _ in range(dice.randint(1, 3)):
-        places = list(_places(told))
+        places = list(_places(value))
         holder, key = dice.choice(places)
         holder[key] = _odd(holder[key], dice)
-    return msgspec.msgpack.encode(told)
+    return msgspec.msgpack.encode(value)
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:

@@ -79,10 +79,10 @@ class Recorder:
 
 def session(seconds: int = LONG, start: float = NOW) -> list[wire.Frame]:
     """Two processes: memory rises and falls, one compiles, one warns, one dies; their arrays become more."""
-    told: list[wire.Frame] = []
+    frames: list[wire.Frame] = []
     for index in range(builders.PROCESSES):
         agent = agent_id(index)
-        told += [
+        frames += [
             frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), start, 0),
             frame(agent, builders.hello(index), start),
             frame(agent, builders.census(start), start),
@@ -94,20 +94,20 @@ def session(seconds: int = LONG, start: float = NOW) -> list[wire.Frame]:
             agent = agent_id(index)
             if index == 1 and second >= DIES:
                 continue
-            told.append(frame(agent, _pulse(index, second, at), at, second + 1))
+            frames.append(frame(agent, _pulse(index, second, at), at, second + 1))
             if second == 100:
-                told.append(frame(agent, builders.census(at, leaked=40), at))
-                told.append(staged.programs(index, staged.STEP, staged.EVALUATE, at=at))
+                frames.append(frame(agent, builders.census(at, leaked=40), at))
+                frames.append(staged.programs(index, staged.STEP, staged.EVALUATE, at=at))
         at_ms = int(at * 1000)
         if second == COMPILES:
-            told.append(frame(agent_id(0), wire.Compile(at_ms, "train_step", 12_400), at))
+            frames.append(frame(agent_id(0), wire.Compile(at_ms, "train_step", 12_400), at))
         if second == WARNS:
-            told.append(
+            frames.append(
                 frame(agent_id(1), wire.Event(at_ms, "warning", "disk", "the disk is nearly full"), at)
             )
         if second == DIES:
-            told.append(frame(agent_id(1), wire.Link("closed", "10.0.0.1:7411"), at, 0))
-    return told
+            frames.append(frame(agent_id(1), wire.Link("closed", "10.0.0.1:7411"), at, 0))
+    return frames
 
 
 def _pulse(index: int, second: int, at: float) -> wire.Pulse:

@@ -32,8 +32,8 @@ def programs(index: int, *listed: wire.Program, at: float = NOW, **more) -> wire
     at_ms = int(at * 1000)
     columns = {"seen_ms": (at_ms - 60_000,) * len(listed), "compile_ms": (12_400,) * len(listed)}
     counts = {program.name: 2 if program is EVALUATE else 1 for program in listed}
-    told = wire.Programs(at_ms, listed, **{**columns, "compiles": counts, **more})
-    return frame(agent_id(index), told, at)
+    message = wire.Programs(at_ms, listed, **{**columns, "compiles": counts, **more})
+    return frame(agent_id(index), message, at)
 
 
 def allocated(index: int, at: float = NOW, launches: int = 20, used: int = 13 * GIB) -> wire.Pulse:
@@ -53,39 +53,39 @@ def allocated(index: int, at: float = NOW, launches: int = 20, used: int = 13 * 
 
 def compiled() -> list[wire.Frame]:
     """A run whose processes have the same programs; the evaluation would not fit."""
-    told = builders.well()
+    frames = builders.well()
     for index in range(builders.PROCESSES):
         agent = agent_id(index)
         launched = replace(allocated(index), launches={"train_step": 20, "sample": 7})
-        told += [programs(index, *PROGRAMS), frame(agent, launched, sequence=3)]
-    return told
+        frames += [programs(index, *PROGRAMS), frame(agent, launched, sequence=3)]
+    return frames
 
 
 def at_odds() -> list[wire.Frame]:
     """The second process compiled another step, and compiles one function over and over."""
-    told = compiled()
+    frames = compiled()
     storm = {"compiles": {"jit_sample": 17, "jit_train_step": 1}, "recompiling": ("jit_sample",)}
-    told.append(programs(1, SAMPLE, EVALUATE, OTHER_STEP, INIT, **storm))
-    return told
+    frames.append(programs(1, SAMPLE, EVALUATE, OTHER_STEP, INIT, **storm))
+    return frames
 
 
 def held() -> list[wire.Frame]:
     """The run above, with the arrays that it holds; those of one line grow."""
-    told = [each for each in compiled() if each.kind != "arrays"]
+    frames = [each for each in compiled() if each.kind != "arrays"]
     for index in range(builders.PROCESSES):
         agent = agent_id(index)
         for ago in reversed(range(6)):
             at = NOW - 10 * ago
-            told.append(frame(agent, large(at, 60 - 10 * ago), at))
-    return told
+            frames.append(frame(agent, large(at, 60 - 10 * ago), at))
+    return frames
 
 
 def counted() -> list[wire.Frame]:
     """A run without allocators: what its devices hold is what its arrays hold."""
-    told = builders.well()
+    frames = builders.well()
     for index in range(builders.PROCESSES):
-        told += [frame(agent_id(index), builders.census()), programs(index, STEP)]
-    return told
+        frames += [frame(agent_id(index), builders.census()), programs(index, STEP)]
+    return frames
 
 
 def large(at: float, logged: int) -> wire.Arrays:

@@ -13,8 +13,8 @@ HOSTS, DEVICES = 4, 4
 
 
 def run(made: Made, *, windows: int = 5, inventory: bool = True, sources=None) -> list[wire.Frame]:
-    """A run whose programs were read, and of which so many windows were told, the last 6 seconds ago."""
-    told = []
+    """A run whose programs were read, and of which so many windows have arrived, the last 6 seconds ago."""
+    frames = []
     sharding = wire.Sharding("named", "P('data', 'model')", 0, (), "device")
     ids = wire.pack_ids(tuple(range(made.hosts * made.devices)))
     mesh = wire.Mesh((("data", made.hosts), ("model", made.devices)), ids)
@@ -23,23 +23,23 @@ def run(made: Made, *, windows: int = 5, inventory: bool = True, sources=None) -
     for index in range(made.hosts):
         agent = agent_id(index)
         hello = builders.hello(index, made.hosts, made.devices)
-        told += [
+        frames += [
             frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), NOW - 20, 0),
             frame(agent, replace(hello, sources=sources or {"collectives": "on"}), NOW - 20),
             frame(agent, arrays, NOW - 20),
             frame(agent, wire.Programs(1, (made_windows.program(made),)), NOW - 20),
         ]
         if inventory:
-            told.append(frame(agent, made_windows.inventory(made, index), NOW - 20))
+            frames.append(frame(agent, made_windows.inventory(made, index), NOW - 20))
         for seconds in (1, 0):
             pulse = builders.pulse(index, NOW - seconds, made.devices, 20 - 10 * seconds)
-            told.append(frame(agent, pulse, NOW - seconds))
+            frames.append(frame(agent, pulse, NOW - seconds))
     for number in range(windows):
         at = NOW - 6 - 10 * (windows - 1 - number)
         for index in range(made.hosts):
             seen = made_windows.window(made, index, number, at_ms=int(at * 1000))
-            told.append(frame(agent_id(index), seen, at))
-    return told
+            frames.append(frame(agent_id(index), seen, at))
+    return frames
 
 
 def late() -> list[wire.Frame]:
@@ -59,7 +59,7 @@ def few() -> list[wire.Frame]:
 
 def of_one_line() -> list[wire.Frame]:
     """Six small collectives come from one line, and a large one was added for a sharding."""
-    told = never_timed()
+    frames = never_timed()
     small = tuple(
         wire.Collective(
             f"all-gather.{i}", "all-gather", "f32[64]", 256, 0, 2, source="add", line="train.py:40"
@@ -71,16 +71,16 @@ def of_one_line() -> list[wire.Frame]:
         name_stack="jit(train_step)/layer/dot_general", added="resharding", operand="params['w']",
         has="cut along dimension 0 in 4", wants="whole along dimension 0",
     )  # fmt: skip
-    for i, each in enumerate(told):
+    for i, each in enumerate(frames):
         if each.kind == "inventory":
             inventory = wire.decode("inventory", each.raw)
             raw = wire.encode(replace(inventory, collectives=(large, *small)))
-            told[i] = each._replace(raw=raw)
-    return told
+            frames[i] = each._replace(raw=raw)
+    return frames
 
 
 def unread() -> list[wire.Frame]:
-    """Windows were told of programs whose text nobody could read."""
+    """Windows have arrived of programs whose text nobody could read."""
     return run(Made(HOSTS, DEVICES, late=3), inventory=False)
 
 
@@ -110,13 +110,13 @@ def stacks(frames: tuple[wire.Place, ...], ago: float = 2.0) -> wire.Stacks:
 
 def standing(hosts: int = HOSTS, devices: int = DEVICES) -> list[wire.Frame]:
     """All wait for the last process, which reads data."""
-    told = builders.well(processes=hosts, devices=devices)
+    frames = builders.well(processes=hosts, devices=devices)
     since = int((NOW - 9) * 1000)
     for index in range(hosts):
         is_last = index == hosts - 1
         stall = wire.Stall("train_step", since, 1000)
         launches = 19 if is_last else 20
         pulse = builders.pulse(index, NOW, devices, launches, stall=stall)
-        told.append(frame(agent_id(index), pulse, NOW, 3))
-        told.append(frame(agent_id(index), stacks(LOADS if is_last else WAITS)))
-    return told
+        frames.append(frame(agent_id(index), pulse, NOW, 3))
+        frames.append(frame(agent_id(index), stacks(LOADS if is_last else WAITS)))
+    return frames

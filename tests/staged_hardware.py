@@ -110,17 +110,17 @@ def pulse(index: int, ago: int = 0) -> wire.Pulse:
 
 def working(seconds: int = SECONDS) -> list[wire.Frame]:
     """Two hosts of four GPUs each, and their last minute and a half."""
-    told: list[wire.Frame] = []
+    frames: list[wire.Frame] = []
     for index in range(PROCESSES):
         agent = agent_id(index)
         start = NOW - seconds
-        told += [
+        frames += [
             frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), start, 0),
             frame(agent, hello(index), start),
             frame(agent, builders.arrays(), start),
         ]
     for ago in range(seconds - 1, -1, -1):
-        told += [
+        frames += [
             frame(agent_id(index), pulse(index, ago), NOW - ago, seconds - ago) for index in range(PROCESSES)
         ]
-    return told
+    return frames

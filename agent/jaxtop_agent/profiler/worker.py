@@ -117,7 +117,7 @@ class WindowThread:
         self._reader.send_operations()
         topology = board.sampler.topology
         is_sampled = topology is not None and self._is_sampled(topology)
-        self._plan_anew()
+        self._renew_schedule()
         is_asked = board.requests.windows > self._captured
         if topology is not None and (is_asked or (is_sampled and board.is_watched)):
             self._take_when_due(topology, is_asked=is_asked)
@@ -127,7 +127,7 @@ class WindowThread:
             self._estimate_load()
         wait(board.bells.windows, 1.0 if board.is_watched or topology is None else IDLE_S)
 
-    def _plan_anew(self) -> None:
+    def _renew_schedule(self) -> None:
         """Begin the schedule for a first viewer, and renew it for a new rhythm of the steps."""
         board = self._board
         now = time.time() + board.registrar.clock_offset
