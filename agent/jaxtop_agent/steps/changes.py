@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.steps.durations import (
@@ -40,59 +41,80 @@ AS_LONG = 0.4
 COMPARED = 64
 
 
-def may_change(steps: Sequence[float], new: int) -> bool:
-    """Return whether the rhythm may have changed at one of the new steps: there are steps that differ."""
-    compared = steps[max(0, len(steps) - new - MOST_COMPARED) :]
-    return bool(compared) and max(compared) - min(compared) > AT_LEAST_NS
+class StepTimes:
+    """The times of single steps. Many stretches are compared, so the sum of one takes no loop."""
 
+    def __init__(self, steps: Sequence[float]) -> None:
+        self._steps = steps
+        self._sums = list(accumulate(steps, initial=0.0))
+        self._launched = list(accumulate((each <= ONLY_LAUNCHED_NS for each in steps), initial=0))
 
-def are_timed(steps: Sequence[float], start: int, end: int) -> bool:
-    """Return whether the script waits for each step, or nearly: it does not launch ahead of the device."""
-    compared = steps[max(start, end - MOST_COMPARED) : end]
-    return all(
-        MERE_LAUNCHES * sum(each <= ONLY_LAUNCHED_NS for each in listed) <= len(listed)
-        for listed in (compared, compared[-2 * BLOCK :])
-    )
+    def may_change(self, new: int) -> bool:
+        """Return whether the rhythm may have changed at one of the new steps: there are steps that differ."""
+        compared = self._steps[max(0, len(self._steps) - new - MOST_COMPARED) :]
+        return bool(compared) and max(compared) - min(compared) > AT_LEAST_NS
 
+    def ends(self, new: int) -> range:
+        """Return the ends of the stretches to look at, so that a change at any of the new steps is seen.
 
-def changed_at(steps: list[float], start: int, end: int) -> int | None:
-    """Return the index of the first step of a new rhythm, from the steps between; None if it is the same.
+        A rhythm of short steps lasts many of them, so not each of its steps has to be an end.
+        """
+        end = len(self._steps)
+        stride = max(1, self._lasting(max(0, end - IN_A_ROW), end) // 8)
+        return range(end - (new - 1) // stride * stride, end + 1, stride)
 
-    It runs at every new step, so it looks at few steps, and sorts only if the answer is open.
-    """
-    in_a_row = _lasting(steps[max(start, end - IN_A_ROW) : end])
-    last = steps[max(start, end - in_a_row) : end]
-    before = steps[max(start, end - in_a_row - MOST_BEFORE) : end - len(last)]
-    if len(before) < FEWEST_BEFORE:
-        return None
-    is_new = None
-    if _may_differ(last, min(before), max(before)):
-        before.sort()
-        is_new = _differs(last, before[len(before) // 4], before[-1 - len(before) // 4])
-        if sorted(last)[len(last) // 2] <= ONLY_LAUNCHED_NS < before[len(before) // 4]:
-            is_new = None  # launches that wait for nothing, as after a pause
-    if is_new is not None:
-        first = end - in_a_row
-        while first > start and is_new(steps[first - 1]):
-            first -= 1
-        return first if first > start else None
-    block = max(BLOCK, in_a_row)
-    count = min(MOST_BLOCKS, (end - start) // block)
-    if count < BLOCKS_BEFORE + 2:
-        return None
-    oldest, middle = end - count * block, end - 2 * block
-    usual = sum(steps[oldest:middle]) / (middle - oldest)
-    latest = [sum(steps[i - block : i]) / block for i in (end, end - block)]
-    if not _may_differ(latest, usual, usual):
-        return None
-    others = [sum(steps[i : i + block]) / block for i in range(oldest, middle, block)]
-    return None if _differs(latest, min(others), max(others)) is None else middle
+    def are_timed(self, start: int, end: int) -> bool:
+        """Return whether the script waits for each step, or nearly: no launches run ahead of the device."""
+        longer, shorter = max(start, end - MOST_COMPARED), max(start, end - 2 * BLOCK)
+        launched = self._launched
+        return (
+            MERE_LAUNCHES * (launched[end] - launched[longer]) <= end - longer
+            and MERE_LAUNCHES * (launched[end] - launched[shorter]) <= end - shorter
+        )
 
+    def changed_at(self, start: int, end: int) -> int | None:
+        """Return the index of the first step of a new rhythm, from the steps between; None if it is the same.
 
-def _lasting(last: Sequence[float]) -> int:
-    """Return how many steps, at the pace of the last ones, take long enough to be a rhythm."""
-    took = sum(last)
-    return max(IN_A_ROW, min(MOST_IN_A_ROW, round(len(last) * LASTS_NS / took))) if took else MOST_IN_A_ROW
+        It sorts only if the answer is open.
+        """
+        steps, in_a_row = self._steps, self._lasting(max(start, end - IN_A_ROW), end)
+        newest = max(start, end - in_a_row)
+        oldest = max(start, end - in_a_row - MOST_BEFORE)
+        if newest - oldest < FEWEST_BEFORE:
+            return None
+        last, before = steps[newest:end], steps[oldest:newest]
+        is_new = None
+        if _may_differ(last, min(before), max(before)):
+            before = sorted(before)
+            is_new = _differs(last, before[len(before) // 4], before[-1 - len(before) // 4])
+            if is_new and sorted(last)[len(last) // 2] <= ONLY_LAUNCHED_NS < before[len(before) // 4]:
+                is_new = None  # launches that wait for nothing, as after a pause
+        if is_new is not None:
+            first = newest
+            while first > start and is_new(steps[first - 1]):
+                first -= 1
+            return first if first > start else None
+        block = max(BLOCK, in_a_row)
+        count = min(MOST_BLOCKS, (end - start) // block)
+        if count < BLOCKS_BEFORE + 2:
+            return None
+        oldest, middle = end - count * block, end - 2 * block
+        usual = self._mean(oldest, middle)
+        latest = [self._mean(i - block, i) for i in (end, end - block)]
+        if not _may_differ(latest, usual, usual):
+            return None
+        others = [self._mean(i, i + block) for i in range(oldest, middle, block)]
+        return None if _differs(latest, min(others), max(others)) is None else middle
+
+    def _lasting(self, start: int, end: int) -> int:
+        """Return how many steps, at the pace of these, take long enough to be a rhythm."""
+        took = self._sums[end] - self._sums[start]
+        if not took:
+            return MOST_IN_A_ROW
+        return max(IN_A_ROW, min(MOST_IN_A_ROW, round((end - start) * LASTS_NS / took)))
+
+    def _mean(self, start: int, end: int) -> float:
+        return (self._sums[end] - self._sums[start]) / (end - start)
 
 
 def _may_differ(last: Sequence[float], least: float, most: float) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from heapq import merge
+from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.steps.changes import Pauses, are_timed, changed_at, may_change
+from jaxtop_agent.steps.changes import Pauses, StepTimes
 from jaxtop_agent.steps.durations import StepGap, step_times
 from jaxtop_agent.steps.figures import RECENT_NS, Counted, FunctionFacts, StepFigures, figures
 from jaxtop_agent.steps.pattern import COMPARED, FunctionLaunch, Pattern, find, find_slow, is_still, makers
@@ -102,7 +103,8 @@ class StepFinder:
         if not carrying:
             self._find_eager(launches, facts)
             return
-        carried = [launch for launch in launches if launch.function in carrying][-COMPARED:]
+        newest_first = (launch for launch in reversed(launches) if launch.function in carrying)
+        carried = list(islice(newest_first, COMPARED))[::-1]
         sequence = [launch.function for launch in carried]
         if self._pattern is None or not is_still(self._pattern, sequence):
             weights = {each: float(facts.flops.get(each) or 1) for each in carrying}
@@ -154,20 +156,20 @@ class StepFinder:
     def _notice_changes(self, looked_until: int) -> None:
         """Forget the gaps of an earlier rhythm: figures of steps mix no two.
 
-        A change shows only while few steps have followed it, so this looks back at every new step. Among gaps
-        of mere launching, waits for the device would look like another rhythm: there only the last step
+        A change shows only while few steps have followed it, so this looks back at all new steps. Among
+        gaps of mere launching, waits for the device would look like another rhythm: there only the last step
         counts.
         """
         gaps = list(self._gaps)
         new = sum(gap.end > looked_until for gap in gaps)
-        steps = [gap.duration / gap.steps for gap in gaps]
-        if not may_change(steps, new):
+        steps = StepTimes([gap.duration / gap.steps for gap in gaps])
+        if not steps.may_change(new):
             return
         start = 0
-        for end in range(len(gaps) - new + 1, len(gaps) + 1):
-            if end < len(gaps) and not are_timed(steps, start, end):
+        for end in steps.ends(new):
+            if end < len(gaps) and not steps.are_timed(start, end):
                 continue
-            first = changed_at(steps, start, end)
+            first = steps.changed_at(start, end)
             if first is not None:
                 earlier = gaps[start:first]
                 self._before_ns = fmean(took for _, took in step_times(earlier, None))
@@ -191,8 +193,10 @@ class StepFinder:
         hidden = own if self._pattern is None or own.isdisjoint(self._pattern.group) else frozenset()
         new = launches[bisect_right(launches, self._seen, key=lambda each: each.at) :]
         self._seen = launches[-1].at if launches else self._seen
-        streams: Iterable[FunctionLaunch | StepCall] = merge(new, calls, key=lambda each: each.at)
-        for each in streams:
+        both: Iterable[FunctionLaunch | StepCall] = new
+        if calls:
+            both = merge(new, calls, key=lambda each: each.at)
+        for each in both:
             if isinstance(each, StepCall):
                 self._close(each)
             elif each.function not in hidden:
