@@ -123,7 +123,8 @@ def _record(pid: int, path: Path, seconds: float, wanted: int, has_ended: Callab
             follow(BETWEEN_REQUESTS_S, has_windows)
 
     def has_begun(host: Host) -> bool:
-        return bool(host.arrays.counts) and any(count >= 2 for count in host.launches.values())
+        """Return whether the first step has ended: only then its loss is among the arrays."""
+        return bool(host.arrays.counts) and host.launches.get("step", 0) >= 2
 
     censuses: dict[int, tuple[int, ...]] = {}
 
