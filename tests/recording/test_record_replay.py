@@ -148,7 +148,7 @@ def test_it_ends_with_the_run(tmp_path):
         agents(hosts=2, seconds=150) as (address, process),
         processes([*JAXTOP, "record", address, "-o", path], stdout=PIPE, stderr=PIPE) as (recorder,),
     ):
-        eventually(lambda: replay(path, "--at", "+4s").returncode == 0)
+        eventually(lambda: replay(path, "--at", "+5s").returncode == 0)  # a second beyond the end is the end
         process.kill()
         assert recorder.wait() == 0
         assert "recorded 2 of 2 hosts" in recorder.stdout.read()
