@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from jaxtop.tui.core.palette import PALETTES, STEP_PARTS
+from jaxtop.tui.core.palette import PALETTES, STEP_PARTS, TERMINAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,9 @@ TOP = 34
 
 def picture() -> str:
     """Return the swatches of all themes as SVG, one below the other."""
-    themes = [palette for name, palette in PALETTES.items() if name != "jaxtop-own"]
+    themes = [
+        palette for name, palette in PALETTES.items() if name not in ("jaxtop-own", TERMINAL.theme.name)
+    ]
     height = TOP + ROW * len(_rows(themes[0])) + 10
     drawn = "\n".join(
         f'<g transform="translate(0 {i * height})">{"".join(_theme(each, height))}</g>'

@@ -14,6 +14,7 @@ What is where; a folder imports only from those below it:
 - places.py: hosts, devices, arrays and programs in the palette
 - notifier.py: the bell and desktop notifications
 - changed_cells.py: what the terminal shows, so that only what changed is sent
+- colours16.py: the colours of the theme `terminal`, and for terminals with 16 colours
 - colours256.py: colours for terminals with 256 colours
 - screens/: one file per screen: it turns a moment into rows or a scene, and holds the selection;
   `SCREENS` lists them with keys and titles

@@ -15,9 +15,10 @@ from textual.widgets import Input
 from jaxtop.model.tuning import AS_DECLARED, Tuning
 from jaxtop.tui.applied_preferences import AppliedPreferences
 from jaxtop.tui.changed_cells import ChangedCells
+from jaxtop.tui.colours16 import in_16_colours
 from jaxtop.tui.colours256 import Colours256
 from jaxtop.tui.core import text
-from jaxtop.tui.core.palette import Palette, palette_of
+from jaxtop.tui.core.palette import TERMINAL, Palette, palette_of
 from jaxtop.tui.core.preferences import NO_PREFERENCES, Preferences
 from jaxtop.tui.dialogs.help import Help, palette_commands
 from jaxtop.tui.draw.switches import pressed_by
@@ -158,9 +159,11 @@ class JaxtopApp(App[str]):
         self.call_after_refresh(Thread(target=load_all, daemon=True).start)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Add our own colour mapping for 256 colours. Rich would draw dark bands black on black."""
-        filters = super().get_line_filters()
-        return [*filters, _IN_256] if self.console.color_system == "256" else filters
+        """Add our own mappings to fewer colours. Rich would draw dark bands black on black."""
+        filters, has = super().get_line_filters(), self.console.color_system
+        if self.theme == TERMINAL.theme.name or (has == "standard" and not self.is_headless):
+            return [*filters, in_16_colours(self.theme)]
+        return [*filters, _IN_256] if has == "256" else filters
 
     @property
     def palette(self) -> Palette:

@@ -20,8 +20,9 @@ from jaxtop.cli import terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.store import runfiles
 from jaxtop.tui.app import JaxtopApp
+from jaxtop.tui.colours16 import in_16_colours
 from jaxtop.tui.colours256 import Colours256, nearest
-from jaxtop.tui.core.palette import PALETTES
+from jaxtop.tui.core.palette import PALETTES, TERMINAL
 from jaxtop.tui.dialogs.picker import LiveRuns, Picker
 from jaxtop.tui.widgets.key_bar import KeyBar
 from tests import builders
@@ -150,6 +151,48 @@ class TestFewColours:
             assert any(isinstance(each, Colours256) for each in stage.app.get_line_filters())
             stage.app.console._color_system = ColorSystem.TRUECOLOR
             assert not any(isinstance(each, Colours256) for each in stage.app.get_line_filters())
+
+        play(act, *builders.well())
+
+    @pytest.mark.parametrize("name", PALETTES)
+    def test_with_16_colours_text_and_ground_stay_the_terminals_own(self, name):
+        palette, both = PALETTES[name], in_16_colours(name)
+
+        def shown(colour: str, ground: str = palette.background) -> Style:
+            (segment,) = both.apply([Segment("x", Style(color=colour, bgcolor=ground))], BLACK)
+            assert segment.style is not None
+            return segment.style
+
+        def number(colour: str) -> int | None:
+            found = shown(colour).color
+            return None if found is None else found.number
+
+        for ground in (palette.background, palette.theme.surface or "", palette.panel):
+            text = shown(palette.foreground, ground)
+            assert text.color == text.bgcolor == Color.default() and not text.dim
+        assert shown(palette.muted).dim and shown(palette.muted).color == Color.default()
+        assert [number(each) for each in (palette.good, palette.warning, palette.bad)] == [2, 3, 1]
+        others = {number(each) for each in (*palette.ramp, *palette.categories)}
+        assert others.isdisjoint({None, 1, 2, 3, number(palette.accent)})
+        assert len({number(each) for each in palette.categories}) == len(palette.categories)
+        under_the_cursor = shown(palette.foreground, palette.cursor(focused=True))
+        assert under_the_cursor.reverse and under_the_cursor.bgcolor == Color.default()
+        for step, bright in ((palette.ramp[0], 15), (palette.ramp[-1], 0)):
+            colour = shown(palette.foreground, step).color
+            assert colour is not None and colour.number == bright
+
+    def test_the_theme_terminal_sends_only_such_colours(self):
+        async def act(stage: Stage) -> None:
+            stage.app.theme = TERMINAL.theme.name
+            for key in "123456789":
+                await stage.press(key)
+                for strip in stage.app.screen._compositor.render_strips():
+                    styles = [segment.style for segment in strip if segment.style is not None]
+                    sent = [
+                        each for style in styles for each in (style.color, style.bgcolor) if each is not None
+                    ]
+                    assert all(each.is_default or (each.number or 0) < 16 for each in sent)
+                    assert not any(each.triplet for each in sent)
 
         play(act, *builders.well())
 

@@ -347,7 +347,8 @@ class TestScreen:
         assert "no figures to plot yet" in shown_after(hello, keys="0", size=(80, 24))
 
     @pytest.mark.parametrize(
-        ("size", "theme"), [*zip([(60, 16), (80, 24), (120, 40), (200, 50)], PALETTES, strict=True)]
+        ("size", "theme"),
+        [*zip([(60, 16), (80, 24), (120, 40), (200, 50), (100, 30)], PALETTES, strict=True)],
     )
     def test_it_fits_every_terminal_in_every_theme(self, size, theme):
         async def act(stage: Stage) -> None:

@@ -159,6 +159,9 @@ def _blend(ground: str, colour: str, share: float) -> str:
 
 PALETTES = {each.theme.name: each for each in _palettes()}
 DARK, LIGHT, *_ = PALETTES.values()
+# What reaches the terminal are its own 16 colours (`colours16.py`).
+TERMINAL = replace(DARK, theme=replace(DARK.theme, name="jaxtop-terminal"))
+PALETTES[TERMINAL.theme.name] = TERMINAL
 
 
 def add_own(base: str, colours: Mapping[str, str]) -> str:

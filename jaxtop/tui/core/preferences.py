@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-THEMES = ("dark", "light", "high-contrast", "colour-blind")
+THEMES = ("dark", "light", "high-contrast", "colour-blind", "terminal")
 ROLES = ("accent", "foreground", "background", "panel", "good", "warning", "bad", "muted")
 # The screens with columns that can be chosen.
 WITH_COLUMNS = ("hosts", "devices", "arrays", "memory", "collectives", "programs", "operations", "events")
