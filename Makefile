@@ -23,7 +23,7 @@ QUIET = $(shell grep -rl --include='test_*.py' 'mark\.quiet' tests)
 TOOLS := pytest pytest-rerunfailures pytest-timeout grpcio jsonschema perfetto prometheus-client types-psutil
 OF_OLDEST := --editable '.[demo,tpu]' 'jax==$(OLDEST_JAX)' 'jaxlib==$(OLDEST_JAX)' equinox flax $(TOOLS)
 # What depends on the version of Python: frames and hooks of the agent, snapshots, recordings, the app.
-ON_EACH_PYTHON := tests/wire/test_bytes.py tests/agent/test_windows.py tests/live/test_first_steps_live.py tests/agent/test_thread_stacks.py tests/agent/test_activity.py \
+ON_EACH_PYTHON := tests/agent/test_bytes.py tests/agent/test_windows.py tests/live/test_first_steps_live.py tests/agent/test_thread_stacks.py tests/agent/test_activity.py \
 	tests/agent/test_walk.py tests/wire/test_wire.py tests/recording/test_recordings*.py tests/recording/test_recording_schemas.py \
 	tests/export/test_export_mcap.py tests/cli/test_cli.py tests/tui/test_looks.py
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.

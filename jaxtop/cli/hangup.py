@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
 STREAMS = INPUT, OUTPUT, ERRORS = (0, 1, 2)
-# So long each means may take; a recording is finished and processes are ended in the first.
+# How long each means may take. In the first, a recording is finished and processes are ended.
 OWN_MEANS_S, SIGNAL_S = 1.5, 0.5
 # Where the terminal is still there, somebody waits for the end.
 ASKED_S = 15.0

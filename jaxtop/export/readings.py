@@ -50,11 +50,11 @@ def readings(cluster: Cluster, now: float) -> list[HostReading]:
         held.setdefault(view.device.agent, []).append(view)
     found = []
     for run in all_runs:
-        for host in run.hosts:
-            own = held.get(host.host.agent, [])
+        for host_view in run.hosts:
+            own = held.get(host_view.host.agent, [])
             ids = (each.device.id for each in own)
-            its = {each: waited[run.id, each] for each in ids if (run.id, each) in waited}
-            found.append(HostReading(run.id, host, own, its))
+            waits = {each: waited[run.id, each] for each in ids if (run.id, each) in waited}
+            found.append(HostReading(run.id, host_view, own, waits))
     return found
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 JsonSchema = dict[str, Any]
 # JSON Schema's names of what a panel can show, except for lists and objects.
 _SCALARS = frozenset({"boolean", "integer", "number", "string"})
-# So many references may lead from one to the next, and so many fields may a message have with all its parts.
+# The longest chain of references, and the most fields of a message with all its parts.
 MOST_REFERENCES, MOST_FIELDS = 8, 10_000
 
 

@@ -24,7 +24,7 @@ What is where:
 - tuning.py: what the user changed of the rules: an argument of the model, which `cli/settings.py` reads
   from the file
 - arrays/: arrays of all processes, their meshes and tree, memory by part, growth, what was alive at a peak
-- programs/: programs, launches per variant, compilations; the operations of each, and what bounds them
+- programs/: programs, launches per variant, compilations
 - steps/: steps, and what the script reports of them
 - wall_time/: how long launches take, where the time of a process and of a step goes, over the last hour
   too (`past.py`), who is late

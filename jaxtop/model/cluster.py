@@ -37,7 +37,7 @@ def _writes(*slices: str) -> frozenset[str]:
     return frozenset(slices)
 
 
-# In this order. Besides them, only `Cluster.feed` writes: the last windows as they came.
+# In this order. Besides them, `Cluster` writes only the last windows as they came, its counts and its events.
 REDUCERS = (
     Reducer(
         keyframe.reduce,

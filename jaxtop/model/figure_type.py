@@ -171,7 +171,7 @@ class Figure:
         return max(found, key=lambda each: each.level, default=None)
 
 
-# So many of the unit that a field's name contains make one base unit.
+# How many of the unit in a field's name make one base unit.
 _PER_BASE_UNIT = {
     "permille": 1000, "milli": 1000, "mw": 1000, "mj": 1000, "ms": 1000, "centi": 100,
     "us": 1_000_000, "ppm": 1_000_000, "mhz": 1e-6,

@@ -11,7 +11,7 @@ import msgspec
 from jaxtop import wire
 from jaxtop.model import nouns
 from jaxtop.model.arrays.at_peak import risen, with_census
-from jaxtop.model.arrays.changes import shared, since_of, since_of_changed
+from jaxtop.model.arrays.changes import interned, since_of, since_of_changed
 from jaxtop.model.earlier import BestPace, LaunchCounts, RhythmChange, StepCounts
 from jaxtop.model.host import Host, UnmetAddress, changed_ms
 from jaxtop.model.liveness import was_never_reached
@@ -247,12 +247,12 @@ def _arrays(state: ClusterState, host: Host, message: wire.Arrays | wire.ArraysC
     if isinstance(message, wire.Arrays):
         if message.serial == host.arrays.serial and message.number < host.arrays.number:
             return host  # a newer change has already arrived
-        arrays = msgspec.structs.replace(message, meshes=shared(state, message.meshes))
+        arrays = msgspec.structs.replace(message, meshes=interned(state, message.meshes))
         since = since_of(host, arrays)
     else:
         if message.serial != host.arrays.serial or message.number != host.arrays.number + 1:
             return host  # it is already applied, or an earlier change was lost and the whole census follows
-        arrays = wire.changed_census(host.arrays, message, shared(state, message.meshes))
+        arrays = wire.changed_census(host.arrays, message, interned(state, message.meshes))
         since = since_of_changed(host, message, len(arrays.counts))
     past = state.past_arrays.setdefault(host.agent, deque(maxlen=PAST_ARRAYS))
     if past and arrays.at_ms < past[-1].at_ms:

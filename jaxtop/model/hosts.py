@@ -154,7 +154,7 @@ def _newest_of_each_process(members: list[Host], dropped: Mapping[Any, int]) -> 
         yield host, 1
 
 
-def named(hosts: Sequence[Host]) -> str:
+def host_names(hosts: Sequence[Host]) -> str:
     """Return a text such as "host 7" or "processes 0–6, 9"; those without a number have their label."""
     indices = sorted(host.process_index for host in hosts if host.process_index is not None)
     others = [host.label for host in hosts if host.process_index is None]
@@ -164,7 +164,7 @@ def named(hosts: Sequence[Host]) -> str:
 
 def acting(hosts: Sequence[Host], one: str, many: str) -> str:
     """Return hosts as the subject of a sentence, with its verb for one or for many: "host 7 has"."""
-    return f"{named(hosts)} {one if len(hosts) == 1 else many}"
+    return f"{host_names(hosts)} {one if len(hosts) == 1 else many}"
 
 
 def ranges(numbers: Iterable[int]) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from jaxtop import wire
-from jaxtop.model.arrays.changes import shared
+from jaxtop.model.arrays.changes import interned
 from jaxtop.model.finding import Findings
 from jaxtop.model.host import EMPTY_HOST, KEPT, Host
 from jaxtop.model.past_steps import PastSteps  # noqa: TC001 - msgspec reads the annotations
@@ -248,10 +248,10 @@ def _put_past(state: ClusterState, host: Host, past: Any, at: float) -> None:
 def _put_arrays(state: ClusterState, host: Host, past: PastArrays) -> None:
     # Lists that equal the host's become the same object: views look for changes by identity.
     groups = host.arrays.groups if past.first.groups == host.arrays.groups else past.first.groups
-    first = msgspec.structs.replace(past.first, meshes=shared(state, past.first.meshes), groups=groups)
+    first = msgspec.structs.replace(past.first, meshes=interned(state, past.first.meshes), groups=groups)
     censuses = deque([first], maxlen=PAST_ARRAYS)
     for change in past.changes:
-        censuses.append(wire.changed_census(censuses[-1], change, shared(state, change.meshes)))
+        censuses.append(wire.changed_census(censuses[-1], change, interned(state, change.meshes)))
     state.past_arrays[host.agent] = censuses
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # The samples of a run are first taken at least so many seconds apart. Once there are as many as this, each
 # two become one and the interval doubles, up to the longest: then they cover an hour, and the oldest go.
 MOST_SAMPLES, SHORTEST_S, LONGEST_S = 120, 2.0, 30.0
-# So many steps of a sample that lasts are drawn as going on; what is longer is a gap.
+# A sample stays valid for this many of its steps; a longer time without one is a gap.
 GOES_ON = 2.5
 WHOLE = 1000
 # Times on the border of a column belong to the column before it.

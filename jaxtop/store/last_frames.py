@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 4 << 20
 # Viewers join the windows of all processes, and wait for this many. Older ones do not describe the present.
 WINDOWS, OLDEST_WINDOW_S = 4, 600.0
-# So many changes of a census are stored; then they are applied.
+# At most this many changes of a census are stored; then they are applied.
 MOST_CHANGES = 64
 MOST_NAMES = 10_000
 # What happened once. It is not part of the last frames.

@@ -16,7 +16,7 @@ from jaxtop.base.protobuf import Malformed, read
 from jaxtop.traces import gpu, tpu
 from jaxtop.traces.executes import EXECUTE, HOST
 from jaxtop.traces.launches import CLOCKS_NS
-from jaxtop.traces.parts import MOST_READ, On, length, rounds
+from jaxtop.traces.parts import MOST_READ, On, rounds, total_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -102,7 +102,7 @@ class Contents:
     def cut_ns(self) -> int:
         """The device time of launches that the trace cuts off, also of those that it shows in part only."""
         seen = self.seen
-        of_work = (length(its) for on, its in seen.busy.items() if (on.module, on.run) in seen.cut)
+        of_work = (total_length(its) for on, its in seen.busy.items() if (on.module, on.run) in seen.cut)
         of_ops = (op.end - op.start for op in seen.ops if (op.module, op.run) in seen.cut)
         return seen.cut_ns + sum(of_work) + sum(of_ops)
 
@@ -144,11 +144,11 @@ class _Host:
                 elif "Executable::Execute" in event.name and EXECUTE.fullmatch(event.name):
                     self._execute(dict(event.stats))
 
-    def _execute(self, said: dict[str, Value]) -> None:
-        name = said.get("name")
+    def _execute(self, values: dict[str, Value]) -> None:
+        name = values.get("name")
         replicas, partitions, own = (
             each if isinstance(each, int) else 0
-            for each in map(said.get, ("num_replicas", "num_partitions", "num_addressable_devices"))
+            for each in map(values.get, ("num_replicas", "num_partitions", "num_addressable_devices"))
         )
         if isinstance(name, str) and replicas * partitions > own > 0:
             self.shared.add(name)
@@ -159,8 +159,8 @@ def platform_of(planes: Iterable[XPlane]) -> tuple[str, tuple[TracedDevice, ...]
     found: dict[str, dict[int, str | None]] = {}
     for plane in planes:
         if (match := tpu.PLANE.fullmatch(plane.name)) is not None:
-            said = plane.stats.get("device_type_string")
-            platform, kind = "tpu", said if isinstance(said, str) else None
+            device_type = plane.stats.get("device_type_string")
+            platform, kind = "tpu", device_type if isinstance(device_type, str) else None
         elif (match := gpu.PLANE.fullmatch(plane.name)) is not None:
             platform, kind = _VENDORS.get(plane.stats.get("device_vendor"), "gpu"), _gpu(plane)
         else:

@@ -28,7 +28,7 @@ NAMES_ITS_PROGRAM = "module_name"
 ENQUEUED_ON = "device_ordinal"
 # The kind of the contexts of PJRT's launches.
 PJRT = 5
-# A chain longer than this is none.
+# Longer chains are ignored.
 MOST_STEPS = 64
 
 Context = tuple[int, int]
@@ -105,28 +105,28 @@ class Executes:
             self._note(event, start, -end, open_)
 
     def _note(self, event: Any, start: int, end: int, open_: list[HostEvent]) -> None:
-        said = stats(event)
+        values = stats(event)
         around = open_[-1] if open_ else None
-        correlation = said.get("correlation_id")
+        correlation = values.get("correlation_id")
         if correlation is not None:
-            program = said.get("hlo_module")
+            program = values.get("hlo_module")
             self.calls[int(correlation)] = DriverCall(
                 start, around, None if program is None else str(program)
             )
             return
         own = HostEvent(start, end, is_execute=EXECUTE.fullmatch(event.name) is not None)
         own.around = around
-        if "_c" in said and "_ct" in said:
-            own.consumes = int(said["_ct"]), int(said["_c"])
-        if ENQUEUED_ON in said:
-            own.device = int(said[ENQUEUED_ON])
+        if "_c" in values and "_ct" in values:
+            own.consumes = int(values["_ct"]), int(values["_c"])
+        if ENQUEUED_ON in values:
+            own.device = int(values[ENQUEUED_ON])
             self._enqueued.append(own)
-        if NAMES_ITS_PROGRAM in said:
-            own.program = str(said[NAMES_ITS_PROGRAM])
-        if own.is_execute and "run_id" in said:
-            own.number = run_of(said["run_id"])
-        if "_p" in said and "_pt" in said:
-            self._producers.setdefault((int(said["_pt"]), int(said["_p"])), []).append(own)
+        if NAMES_ITS_PROGRAM in values:
+            own.program = str(values[NAMES_ITS_PROGRAM])
+        if own.is_execute and "run_id" in values:
+            own.number = run_of(values["run_id"])
+        if "_p" in values and "_pt" in values:
+            self._producers.setdefault((int(values["_pt"]), int(values["_p"])), []).append(own)
         if own.is_execute:
             self._executes.append(own)
         if own.program is not None:
@@ -134,7 +134,7 @@ class Executes:
         open_.append(own)
 
     def finish(self) -> None:
-        """Bring what all threads said into order."""
+        """Bring what all threads values into order."""
         for producers in self._producers.values():
             producers.sort(key=lambda event: event.start)
         # An inner one is a part of the outer one, from which it was reached. The outermost of JAX 0.11 is

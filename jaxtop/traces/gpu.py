@@ -63,16 +63,16 @@ def _kernels(plane: Any, names: set[str], seen: Seen) -> dict[ProgramVariant, li
         if not line.name.startswith(STREAM):
             continue
         for event in reading(seen, line.events):
-            said = stats(event)
-            module = said.get("hlo_module")
+            values = stats(event)
+            module = values.get("hlo_module")
             if module is None:
                 continue
             names.add(event.name)
-            correlation = said.get("correlation_id")
-            program = ProgramVariant(str(module), str(said.get("program_id", "")))
+            correlation = values.get("correlation_id")
+            program = ProgramVariant(str(module), str(values.get("program_id", "")))
             found[program].append(
                 Kernel(
-                    str(said.get("hlo_op", "")),
+                    str(values.get("hlo_op", "")),
                     *extent(event),
                     None if correlation is None else int(correlation),
                     OF_LIBRARY.match(event.name) is not None,

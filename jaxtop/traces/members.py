@@ -52,7 +52,8 @@ def mode_of(kind: str, *, has_channel: bool, has_global_ids: bool) -> str | None
 def transposed(dimensions: Sequence[int], order: Sequence[int] = ()) -> list[int]:
     """Number an array of these dimensions 0, 1, 2, …, and read it with its axes in this order.
 
-    It raises `ValueError` for what is no array.
+    Raises:
+        ValueError: These are not the dimensions of an array of a program, or not its axes.
     """
     if min(dimensions, default=1) < 0 or prod(dimensions) > MOST_PLACES or len(dimensions) > MOST_AXES:
         raise ValueError("more places than any program has")
@@ -71,7 +72,11 @@ def rows(ids: Sequence[int], size: int) -> Groups:
 
 
 def along(axes: Sequence[int], ids: Sequence[int], parts: Sequence[AxisPart]) -> Groups:
-    """Return the groups along parts of the axes of a mesh; it raises `ValueError` for what is no mesh."""
+    """Return the groups along parts of the axes of a mesh.
+
+    Raises:
+        ValueError: The axes do not fit the devices.
+    """
     if len(ids) != prod(axes):
         raise ValueError("a mesh with more or fewer devices")
     dimensions: list[int] = []

@@ -230,12 +230,12 @@ def rounds(ops: Iterable[Op]) -> tuple[dict[tuple[str, int], dict[int, Op]], int
     found: dict[tuple[str, int], dict[int, Op]] = {}
     uneven = 0
     for name, of_device in of_name.items():
-        counts = {len(its) for its in of_device.values()}
+        counts = {len(ops) for ops in of_device.values()}
         if len(counts) > 1:
             uneven += max(counts)
             continue
         for number in range(*counts):
-            found[name, number] = {device: its[number] for device, its in of_device.items()}
+            found[name, number] = {device: ops[number] for device, ops in of_device.items()}
     return found, uneven
 
 
@@ -283,11 +283,11 @@ def merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def length(intervals: list[tuple[int, int]]) -> int:
+def total_length(intervals: list[tuple[int, int]]) -> int:
     return sum(end - start for start, end in intervals)
 
 
-def shared(ones: list[tuple[int, int]], others: list[tuple[int, int]]) -> int:
+def overlap(ones: list[tuple[int, int]], others: list[tuple[int, int]]) -> int:
     """Return how long both lists of intervals overlap; each list must be merged."""
     total = i = j = 0
     while i < len(ones) and j < len(others):

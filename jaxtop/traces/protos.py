@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # To read a larger program takes many seconds.
 MOST_BYTES = 32_000_000
-# An operation that goes on asynchronously more often than this is none.
+# More asynchronous parts than this are not those of one operation.
 MOST_STEPS = 64
 METADATA, PROTO = "/host:metadata", "Hlo Proto"
 _MODULE = 1

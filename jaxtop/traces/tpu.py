@@ -78,8 +78,8 @@ class _Core:
             module = MODULE.fullmatch(event.name)
             if module is None:
                 continue
-            said = stats(event)
-            context = (int(said["_ct"]), int(said["_c"])) if "_c" in said and "_ct" in said else None
+            values = stats(event)
+            context = (int(values["_ct"]), int(values["_c"])) if "_c" in values and "_ct" in values else None
             root = None if context is None else self._executes.of_context(context)
             program = ProgramVariant(module[1], module[2] or "")
             self.runs.append(ProgramRun(program, self._device, *extent(event), root=root))

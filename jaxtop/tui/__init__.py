@@ -7,7 +7,7 @@ What is where; a folder imports only from those below it:
 - time_keys.py, request_keys.py, runs.py, applied_preferences.py, navigation.py: the parts: keys that move in
   time; keys that ask processes; the switch to another run; theme, keys and columns of the user; which screen
   is open
-- header.py, facts.py: the first and the second line
+- header.py, status_line.py: the first and the second line
 - playback.py, ingest.py: which time is shown; the folding of frames by slices
 - history.py, requests.py: what the app asks of a session, of its recorder and of processes
 - stack_tally.py: samples of the main threads, and how often each line was seen

@@ -22,7 +22,6 @@ from jaxtop.tui.core.palette import TERMINAL, Palette, palette_of
 from jaxtop.tui.core.preferences import NO_PREFERENCES, Preferences
 from jaxtop.tui.dialogs.help import Help, palette_commands
 from jaxtop.tui.draw.switches import pressed_by
-from jaxtop.tui.facts import AppStatus, status_line, status_parts
 from jaxtop.tui.following import Following
 from jaxtop.tui.header import header
 from jaxtop.tui.navigation import Navigation
@@ -31,6 +30,7 @@ from jaxtop.tui.places import Destinations
 from jaxtop.tui.request_keys import RequestKeys
 from jaxtop.tui.runs import RunSwitch
 from jaxtop.tui.screens import SCREENS, load_all
+from jaxtop.tui.status_line import AppStatus, status_line, status_parts
 from jaxtop.tui.time_keys import LOW, TimeKeys, call_after
 from jaxtop.tui.widgets.detail import Line
 from jaxtop.tui.widgets.time_bar import SeekBar

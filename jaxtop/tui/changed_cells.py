@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     # A character and its style. The second cell of a wide character is empty.
     Cell = tuple[str, Style | None]
 
-# So many cells between two changes are sent with them: moving the cursor takes as many bytes.
+# Two changes at most this many cells apart are sent as one: moving the cursor takes as many bytes.
 NEAR = 8
 
 

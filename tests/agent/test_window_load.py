@@ -13,7 +13,7 @@ from jaxtop_agent.core.threads import Bell
 from jaxtop_agent.profiler import rows, schedule
 from jaxtop_agent.profiler.load import NO_COLLECTIVES, NOT_READ, Load
 from jaxtop_agent.profiler.schedule import DENSEST_PER_S, USUAL_LIMITS, Schedule, WindowResult
-from jaxtop_agent.profiler.session import Sessions
+from jaxtop_agent.profiler.session import ProfilerSession
 from tests.support import PYTHON, Viewer, environment, eventually, processes, script
 
 REDUCING = {("jit_step", "a"): wire.Inventory(0, "jit_step", "a", 2, collectives=("all-reduce",))}
@@ -140,7 +140,7 @@ def test_a_window_ends_once_enough_was_launched():
         state=SimpleNamespace(lock=threading.Lock()), in_use=lambda: None, start=list, stop=list
     )
     bell = Bell()
-    Sessions(profiler, bell, lambda: None).take(3600.0, is_over)
+    ProfilerSession(profiler, bell, lambda: None).take(3600.0, is_over)
     bell.close()
     assert looks == [5000, 10_000, 15_000, 20_000, 25_000]
 

@@ -36,7 +36,7 @@ from jaxtop_agent.profiler.schedule import (
     WindowResult,
     why_dangerous,
 )
-from jaxtop_agent.profiler.session import Refused, Sessions
+from jaxtop_agent.profiler.session import ProfilerSession, Refused
 from jaxtop_agent.profiler.worker import WindowThread
 from jaxtop_agent.programs.loaded import Loaded, Numbers
 from tests import builders, patience, support
@@ -507,7 +507,7 @@ class TestTheLock:
 
         state, bell = SimpleNamespace(lock=Lock()), Bell()
         profiler = SimpleNamespace(state=state, in_use=lambda: None, start=list, stop=lambda _: at("stop"))
-        sessions = Sessions(profiler, bell, lambda: None)
+        sessions = ProfilerSession(profiler, bell, lambda: None)
         thread = threading.Thread(target=sessions.take, args=(0, lambda: True))
         thread.start()
         assert reached.wait(patience.left())
@@ -560,7 +560,7 @@ class TestWhereTheEndOfAProfileCanEndTheRun:
     def test_no_profile_is_started_there(self):
         started = []
         profiler = SimpleNamespace(start=lambda: started.append(1), start_full=lambda: started.append(2))
-        sessions = Sessions(profiler, Bell(), lambda: "it would end the run")
+        sessions = ProfilerSession(profiler, Bell(), lambda: "it would end the run")
         with pytest.raises(Refused, match="it would end the run"):
             sessions.take(1.0, lambda: False)
         with pytest.raises(Refused, match="it would end the run"):

@@ -86,7 +86,7 @@ def _window(launch: Callable[[], None]) -> dict[str, float]:
     from jaxtop import traces
     from jaxtop_agent import jaxprivate
     from jaxtop_agent.core.threads import Bell
-    from jaxtop_agent.profiler.session import Sessions
+    from jaxtop_agent.profiler.session import ProfilerSession
     from jaxtop_agent.profiler.trace import ProfileTrace
 
     def is_over() -> bool:
@@ -103,7 +103,7 @@ def _window(launch: Callable[[], None]) -> dict[str, float]:
     bell = Bell()
     cpu = time.thread_time()
     profiler = jaxprivate.Profiler()
-    taken = Sessions(profiler, bell, lambda: None).take(0.0, is_over)
+    taken = ProfilerSession(profiler, bell, lambda: None).take(0.0, is_over)
     stopping = time.thread_time() - cpu
     bell.close()
     cpu = time.thread_time()

@@ -22,7 +22,7 @@ from tests.made_windows import Made
 from tests.pages import DOCS
 from tests.stories import cluster_of, hello, link, pulse, running, tell
 
-# The contract, as design.md prints it: names to the types that a known value has.
+# The contract, as docs/scripting.md prints it: names to the types that a known value has.
 TEXT, COUNT, FIGURE = str, int, (int, float)
 DEVICE = {
     "id": COUNT,

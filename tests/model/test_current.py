@@ -41,10 +41,10 @@ from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.draw.plotted import Beside, peers
 from jaxtop.tui.draw.reading import read
-from jaxtop.tui.facts import AppStatus, status_line, status_parts
 from jaxtop.tui.filters.figures import OF_DEVICES, OF_HOSTS
 from jaxtop.tui.header import TimeStatus, header
 from jaxtop.tui.screens import devices as device_columns
+from jaxtop.tui.status_line import AppStatus, status_line, status_parts
 from tests.stories import cluster_of, hello, link, pulse, running, tell
 
 if TYPE_CHECKING:

@@ -132,7 +132,7 @@ def test_the_bytes_carry_the_names_that_the_script_gives_them(framework):
     with running([*JAXTOP, "run", path]) as attached:
         attached.until(lambda: step_of(attached.host(0)))
         step = step_of(attached.host(0))
-        assert FUNCTIONS[framework] in step.functions and not step.is_told
+        assert FUNCTIONS[framework] in step.functions and not step.is_reported_by_script
         # Until it trains, the state is being made, and belongs to whoever makes it.
         attached.until(lambda: {view.name for view in array_views(attached.cluster)} >= state)
         for _ in range(LOOKS):

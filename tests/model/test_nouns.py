@@ -6,7 +6,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.model import Cluster, keyframe, newest_hosts, nouns
-from jaxtop.model.hosts import acting, named
+from jaxtop.model.hosts import acting, host_names
 from jaxtop.model.nouns import counted, noun_of, several
 from tests.builders import NOW, agent_id, frame, hello
 
@@ -44,8 +44,8 @@ def test_one_word_is_used_for_all_of_a_run(hostnames, noun):
 
 def test_numbers_follow_the_word():
     apart, together = newest_hosts(met("a", "b", "c")), newest_hosts(met("a", "a", "a"))
-    assert (named(apart), named(together)) == ("hosts 0–2", "processes 0–2")
-    assert (named(apart[:1]), named(together[:1])) == ("host 0", "process 0")
+    assert (host_names(apart), host_names(together)) == ("hosts 0–2", "processes 0–2")
+    assert (host_names(apart[:1]), host_names(together[:1])) == ("host 0", "process 0")
     assert acting(together, "is", "are") == "processes 0–2 are"
     assert (counted(1, apart), counted(2_000, apart)) == ("1 host", "2,000 hosts")
     assert (counted(1, together), counted(2, together)) == ("1 process", "2 processes")

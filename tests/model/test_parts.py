@@ -9,6 +9,7 @@ from jaxtop import wire
 from jaxtop.export.check import Checkup
 from jaxtop.export.json import to_document
 from jaxtop.model import Severity, keyframe
+from jaxtop.model.findings.health import health_of
 from jaxtop.model.host import NO_WINDOW
 from jaxtop.model.wall_time.gaps import gap_of
 from jaxtop.model.wall_time.lateness import lateness_by_run
@@ -17,7 +18,6 @@ from jaxtop.model.wall_time.parts import NAMES, Busy, OwnParts, Parts, mean_of, 
 from jaxtop.model.wall_time.step_parts import parts_of_hosts, run_parts
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.draw.overview.anatomy import about
-from jaxtop.tui.screens.overview import verdict as overview_verdict
 from tests import staged_collectives
 from tests.builders import NOW, agent_id, folded, frame, pulse
 from tests.made_windows import Made
@@ -282,6 +282,7 @@ def test_a_run_is_healthy_only_if_most_of_its_time_is_explained(took, verdict):
     cluster = run(window(*((took * i, took) for i in range(4))), activity(wait=100))
     cluster.findings.unchecked = {}
     assert Checkup.of(cluster, NOW).verdict.startswith(verdict)
-    sentence, kind = overview_verdict(Moment(cluster, NOW))
+    moment = Moment(cluster, NOW)
+    sentence, role = health_of(cluster, moment.host_views, moment.findings, now=NOW)
     assert sentence.lower().startswith(verdict)
-    assert kind == ("good" if verdict == "healthy" else "muted")
+    assert role == ("good" if verdict == "healthy" else "muted")

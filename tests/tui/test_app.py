@@ -10,7 +10,7 @@ from jaxtop import wire
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.dialogs.help import NOT_LISTED, Help
-from jaxtop.tui.facts import StatusPart, status_line
+from jaxtop.tui.status_line import StatusPart, status_line
 from tests import builders, staged_hardware
 from tests.stage import Stage, play
 

@@ -39,7 +39,7 @@ class Collector(Protocol):
 
 def sampled(
     watched: WatchedNames,
-    launched: Launches | None,
+    launches: Launches | None,
     progress: Progress,
     own_threads: Callable[[], Collection[int]],
 ) -> tuple[Collector, ...]:
@@ -56,7 +56,7 @@ def sampled(
         TopologyOfProcess(),
         AllocatorMemory(),
         ArrayCensus(watched),
-        LoadedPrograms(launched),
-        StepRhythm(launched, progress),
+        LoadedPrograms(launches),
+        StepRhythm(launches, progress),
         HostFigures(own_threads),
     )

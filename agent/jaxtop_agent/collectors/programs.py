@@ -81,8 +81,8 @@ class LoadedPrograms:
     share = budget.PROGRAMS
     also_unwatched = False
 
-    def __init__(self, launched: Launches | None = None) -> None:
-        self._launched = launched
+    def __init__(self, launches: Launches | None = None) -> None:
+        self._launches = launches
         self._keys: list[Key] = []  # the newest first, as JAX lists them
         self._read: dict[Key, _Read] = {}
         self._unread = 0
@@ -156,7 +156,7 @@ class LoadedPrograms:
 
     def _counts(self) -> dict[str, int]:
         """Return the launches so far, by the names of programs."""
-        totals = {} if self._launched is None else self._launched.totals()
+        totals = {} if self._launches is None else self._launches.totals()
         return {program_of(name): count for name, count in totals.items()}
 
     def _has_figures(self, key: Key) -> bool:

@@ -35,8 +35,8 @@ class StepRhythm:
     share = budget.RHYTHM
     also_unwatched = False
 
-    def __init__(self, launched: Launches | None, progress: Progress) -> None:
-        self._launched = launched
+    def __init__(self, launches: Launches | None, progress: Progress) -> None:
+        self._launches = launches
         self._progress = progress
         self._recent: deque[FunctionLaunch] = deque(maxlen=REMEMBERED)
         self._steps = StepFinder()
@@ -52,15 +52,15 @@ class StepRhythm:
         names: dict[int, str] = {}
         counts: dict[int, int] = {}
         of_the_script: frozenset[int] = frozenset()
-        if self._launched is not None:
-            counts = self._launched.counts()  # read first: no counted launch is missing from the next list
+        if self._launches is not None:
+            counts = self._launches.counts()  # read first: no counted launch is missing from the next list
             before = self._recent[-1].at if self._recent else 0
-            new = self._launched.since(before)
-            if not self._launched.reaches_back(before):
+            new = self._launches.since(before)
+            if not self._launches.reaches_back(before):
                 self._recent.clear()  # launches before the new ones were dropped while nobody watched
             self._recent += new
-            names = self._launched.names()  # read after the launches, so that each of them has a name
-            of_the_script = self._launched.of_the_script()
+            names = self._launches.names()  # read after the launches, so that each of them has a name
+            of_the_script = self._launches.of_the_script()
         self._learn(names, of_the_script, board.programs.listed, board.windows.latest)
         if self._must_wait(board):
             self._patience -= 1

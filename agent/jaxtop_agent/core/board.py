@@ -223,7 +223,7 @@ class Board:
 
     def switch_off(self, source: str, error: BaseException) -> None:
         """Show a source as off, with the reason."""
-        self.sources[source] = reason(error)
+        self.sources[source] = off_reason(error)
 
     def peer(self) -> wire.Peer:
         """Return this agent's entry in the roster."""
@@ -255,7 +255,7 @@ _REMEDIES = {
 }
 
 
-def reason(error: BaseException) -> str:
+def off_reason(error: BaseException) -> str:
     """Return in one line why a source is off, and what to do where that is known."""
     remedy = _REMEDIES.get(error.errno or 0) if isinstance(error, OSError) else None
     return f"off: {names.reason(error)}{f'; {remedy}' if remedy else ''}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import debuglog
 from jaxtop_agent.core import budget
-from jaxtop_agent.core.board import NOTHING, Board, Readings, Topology, reason
+from jaxtop_agent.core.board import NOTHING, Board, Readings, Topology, off_reason
 from jaxtop_agent.core.waiting import IDLE_S, wait
 from jaxtop_agent.hardware.reader import DriverReader, Off, columns
 
@@ -103,7 +103,7 @@ class Hardware:
             return self._board.requests.interval
         self._strikes = 0
         self._close()
-        self._set_state(reason(error))
+        self._set_state(off_reason(error))
         return RETRY_S
 
     def _close(self) -> None:

@@ -60,11 +60,13 @@ class Hooks:
     def attach(self, board: Board) -> None:
         """Report to this board from now on."""
         from jaxtop.base import debuglog
-        from jaxtop_agent.core.board import reason  # the caller has a board, so this module is already loaded
+        from jaxtop_agent.core.board import (
+            off_reason,  # the caller has a board, so this module is already loaded
+        )
 
         self._board = board
         for name, state in self._states.items():
-            board.sources[name] = state if isinstance(state, str) else reason(state)
+            board.sources[name] = state if isinstance(state, str) else off_reason(state)
             if isinstance(state, Exception):
                 debuglog.warning("agent", f"the hook for {name} cannot be installed", error=state)
         if self._compiles is not None:

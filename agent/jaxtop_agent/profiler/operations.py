@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import shorten
 from jaxtop.traces import OperationRuns
-from jaxtop.traces.parts import length, merged
+from jaxtop.traces.parts import merged, total_length
 from jaxtop.wire import Operation, Operations
 from jaxtop_agent.profiler.rows import whole_launches
 from jaxtop_agent.programs.executed import COLLECTIVE, Executed
@@ -139,7 +139,7 @@ def _on_device(seen: Seen, span: LaunchSpan, collectives: Sequence[Op]) -> _Time
         runs.count += 1
         runs.ns += op.end - op.arrived
     busy = [*seen.busy.get(at, ()), *seen.barriers.get(at, ()), *((op.start, op.end) for op in collectives)]
-    together = length(merged(busy))
+    together = total_length(merged(busy))
     idle = max(0, span.end - span.start - together)
     return _Times(found, {op.name for op in collectives}, 1, idle, seen.shows_runs)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from jaxtop.traces.parts import breathing, length, merged, rounds, shared
+from jaxtop.traces.parts import breathing, merged, overlap, rounds, total_length
 from jaxtop.wire import Launch, Round
 from jaxtop.wire.windows import MOST_UNASSIGNED_PERMILLE
 from jaxtop_agent.core.waiting import WorkSlices, breathe
@@ -131,14 +131,14 @@ def _launches(seen: Seen, devices: Sequence[int], numbers: Mapping[tuple[str, in
 
 def _launch(launched: _Launched, program: int, work: list[tuple[int, int]]) -> Launch:
     """Return a launch as it is sent; `work` is when its device did other work."""
-    span, communicating = launched.span, length(launched.communicating)
+    span, communicating = launched.span, total_length(launched.communicating)
     return Launch(
         program=program,
         number=launched.number,
         start_us=_us(span.start),
         duration_us=_us(span.end - span.start),
         collective_us=_us(communicating),
-        exposed_us=_us(communicating - shared(launched.communicating, merged(work))),
+        exposed_us=_us(communicating - overlap(launched.communicating, merged(work))),
     )
 
 

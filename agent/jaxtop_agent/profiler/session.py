@@ -29,7 +29,7 @@ class InUse(Refused):
 
 
 @dataclass
-class TakenWindow:
+class TakenTrace:
     """The result of a window: its beginning, its duration, its cost in CPU seconds, and its trace.
 
     `is_cut_off`: the script wanted the profiler for itself.
@@ -44,7 +44,7 @@ class TakenWindow:
     wall: float = 0.0  # by the wall clock
 
 
-class Sessions:
+class ProfilerSession:
     """The windows of the process, one at a time.
 
     A window ends early if the script wants its lock, which rings the bell, or if `is_over` returns true.
@@ -57,13 +57,13 @@ class Sessions:
         self._bell = bell
         self._held: HeldLock | None = None
 
-    def take(self, seconds: float, is_over: Callable[[], bool]) -> TakenWindow:
+    def take(self, seconds: float, is_over: Callable[[], bool]) -> TakenTrace:
         """Keep a window open for this time or until `is_over`; raise `Refused` if none may be taken."""
         return self._hold(seconds, is_over, self._profiler.start, lambda: None)
 
     def capture(
         self, seconds: float, is_over: Callable[[], bool], stopping: Callable[[], None]
-    ) -> TakenWindow:
+    ) -> TakenTrace:
         """Take a full profile in the same way; `stopping` is called before the stop."""
         return self._hold(seconds, is_over, self._profiler.start_full, stopping)
 
@@ -73,7 +73,7 @@ class Sessions:
         is_over: Callable[[], bool],
         start: Callable[[], Any],
         stopping: Callable[[], None],
-    ) -> TakenWindow:
+    ) -> TakenTrace:
         if (why := self._danger()) is not None:
             raise Refused(why)
         held = self._held = HeldLock(self._profiler.state, self._bell.ring)
@@ -92,7 +92,7 @@ class Sessions:
                 stopping()
                 trace = self._profiler.stop(session)
                 is_cut_off = lock.is_wanted and lasted < seconds
-                return TakenWindow(at_ms, lasted, time.thread_time() - cpu, trace, is_cut_off, began, wall)
+                return TakenTrace(at_ms, lasted, time.thread_time() - cpu, trace, is_cut_off, began, wall)
         finally:
             self._held = None
 

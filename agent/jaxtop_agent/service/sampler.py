@@ -10,7 +10,7 @@ from jaxtop.base import debuglog
 from jaxtop.base.clock import now_ms
 from jaxtop_agent import collectors, jaxprivate
 from jaxtop_agent.core import budget
-from jaxtop_agent.core.board import Board, reason
+from jaxtop_agent.core.board import Board, off_reason
 from jaxtop_agent.core.waiting import wait
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Sampler:
         turn.asked_at, turn.asked_ms = started, now_ms()
 
     def _switch_off(self, collector: collectors.Collector, error: BaseException) -> None:
-        why = reason(error)
+        why = off_reason(error)
         try:
             collector.forget(self._board)
         except Exception as other:  # the other collectors go on

@@ -48,7 +48,7 @@ def _identities(census: wire.Arrays) -> list[Hashable]:
     ]
 
 
-def shared(state: ClusterState, meshes: tuple[wire.Mesh, ...]) -> tuple[wire.Mesh, ...]:
+def interned(state: ClusterState, meshes: tuple[wire.Mesh, ...]) -> tuple[wire.Mesh, ...]:
     """Return the meshes as the objects that equal ones of other hosts are."""
     if meshes:
         state.layout_changes += 1

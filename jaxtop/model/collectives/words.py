@@ -23,7 +23,7 @@ def lateness_in_words(who: str, late_us: int, where: str, of_step: str = "") -> 
     return f"{who} is late: the others wait {in_ms(late_us / 1000)}{of_step} for it in {where}"
 
 
-def named(op: str, axes: Collection[str] | None) -> str:
+def op_with_axes(op: str, axes: Collection[str] | None) -> str:
     """Return a collective with its axes, if they are known."""
     return op + (f" over {', '.join(axes)}" if axes else "")
 
@@ -52,7 +52,7 @@ def changes_in_words(state: ClusterState, listed: Sequence[VerdictChange]) -> It
 def _where(change: VerdictChange, state: ClusterState) -> str:
     layout = layouts(state).get(change.key)
     grouped = layout.groups_of(change.op) if layout else None
-    return named(f"{change.op} of {change.key[1]}", grouped and grouped.axes and grouped.axes.names)
+    return op_with_axes(f"{change.op} of {change.key[1]}", grouped and grouped.axes and grouped.axes.names)
 
 
 def _who(late: Straggler, state: ClusterState) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.arrays.growth import growers
 from jaxtop.model.collectives.views import collective_views
 from jaxtop.model.hardware.allocators import taken_share
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import host_names
 from jaxtop.model.nouns import several
 from jaxtop.model.steps.views import pace_of_run
 from jaxtop.model.wall_time.lateness import NO_LATENESS, Lateness, lateness_by_run, reporting
@@ -176,7 +176,7 @@ class RunFacts:
 
     def named(self, hosts: Sequence[Host]) -> str:
         """Return the numbers of hosts as text, or that these are all."""
-        return f"all {several(hosts)}" if len(hosts) == len(self.present) > 1 else named(hosts)
+        return f"all {several(hosts)}" if len(hosts) == len(self.present) > 1 else host_names(hosts)
 
     def acting(self, gaps: Sequence[Gap], one: str, many: str) -> str:
         """Return the processes of gaps as the subject of a sentence, with its verb for one or for many."""

@@ -26,8 +26,8 @@ class Trend(NamedTuple):
 def trend(points: Sequence[tuple[float, float | None]], shortest: float = SHORTEST_TREND) -> Trend | None:
     """Return how a figure rises, by the troughs of equal blocks of time; None if it does not keep rising.
 
-    Troughs ignore what a program holds only while it runs. A figure that rises ever more slowly is none: the
-    caches of a run that starts fill up like that.
+    Troughs ignore what a program holds only while it runs. A figure that rises ever more slowly does not
+    count: caches fill up like that after the start.
     """
     known = [(at, value) for at, value in points if value is not None]
     if len(known) < FEWEST_POINTS:

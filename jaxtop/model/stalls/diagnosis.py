@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.names import program_of, shorten
 from jaxtop.model.host import run_of, still_of
-from jaxtop.model.hosts import acting, named, run_members
+from jaxtop.model.hosts import acting, host_names, run_members
 from jaxtop.model.stalls.case import LOST, Case
 from jaxtop.model.stalls.lulls import WAITS
 from jaxtop.model.stalls.stacks import place_text
@@ -132,7 +132,7 @@ class _Diagnosed(Case):
         first = max(self.stalled, key=self._seconds)
         stall = first.pulse.stall
         usual = f" (usually every {stall.usual_ms / 1000:.1f} s)" if stall else ""
-        who = "" if len(self.present) == 1 else f" by {named(self.stalled)}"
+        who = "" if len(self.present) == 1 else f" by {host_names(self.stalled)}"
         return f"nothing launched{who} for {self._seconds(first):.0f} s{usual}"
 
     def _standing(self, hosts: list[Host]) -> str:
@@ -146,7 +146,7 @@ class _Diagnosed(Case):
         if not others and len(first.agents) == len(self.heard):
             return f"all are at {first.text}; which one blocks the others is unknown"
         groups = self._groups[:MOST_PLACES]
-        places = "; ".join(f"{named(self._hosts(group.agents))} at {group.text}" for group in groups)
+        places = "; ".join(f"{host_names(self._hosts(group.agents))} at {group.text}" for group in groups)
         return f"{places}; which one blocks the others is unknown"
 
     def _waiting_text(self, hosts: list[Host]) -> str:

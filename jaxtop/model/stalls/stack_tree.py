@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import host_names
 from jaxtop.model.stalls.stacks import StackGroup, line_text, place_text, stack_groups
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class StackNode:
             more = f", {self.thread.unsent} more lines" if self.thread.unsent else ""
             return f"{'main thread' if self.thread.is_main else f'thread {self.thread.name}'}{more}"
         if self.is_group and len(self.hosts) > 1:
-            return f"{self.run}{named(self.hosts)}"
+            return f"{self.run}{host_names(self.hosts)}"
         return f"{self.run}{self.hosts[0].label}"
 
     @property

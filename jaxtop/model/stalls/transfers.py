@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.units import in_bytes
 from jaxtop.model.finding import Evidence
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import host_names
 from jaxtop.model.stalls.lulls import WAITS
 from jaxtop.model.stalls.witnesses import Witness
 
@@ -115,7 +115,7 @@ def _is_idle(host: Host) -> bool:
 def _witness(kind: _TransferKind, late: Sequence[_Amount], others: Collection[_Amount]) -> Witness:
     total, usual = sum(each.total for each in late) / len(late), median(each.total for each in others)
     per_s = sum(each.per_s for each in late) / len(late)
-    who, what, is_one = named([each.host for each in late]), kind.total, len(late) == 1
+    who, what, is_one = host_names([each.host for each in late]), kind.total, len(late) == 1
     is_moving = all(each.moves for each in late)
     has, go, each_has = ("has", "it goes", "") if is_one else ("have", "they go", " on average")
     pace = f"{go} on at {in_bytes(per_s)}/s{each_has}: slow, not stuck" if is_moving else "nothing moves now"

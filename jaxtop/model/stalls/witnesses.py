@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import shorten
 from jaxtop.model.finding import Evidence
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import host_names
 from jaxtop.model.liveness import OF_STOP, is_current
 
 if TYPE_CHECKING:
@@ -139,11 +139,11 @@ def _named(ranks: Sequence[NcclRank], found: Sequence[Host]) -> tuple[str, str]:
         more = f" and {len(ranks) - 1} more" if len(ranks) > 1 else ""
         return f"NCCL rank {first.rank} (pid {first.pid} on {first.host}){more}", ""
     if len(ranks) > 1:
-        return named(found), ""
+        return host_names(found), ""
     own = [each for each in found[0].devices if each.local_id is not None]
     known = [each.id for each in own if each.local_id == first.device]
     device = f", device {known[0]}" if len(known) == 1 else ""
-    return named(found), f" (NCCL rank {first.rank}{device})"
+    return host_names(found), f" (NCCL rank {first.rank}{device})"
 
 
 # TPUs
@@ -172,7 +172,7 @@ def by_cores(hosts: Sequence[Host], for_ms: int) -> Witness | None:
     failed = [(host, core) for host, core in cores if core.error]
     if failed and len(failed) * 2 <= len(cores):
         host, core = failed[0]
-        text = f"{named([host])} reports of TPU core {core.core}: {shorten(core.error, LONGEST_PLACE)}"
+        text = f"{host_names([host])} reports of TPU core {core.core}: {shorten(core.error, LONGEST_PLACE)}"
         return Witness((host,), text, tuple(_facts(host, core, _stand(core))))
     settled = [
         (host, core) for host, core in cores if host.cores.same_ms > 0 and host.cores.same_ms >= for_ms
@@ -200,12 +200,12 @@ def _standing_apart(odd: tuple[Host, ...], first: tuple[Host, TpuCore], usual: _
         programs = f"{core.queued} program{'s' * (core.queued > 1)} queued"
         queued = f", with {programs}" if core.queued else ", and nothing is queued"
         do = f"runs nothing on {which}" if is_one else f"run nothing on cores such as {which}"
-        text = f"{named(odd)} {do}{queued}; the others stand at {others}"
+        text = f"{host_names(odd)} {do}{queued}; the others stand at {others}"
     else:
         stands, such = ("stands", "") if is_one else ("stand", "for example ")
         where = "in another program" if stand.program != usual.program else f"at {_text(stand)}"
         at = "run nothing" if usual.is_idle else f"stand at {others}"
-        text = f"{named(odd)} {stands} {where} ({such}{which}, pc {core.pc:#x}); the others {at}"
+        text = f"{host_names(odd)} {stands} {where} ({such}{which}, pc {core.pc:#x}); the others {at}"
     return Witness(odd, text, tuple(_facts(host, core, usual)))
 
 

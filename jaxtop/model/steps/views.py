@@ -35,7 +35,7 @@ class StepView:
     """
 
     functions: tuple[str, ...]
-    is_told: bool
+    is_reported_by_script: bool
     steps: int
     launches: float | None
     mean_s: float | None
@@ -58,7 +58,7 @@ class StepView:
 
     @property
     def name(self) -> str:
-        return "agent.step()" if self.is_told else " + ".join(self.functions)
+        return "agent.step()" if self.is_reported_by_script else " + ".join(self.functions)
 
     @property
     def jitter(self) -> float | None:
@@ -126,7 +126,7 @@ def step_of(host: Host) -> StepView | None:
     tokens = host.pulse.step.metrics.get(TOKENS) if host.pulse.step else None
     return StepView(
         functions=rhythm.functions,
-        is_told=not rhythm.functions,
+        is_reported_by_script=not rhythm.functions,
         steps=rhythm.steps,
         launches=scaled(rhythm.launches_centi or None, 100),
         mean_s=scaled(rhythm.mean_us, 1_000_000),

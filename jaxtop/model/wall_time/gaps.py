@@ -41,7 +41,7 @@ LATER_MS = Number("script_ms", 5.0, "late by its script from this many milliseco
 MOST_COMPILING = 0.1
 # Pauses at a line with so large a share of the samples are reported from this share of the time on.
 PAUSE_SHARE, LINE_SHARE = Number("share", 0.1, "reported from this share of the time on"), 0.05
-# So many pauses within a minute repeat, or two within this time. A single one is something that is rare.
+# Pauses repeat if there are this many within a minute, or two within this time. A single one is rare.
 REPEATED, SOON_MS = 3, 20_000
 # The agent counts a gap as a pause if it is so much longer than a step.
 SHORTEST_S = 0.25
@@ -49,7 +49,7 @@ SHORTEST_S = 0.25
 # is the share of the samples in launches.
 MANY_LAUNCHES = Number("launches", 50, "reported from this many launches a step on")
 MANY_A_SECOND, SHORT_MS, LAUNCHING = 1000, 0.5, 0.3
-# So large a part of the processes must be measured.
+# At least this part of the processes must be measured.
 MEASURED = 0.75
 # Processes notice a change of the rhythm within this time, so until then their paces may differ. Those whose
 # median step differs by this factor from that of the first to notice have not noticed yet.

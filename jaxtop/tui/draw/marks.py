@@ -48,7 +48,7 @@ def compile_marks(moment: Moment) -> list[Mark]:
 
 
 def all_marks(moment: Moment) -> tuple[Mark, ...]:
-    """Return the same with the trouble that is over, where it began and where it ended."""
+    """Return the marks of ongoing trouble, and of past trouble where it began and where it ended."""
     lasting = ongoing_events(moment)
     past = [
         Mark(event.at, Severity.of(event.severity), _word(event))

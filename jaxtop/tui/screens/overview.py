@@ -7,23 +7,18 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, Finding, Severity
-from jaxtop.model.findings.coverage import HEALTHY, coverage_of
-from jaxtop.model.hosts import named
-from jaxtop.model.nouns import counted
-from jaxtop.model.stalls.case import LOST
-from jaxtop.model.wall_time.step_parts import too_little_of
+from jaxtop.model.findings.coverage import coverage_of
 from jaxtop.tui.core.moment import NO_SELECTION, Moment, Selection
 from jaxtop.tui.draw.overview import arrange
-from jaxtop.tui.draw.overview.answers import bound_lines, finding_line, finding_lines, worst_cost
+from jaxtop.tui.draw.overview.answers import bound_lines, finding_line, finding_lines
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, Heading, panel
 from jaxtop.tui.draw.panes.finding import coverage_pane, finding_pane
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.detail import Detail
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from textual import events
     from textual.app import ComposeResult
@@ -31,51 +26,10 @@ if TYPE_CHECKING:
 
     from jaxtop.tui.draw.ink import Ink
 
-# The verdict on a live run is provisional for this many seconds.
-SETTLES_IN = 10.0
 # From this size on the findings have a frame. They take at most this share of the height.
 FRAMED, MOST_OF_HEIGHT = (60, 24), 0.4
 # The most lines of the selected finding, and the heights from which on there are as many.
 LINES = ((40, 6), (20, 5), (12, 4), (0, 2))
-
-
-def verdict(moment: Moment, muted: Collection[tuple[str, str, str]] = ()) -> tuple[str, str]:
-    """Return one sentence on the health of the runs, and the name of its colour."""
-    checked = coverage_of(moment.cluster)
-    why = " (i: why)" * bool(checked.unchecked)
-    serious = [each for each in moment.findings if each.severity is not Severity.INFO]
-    found = [each for each in serious if each.key not in muted]
-    if not moment.host_views:
-        return "waiting for a run", "muted"
-    if found:
-        critical = sum(each.severity is Severity.CRITICAL for each in found)
-        count = f"{len(found)} finding{'s' * (len(found) > 1)}"
-        count += f", {critical} critical" if critical else ""
-        cost = worst_cost(found)
-        costs = "" if cost is None else f" · {units.share(cost)} of each step is lost"
-        return f"{count}{costs} · {checked.in_short}", "bad" if critical else "warning"
-    if not any(view.now.pulse_at for view in moment.host_views):
-        return "connecting: no process has reported yet", "muted"
-    lost = [view for view in moment.host_views if view.state in LOST]
-    if lost:
-        return f"{named([view.host for view in lost])} {lost[0].state.value}", "bad"
-    facts = [f"{len(serious)} finding{'s' * (len(serious) > 1)} muted"] if serious else []
-    doubt = _too_early(moment)
-    if doubt:
-        return " · ".join([f"nothing wrong so far, {doubt}", checked.in_short + why, *facts]), "muted"
-    sentence = checked.after(HEALTHY, " · ", too_little_of(moment.cluster, moment.now))
-    kind = "good" if sentence.startswith(HEALTHY) else "muted"
-    return " · ".join([sentence[0].upper() + sentence[1:] + why, *facts]), kind
-
-
-def _too_early(moment: Moment) -> str:
-    """Return why a verdict is provisional; empty if it is not."""
-    compiling = sum(bool(view.now.pulse.compiling) for view in moment.host_views)
-    if 2 * compiling > len(moment.host_views):
-        members = [view.host for view in moment.host_views]
-        return f"{compiling} of {counted(len(members), members)} compile"
-    is_new = moment.since is not None and moment.now - moment.since < SETTLES_IN
-    return "still measuring" if is_new else ""
 
 
 class OverviewView(View, can_focus=True):

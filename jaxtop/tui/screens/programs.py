@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from jaxtop.base import units
 from jaxtop.base.feature import hooks
 from jaxtop.model import Part
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import host_names
 from jaxtop.tui.columns.figures import with_bar
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, Selection
@@ -68,7 +68,7 @@ class ProgramRow(NamedTuple):
         name = self.view.program.name
         if self.view.differs:  # the hosts distinguish rows of one name
             hosts = [host for agent in self.view.agents if (host := self.moment.host(agent))]
-            name = f"{named(hosts)}: {name}"
+            name = f"{host_names(hosts)}: {name}"
         return f"{self.sign} {name}" if self.sign else name
 
     @property

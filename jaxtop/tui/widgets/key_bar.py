@@ -30,7 +30,7 @@ TABS_FROM = 30
 # A lost user needs these keys: they are always there.
 PALETTE = "command_palette"
 GENERAL = (PALETTE, "help", "quit")
-# So many keys of the open screen at most; beside the screens one for so many columns beyond the least width.
+# The most keys of the open screen; beside the screens, one for each so many columns above the least width.
 MOST_KEYS, LEAST_WIDTH, COLUMNS_A_KEY = 4, 50, 20
 
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from jaxtop.base import debuglog
 from jaxtop.base.clock import now_ms
 from jaxtop.wire import NcclTime, NcclTimes
-from jaxtop_agent.core.board import reason
+from jaxtop_agent.core.board import off_reason
 from jaxtop_agent.core.waiting import IDLE_S
 from jaxtop_agent.hardware.reader import Off
 
@@ -111,7 +111,7 @@ class NcclTimesSender:
             return f"off: {off}"
         except Exception as error:
             debuglog.warning("hardware", "the file of NCCL Inspector cannot be read", error=error)
-            return reason(error)
+            return off_reason(error)
         if times is not None:
             self._board.send(times)
         return "on"

@@ -15,7 +15,7 @@ import msgspec
 from jaxtop import wire
 from jaxtop.base import debuglog
 from jaxtop.base.clock import now_ms
-from jaxtop_agent.core.board import reason
+from jaxtop_agent.core.board import off_reason
 from jaxtop_agent.core.waiting import IDLE_S
 from jaxtop_agent.hardware.libraries import ras, ras_answers
 from jaxtop_agent.hardware.reader import Off
@@ -61,7 +61,7 @@ class Stuck:
             state = f"off: {off}"
         except Exception as error:
             debuglog.warning("hardware", f"{source} cannot be asked", error=error)
-            state = reason(error)
+            state = off_reason(error)
         self._board.sources[source] = state
 
     def _same_ms(self, at_ms: int, content: object) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base.names import shorten
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule
-from jaxtop.model.hosts import acting, named
+from jaxtop.model.hosts import acting, host_names
 from jaxtop.model.nouns import several
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _part_off(facts: RunFacts, why: str, parts: dict[str, list[Host]]) -> Findin
     is_limit = any(word in why for word in _LIMITS)
     is_needed = names[0] in _NEEDED and not is_limit
     shown = ", ".join(names[:MOST_PARTS]) + (f" and {len(names) - 3} more" if len(names) > MOST_PARTS else "")
-    where = "" if len(hosts) == len(facts.present) else f" on {named(hosts)}"
+    where = "" if len(hosts) == len(facts.present) else f" on {host_names(hosts)}"
     lost = (_NEEDED | _USEFUL).get(names[0])
     return Finding(
         Severity.WARNING if is_needed else Severity.INFO,
@@ -110,7 +110,7 @@ def _ignored(facts: RunFacts) -> Iterator[Finding]:
         if state.startswith(_IS_IGNORED):
             found.setdefault(state.removeprefix(_IS_IGNORED), []).append(view.host)
     for why, hosts in found.items():
-        where = "" if len(hosts) == len(facts.present) else f" on {named(hosts)}"
+        where = "" if len(hosts) == len(facts.present) else f" on {host_names(hosts)}"
         yield Finding(
             Severity.INFO,
             1.0,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.hosts import acting, named
+from jaxtop.model.hosts import acting, host_names
 from jaxtop.model.nouns import several
 from jaxtop.model.programs.loaded import differing, unlike
 from jaxtop.model.tuning import Number
@@ -76,7 +76,9 @@ def _program_mismatch(facts: RunFacts) -> Iterator[Finding]:
         evidence=(
             Evidence("differs in", unlike(parts), source="compiled programs", at=facts.at),
             *(
-                Evidence(f"fingerprint on {named(members)}", text, source="compiled programs", at=facts.at)
+                Evidence(
+                    f"fingerprint on {host_names(members)}", text, source="compiled programs", at=facts.at
+                )
                 for text, members in groups
             ),
             Evidence("programs that differ", len(found), source="compiled programs", at=facts.at),
@@ -123,7 +125,7 @@ def _difference(facts: RunFacts, found: _Differing, more: str, *, makes_programs
         + ("; their programs differ" * differ),
         Subject.of(host),
         evidence=tuple(
-            Evidence(f"{other} on {named(members)}", value, source="agents", at=facts.at)
+            Evidence(f"{other} on {host_names(members)}", value, source="agents", at=facts.at)
             for other, each in found[:MOST_NAMED]
             for value, members in each
         ),
@@ -182,11 +184,11 @@ def _clock_offset(facts: RunFacts) -> Iterator[Finding]:
     yield Finding(
         Severity.WARNING,
         1.0,
-        f"the clock{'s' * many} of {named(hosts)} {'are up to' if many else 'is'} {abs(seconds):,.1f} s "
+        f"the clock{'s' * many} of {host_names(hosts)} {'are up to' if many else 'is'} {abs(seconds):,.1f} s "
         f"{'ahead of' if seconds > 0 else 'behind'} that of {most_of}",
         Subject.of(worst),
         evidence=(
-            Evidence(f"clock of {named([worst])}", seconds, "seconds", "agents"),
+            Evidence(f"clock of {host_names([worst])}", seconds, "seconds", "agents"),
             Evidence(f"{several(hosts)} compared", len(measured), source="agents"),
         ),
         proof=Proof("hosts", row=worst.agent),

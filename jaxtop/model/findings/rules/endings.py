@@ -11,7 +11,7 @@ from jaxtop.model.findings.postmortem_words import facts as facts_of
 from jaxtop.model.findings.rule import Rule, never
 from jaxtop.model.findings.rules.liveness import CONSEQUENCES, stall_of
 from jaxtop.model.findings.words import line_of
-from jaxtop.model.hosts import acting, named
+from jaxtop.model.hosts import acting, host_names
 from jaxtop.model.liveness import State
 from jaxtop.model.stalls.crashes import crashed, ended_at, ending, lost_by_crash
 from jaxtop.model.stalls.stacks import line_text
@@ -98,8 +98,8 @@ def _crash_text(alike: list[Host], others: list[Host]) -> str:
     """Return who ended with which exception, with as much of its message as there is room for."""
     bye = alike[0].bye
     assert bye is not None
-    rest = f", then {named(others)} with another" if others else ""
-    return shorten(f"{named(alike)} {ending(bye)}", LONGEST_TEXT - len(rest)) + rest
+    rest = f", then {host_names(others)} with another" if others else ""
+    return shorten(f"{host_names(alike)} {ending(bye)}", LONGEST_TEXT - len(rest)) + rest
 
 
 def _ended_early(facts: RunFacts) -> Iterator[Finding]:

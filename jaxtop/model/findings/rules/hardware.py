@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.host import device_entry
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import host_names
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _slowed(facts: RunFacts, reason: str, devices: list[_Device]) -> Finding:
 def _named(devices: list[_Device]) -> str:
     hosts = list({each.host.agent: each.host for each in devices}.values())
     count = "1 device" if len(devices) == 1 else f"{len(devices)} devices"
-    return f"{count} of {named(hosts)}"
+    return f"{count} of {host_names(hosts)}"
 
 
 def _memory_errors(facts: RunFacts) -> Iterator[Finding]:

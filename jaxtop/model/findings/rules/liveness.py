@@ -8,7 +8,7 @@ from jaxtop.base.names import shorten
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured, never
 from jaxtop.model.host import longest_compile, still_of
-from jaxtop.model.hosts import acting, named
+from jaxtop.model.hosts import acting, host_names
 from jaxtop.model.liveness import BY_SEVERITY, State
 from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost
 from jaxtop.model.stalls.crashes import crashed, crashed_by_loss
@@ -93,7 +93,7 @@ def _lost_text(state: State, lost: list[Host]) -> str:
         return acting(lost, *LOST[state])
     first = lost[: len(lost) - len(later)]
     after = later[0].link_at - lost[0].link_at
-    return f"{acting(first, *LOST[state])} first, {named(later)} {after:.0f} s later"
+    return f"{acting(first, *LOST[state])} first, {host_names(later)} {after:.0f} s later"
 
 
 def _stalled(facts: RunFacts) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import host_names
 from jaxtop.model.steps.losses import Usual, may_be_high, usual
 from jaxtop.model.tuning import Number
 
@@ -150,7 +150,7 @@ def _where(facts: RunFacts, those: list[_Loss], name: str, step: int) -> str:
         for host in _hosts(facts)
         if (reported := host.pulse.step) is not None
     )
-    return f" on {named(hosts)}" if differs else ""
+    return f" on {host_names(hosts)}" if differs else ""
 
 
 RULES = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.figures import FIGURES
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import host_names
 from jaxtop.model.nouns import several
 from jaxtop.model.series import thinned
 from jaxtop.model.tuning import Number
@@ -70,7 +70,7 @@ def _finding(
     return Finding(
         severity,
         0.8,
-        text.format(who=named(hosts), share=f"{value:.0%}"),
+        text.format(who=host_names(hosts), share=f"{value:.0%}"),
         Subject.of(host),
         cost=FindingCost(None if lost is None or step_ms is None else lost * step_ms, lost),
         evidence=(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.arrays.meshes import mesh_view
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule
-from jaxtop.model.hosts import acting, named
+from jaxtop.model.hosts import acting, host_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,12 +70,13 @@ def _mesh_finding(axes: tuple[str, ...], most: _SpanningMesh, few: _SpanningMesh
     return Finding(
         Severity.CRITICAL,
         0.8,
-        f"{acting(few.hosts, 'uses', 'use')} another mesh than {named(most.hosts)}: {sizes[0]} against {how}",
+        f"{acting(few.hosts, 'uses', 'use')} another mesh than {host_names(most.hosts)}: "
+        f"{sizes[0]} against {how}",
         Subject.of(few.hosts[0], axis=", ".join(axes)),
         about=", ".join(axes),
         evidence=(
-            Evidence(f"mesh of {named(most.hosts)}", sizes[0], source="live arrays"),
-            Evidence(f"mesh of {named(few.hosts)}", sizes[1], source="live arrays"),
+            Evidence(f"mesh of {host_names(most.hosts)}", sizes[0], source="live arrays"),
+            Evidence(f"mesh of {host_names(few.hosts)}", sizes[1], source="live arrays"),
         ),
         proof=Proof("mesh"),
     )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jaxtop.wire import CompiledLine
 
 FEWEST_SAMPLES = 10
-# So many new programs of a function within this time, over at least the shorter one.
+# The number of new programs of a function, the time within which they came, and the shortest time over which.
 FEWEST_VARIANTS, LATELY_MS, SHORTEST_MS = 4, 120_000, 12_000
 # Once a function that was launched so often had no new program for this time, so few new ones within the
 # longer time are enough.

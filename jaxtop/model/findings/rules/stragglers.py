@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.collectives.doubts import doubts_about
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
-from jaxtop.model.collectives.words import lateness_in_words, named
+from jaxtop.model.collectives.words import lateness_in_words, op_with_axes
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.gap_findings import gap_over, of_core, place_of, source_of
 from jaxtop.model.findings.rule import Rule, Unmeasured
@@ -146,7 +146,7 @@ def _by_collective(facts: RunFacts, late: Straggler, view: CollectiveView) -> Fi
     return Finding(
         _severity(facts, share),
         late.share,
-        lateness_in_words(who, late.late_us, named(view.op, view.axes), of_step),
+        lateness_in_words(who, late.late_us, op_with_axes(view.op, view.axes), of_step),
         _subject(late, view),
         about=late.agent,
         cost=FindingCost(ms_per_step=ms, share_of_step=share),
@@ -194,7 +194,7 @@ def _uneven_work(facts: RunFacts) -> Iterator[Finding]:
         Severity.WARNING,
         late.share * 0.8,
         f"device {late.device_id} computes {ms:.0f} ms{of_step} longer than the other devices of its process "
-        f"before {named(view.op, view.axes)}",
+        f"before {op_with_axes(view.op, view.axes)}",
         _subject(late, view),
         about=str(late.device_id),
         cost=FindingCost(late_ms, facts.share_of_step(late_ms)),  # all wait for it, as the panel has it

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model.hosts import named as named_hosts
+from jaxtop.model.hosts import host_names
 from jaxtop.model.past_steps import WHOLE
 from jaxtop.model.wall_time.parts import NAMES, shares_of
 from jaxtop.model.wall_time.step_parts import run_parts
@@ -53,7 +53,7 @@ def step_parts(found: RunParts | None, moment: Moment) -> list[StepPart]:
     for sign, (name, share) in zip(SIGNS, shares_of(found and found.parts), strict=False):
         words = "not measured" if name == "unknown" else name
         if name == "waiting" and found is not None and found.late:
-            words = f"waits for {named_hosts([moment.cluster.hosts[each] for each in found.late])}"
+            words = f"waits for {host_names([moment.cluster.hosts[each] for each in found.late])}"
         if share >= LEAST:
             parts.append(StepPart(name, words, share, sign))
     return parts

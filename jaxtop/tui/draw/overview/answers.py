@@ -13,13 +13,11 @@ from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.bars import pair, thin_bar
 from jaxtop.tui.draw.overview.anatomy import step_parts
-from jaxtop.tui.draw.overview.panels import NAME, named
+from jaxtop.tui.draw.overview.panels import NAME, row_name
 from jaxtop.tui.draw.panel import wrapped
 from jaxtop.tui.draw.panes.finding import figure_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jaxtop.model import Finding
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
@@ -92,7 +90,7 @@ def _cost(finding: Finding, ink: Ink, width: int) -> list[Text]:
     share, words = finding.cost.share_of_step, costs(finding.cost)
     if not words:
         return []
-    line = named("  costs", ink, NAME + 2)
+    line = row_name("  costs", ink, NAME + 2)
     if share is not None:
         colour = ink.palette.of_severity(finding.severity.rank)
         room = min(BAR, width - line.cell_len - len(words) - 2)
@@ -105,7 +103,7 @@ def _titled(name: str, words: str, ink: Ink, width: int, most: int) -> list[Text
     """Return words under a name, whose further lines begin where the first one does."""
     if not words:
         return []
-    title = named(f"  {name}", ink, NAME + 2)
+    title = row_name(f"  {name}", ink, NAME + 2)
     style = ink.style(ink.palette.foreground)
     first, *others = wrapped(words, width - title.cell_len, most)
     indent = " " * title.cell_len
@@ -165,10 +163,3 @@ def _peak(moment: Moment) -> str:
     found = [step for view in moment.host_views if (step := step_of(view.now)) is not None]
     known = [each.utilization for each in found if each.utilization is not None]
     return f", ~{units.share(max(known))} of the devices' peak" if known else ""
-
-
-def worst_cost(findings: Sequence[Finding]) -> float | None:
-    """Return the largest share of the step that one of these costs; None where none has one."""
-    return max(
-        (each.cost.share_of_step for each in findings if each.cost.share_of_step is not None), default=None
-    )

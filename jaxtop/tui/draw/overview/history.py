@@ -14,7 +14,7 @@ from jaxtop.model.programs.compiles import latest_compiles
 from jaxtop.tui.core import text
 from jaxtop.tui.core.ongoing import COMPILE, ongoing_events
 from jaxtop.tui.draw.bars import pair
-from jaxtop.tui.draw.overview.panels import NAME, OverviewPanel, fixed, named
+from jaxtop.tui.draw.overview.panels import NAME, OverviewPanel, fixed, row_name
 from jaxtop.tui.draw.panel import Heading, cut
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def events(found: Sequence[Happened], more: Sequence[CompiledFunction], ink: Ink
         "events",
         lambda _: len(found) + len(more),
         lines,
-        lambda width: [Text.assemble(named("events", ink), each) for each in lines(width - NAME, 2)],
+        lambda width: [Text.assemble(row_name("events", ink), each) for each in lines(width - NAME, 2)],
         least=2,
     )
 
@@ -182,5 +182,7 @@ def compilations(found: Sequence[CompiledFunction], ink: Ink) -> OverviewPanel |
         "programs",
         wants,
         lambda width, height: [line(each, width) for each in found[:height]],
-        lambda width: [Text.assemble(named("compiled", ink), line(each, width - NAME)) for each in found[:1]],
+        lambda width: [
+            Text.assemble(row_name("compiled", ink), line(each, width - NAME)) for each in found[:1]
+        ],
     )

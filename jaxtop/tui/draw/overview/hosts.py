@@ -15,7 +15,7 @@ from jaxtop.model.wall_time.step_parts import parts_of_hosts
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.draw.bars import pair
-from jaxtop.tui.draw.overview.panels import OverviewPanel, named
+from jaxtop.tui.draw.overview.panels import OverviewPanel, row_name
 from jaxtop.tui.draw.panel import Heading
 from jaxtop.tui.draw.sparkline import area
 
@@ -126,7 +126,7 @@ def _lines(found: HostLines, ink: Ink, width: int, height: int) -> list[Text]:
 
 
 def _brief(found: HostLines, ink: Ink, width: int) -> list[Text]:
-    line = Text.assemble(named(found.nouns, ink), (f"{found.live} of {found.count} live", ink.figure))
+    line = Text.assemble(row_name(found.nouns, ink), (f"{found.live} of {found.count} live", ink.figure))
     for each in found.listed:
         words = f"  {each.label}: {each.note}"
         is_wrong = each.severity.rank or each.state is not State.LIVE

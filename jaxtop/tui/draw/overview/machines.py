@@ -11,7 +11,7 @@ from jaxtop.model.figure_type import Level
 from jaxtop.model.steps.script import main_thread
 from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.tui.draw.bars import thin_bar
-from jaxtop.tui.draw.overview.panels import OverviewPanel, named
+from jaxtop.tui.draw.overview.panels import OverviewPanel, row_name
 from jaxtop.tui.draw.panel import Heading
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def machines(found: Sequence[MachineLine], ink: Ink) -> OverviewPanel | None:
 
 
 def _line(each: MachineLine, ink: Ink, width: int) -> Text:
-    line = named(each.name, ink)
+    line = row_name(each.name, ink)
     styles = (ink.figure, ink.style(ink.palette.warning, bold=True), ink.style(ink.palette.bad, bold=True))
     if each.share is not None:
         room = max(LEAST_BAR, min(MOST_BAR, width // 3))

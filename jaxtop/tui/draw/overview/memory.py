@@ -15,7 +15,7 @@ from jaxtop.model import PARTS, growers, memory_views
 from jaxtop.model.arrays.memory import Part, distinct_bytes
 from jaxtop.model.host import SIMULATED
 from jaxtop.tui.draw.bars import BarPart, bar_line
-from jaxtop.tui.draw.overview.panels import OverviewPanel, named
+from jaxtop.tui.draw.overview.panels import OverviewPanel, row_name
 from jaxtop.tui.draw.panel import Heading, flowed
 from jaxtop.tui.draw.stacked import LETTERS, entry, parts_of
 
@@ -105,15 +105,15 @@ def _all_lines(found: MemoryFigures, ink: Ink, width: int) -> list[Text]:
 
 
 def _brief(found: MemoryFigures, ink: Ink, width: int) -> Sequence[Text]:
-    name = named("memory", ink)
+    name = row_name("memory", ink)
     figures = Text.assemble((f"  {used(found)}", ink.figure), (f" on {found.fullest}", ink.note))
     room = width - name.cell_len - figures.cell_len
     bar = _bar(found, ink, room, with_share=False) if room >= LEAST_BAR else Text(no_wrap=True)
     facts = [Text.assemble((f"{what} ", ink.note), words) for what, words in _facts_of(found, ink, width)]
     return [
         Text.assemble(name, bar, figures),
-        *(Text.assemble(named("", ink), each) for each in legend(found, ink, width - name.cell_len)[:1]),
-        Text.assemble(named("", ink), Text("  ").join(facts)),
+        *(Text.assemble(row_name("", ink), each) for each in legend(found, ink, width - name.cell_len)[:1]),
+        Text.assemble(row_name("", ink), Text("  ").join(facts)),
     ]
 
 
@@ -147,7 +147,7 @@ def legend(found: MemoryFigures, ink: Ink, width: int) -> list[Text]:
 
 def _facts(found: MemoryFigures, ink: Ink, width: int) -> list[Text]:
     """Return headroom, growth, and whether fewer devices would do."""
-    return [Text.assemble(named(name, ink), words) for name, words in _facts_of(found, ink, width)]
+    return [Text.assemble(row_name(name, ink), words) for name, words in _facts_of(found, ink, width)]
 
 
 def _facts_of(found: MemoryFigures, ink: Ink, width: int) -> Iterator[tuple[str, Text]]:

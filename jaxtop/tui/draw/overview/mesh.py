@@ -16,7 +16,7 @@ from jaxtop.tui.core.text import LATE
 from jaxtop.tui.draw.ink import HALVES
 from jaxtop.tui.draw.legend import ramp
 from jaxtop.tui.draw.mesh.axes import sizes_in_words
-from jaxtop.tui.draw.overview.panels import OverviewPanel, named
+from jaxtop.tui.draw.overview.panels import OverviewPanel, row_name
 from jaxtop.tui.draw.panel import Heading
 from jaxtop.tui.draw.reading import CellCode, MetricReading, Scale, read
 
@@ -231,7 +231,7 @@ def _scale(found: MeshMap, scaled: Ink, ink: Ink) -> Text:
 
 
 def _brief(found: MeshMap, ink: Ink, width: int) -> Text:
-    line = Text.assemble(named("mesh", ink), (sizes_in_words(found.axes), ink.figure))
+    line = Text.assemble(row_name("mesh", ink), (sizes_in_words(found.axes), ink.figure))
     late = sorted(found.late)
     if late:
         words = ", ".join(_label(found, i) for i in late[:3]) + (" …" if len(late) > 3 else "")

@@ -44,7 +44,7 @@ class OverviewPanel:
         return panel(self.heading, lines, (width, height), ink)
 
 
-def named(name: str, ink: Ink, width: int = NAME) -> Text:
+def row_name(name: str, ink: Ink, width: int = NAME) -> Text:
     """Return the name of a figure, in the width that all names have."""
     return Text(f"{name:<{width}}", ink.label, no_wrap=True)
 

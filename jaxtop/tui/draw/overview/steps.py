@@ -13,7 +13,7 @@ from jaxtop.model import pace_of
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.bars import spelled
 from jaxtop.tui.draw.marks import Mark, compile_marks, ongoing_marks, put, put_marks
-from jaxtop.tui.draw.overview.panels import OverviewPanel, named
+from jaxtop.tui.draw.overview.panels import OverviewPanel, row_name
 from jaxtop.tui.draw.panel import Heading
 from jaxtop.tui.draw.sparkline import NO_DOTS, area, braille
 
@@ -104,7 +104,7 @@ def _values(found: Sequence[StepSample | None], field: str) -> list[float | None
 
 
 def _brief(span: Timespan, ink: Ink, width: int) -> Text:
-    line = Text.assemble(named("step", ink), (in_short(span), ink.figure))
+    line = Text.assemble(row_name("step", ink), (in_short(span), ink.figure))
     room = min(24, width - line.cell_len - 2)
     if room >= 6:
         drawn = area(_values(span.columns(2 * room), "p50_us"), room, 1)

@@ -14,7 +14,7 @@ from jaxtop.model.findings.trends import FEWEST_POINTS, least, makes_steps, tren
 from jaxtop.model.findings.words import containing, line_of
 from jaxtop.model.hardware.allocators import free_bytes, usable_bytes
 from jaxtop.model.host import device_entry
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import host_names
 from jaxtop.model.steps.views import past_of
 from jaxtop.model.tuning import Number
 
@@ -162,7 +162,7 @@ def _array_growth(facts: RunFacts) -> Iterator[Finding]:
 def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
     minutes = _until_full(view.now.pulse, grower.bytes_per_minute)
     name, grow = _name(grower), "grows" if grower.name else "grow"
-    of_host = f" of {named([view.host])}" if len(facts.present) > 1 else ""
+    of_host = f" of {host_names([view.host])}" if len(facts.present) > 1 else ""
     grows, limit = grower.bytes_per_minute, facts.number(MUCH)
     if minutes is not None:
         grows, limit = DAY, minutes

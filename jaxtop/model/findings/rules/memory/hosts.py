@@ -16,7 +16,7 @@ from jaxtop.model.findings.trends import (
     makes_steps,
     trend,
 )
-from jaxtop.model.hosts import named
+from jaxtop.model.hosts import host_names
 from jaxtop.model.series import oldest, thinned
 from jaxtop.model.tuning import Number
 
@@ -161,7 +161,7 @@ def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
     minutes, rising, view, is_on_machine = worst
     host, sample = view.host, view.now.pulse.host
     until = "" if minutes is None or minutes > MONTH else f"; its machine is full in {in_minutes(minutes)}"
-    who = named([each.view.host for each in growing])
+    who = host_names([each.view.host for each in growing])
     is_full = (sample.memory_used_bytes or 0) >= HOST_FULL * (sample.memory_total_bytes or 1)
     severity = Severity.INFO
     is_fast = _is_fast(worst)

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State
+from jaxtop.model.findings.health import health_of
 from jaxtop.model.host import longest_compile
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.nouns import counted
@@ -15,11 +16,11 @@ from jaxtop.model.stalls.case import LOST
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.panes.finding import figure_of
-from jaxtop.tui.screens.overview import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from jaxtop.model.findings.health import Health
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 
@@ -216,9 +217,15 @@ def _verdict(
     moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]], *, is_short: bool
 ) -> StatusPart:
     """Return the verdict; in short, where other facts follow."""
-    sentence, kind = verdict(moment, muted)
+    sentence, role = _health(moment, muted)
     words = sentence.partition(" · ")[0] if is_short else sentence
-    return StatusPart(_SIGN_OF_VERDICT[kind], words, getattr(palette, kind))
+    return StatusPart(_SIGN_OF_VERDICT[role], words, getattr(palette, role))
+
+
+def _health(moment: Moment, muted: Collection[tuple[str, str, str]]) -> Health:
+    return health_of(
+        moment.cluster, moment.host_views, moment.findings, now=moment.now, since=moment.since, muted=muted
+    )
 
 
 def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str, str]]) -> StatusPart:
@@ -235,7 +242,7 @@ def _all_well(moment: Moment, palette: Palette, muted: Collection[tuple[str, str
         more = f" (and {len(others):,} more)" if others else ""
         limit = "" if any(device.limit_bytes for device in moment.device_views) else ", no limit known"
         words.append(f"most memory on {moment.label_of(first)}: {units.size(first.used_bytes)}{more}{limit}")
-    is_good = verdict(moment, muted)[1] == "good"
+    is_good = _health(moment, muted).role == "good"
     return StatusPart(
         *(("●", ", ".join(words), palette.good) if is_good else ("·", ", ".join(words), palette.muted))
     )
