@@ -86,7 +86,7 @@ def mesh_map(moment: Moment) -> MeshMap | None:
         view.axes,
         tuple(tuple(cells.get((view.run, each), _NO_DEVICE) for each in row) for row in _rows(view)),
         reading.scale,
-        ("0", metric.write(reading.end)),
+        ("0%", f"100%: {metric.write(reading.end)}") if waits else ("0", metric.write(reading.end)),
     )
 
 
