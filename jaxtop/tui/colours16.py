@@ -54,10 +54,9 @@ class Colours16(LineFilter):
         super().__init__()
         text, dim, cursor = _Shown(), _Shown(is_dim=True), _Shown(is_cursor=True)
         states = palette.good, palette.warning, palette.bad
-        grounds = palette.background, palette.theme.surface or palette.background, palette.panel
         roles = {
             **dict.fromkeys((palette.cursor(focused=True), palette.cursor(focused=False)), cursor),
-            **dict.fromkeys((*grounds, palette.foreground, palette.label), text),
+            **dict.fromkeys((*palette.grounds, palette.foreground, palette.label), text),
             **dict.fromkeys((palette.muted, palette.frame, palette.divider, palette.track), dim),
             palette.accent: _Shown(_MAGENTA),
             **dict(zip(states, map(_Shown, _STATE), strict=True)),

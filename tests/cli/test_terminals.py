@@ -167,7 +167,7 @@ class TestFewColours:
             found = shown(colour).color
             return None if found is None else found.number
 
-        for ground in (palette.background, palette.theme.surface or "", palette.panel):
+        for ground in palette.grounds:
             text = shown(palette.foreground, ground)
             assert text.color == text.bgcolor == Color.default() and not text.dim
         assert shown(palette.muted).dim and shown(palette.muted).color == Color.default()

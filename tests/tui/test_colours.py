@@ -82,7 +82,7 @@ class TestRoles:
 
     def test_text_is_readable_on_each_ground(self, palette):
         rows = palette.cursor(focused=True), palette.cursor(focused=False)
-        grounds = palette.background, palette.theme.surface, palette.panel, *rows
+        grounds = *palette.grounds, *rows
         states = palette.good, palette.warning, palette.bad
         for text in (palette.foreground, palette.label, palette.muted, palette.accent, *states):
             assert min(contrast(text, ground) for ground in grounds) >= READABLE, text

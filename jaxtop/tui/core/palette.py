@@ -71,6 +71,11 @@ class Palette:
         return self.of_category(STEP_PARTS.index(name)) if name in STEP_PARTS else self.divider
 
     @property
+    def grounds(self) -> tuple[str, ...]:
+        """The colours on which text stands, but for the row under the cursor."""
+        return self.background, self.theme.surface or self.background, self.panel
+
+    @property
     def trend(self) -> str:
         """The colour of bars and curves."""
         return self.ramp[_TREND]
