@@ -55,7 +55,7 @@ def test_the_costliest_comes_first_and_nothing_is_said_of_what_costs_nothing():
     assert told.as_json()["collectors"] == pytest.approx({"devices": 0, "arrays": 0.12, "host": 0.18})
 
 
-def test_an_agent_that_cannot_be_asked_is_told_in_one_line():
+def test_an_agent_that_cannot_be_asked_is_reported_in_one_line():
     """Its run file has an address that is none; doctor says so, and goes on."""
     here = processes.here()
     odd = hello(

@@ -158,7 +158,7 @@ class TestNccl:
         self.story(run, 1)
         assert named(run)[0] == []
 
-    def test_containers_with_the_same_process_numbers_are_told_apart_by_address(self, job):
+    def test_containers_with_the_same_process_numbers_are_distinguished_by_address(self, job):
         run = stalled(random.Random(6), 1)
         for i in run.launches:
             said = run.cluster.hosts[f"r1-{i}"].hello

@@ -162,7 +162,7 @@ class TestFigures:
             (0x2, ["clocks set by hand"]),
         ],
     )
-    def test_why_it_is_slow_is_told_in_the_words_of_the_wire(self, driver, opened, reasons, expected):
+    def test_why_it_is_slow_is_reported_in_the_words_of_the_wire(self, driver, opened, reasons, expected):
         driver.have({"reasons": reasons})
         (found,) = opened(0).read(0)
         assert [word for place, word in enumerate(SLOWED) if found["slowed"] >> place & 1] == expected
@@ -176,7 +176,7 @@ class TestFigures:
         assert first["utilization_permille"] == 930
         assert reader.remarks() == "not offered by these GPUs: ecc corrected, power"
 
-    def test_what_was_refused_is_not_asked_again_and_why_is_told(self, driver, opened):
+    def test_what_was_refused_is_not_asked_again_and_why_is_reported(self, driver, opened):
         driver.have({"energy": "!4"})
         reader = opened(0)
         assert "energy_mj" not in reader.read(0)[0]
@@ -209,7 +209,7 @@ class TestFigures:
 
 
 class TestLost:
-    def test_the_others_go_on_and_it_is_told_once(self, driver, opened, events):
+    def test_the_others_go_on_and_it_is_reported_once(self, driver, opened, events):
         driver.have({}, {})
         reader = opened(0, 1)
         reader.read(0)
@@ -377,7 +377,7 @@ class TestWhichGpuIsWhich:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", UUIDS[2])
         assert opened(0).uuids == (UUIDS[2],)
 
-    def test_devices_that_are_not_found_are_told(self, opened, see):
+    def test_devices_that_are_not_found_are_reported(self, opened, see):
         see("1")
         reader = opened(0, 1)
         assert reader.remarks() == "1 of 2 devices not found: CUDA_VISIBLE_DEVICES does not name them"

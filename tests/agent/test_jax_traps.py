@@ -230,7 +230,7 @@ def test_backends_can_be_cleared_and_no_client_is_left(tmp_path, watch, at):
     ]
 
 
-def test_new_backends_are_told_of_as_they_are(tmp_path, watch):
+def test_new_backends_are_reported_as_they_are(tmp_path, watch):
     """A program that clears its backends may bring up others, with other devices."""
     text = """
         {start}

@@ -54,5 +54,5 @@ def test_who_made_it_inside_of_libraries_only_is_unknown():
         (f"{PACKAGES}/mylab/train.py", False),
     ],
 )
-def test_libraries_are_told_from_what_the_user_wrote(file, answer):
+def test_libraries_are_distinguished_from_what_the_user_wrote(file, answer):
     assert is_library(file) is answer

@@ -71,7 +71,7 @@ class TestGroups:
     def test_permutations_join_who_sends_to_whom(self):
         assert linked(((4, 5), (0, 2), (2, 0), (5, 1))) == ((0, 2), (1, 4, 5))
 
-    def test_sums_of_replicas_and_of_partitions_of_each_are_told_apart(self):
+    def test_sums_of_replicas_and_of_partitions_of_each_are_distinguished(self):
         line = "%a = f32[4]{{0}} all-reduce(%p), {}replica_groups={{{{0,1}}}}, to_apply=%add"
         both = "replica_count=2, num_partitions=2"
         collective, reading = only(line.format(""), devices=both)
@@ -85,7 +85,7 @@ class TestGroups:
         collective, _ = only(line, devices="replica_count=8")
         assert (collective.groups, collective.bytes) == (None, 16)
 
-    def test_each_kind_of_groups_is_told_once(self):
+    def test_each_kind_of_groups_is_reported_once(self):
         line = "f32[4]{0} all-reduce(%p), channel_id=1, use_global_device_ids=true, replica_groups="
         spelled = ("{{0,1},{2,3},{4,5},{6,7}}", "[4,2]<=[8]", "mesh['a'=4,'b'=2] {'b'}")
         reading = hlo.read(module(*(f"%a.{i} = {line}{each}" for i, each in enumerate(spelled))))

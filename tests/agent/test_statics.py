@@ -153,7 +153,7 @@ NUMBERS_OF_OTHERS = """
 """
 
 
-def test_names_of_secrets_are_told_from_others_by_their_words():
+def test_names_of_secrets_are_distinguished_from_others_by_their_words():
     for is_hidden, secret, other in (
         (redaction.is_hidden_text, OF_SECRETS, OF_OTHERS),
         (redaction.is_hidden_number, NUMBERS_OF_SECRETS, NUMBERS_OF_OTHERS),

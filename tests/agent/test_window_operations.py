@@ -227,7 +227,7 @@ class TestWhatIsSent:
         (found,) = news_of(seen, loaded)
         assert (found.fingerprint, found.operations[0].kind) == ("new", "collective")
 
-    def test_programs_that_are_read_after_the_window_are_told_then(self):
+    def test_programs_that_are_read_after_the_window_are_reported_then(self):
         """What was sent under a name alone is taken back; programs that are not told apart stay together."""
         shown = operations.Shown(made(2, programs=2), 5)
         first = shown.news((), {})

@@ -215,7 +215,7 @@ def test_a_full_disk_leaves_no_half_of_a_key(home):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be a user whom the system does not know")
-def test_a_user_without_a_home_is_told_what_to_set():
+def test_a_user_without_a_home_reads_what_to_set():
     """Containers run under numbers that nobody gave a name or a home."""
     given = keys.throwaway().secret.decode()
     asks = textwrap.dedent("""

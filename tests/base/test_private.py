@@ -179,7 +179,7 @@ def test_a_file_that_waits_is_replaced_and_not_followed():
 
 
 @needs_root
-def test_where_all_folders_are_of_others_the_reason_is_told():
+def test_where_all_folders_are_of_others_the_reason_is_reported():
     with shared_place() as place:
         for each in (place / "tmp/jaxtop", place / "home/.local/state/jaxtop"):
             each.mkdir(parents=True)

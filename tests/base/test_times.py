@@ -64,5 +64,5 @@ def test_what_is_no_time_is_refused_in_one_line(typed):
     assert len(str(told.value)) < 600
 
 
-def test_a_session_over_several_days_is_told_with_its_dates():
+def test_a_session_over_several_days_is_reported_with_its_dates():
     assert times.in_words(START, END + DAY) == "2026-01-02 10:00:20 to 2026-01-03 11:00:00"

@@ -41,7 +41,7 @@ def test_a_lost_gpu_and_a_missing_permission_are_reported_with_what_to_do(driver
     assert "NVreg_RestrictProfilingToAdminUsers=0" in closed[1]
 
 
-def test_a_divided_gpu_is_told(driver):
+def test_a_divided_gpu_is_reported(driver):
     driver.have({"mig": 2})
     assert found()[-1] == (
         "note",
@@ -49,7 +49,7 @@ def test_a_divided_gpu_is_told(driver):
     )
 
 
-def test_a_driver_of_another_version_is_told(driver):
+def test_a_driver_of_another_version_is_reported(driver):
     driver.say(init=18)
     assert found() == [
         (
@@ -59,14 +59,14 @@ def test_a_driver_of_another_version_is_told(driver):
     ]
 
 
-def test_a_driver_that_hangs_is_told_and_doctor_goes_on(driver, monkeypatch):
+def test_a_driver_that_hangs_is_reported_and_doctor_goes_on(driver, monkeypatch):
     monkeypatch.setattr(drivers, "PATIENCE", 3.0)
     driver.say(init="~600")
     ((verdict, text),) = found()
     assert verdict == "bad" and text.startswith("the driver did not answer within 3 s; ")
 
 
-def test_a_driver_that_ends_the_process_is_told(monkeypatch, tmp_path):
+def test_a_driver_that_ends_the_process_is_reported(monkeypatch, tmp_path):
     (tmp_path / "pynvml.py").write_text("import os; os.abort()")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert found() == [("bad", "the driver check exited with status -6")]

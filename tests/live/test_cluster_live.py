@@ -134,7 +134,7 @@ def test_a_wrong_key_is_shown_nothing_and_told_so_in_one_line(run):
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("_", REPEATS)
-def test_a_stopped_host_is_told_and_is_live_again_by_itself(run, _):
+def test_a_stopped_host_is_reported_and_is_live_again_by_itself(run, _):
     with viewer() as attached:
         attached.until_state({0: "live", 1: "live"})
         os.kill(run.processes[1].pid, signal.SIGSTOP)

@@ -144,7 +144,7 @@ def test_a_host_alone_is_address_enough(run):
 
 @pytest.mark.newest
 @pytest.mark.jax
-def test_two_runs_side_by_side_are_told_apart(run, tmp_path):
+def test_two_runs_side_by_side_are_distinguished(run, tmp_path):
     with training(tmp_path / "second", hosts=1, devices=2, HOME=str(run.home), NAME="second") as second:
         listed = {row.split()[0] for row in jaxtop("ls").stdout.splitlines()[1:]}
         assert listed == {"talkative", "second"}
@@ -247,16 +247,16 @@ def complaint(*words):
     return line
 
 
-def test_somebody_else_at_the_address_is_told_in_one_line(stranger):
+def test_somebody_else_at_the_address_is_reported_in_one_line(stranger):
     assert stranger in complaint(stranger)
 
 
-def test_an_address_where_nobody_listens_is_told_in_one_line():
+def test_an_address_where_nobody_listens_is_reported_in_one_line():
     assert "nothing listens" in complaint(f"127.0.0.1:{free_port()}")
     assert "nothing listens" in complaint(loopback_address())
 
 
-def test_the_ports_of_a_host_that_are_tried_are_those_that_are_told():
+def test_the_ports_of_a_host_that_are_tried_are_those_that_are_reported():
     """Where more agents are, one may have to be named with its port."""
     (seed,) = discovery.seeds(["127.0.0.1"])
     first, last = (seed.endpoints[i].rpartition(":")[2] for i in (0, -1))
@@ -268,11 +268,11 @@ def test_the_ports_of_a_host_that_are_tried_are_those_that_are_told():
 @pytest.mark.parametrize(
     "target", ["no-such-run", "127.0.0.1:99999", "127.0.0.1:port", "no/such/file.json", ""]
 )
-def test_a_target_that_is_none_is_told_in_one_line(target):
+def test_a_target_that_is_none_is_reported_in_one_line(target):
     complaint(target)
 
 
-def test_a_host_file_that_is_none_is_told_in_one_line(tmp_path):
+def test_a_host_file_that_is_none_is_reported_in_one_line(tmp_path):
     complaint("--hostfile", tmp_path / "nowhere")
     (tmp_path / "empty").write_text("# nobody\n")
     complaint("--hostfile", tmp_path / "empty")

@@ -219,7 +219,7 @@ ORDERS = [
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_the_agent_starts_whenever_it_is_told_to(tmp_path, order):
+def test_the_agent_starts_whenever_it_should(tmp_path, order):
     """And shows one host, its devices and its step, and is gone when told to stop."""
     path = script(tmp_path, STARTING.replace("{starts}", STARTS[order]))
     with processes([PYTHON, path], stdout=PIPE, stderr=PIPE, cwd=tmp_path) as (process,):

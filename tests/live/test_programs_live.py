@@ -64,7 +64,7 @@ def test_a_snapshot_has_the_program_with_its_sizes(home):
 
 
 @pytest.mark.newest
-def test_a_function_that_is_compiled_over_and_over_is_told_once(home):
+def test_a_function_that_is_compiled_over_and_over_is_reported_once(home):
     """And its programs are gone as soon as the script lets go of them."""
     with started(home) as script, viewer() as attached:
         attached.until_state({0: "live"})
@@ -122,7 +122,7 @@ def test_a_function_that_is_made_anew_in_each_step_is_found_though_none_stays_lo
         assert ended(home, script) == [0]
 
 
-def test_functions_of_jax_are_told_from_those_of_the_script_by_where_they_are_defined():
+def test_functions_of_jax_are_distinguished_from_those_of_the_script_by_where_they_are_defined():
     """Also where the script's have the same names.
 
     Functions compiled ahead of time, and those that JAX makes for a transformation outside of `jax.jit`, have

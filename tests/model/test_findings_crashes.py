@@ -245,7 +245,7 @@ def test_an_error_at_a_prompt_ends_nothing(tmp_path):
 
 @pytest.mark.jax
 @pytest.mark.newest
-def test_a_real_run_of_which_one_process_raises_is_told_live_and_from_its_black_box(tmp_path):
+def test_a_real_run_of_which_one_process_raises_is_reported_live_and_from_its_black_box(tmp_path):
     path = script(tmp_path, TRAINS.format(name="crashes", count="count", fails="index == 1 and i == 60"))
     line = 1 + next(i for i, text in enumerate(path.read_text().splitlines()) if "planted" in text)
     text = f"process 1 ended with RuntimeError at script.py:{line} <module>: planted"

@@ -138,7 +138,7 @@ class TestArrayGrowth:
         assert found.subject.array == "history[*]" and found.subject.source == "t.py:88"
         assert "float()" in RULES_BY_NAME["array_growth"].advice
 
-    def test_unnamed_arrays_are_told_by_their_line(self):
+    def test_unnamed_arrays_are_reported_by_their_line(self):
         unnamed = array(None, (1024, 1024), WHOLE, created="t.py:88 log")
         found = self.grown(90, lambda second: 1 + second // 2, array=unnamed).found("array_growth")
         assert found is not None and found.text.startswith("unnamed arrays grow by 12")

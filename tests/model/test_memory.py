@@ -243,7 +243,7 @@ class TestGrowers:
         assert self.growing(group(16, "step"), counts=[(1,), (2,), (3,), (4,)]) == []
         assert self.growing(group(64 * KIB, "start"), counts=[(1,), (2,), (3,), (4,)], every=2) == []
 
-    def test_of_several_processes_it_is_told_once(self):
+    def test_of_several_processes_it_is_reported_once(self):
         cache, story = group(64 * KIB, "cache"), []
         for index in (0, 1):
             agent = f"r1-{index}"

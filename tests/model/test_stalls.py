@@ -201,7 +201,7 @@ def test_compiling_is_not_hanging():
     assert text.endswith(" s; the others wait")
 
 
-def test_a_process_alone_is_told_with_its_line():
+def test_a_process_alone_is_reported_with_its_line():
     run = Run(1)
     run.stand(0, at=LOADER)
     run.go_on(6)
@@ -244,7 +244,7 @@ def test_if_only_the_script_reports_steps_no_program_is_invented():
 # How often
 
 
-def test_it_is_told_once_and_that_it_goes_on_once():
+def test_it_is_reported_once_and_that_it_goes_on_once():
     run = Run(3)
     run.stand(0, 1, at=STEP)
     run.stand(2, at=LOADER)
@@ -258,7 +258,7 @@ def test_it_is_told_once_and_that_it_goes_on_once():
     assert run.diagnosis() is None and not run.cluster.stalls
 
 
-def test_it_is_told_again_when_more_is_known():
+def test_it_is_reported_again_when_more_is_known():
     run = Run(3)
     run.stand(0, 1, 2, at=None)
     run.go_on(10)

@@ -71,7 +71,7 @@ def test_the_module_and_names_that_were_given_have_their_own_lines():
     assert lines(views) == ["module level: x", "train(): x", "params['w']"]
 
 
-def test_arrays_of_one_name_are_told_apart_by_what_they_are():
+def test_arrays_of_one_name_are_distinguished_by_what_they_are():
     views = [array(), array(shape=(8, 128), dtype="bfloat16"), array("state.step")]
     assert lines(views)[1:] == ["  .params['w']", "    float32[8]", "    bfloat16[8, 128]", "  .step"]
 

@@ -88,7 +88,7 @@ def test_an_array_that_spans_hosts_appears_once():
     assert (single.mesh, single.device_ids, single.sharding) == (None, (0,), "SingleDeviceSharding")
 
 
-def test_arrays_that_differ_in_anything_are_told_apart():
+def test_arrays_that_differ_in_anything_are_distinguished():
     same = wire.ArrayGroup((8,), "float32", 0, 32, 16, "a", "f")
     others = [
         replace(same, **one)

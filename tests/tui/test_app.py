@@ -53,7 +53,7 @@ class TestWhatTheFrameSays:
 
         play(act, *builders.well())
 
-    def test_on_a_narrow_screen_the_step_is_told_before_the_launches(self):
+    def test_on_a_narrow_screen_the_step_comes_before_the_launches(self):
         async def act(stage: Stage) -> None:
             assert "step 410ms" in stage.line("header")
             assert "launches" not in stage.line("header")

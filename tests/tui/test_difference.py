@@ -40,7 +40,7 @@ def names_and_changes(found: list[MomentChange]) -> list[tuple[str, str]]:
 
 
 class TestHosts:
-    def test_a_state_that_changed_is_told_with_what_it_was(self):
+    def test_a_state_that_changed_is_reported_with_what_it_was(self):
         found = changes(after(TOLD, 100), after(TOLD, 200), ChangeKind.HOST)
         assert names_and_changes(found) == [("host 1 (node01)", "live → died")]
         assert found[0].agent == agent_id(1)
@@ -99,7 +99,7 @@ class TestMemory:
 
 
 class TestArrays:
-    def test_arrays_that_appeared_went_and_grew_are_told_with_their_number_and_bytes(self):
+    def test_arrays_that_appeared_went_and_grew_are_reported_with_their_number_and_bytes(self):
         def census(names: dict[str, int], at: float) -> wire.Frame:
             sharding = wire.Sharding("single", "SingleDevice", None, ((0, 1),), "device", None, ())
             groups = tuple(wire.ArrayGroup((8,), "float32", 0, 32, 32, name, "train") for name in names)

@@ -55,7 +55,7 @@ class TestReplay:
         assert place(playback) == 1.5
         assert launches(playback) == 10
 
-    def test_it_begins_where_it_is_told_to(self):
+    def test_it_begins_where_it_should(self):
         assert launches(replayed(50)) == 500
 
     @pytest.mark.parametrize("speed", [0.25, 1.0, 64.0])

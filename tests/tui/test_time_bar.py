@@ -96,7 +96,7 @@ class TestControls:
         assert "⇥ live" in said
         assert "loop" not in said and "↻" not in said
 
-    def test_a_loop_and_a_mark_are_told(self):
+    def test_a_loop_and_a_mark_are_reported(self):
         said = line(bar(is_looped=True, marked=NOW + 5), 120)
         assert "1×↻" in said
         assert "v 08:00:05" in said
@@ -329,7 +329,7 @@ class TestByMouse:
 
         play(act, history=Reel(*TOLD), replay=PAUSED, size=size)
 
-    def test_the_mouse_is_told_the_time_the_events_and_the_keys(self):
+    def test_the_mouse_gets_the_time_the_events_and_the_keys(self):
         async def act(stage: Stage) -> None:
             x = stage.text.splitlines()[stage.app.query_one("#track").region.bottom - 1].index("×")
             await stage.pilot.hover("#track", offset=(x, 1))

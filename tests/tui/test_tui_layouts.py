@@ -349,12 +349,12 @@ class TestWithoutColour:
         assert glyphs == list("░░▒▒▓▓██")
         assert all(style.color is None and style.bgcolor is None for _, style in map(PLAIN.whole, range(8)))
 
-    def test_two_devices_in_one_character_are_told_by_dots(self):
+    def test_two_devices_in_one_character_are_distinguished_by_dots(self):
         glyphs = [PLAIN.halves(upper * 10_000 + lower)[0] for upper in (0, 7) for lower in (0, 7)]
         assert len(set(glyphs)) == 4
 
     @pytest.mark.parametrize("ink", [INK, PLAIN], ids=["colour", "plain"])
-    def test_the_selected_device_is_told_by_a_sign(self, ink):
+    def test_the_selected_device_is_marked_by_a_sign(self, ink):
         assert ink.whole(3 + SELECTED)[0] == "◆"
         assert ink.halves((3 + SELECTED) * 10_000 + 3)[0] == "▲"
         assert ink.halves(3 * 10_000 + 3 + SELECTED)[0] == "▼"
@@ -506,7 +506,7 @@ class TestSmallDrawings:
         assert bar(2, 4) == "████"
         assert bar(None, 4) == "    "
 
-    def test_many_ids_are_told_by_the_first_the_last_and_their_number(self):
+    def test_many_ids_are_shortened_to_the_first_the_last_and_their_number(self):
         assert ids_in_words((2, 3), 10) == "2 3"
         assert ids_in_words(tuple(range(0, 8192, 8)), 28) == "0 8 … 8184 (1,024 devices)"
         assert len(ids_in_words(tuple(range(8192)), 20)) <= 20

@@ -430,7 +430,7 @@ class TestArrangements:
 
 
 class TestSelection:
-    def test_the_first_device_is_selected_at_first_and_others_are_told(self):
+    def test_the_first_device_is_selected_at_first_and_others_are_counted(self):
         async def act(app, _):
             assert app.heard == [Selection("r1-0", 0)]
 

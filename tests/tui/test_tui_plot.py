@@ -362,7 +362,7 @@ class TestScreen:
 
         play(act, *working(30), size=size)
 
-    def test_without_colours_lines_are_told_by_their_letters(self, monkeypatch):
+    def test_without_colours_lines_are_distinguished_by_their_letters(self, monkeypatch):
         monkeypatch.setenv("NO_COLOR", "1")
         shown = shown_after(*working(20), keys=("D", "0"), size=(120, 40))
         assert all(f"{letter} device {i}" in shown for i, letter in enumerate("abcd"))

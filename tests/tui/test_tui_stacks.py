@@ -245,7 +245,7 @@ class TestAsking:
 
         asking(act, *builders.well())
 
-    def test_why_not_is_told_in_words_once_for_all(self):
+    def test_why_not_is_reported_in_words_once_for_all(self):
         async def act(stage, asker):
             await stage.press("c")
             answers = asker.questions[0][2]

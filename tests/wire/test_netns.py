@@ -203,7 +203,7 @@ def test_a_host_whose_link_is_cut_is_unreachable_and_comes_back_by_itself(run, e
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_who_comes_while_a_link_is_cut_is_told_so(run):
+def test_who_comes_while_a_link_is_cut_reads_it(run):
     with cut():
         status, document, complaints = snapshot_from_afar(ADDRESSES[FIRST])
         assert (status, states(document), len(complaints)) == (1, ["live", "unreachable"], 1)

@@ -101,7 +101,7 @@ def test_what_travels_is_encrypted(agent, relay, viewers):
     assert len(relay.sent) > len(MARK) and MARK not in relay.sent
 
 
-def test_a_stranger_is_told_no_and_gets_not_a_byte(agent, relay, viewers):
+def test_a_stranger_is_refused_and_gets_not_a_byte(agent, relay, viewers):
     """He knows the agent's public key and has one of his own; much is published meanwhile."""
     stranger = viewers(agent, keys.throwaway(), endpoint=relay.endpoint)
     listed = viewers(agent)

@@ -38,7 +38,7 @@ def test_any_client_can_read_a_message_as_plain_messagepack(message):
     assert wire.kind_of(message) in (plain.values() if isinstance(plain, dict) else plain[:1])
 
 
-def test_text_that_is_no_unicode_is_told_legibly():
+def test_text_that_is_no_unicode_is_written_legibly():
     """Arguments and file names may hold any bytes; Python hands them on as lone surrogates."""
     odd = os.fsdecode(b"caf\xe9.py")
     told = wire.decode("hello", wire.encode(msgspec.structs.replace(HELLO, argv=(odd, "--lr"))))

@@ -60,9 +60,9 @@ class Hooks:
     def attach(self, board: Board) -> None:
         """Report to this board from now on."""
         from jaxtop.base import debuglog
-        from jaxtop_agent.core.board import (
-            off_reason,  # the caller has a board, so this module is already loaded
-        )
+
+        # The caller has a board, so this module is already loaded.
+        from jaxtop_agent.core.board import off_reason
 
         self._board = board
         for name, state in self._states.items():

@@ -54,7 +54,7 @@ class Capturing:
         self._steps = steps
         self._text = ""
 
-    def serve(self, sessions: ProfilerSession) -> TakenTrace | None:
+    def serve(self, session: ProfilerSession) -> TakenTrace | None:
         """Take the capture that was asked for and return it, or drop the one that was given up."""
         asked = self._exchange.asked
         self._exchange.progress = NOTHING
@@ -62,7 +62,7 @@ class Capturing:
             return None
         self._become(asked, WAITING)
         try:
-            return self._take(asked, sessions)
+            return self._take(asked, session)
         except Refused as error:
             self._become(asked, FAILED, str(error))
             return None
@@ -70,7 +70,7 @@ class Capturing:
             self._become(asked, FAILED, reason(error))
             raise
 
-    def _take(self, asked: RequestedCapture, sessions: ProfilerSession) -> TakenTrace | None:
+    def _take(self, asked: RequestedCapture, session: ProfilerSession) -> TakenTrace | None:
         board, ask = self._board, asked.ask
         at = self._schedule.requested_at(asked.at, time.time() + board.registrar.clock_offset)
         while (left := at - time.time() - board.registrar.clock_offset) > 0 and self._is_wanted(asked):
@@ -83,7 +83,7 @@ class Capturing:
         self._become(asked, OPEN)
         seconds = ask.duration_ms / 1000
         self._text = ""
-        taken = sessions.capture(
+        taken = session.capture(
             seconds, self._end_of(asked), stopping=lambda: self._become(asked, STOPPING, self._text)
         )
         raw = taken.trace

@@ -61,7 +61,7 @@ class WindowThread:
         self._estimated_at = -math.inf
         self._schedule = Schedule()
         self._progress = progress
-        self._sessions: ProfilerSession | None = None
+        self._session: ProfilerSession | None = None
         self._profiler: jaxprivate.Profiler | None = None
         self._reader: TraceReader | None = None
         self._was_watched = False
@@ -76,8 +76,8 @@ class WindowThread:
 
     def after_fork(self) -> None:
         """Restore the script's lock in a forked child, as if no window had been open."""
-        if self._sessions is not None:
-            self._sessions.after_fork()
+        if self._session is not None:
+            self._session.after_fork()
 
     def run(self) -> None:
         board = self._board
@@ -86,15 +86,15 @@ class WindowThread:
             return
         try:
             profiler = self._profiler = jaxprivate.Profiler()
-            self._sessions = ProfilerSession(profiler, board.bells.windows, self._danger)
+            self._session = ProfilerSession(profiler, board.bells.windows, self._danger)
             self._reader = TraceReader(board, profiler, self._hooks.numbered)
             if not profiler.frees_the_gil:
                 self._schedule = Schedule(LIMITS_UNDER_GIL)
-            sessions = self._sessions
+            session = self._session
             capturing = Capturing(board, self._load, self._schedule, self._steps)
             while not board.stopping:
                 if board.capture.has_changed:
-                    self._send_capture(capturing.serve(sessions))
+                    self._send_capture(capturing.serve(session))
                 else:
                     self._take_next_window()
         except BaseException:  # no retry: an error in here may harm the script's process
@@ -205,8 +205,8 @@ class WindowThread:
         self._schedule.see(self._expected.fastest_s)
 
     def _take(self, topology: Topology, slot: int | None) -> None:
-        board, sessions = self._board, self._sessions
-        assert sessions is not None
+        board, session = self._board, self._session
+        assert session is not None
         # The backends may have been cleared, and on TPUs the profiler must not start before them.
         if jaxprivate.default_client() is None:
             return
@@ -219,7 +219,7 @@ class WindowThread:
         seconds = self._schedule.length(expected.slowest_s, expected.per_second, requested=is_asked)
         most, recorded = self._schedule.most_events(requested=is_asked), self._load.recorder()
         try:
-            taken = sessions.take(seconds, lambda: board.stopping or recorded() > most)
+            taken = session.take(seconds, lambda: board.stopping or recorded() > most)
         except Refused as error:
             board.sources[SOURCE] = f"waiting: {error}"
             board.send(Window(now_ms(), 0, slot, note=str(error)))

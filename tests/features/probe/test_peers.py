@@ -112,7 +112,7 @@ def test_a_group_of_devices_that_is_slow_in_a_collective_is_named():
     ]
 
 
-def test_a_process_that_comes_last_to_a_collective_is_told():
+def test_a_process_that_comes_last_to_a_collective_is_reported():
     """It waits for nobody: for it a launch was shortest."""
     assert made(data=(0.010, 0.002)).collectives[1].late_process == 1
     assert made(data=(0.010, 0.002)).collectives[1].late_s == pytest.approx(0.008)

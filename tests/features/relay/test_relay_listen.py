@@ -161,7 +161,7 @@ def test_the_next_run_at_an_address_is_found_however_long_ago_the_last_one_ended
     viewer.until_states({first: "died", second: "live"})
 
 
-def test_viewers_are_bounded_and_one_too_many_is_told_so(stack, agents, monkeypatch):
+def test_viewers_are_bounded_and_one_too_many_is_refused_with_the_reason(stack, agents, monkeypatch):
     monkeypatch.setattr(listening, "MOST_VIEWERS", 1)
     relay = stack(Relay(PAIR, agents[0].requests))
     with closing(Viewer(PAIR, relay.at)) as (first,):
