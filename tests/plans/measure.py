@@ -38,7 +38,7 @@ STARTS_WITHIN, ENDS_WITHIN = 90.0, 60.0
 # The first five windows of a viewer are two seconds apart, if each contains a launch.
 WINDOWS, WINDOWS_WITHIN = 3, 10.0
 SLOT_S, SPARE_S, BETWEEN_REQUESTS_S = 2.0, 1.0, 3.0
-PEAKS_WITHIN, SETTLES_WITHIN = 10.0, 10.0
+PEAKS_WITHIN, SETTLES_WITHIN, AGREE = 10.0, 30.0, 3
 
 
 def path_of(folder: Path, name: str, axes: Axes) -> Path:
@@ -129,9 +129,14 @@ def _record(pid: int, path: Path, seconds: float, wanted: int, has_ended: Callab
     censuses: dict[int, tuple[int, ...]] = {}
 
     def has_settled(host: Host) -> bool:
-        """Return whether the last two censuses agree: one alone may have counted in the middle of a step."""
+        """Return whether the last three counts agree.
+
+        One alone may have been made in the middle of a step, and a pulse may say that there is another one
+        before its census arrives.
+        """
         censuses[max(host.pulse.counted_ms or 0, host.arrays.at_ms)] = tuple(host.arrays.counts)
-        return len(censuses) > 1 and censuses[max(censuses)] == censuses[sorted(censuses)[-2]]
+        last = [censuses[at] for at in sorted(censuses)[-AGREE:]]
+        return len(last) == AGREE and len({*last}) == 1
 
     try:
         follow(STARTS_WITHIN, has_begun)
