@@ -35,11 +35,10 @@ WIDEST, TALLEST = 24, 6
 
 
 class MeshCell(NamedTuple):
-    """A device: the code of its cell, its figure, and the step of the ramp of a device that is marked."""
+    """A device: the code of its cell, and its figure."""
 
     code: int
     figure: str
-    step: int | None = None
 
 
 _NO_DEVICE = MeshCell(CellCode.EMPTY, "")
@@ -92,8 +91,7 @@ def mesh_map(moment: Moment) -> MeshMap | None:
 
 def _cell_of(reading: MetricReading, i: int, *, is_share: bool) -> MeshCell:
     share, value = reading.share(i), reading.metric.write(reading.values[i])
-    step = None if share is None else min(STEPS - 1, int(share * STEPS))
-    return MeshCell(reading.codes[i], units.share(share) if is_share and share is not None else value, step)
+    return MeshCell(reading.codes[i], units.share(share) if is_share and share is not None else value)
 
 
 def _rows(view: MeshView) -> Iterator[Sequence[int]]:
@@ -187,14 +185,16 @@ def _ruler(found: MeshMap, ink: Ink, plan: _CellPlan) -> Text:
 
 
 def _cell(line: Text, ink: Ink, each: MeshCell, cell: int, *, is_middle: bool) -> None:
-    """Append a cell: its figure on its colour; a narrow one has only its colour, or its sign."""
+    """Append a cell: its figure on its colour, or on that of a warning; a narrow one has no figure."""
     width, is_late = max(1, cell - 1), each.code == CellCode.MARKED
     glyph, style = ink.whole(each.code)
     has_figure = cell >= WITH_FIGURE and len(each.figure) + 2 <= width
-    step = each.step if is_late and has_figure else each.code if each.code < STEPS else None
-    if step is not None and not ink.plain:
-        ground, glyph = ink.ramp(step), " "
-        style = ink.style(ground.get_contrast_text(1.0), ground, bold=is_late)
+    if is_late and has_figure and not ink.plain:
+        ground, glyph = ink.colour(each.code), " "
+        style = ink.style(ground.get_contrast_text(1.0), ground, bold=True)
+    elif each.code < STEPS and not ink.plain:
+        ground, glyph = ink.ramp(each.code), " "
+        style = ink.style(ground.get_contrast_text(1.0), ground)
     if has_figure and is_middle:
         line.append(f"! {each.figure}".center(width) if is_late else each.figure.center(width), style)
     else:
