@@ -41,7 +41,14 @@ class LinkChange(NamedTuple):
 
 
 class _Monitored:
-    """A client socket with its monitor."""
+    """A client socket with its monitor.
+
+    With heartbeats, it notices a server that is silent. ZeroMQ ends the whole process if it wants to send one
+    over a connection that was lost while the queue of answers was full (libzmq 4.3.5, issue 4364). So a socket
+    that asks only once has none: they who ask wait for a limited time.
+    """
+
+    _has_heartbeats = True
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, server: bytes) -> None:
         self.socket = context.socket(zmq.DEALER)
@@ -56,8 +63,9 @@ class _Monitored:
         self.socket.linger = 0
         self.socket.setsockopt(zmq.IPV6, 1)
         self.socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
-        self.socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
-        self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+        if self._has_heartbeats:
+            self.socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+            self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
         self.socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
         self.socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         self.socket.curve_serverkey = server
@@ -166,6 +174,8 @@ class _ToOne(_Monitored):
 
 class Question(_ToOne):
     """A request to one agent, and its answer."""
+
+    _has_heartbeats = False
 
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, server: bytes, endpoint: str, raw: bytes

@@ -352,6 +352,46 @@ def test_an_authorised_guest_that_sends_without_end_costs_little(owner, viewers)
     agent.server.close()
 
 
+ASKED = """
+import sys, time, zmq
+server = zmq.Context().socket(zmq.ROUTER)
+server.sndhwm = 0
+server.curve_server, server.curve_secretkey = True, sys.argv[1].encode()
+print(server.bind_to_random_port("tcp://127.0.0.1"), flush=True)
+sender, _ = server.recv_multipart()
+for i in range(20_000):
+    server.send_multipart([sender, bytes(1_000)])
+print("sent", flush=True)
+time.sleep(60)
+"""
+ASKS = """
+import sys, time, zmq
+from jaxtop.base import keys
+from jaxtop.transport import Question
+pair = keys.KeyPair(sys.argv[1].encode(), sys.argv[2].encode())
+question = Question(zmq.Context(), pair, pair.public, sys.argv[3], b"a question")
+print("asked", flush=True)
+sys.stdin.readline()
+time.sleep(1.5)                   # a heartbeat would have been due
+question.close()
+"""
+
+
+def test_one_who_asks_survives_the_death_of_an_agent_that_answers_without_end(owner):
+    """A training process asks another one for its clock: ZeroMQ must not end it with that one."""
+    public, secret = owner.public.decode(), owner.secret.decode()
+    pipe = subprocess.PIPE
+    with processes([PYTHON, "-c", ASKED, secret], stdout=pipe) as (asked,):
+        endpoint = f"127.0.0.1:{asked.stdout.readline().strip()}"
+        words = [PYTHON, "-c", ASKS, public, secret, endpoint]
+        with processes(words, stdin=pipe, stdout=pipe) as (asks,):
+            assert asks.stdout.readline() and asked.stdout.readline() == "sent\n"
+            asked.kill()
+            asked.wait()
+            asks.communicate("\n")
+            assert asks.returncode == 0
+
+
 def test_a_viewer_follows_an_agent_that_is_started_again(owner, viewers):
     """At the same address: it announces itself anew."""
     agent = Agent(owner)
