@@ -44,8 +44,8 @@ class _Monitored:
     """A client socket with its monitor.
 
     With heartbeats, it notices a server that is silent. ZeroMQ ends the whole process if it wants to send one
-    over a connection that was lost while the queue of answers was full (libzmq 4.3.5, issue 4364). So a socket
-    that asks only once has none: they who ask wait for a limited time.
+    over a connection that was lost while the queue of answers was full (libzmq 4.3.5, issue 4364). So a
+    question has none: who asks waits for a limited time.
     """
 
     _has_heartbeats = True
