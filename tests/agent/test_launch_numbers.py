@@ -19,7 +19,7 @@ from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.hooks.launches import Numbered
 from jaxtop_agent.profiler.numbers import numbers
 from jaxtop_agent.profiler.reading import TraceReader
-from jaxtop_agent.profiler.session import TakenTrace
+from jaxtop_agent.profiler.session import ProfiledTrace
 from jaxtop_agent.programs.loaded import Loaded
 from tests import builders
 from tests.made_traces import FINGERPRINT, PLATFORMS, PROGRAM, Launch, Made, launches
@@ -140,7 +140,9 @@ def window(made, index, first=0, offset_s=0.0, slot=7):
     topology = Topology(index, 2, "tpu", devices, None)
     reader = TraceReader(board, SimpleNamespace(parse=Trace), lambda: noted(made, first))
     at_ms = 5_000 + 10_000 * slot
-    taken = TakenTrace(at_ms, 1.0, 0.0, PLATFORMS["tpu"][1](made), False, BEGAN_NS / 1e9, 1_000.0 - offset_s)
+    taken = ProfiledTrace(
+        at_ms, 1.0, 0.0, PLATFORMS["tpu"][1](made), False, BEGAN_NS / 1e9, 1_000.0 - offset_s
+    )
     found, _ = reader.read(topology, taken, wire.Window(at_ms, 1_000_000, slot=slot), lambda: None)
     return found
 
@@ -219,7 +221,7 @@ class TestJoined:
         lost = raw.replace(b"barrier-cores", b"barrier-c0res")
         found = []
         for place, each in enumerate((lost, raw, lost)):
-            taken = TakenTrace(place, 1.0, 0.0, each, False, BEGAN_NS / 1e9, 1_000.0)
+            taken = ProfiledTrace(place, 1.0, 0.0, each, False, BEGAN_NS / 1e9, 1_000.0)
             window, _ = reader.read(topology, taken, wire.Window(place, 1_000_000, slot=place), lambda: None)
             found.append([row.durations_us for row in window.rounds])
         board.programs.loaded = ()

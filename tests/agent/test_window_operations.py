@@ -13,7 +13,7 @@ from jaxtop.wire import MAX_TELEMETRY, Operations, Window, encode
 from jaxtop_agent.core.board import Board, Topology
 from jaxtop_agent.profiler import operations
 from jaxtop_agent.profiler.reading import TraceReader
-from jaxtop_agent.profiler.session import TakenTrace
+from jaxtop_agent.profiler.session import ProfiledTrace
 from jaxtop_agent.programs.executed import Executed
 from jaxtop_agent.programs.loaded import Loaded
 from tests import builders
@@ -38,7 +38,7 @@ def test_what_a_trace_contains_is_sent_as_a_window_and_operations_and_again_once
     board = Board(builders.hello(0))
     topology = Topology(0, 1, "cpu", board.identity.devices, None)
     reader = TraceReader(board, SimpleNamespace(parse=jax.profiler.ProfileData.from_serialized_xspace))
-    taken = TakenTrace(5, 1.0, 0.0, captured)
+    taken = ProfiledTrace(5, 1.0, 0.0, captured)
     window, events = reader.read(topology, taken, Window(5, 1_000_000, is_capture=True), lambda: None)
     reader.send_operations()
     assert window.is_capture and len(window.launches) == 3 and events > 100 and not taken.trace

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.profiler.load import Load, StepsMade
     from jaxtop_agent.profiler.schedule import Schedule
-    from jaxtop_agent.profiler.session import ProfilerSession, TakenTrace
+    from jaxtop_agent.profiler.session import ProfiledTrace, ProfilerSession
 
 # What an operation takes in a finished trace: 37 bytes, and as much for what the runtime does around it.
 # Where operations are counted, a capture ends before its trace is larger than was asked for.
@@ -54,7 +54,7 @@ class Capturing:
         self._steps = steps
         self._text = ""
 
-    def serve(self, session: ProfilerSession) -> TakenTrace | None:
+    def serve(self, session: ProfilerSession) -> ProfiledTrace | None:
         """Take the capture that was asked for and return it, or drop the one that was given up."""
         asked = self._exchange.asked
         self._exchange.progress = NOTHING
@@ -70,7 +70,7 @@ class Capturing:
             self._become(asked, FAILED, reason(error))
             raise
 
-    def _take(self, asked: RequestedCapture, session: ProfilerSession) -> TakenTrace | None:
+    def _take(self, asked: RequestedCapture, session: ProfilerSession) -> ProfiledTrace | None:
         board, ask = self._board, asked.ask
         at = self._schedule.requested_at(asked.at, time.time() + board.registrar.clock_offset)
         while (left := at - time.time() - board.registrar.clock_offset) > 0 and self._is_wanted(asked):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board, Topology
     from jaxtop_agent.hooks.launches import Numbered
     from jaxtop_agent.jaxprivate import Profiler
-    from jaxtop_agent.profiler.session import TakenTrace
+    from jaxtop_agent.profiler.session import ProfiledTrace
 
 # Of a larger trace, as of a long capture, the beginning is read. These are about 170,000 events of a CPU,
 # which take 0.8 s of CPU to read.
@@ -57,7 +57,7 @@ class TraceReader:
         self._named_at = -math.inf
 
     def read(
-        self, topology: Topology, taken: TakenTrace, blank: Window, pause: Callable[[], object]
+        self, topology: Topology, taken: ProfiledTrace, blank: Window, pause: Callable[[], object]
     ) -> tuple[Window, int]:
         """Send what a trace contains; return its window message and the number of its events.
 

@@ -29,7 +29,7 @@ class InUse(Refused):
 
 
 @dataclass
-class TakenTrace:
+class ProfiledTrace:
     """The result of a window: its beginning, its duration, its cost in CPU seconds, and its trace.
 
     `is_cut_off`: the script wanted the profiler for itself.
@@ -57,13 +57,13 @@ class ProfilerSession:
         self._bell = bell
         self._held: HeldLock | None = None
 
-    def take(self, seconds: float, is_over: Callable[[], bool]) -> TakenTrace:
+    def take(self, seconds: float, is_over: Callable[[], bool]) -> ProfiledTrace:
         """Keep a window open for this time or until `is_over`; raise `Refused` if none may be taken."""
         return self._hold(seconds, is_over, self._profiler.start, lambda: None)
 
     def capture(
         self, seconds: float, is_over: Callable[[], bool], stopping: Callable[[], None]
-    ) -> TakenTrace:
+    ) -> ProfiledTrace:
         """Take a full profile in the same way; `stopping` is called before the stop."""
         return self._hold(seconds, is_over, self._profiler.start_full, stopping)
 
@@ -73,7 +73,7 @@ class ProfilerSession:
         is_over: Callable[[], bool],
         start: Callable[[], Any],
         stopping: Callable[[], None],
-    ) -> TakenTrace:
+    ) -> ProfiledTrace:
         if (why := self._danger()) is not None:
             raise Refused(why)
         held = self._held = HeldLock(self._profiler.state, self._bell.ring)
@@ -92,7 +92,7 @@ class ProfilerSession:
                 stopping()
                 trace = self._profiler.stop(session)
                 is_cut_off = lock.is_wanted and lasted < seconds
-                return TakenTrace(at_ms, lasted, time.thread_time() - cpu, trace, is_cut_off, began, wall)
+                return ProfiledTrace(at_ms, lasted, time.thread_time() - cpu, trace, is_cut_off, began, wall)
         finally:
             self._held = None
 

@@ -27,7 +27,7 @@ from jaxtop_agent.profiler.schedule import (
     why_dangerous,
     why_not_sampled,
 )
-from jaxtop_agent.profiler.session import ProfilerSession, Refused, TakenTrace
+from jaxtop_agent.profiler.session import ProfiledTrace, ProfilerSession, Refused
 
 if TYPE_CHECKING:
     from jaxtop.wire import Launch
@@ -228,7 +228,7 @@ class WindowThread:
         if not board.stopping:
             self._read(topology, slot, taken)
 
-    def _read(self, topology: Topology, slot: int | None, taken: TakenTrace) -> None:
+    def _read(self, topology: Topology, slot: int | None, taken: ProfiledTrace) -> None:
         cpu = time.thread_time()
         launch, most = self._expected.launch or 0, self._schedule.most_events(requested=slot is None)
         note = "" if launch <= most else f"a launch makes about {launch:,} events, a window takes {most:,}"
@@ -240,7 +240,7 @@ class WindowThread:
             cpu = taken.cpu + time.thread_time() - cpu
             self._schedule.learn(WindowResult(taken.seconds, cpu, events, len(whole), _step_s(whole)))
 
-    def _send_capture(self, taken: TakenTrace | None) -> None:
+    def _send_capture(self, taken: ProfiledTrace | None) -> None:
         """Send what a capture contains, as a window."""
         topology = self._board.sampler.topology
         if taken is not None and topology is not None:
@@ -249,7 +249,7 @@ class WindowThread:
             )
 
     def _read_and_send(
-        self, topology: Topology, taken: TakenTrace, blank: Window
+        self, topology: Topology, taken: ProfiledTrace, blank: Window
     ) -> tuple[Window, int] | None:
         """Read a trace and send what it contains; None if something else became more urgent."""
         assert self._reader is not None

@@ -32,7 +32,7 @@ from jaxtop_agent.machine import basics
 from jaxtop_agent.profiler.capture import EXCESS, GROWTH, Capturing, packed
 from jaxtop_agent.profiler.load import StepsMade
 from jaxtop_agent.profiler.schedule import Schedule
-from jaxtop_agent.profiler.session import InUse, TakenTrace
+from jaxtop_agent.profiler.session import InUse, ProfiledTrace
 from tests import builders, patience
 from tests.stage import play
 
@@ -151,7 +151,7 @@ class Sessions:
         self.ends.append(is_over())
         stopping()
         self.during()
-        return TakenTrace(1, self.seconds, 0.0, self.raw, self.cut_off)
+        return ProfiledTrace(1, self.seconds, 0.0, self.raw, self.cut_off)
 
 
 @pytest.fixture
