@@ -84,7 +84,7 @@ def test_the_step_of_the_demo_is_found_though_it_does_not_tell(tmp_path):
     with processes(*commands) as started:
         steps = found(started, *written)
     for path, (step, samples) in zip(written, steps, strict=True):
-        assert (step.functions, step.is_told) == (("train_step",), False)
+        assert (step.functions, step.is_reported_by_script) == (("train_step",), False)
         assert is_lately(step.mean_s, between(path, samples))
 
 
@@ -97,7 +97,7 @@ def test_the_step_of_each_framework_takes_what_its_own_clock_says(framework, tmp
     with processes([*JAXTOP, "run", PROGRAMS / "clocked.py", STEPS, written, script]) as started:
         [(step, samples)] = found(started, written)
     assert FUNCTIONS[framework] in step.functions
-    assert not step.is_told
+    assert not step.is_reported_by_script
     assert is_lately(step.mean_s, between(written, samples))
     # Of those that were launched before somebody looked, the last are known.
     assert 0 < step.steps <= STEPS

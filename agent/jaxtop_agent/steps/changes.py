@@ -54,15 +54,6 @@ class StepTimes:
         compared = self._steps[max(0, len(self._steps) - new - MOST_COMPARED) :]
         return bool(compared) and max(compared) - min(compared) > AT_LEAST_NS
 
-    def ends(self, new: int) -> range:
-        """Return the ends of the stretches to look at, so that a change at any of the new steps is seen.
-
-        A rhythm of short steps lasts many of them, so not each of its steps has to be an end.
-        """
-        end = len(self._steps)
-        stride = max(1, self._lasting(max(0, end - IN_A_ROW), end) // 8)
-        return range(end - (new - 1) // stride * stride, end + 1, stride)
-
     def are_timed(self, start: int, end: int) -> bool:
         """Return whether the script waits for each step, or nearly: no launches run ahead of the device."""
         longer, shorter = max(start, end - MOST_COMPARED), max(start, end - 2 * BLOCK)

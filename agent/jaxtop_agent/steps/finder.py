@@ -156,7 +156,7 @@ class StepFinder:
     def _notice_changes(self, looked_until: int) -> None:
         """Forget the gaps of an earlier rhythm: figures of steps mix no two.
 
-        A change shows only while few steps have followed it, so this looks back at all new steps. Among
+        A change shows only while few steps have followed it, so this looks back at every new step. Among
         gaps of mere launching, waits for the device would look like another rhythm: there only the last step
         counts.
         """
@@ -166,7 +166,7 @@ class StepFinder:
         if not steps.may_change(new):
             return
         start = 0
-        for end in steps.ends(new):
+        for end in range(len(gaps) - new + 1, len(gaps) + 1):
             if end < len(gaps) and not steps.are_timed(start, end):
                 continue
             first = steps.changed_at(start, end)
