@@ -34,7 +34,7 @@ STEPS = 250
 
 
 def found(started, *written):
-    """The steps of all processes once they have written their times, and so rest."""
+    """The steps of all processes, and their rhythms, once they have written their times, and so rest."""
     eventually(lambda: all(path.exists() for path in written) or any(map(Popen.poll, started)))
     assert not any(map(Popen.poll, started))
     with viewer() as attached:
@@ -44,7 +44,7 @@ def found(started, *written):
                 and all((step := step_of(host)) and step.flops for host in newest_hosts(attached.cluster))
             ),
         )
-        return [(step_of(host), host.pulse.rhythm.samples) for host in newest_hosts(attached.cluster)]
+        return [(step_of(host), host.pulse.rhythm) for host in newest_hosts(attached.cluster)]
 
 
 def is_lately(mean_s, ended_and_took):
@@ -83,9 +83,9 @@ def test_the_step_of_the_demo_is_found_though_it_does_not_tell(tmp_path):
     ]
     with processes(*commands) as started:
         steps = found(started, *written)
-    for path, (step, samples) in zip(written, steps, strict=True):
+    for path, (step, rhythm) in zip(written, steps, strict=True):
         assert (step.functions, step.is_reported_by_script) == (("train_step",), False)
-        assert is_lately(step.mean_s, between(path, samples))
+        assert is_lately(step.mean_s, between(path, rhythm.samples))
 
 
 @pytest.mark.newest
@@ -95,10 +95,10 @@ def test_the_step_of_each_framework_takes_what_its_own_clock_says(framework, tmp
     written = tmp_path / "times"
     script = PROGRAMS / "training" / f"train_{framework}.py"
     with processes([*JAXTOP, "run", PROGRAMS / "clocked.py", STEPS, written, script]) as started:
-        [(step, samples)] = found(started, written)
+        [(step, rhythm)] = found(started, written)
     assert FUNCTIONS[framework] in step.functions
     assert not step.is_reported_by_script
-    assert is_lately(step.mean_s, between(written, samples))
+    assert is_lately(step.mean_s, between(written, rhythm.samples))
     # Of those that were launched before somebody looked, the last are known.
     assert 0 < step.steps <= STEPS
 
@@ -110,18 +110,18 @@ def test_evaluations_and_checkpoints_do_not_fool_it(stride, tmp_path):
     """Also where steps are launched ahead of the device, and only every twentieth is waited for."""
     written = tmp_path / "times"
     with processes([PYTHON, PROGRAMS / "stepping.py", stride, written]) as started:
-        [(step, samples)] = found(started, written)
+        [(step, rhythm)] = found(started, written)
     assert step.functions == ("train_step",)
     # No launch came after the last ones, by which the agent would know that they are over.
-    over = json.loads(written.read_text())[:-stride][-samples:]
+    over = json.loads(written.read_text())[:-stride][-rhythm.samples :]
     latest = [took for ended, took in over if ended > over[-1][0] - 10]
     # Other processes may hold a step up for about as long as a pause lasts: it counts as one, or not.
     least = mean(took for took in latest if took < max(8 * median(latest), 0.2))
     # What is launched ahead is known by stretches of twenty, and they differ where others use the machine.
     within = 0.02 if stride == 1 else 0.05
     assert least * (1 - within) <= step.mean_s <= mean(latest) * (1 + within)
-    # The run is slower than its steps; once they have stopped, it has no rate.
-    assert step.per_second is None or step.per_second * step.mean_s < 0.9
+    # The run is slower than its steps. It rests, so the step of a viewer may have no rate any more.
+    assert rhythm.milli_per_s / 1000 * step.mean_s < 0.9
 
 
 PEAK, SIDE, PACE = 2e12, 256, 50
