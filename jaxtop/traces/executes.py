@@ -134,7 +134,7 @@ class Executes:
         open_.append(own)
 
     def finish(self) -> None:
-        """Bring what all threads values into order."""
+        """Bring what all threads noted into order."""
         for producers in self._producers.values():
             producers.sort(key=lambda event: event.start)
         # An inner one is a part of the outer one, from which it was reached. The outermost of JAX 0.11 is

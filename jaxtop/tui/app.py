@@ -160,10 +160,10 @@ class JaxtopApp(App[str]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Add our own mappings to fewer colours. Rich would draw dark bands black on black."""
-        filters, has = super().get_line_filters(), self.console.color_system
-        if self.theme == TERMINAL.theme.name or (has == "standard" and not self.is_headless):
+        filters, colours = super().get_line_filters(), self.console.color_system
+        if self.theme == TERMINAL.theme.name or (colours == "standard" and not self.is_headless):
             return [*filters, in_16_colours(self.theme)]
-        return [*filters, _IN_256] if has == "256" else filters
+        return [*filters, _IN_256] if colours == "256" else filters
 
     @property
     def palette(self) -> Palette:

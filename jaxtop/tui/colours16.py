@@ -10,16 +10,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.color import Color, ColorType
-from rich.segment import Segment
+from rich.color import Color
 from rich.style import Style
-from textual.filter import LineFilter
 
+from jaxtop.tui.colours256 import Restyling, distance, true_colour
 from jaxtop.tui.core.palette import palette_of
 
 if TYPE_CHECKING:
-    from textual.color import Color as TextualColor
-
     from jaxtop.tui.core.palette import Palette
 
 _BLACK, _RED, _GREEN, _YELLOW, _BLUE, _MAGENTA, _CYAN, _WHITE = range(8)
@@ -47,7 +44,7 @@ class _Shown(NamedTuple):
         return Color.default() if self.number is None else Color.from_ansi(self.number)
 
 
-class Colours16(LineFilter):
+class Colours16(Restyling):
     """A filter that replaces the colours of a palette, and mixtures of them, by those of the terminal."""
 
     def __init__(self, palette: Palette) -> None:
@@ -63,17 +60,13 @@ class Colours16(LineFilter):
             **dict(zip(palette.ramp, map(_Shown, _RAMP), strict=True)),
             **dict(zip(palette.categories, map(_Shown, _CATEGORIES), strict=True)),
         }
-        self._roles = {tuple(Color.parse(each).get_truecolor()): shown for each, shown in roles.items()}
-        self._of_colour = lru_cache(maxsize=4096)(self._nearest)
-        self._of_style = lru_cache(maxsize=4096)(self._restyled)
+        self._roles = {Color.parse(each).get_truecolor(): shown for each, shown in roles.items()}
+        self._of_style = lru_cache(maxsize=4096)(self._style)
 
-    def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:  # noqa: ARG002 - Textual's signature
-        return [
-            Segment(text, None if style is None else self._of_style(style), control)
-            for text, style, control in segments
-        ]
+    def restyled(self, style: Style) -> Style:
+        return self._of_style(style)
 
-    def _restyled(self, style: Style) -> Style:
+    def _style(self, style: Style) -> Style:
         text, ground = self._shown(style.color), self._shown(style.bgcolor)
         if ground.is_cursor:
             return style + Style(color=Color.default(), bgcolor=Color.default(), reverse=True)
@@ -84,16 +77,9 @@ class Colours16(LineFilter):
         return style + Style(color=colour, bgcolor=ground.colour, dim=is_dim or style.dim)
 
     def _shown(self, colour: Color | None) -> _Shown:
-        if colour is None or colour.type is not ColorType.TRUECOLOR or colour.triplet is None:
+        if (triplet := true_colour(colour)) is None:
             return _Shown(None if colour is None else colour.number)
-        return self._of_colour(*colour.triplet)
-
-    def _nearest(self, red: int, green: int, blue: int) -> _Shown:
-        def distance(known: tuple[int, ...]) -> int:
-            r, g, b = known
-            return 2 * (red - r) ** 2 + 4 * (green - g) ** 2 + 3 * (blue - b) ** 2
-
-        return self._roles[min(self._roles, key=distance)]
+        return self._roles[min(self._roles, key=lambda known: distance(triplet, known))]
 
 
 @lru_cache(maxsize=8)

@@ -15,6 +15,7 @@ from rich.style import Style
 from textual.filter import LineFilter
 
 if TYPE_CHECKING:
+    from rich.color_triplet import ColorTriplet
     from textual.color import Color as TextualColor
 
 # The levels of the 6 × 6 × 6 colour cube. The greys follow it; the first 16 colours belong to the terminal.
@@ -31,14 +32,24 @@ _TABLE = {
 }
 
 
-class Colours256(LineFilter):
-    """A filter that replaces true colours by numbered ones, so that Rich does not convert them itself."""
+class Restyling(LineFilter):
+    """A filter that replaces the style of each segment, so that Rich does not convert its colours itself."""
+
+    def restyled(self, style: Style) -> Style:
+        raise NotImplementedError
 
     def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:  # noqa: ARG002 - Textual's signature
         return [
-            Segment(text, None if style is None else _style(style), control)
+            Segment(text, None if style is None else self.restyled(style), control)
             for text, style, control in segments
         ]
+
+
+class Colours256(Restyling):
+    """A filter that replaces true colours by numbered ones."""
+
+    def restyled(self, style: Style) -> Style:
+        return _style(style)
 
 
 @lru_cache(maxsize=4096)
@@ -47,17 +58,22 @@ def _style(style: Style) -> Style:
 
 
 def _numbered(colour: Color | None) -> Color | None:
-    if colour is None or colour.type is not ColorType.TRUECOLOR or colour.triplet is None:
-        return colour
-    return Color.from_ansi(nearest(*colour.triplet))
+    triplet = true_colour(colour)
+    return colour if triplet is None else Color.from_ansi(nearest(*triplet))
+
+
+def true_colour(colour: Color | None) -> ColorTriplet | None:
+    """Return red, green and blue; None for a colour of the terminal's own, and for none."""
+    return colour.triplet if colour is not None and colour.type is ColorType.TRUECOLOR else None
 
 
 @lru_cache(maxsize=4096)
 def nearest(red: int, green: int, blue: int) -> int:
-    def distance(number: int) -> float:
-        # Weighted as human vision weights colours: https://www.compuphase.com/cmetric.htm
-        r, g, b = _TABLE[number]
-        mean = (red + r) / 2 / 256
-        return (2 + mean) * (red - r) ** 2 + 4 * (green - g) ** 2 + (3 - mean) * (blue - b) ** 2
+    return min(_TABLE, key=lambda number: distance((red, green, blue), _TABLE[number]))
 
-    return min(_TABLE, key=distance)
+
+def distance(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
+    """Return how different two colours look: https://www.compuphase.com/cmetric.htm."""
+    red, green, blue = (mine - others for mine, others in zip(one, other, strict=True))
+    mean = (one[0] + other[0]) / 2 / 256
+    return (2 + mean) * red**2 + 4 * green**2 + (3 - mean) * blue**2

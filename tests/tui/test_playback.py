@@ -12,13 +12,13 @@ from tests import reels
 from tests.builders import NOW, agent_id, frame, hello
 from tests.reels import COMPILES, DIES, LONG, WARNS, Reel, session
 
-TOLD = session()
+FRAMES = session()
 
 
 def replayed(seconds: float | None = None, **start) -> Playback:
     """A playback on a finished session, paused there."""
     at = None if seconds is None else NOW + seconds
-    playback = Playback(None, Reel(*TOLD), Start(**{"at": at, "is_playing": False, **start}))
+    playback = Playback(None, Reel(*FRAMES), Start(**{"at": at, "is_playing": False, **start}))
     playback.tick(0.0)
     return playback
 
@@ -32,7 +32,7 @@ def followed(seconds: int = LONG) -> tuple[Playback, Cluster, Reel]:
 
 
 def go_on(playback: Playback, cluster: Cluster, reel: Reel, since: int, until: int) -> None:
-    for each in TOLD:
+    for each in FRAMES:
         if since <= each.at - NOW <= until and each not in reel.frames:
             cluster.feed(each)
             reel.frames.append(each)
@@ -128,8 +128,8 @@ class TestMoving:
 
     def test_a_sample_is_the_shortest_interval_of_the_hosts(self):
         often = frame(agent_id(1), replace(hello(1), interval_ms=250))
-        told = [often if each.kind == "hello" and each.agent == agent_id(1) else each for each in TOLD]
-        playback = Playback(None, Reel(*told), Start(at=NOW + 10, is_playing=False))
+        frames = [often if each.kind == "hello" and each.agent == agent_id(1) else each for each in FRAMES]
+        playback = Playback(None, Reel(*frames), Start(at=NOW + 10, is_playing=False))
         playback.tick(0.0)
         assert playback.sample == 0.25
         playback.step(1)
@@ -172,7 +172,7 @@ class TestMoving:
             def span(self) -> tuple[float, float]:
                 return NOW + WARNS + 1, NOW + LONG
 
-        playback = Playback(None, Shortened(*TOLD), Start(at=NOW + WARNS + 5, is_playing=False))
+        playback = Playback(None, Shortened(*FRAMES), Start(at=NOW + WARNS + 5, is_playing=False))
         assert playback.to_event(-1) is None and place(playback) == WARNS + 5
         assert playback.to_event(1).kind == "died" and playback.to_event(-1) is None
 
