@@ -60,22 +60,38 @@ def two_hosts(*, took, exposed=0, script=(0, 24), rhythms=None, at=NOW - 60, **l
 
     One old window shows that launches took so long, of which so much was exposed.
     """
-    rhythms = rhythms or (rhythm(per_second=2.0, p50_ms=500),) * 2
     cluster = Cluster()
+    for each in of_two_hosts(took=took, exposed=exposed, script=script, rhythms=rhythms, at=at, **late):
+        cluster.feed(each)
+    return cluster
+
+
+def of_two_hosts(*, took, exposed=0, script=(0, 24), rhythms=None, at=NOW - 60, **late):
+    """The frames of these processes, one after the other."""
+    rhythms = rhythms or (rhythm(per_second=2.0, p50_ms=500),) * 2
+    frames = []
     for index in (0, 1):
         agent = agent_id(index)
-        cluster.feed(frame(agent, hello(index, 2), NOW - 70))
         listed = (wire.Program("jit_train_step", "f", 8, 4),)
-        cluster.feed(frame(agent, wire.Programs(1, listed, seen_ms=(5,)), NOW - 70))
         every = 500 if script[index] else took[index]
         seen = window(*((every * i, took[index]) for i in range(4)), exposed=exposed, at=at)
-        cluster.feed(frame(agent, seen, at))
-        for when, count in ((NOW - 10, 7), (NOW, 27)):
-            counted = wire.Pulse(int(when * 1000), launches={"train_step": count}, rhythm=rhythms[index])
-            cluster.feed(frame(agent, counted, when))
         samples = activity(script=script[index], wait=40 - script[index], lines=LATE, **late)
-        cluster.feed(frame(agent, samples, NOW))
-    return cluster
+        frames += [
+            frame(agent, hello(index, 2), NOW - 70),
+            frame(agent, wire.Programs(1, listed, seen_ms=(5,)), NOW - 70),
+            frame(agent, seen, at),
+            *(frame(agent, launched(when, count, rhythms[index]), when) for when, count in LAUNCHED),
+            frame(agent, samples, NOW),
+        ]
+    return frames
+
+
+# When the processes report how often they have launched their step.
+LAUNCHED = ((NOW - 10, 7), (NOW, 27))
+
+
+def launched(at, count, rhythm):
+    return wire.Pulse(int(at * 1000), launches={"train_step": count}, rhythm=rhythm)
 
 
 def of_rule(name, cluster):

@@ -10,6 +10,7 @@ from jaxtop.export.check import Checkup
 from jaxtop.export.json import to_document
 from jaxtop.model import Severity, keyframe
 from jaxtop.model.findings.health import health_of
+from jaxtop.model.findings.reducer import checked_step
 from jaxtop.model.host import NO_WINDOW
 from jaxtop.model.wall_time.gaps import gap_of
 from jaxtop.model.wall_time.lateness import lateness_by_run
@@ -251,6 +252,17 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         own = OwnParts(Parts(0.03, 0.11, 0.86, 0.0, 0.0, NOW), Busy(0.1, 0.3, 2.4, 0.0))
         found = with_lateness(own, 0.0, 0.0, 0.56)
         assert found[: len(NAMES)] == pytest.approx((0.1, 0.3, 0.56, 0.0, 0.04))
+
+
+def test_a_straggler_costs_what_the_panel_shows_as_the_wait_for_it():
+    """The paces of the processes differ a little; the median step is shorter than the time between steps."""
+    rhythms = (rhythm(per_second=2.0, p50_ms=450), rhythm(per_second=1.9, p50_ms=450))
+    cluster = two_hosts(took=(200, 200), script=(0, 26), rhythms=rhythms)
+    cluster.check(NOW)
+    (late,), shown = of_rule("straggler", cluster), checked_step(cluster, NOW)
+    assert shown.wall_s == pytest.approx(1 / 1.95)
+    assert late.cost.ms_per_step == pytest.approx(1000 * shown.wall_s * shown.parts.parts.waiting)
+    assert f"{late.cost.ms_per_step:.0f} ms of a {1000 * shown.wall_s:.0f} ms step" in late.text
 
 
 @pytest.mark.parametrize(

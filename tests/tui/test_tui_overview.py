@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from jaxtop import wire
-from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Tuning
+from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Finding, Severity, Tuning
+from jaxtop.model.finding import FindingCost
 from jaxtop.model.findings.rules import garbage
 from jaxtop.tui.columns import hosts
 from jaxtop.tui.core.moment import EMPTY
@@ -19,12 +20,13 @@ from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.draw import bars
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.overview import arrange
+from jaxtop.tui.draw.overview.answers import finding_lines
 from jaxtop.tui.draw.overview.panels import OverviewPanel
 from jaxtop.tui.draw.panel import Heading, beside, cut, panel, wrapped
 from jaxtop.tui.draw.panes.curves import shaded
 from jaxtop.tui.draw.panes.finding import figure_of
 from jaxtop.tui.draw.sparkline import area
-from tests import builders, staged_collectives
+from tests import builders, made_sessions, staged_collectives, staged_parts
 from tests.builders import NOW, agent_id, frame
 from tests.reels import Reel
 from tests.stage import Stage, play, shown_after
@@ -423,6 +425,100 @@ def test_the_first_screen_answers_twelve_questions(size):
         assert [each for each, is_there in answered(stage.text).items() if not is_there] == []
 
     play(act, *frames, size=size)
+
+
+def held_up(seconds: int = 3, newer: float | None = None) -> list[wire.Frame]:
+    """Two processes of which one is late for 300 of the 500 ms from step to step; the median step is shorter.
+
+    They report for so long since that was found. Since the last check of the rules they may have reported
+    another pace, in steps a second.
+    """
+    took = staged_parts.rhythm(per_second=2.0, p50_ms=450)
+    begun = staged_parts.of_two_hosts(took=(200, 200), script=(0, 26), rhythms=(took, took))
+    frames = sorted(begun, key=lambda each: each.at)
+    paces = [(NOW + at, took) for at in range(3, seconds + 1, 3)]
+    paces += [] if newer is None else [(NOW + seconds + 1, staged_parts.rhythm(per_second=newer, p50_ms=450))]
+    for at, rhythm in paces:
+        launches = 27 + round(2 * (at - NOW))
+        for i in (0, 1):
+            told = staged_parts.launched(at, launches, rhythm)
+            frames.append(frame(agent_id(i), told, at, launches))
+    return frames
+
+
+def shown_late(frames, size):
+    """The screen at the time of the last frame."""
+    run = Staged(0)
+    run.frames, run.at = frames, frames[-1].at
+    return shown_at(run, size)
+
+
+@pytest.mark.parametrize("newer", [None, 1.6], ids=["checked", "since the check"])
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (120, 40), (200, 50), (250, 80)])
+def test_a_finding_and_the_panel_of_the_step_have_the_same_times(size, newer):
+    shown = " ".join(shown_late(held_up(newer=newer), size).split())
+    assert re.search("wait 300 ms of a 500 (since [0-9:]+ )?ms step", shown)
+    assert re.search(r"█ compute 40% 200ms +█ waits for host 1 300ms", shown)
+    assert ("Where a step goes 500ms" in shown) == (size[0] >= 100)
+    assert "270ms" not in shown  # that would be of the median
+
+
+@pytest.mark.parametrize("frames", [held_up(), LATE], ids=["by its script", "in a collective"])
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 50)])
+def test_the_share_that_a_straggler_costs_stands_in_the_verdict_and_in_its_sentence_only(frames, size):
+    shown = shown_late(frames, size)
+    (share,) = re.findall(r"(\d+%) of each step is lost", shown)
+    assert shown.count(share) - 1 == shown.count(f"({share})") == (size != (60, 16))
+
+
+def test_a_finding_says_what_follows_from_its_cost():
+    """Of 30 s, 18 are lost."""
+    shown = shown_late(held_up(33), (120, 40))
+    assert re.search(r"costs +━+ +up to 2\.50× as fast without it, ~18s lost so far", shown)
+    assert re.search(r"because +train\.py:54 load", shown) and "since 08:00:03" in shown
+    assert "lost so far" not in shown_late(held_up(), (120, 40))
+
+
+def test_a_finding_whose_sentence_has_no_share_says_it_below():
+    finding = Finding(
+        Severity.WARNING, 1.0, "host 1 is slow", cost=FindingCost(84.0, 0.5), rule="straggler", since=NOW
+    )
+    lines = [each.plain for each in finding_lines(finding, NOW + 60, ink_of(DARK, plain=True), 100, 6)]
+    assert any("84 ms per step on average (50% of the time)" in each for each in lines)
+
+
+@pytest.mark.parametrize("frames", [held_up(), LATE, working(90)], ids=["script", "late", "gpus"])
+@pytest.mark.parametrize("size", [(120, 40), (200, 50)])
+def test_notes_about_input_and_machines_are_whole_words(frames, size):
+    shown = shown_late(frames, size).splitlines()
+    top = next(i for i, each in enumerate(shown) if "Input and machines" in each)
+    start = shown[top].index("Input and machines") - 2
+    panel_lines = []
+    for each in shown[top + 1 :]:
+        if each[start] == "╰":
+            break
+        panel_lines.append(each[start : each.index("│", start + 1)])
+    words = "\n".join(panel_lines)
+    assert panel_lines and "…" not in words
+    bars = [re.search("[━╸]+", each)[0] for each in panel_lines if "%" in each]
+    assert len({len(each) for each in bars}) == 1
+    if frames is LATE:
+        assert "of 16.0G on host 0" in words and "no wait for input" in words
+
+
+def test_where_no_time_of_a_step_is_known_its_parts_over_time_are_columns_of_one_height():
+    shown = shown_after(*LATE, keys=(), size=(120, 40))
+    top = next(each for each in shown.splitlines() if "100%┤" in each)
+    assert "█" in top or "▁" in top
+    assert re.search(r"│ +0┤.*█", shown)
+
+
+@pytest.mark.parametrize("size", [(120, 40), (300, 90)])
+def test_the_mesh_of_a_single_device_has_its_memory_since_nothing_waits(size):
+    frames = made_sessions.frames(made_sessions.Made(1, 1, seconds=60, has_trouble=False))
+    shown = shown_late(frames, size)
+    assert "Mesh  data 1 × model 1  memory used" in shown and "100%: 0us" not in shown
+    assert "Where a step goes  n/a" not in shown
 
 
 def test_a_click_on_a_panel_opens_the_screen_that_its_border_names():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Unmeasured
@@ -39,18 +39,28 @@ def worst_of(found: Sequence[Gap], activity: int) -> tuple[Gap, ActiveLine]:
     return worst, line[0]
 
 
-def gap_over(
-    facts: RunFacts, found: Sequence[Gap], worst: Gap, share: float | None = None
-) -> tuple[float, float]:
-    """Return the share of a gap with the waits for a core, and that of these: as the panel has them.
+class GapInStep(NamedTuple):
+    """A gap as a share of a step, with the waits for a core; the share of these, and the time of the step."""
+
+    share: float
+    core: float
+    step_ms: float
+
+    @property
+    def ms(self) -> float:
+        return self.share * self.step_ms
+
+
+def gap_over(facts: RunFacts, found: Sequence[Gap], worst: Gap, share: float | None = None) -> GapInStep:
+    """Return a gap as the panel has it.
 
     The panel has the mean over all processes. Where only some have the gap, it is that of the worst, or the
     given share of it.
     """
     shown = facts.run_parts
     if shown is None or len(found) < len(facts.present):
-        return worst.whole if share is None else share, worst.core_share
-    return shown.parts.host_gap, shown.parts.delayed
+        return GapInStep(worst.whole if share is None else share, worst.core_share, worst.step_ms)
+    return GapInStep(shown.parts.host_gap, shown.parts.delayed, facts.step_ms or worst.step_ms)
 
 
 def source_of(line: ActiveLine | None) -> str:
@@ -94,7 +104,7 @@ def finding_of(
         cost=cost or FindingCost(worst.ms, worst.share),
         evidence=(
             Evidence("host gap", gap, "ratio", _WINDOWS, parts.at if parts else at),
-            Evidence("part of it that waits for a core", core, "ratio", _SAMPLES, at),
+            Evidence("host gap that waits for a core", core, "ratio", _SAMPLES, at),
             Evidence("median step", worst.p50_s, "seconds", _WINDOWS, at),
             Evidence("a step, pauses included", worst.step_ms / 1000, "seconds", _WINDOWS, at),
             Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, at),

@@ -19,6 +19,9 @@ from jaxtop.model.host import run_of
 from jaxtop.model.hosts import runs
 from jaxtop.model.liveness import has_exited, is_of_present_steps
 from jaxtop.model.state import LoggedEvent
+from jaxtop.model.steps.views import wall_time_of_run
+from jaxtop.model.wall_time.lateness import reporting
+from jaxtop.model.wall_time.step_parts import run_parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.rule import Rule
     from jaxtop.model.keyframe import Message
     from jaxtop.model.state import ClusterState
+    from jaxtop.model.wall_time.step_parts import RunParts
 
 # The rules are checked this often, in seconds of the frames' own time: live and replay yield the same.
 CHECK_EVERY = 2.0
@@ -60,10 +64,32 @@ def check_every(state: ClusterState) -> float:
 
 def check(state: ClusterState, at: float) -> list[LoggedEvent]:
     """Check all rules, whether or not it is due, and return the findings that began or ended as events."""
-    state.findings.checked_at = at
+    state.findings.checked_at = at + 0.0  # a new object: `checked_step` is derived again
     state.findings.unchecked = {}
     all_runs = {run.id: RunFacts(state, run, at) for run in runs(state, at)}
-    return [event for facts in all_runs.values() for event in _check_run(facts, all_runs)] + _drop(state, at)
+    events = [event for facts in all_runs.values() for event in _check_run(facts, all_runs)]
+    checked_step(state, at)
+    return [*events, *_drop(state, at)]
+
+
+class CheckedStep(NamedTuple):
+    """The step of all runs: where it goes, and its wall time in seconds, pauses included."""
+
+    parts: RunParts | None
+    wall_s: float | None
+
+
+def checked_step(state: ClusterState, now: float) -> CheckedStep:
+    """Return the step as the last check of the rules had it.
+
+    What is shown beside findings has their figures, although newer ones have arrived since.
+    """
+
+    def derive() -> CheckedStep:
+        hosts = [view.now for run in runs(state, now) for view in reporting(run)]
+        return CheckedStep(run_parts(state, now), wall_time_of_run(hosts))
+
+    return state.derived.get("step at the last check", (state.findings.checked_at,), derive)
 
 
 def reported_findings(state: ClusterState) -> list[Finding]:

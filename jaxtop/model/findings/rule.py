@@ -11,7 +11,7 @@ from jaxtop.model.collectives.views import collective_views
 from jaxtop.model.hardware.allocators import taken_share
 from jaxtop.model.hosts import host_names
 from jaxtop.model.nouns import several
-from jaxtop.model.steps.views import pace_of_run
+from jaxtop.model.steps.views import wall_time_of_run
 from jaxtop.model.wall_time.lateness import NO_LATENESS, Lateness, lateness_by_run, reporting
 from jaxtop.model.wall_time.step_parts import RunParts, parts_of_hosts, run_parts
 
@@ -147,8 +147,8 @@ class RunFacts:
     @cached_property
     def step_ms(self) -> float | None:
         """The wall time per step, the time between steps included; None while unknown."""
-        pace = pace_of_run(view.now for view in self.reporting)
-        return 1000 / pace if pace else None
+        seconds = wall_time_of_run(view.now for view in self.reporting)
+        return None if seconds is None else 1000 * seconds
 
     @cached_property
     def collectives(self) -> list[CollectiveView]:

@@ -171,6 +171,15 @@ def pace_of_run(hosts: Iterable[Host]) -> float | None:
     return median(paces) if paces else None
 
 
+def wall_time_of_run(hosts: Iterable[Host]) -> float | None:
+    """Return the seconds from step to step of these hosts, pauses included; None while unknown.
+
+    Shares of wall time are shares of this, and not of the median step, which has no pauses.
+    """
+    pace = pace_of_run(hosts)
+    return 1 / pace if pace else None
+
+
 def _per(amount: float | None, of: float | None) -> float | None:
     return None if amount is None or not of else amount / of
 

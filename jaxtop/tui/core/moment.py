@@ -22,6 +22,7 @@ from jaxtop.model import (
     State,
 )
 from jaxtop.model import collectives as of_collectives
+from jaxtop.model.findings.reducer import CheckedStep, checked_step
 from jaxtop.model.host import HOST
 from jaxtop.model.liveness import CENSUS, is_current
 from jaxtop.model.nouns import several
@@ -157,6 +158,11 @@ class Moment:
     def step(self) -> RunStep | None:
         """The step of all processes together; None while none reports one."""
         return model.step_of_run(view.now for view in self.host_views)
+
+    @cached_property
+    def checked_step(self) -> CheckedStep:
+        """The step of all processes together as the findings have it: where it goes, and its wall time."""
+        return checked_step(self.cluster, self.now)
 
     @cached_property
     def late(self) -> dict[str, Finding]:

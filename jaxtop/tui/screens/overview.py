@@ -165,7 +165,7 @@ class OverviewView(View, can_focus=True):
     ) -> list[Text]:
         """Return the selected finding in full, and the others in a line each, as far as there is room."""
         allowed = next(count for least, count in LINES if self.size.height >= least)
-        of_row = finding_lines(row, ink, width, min(most, allowed))
+        of_row = finding_lines(row, self.moment.now, ink, width, min(most, allowed))
         others = most - len(of_row)
         at = shown.index(row)
         first = max(0, min(at - others // 2, len(shown) - 1 - others))

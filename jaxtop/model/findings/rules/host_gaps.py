@@ -58,16 +58,16 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
         return
     if found:
         worst, line = worst_of(found, SCRIPT)
-        share, core = gap_over(facts, found, worst)
+        gap = gap_over(facts, found, worst)
         text = (
-            f"{facts.acting(found, 'launches', 'launch')} nothing for {share * worst.step_ms:.0f} of "
-            f"{worst.step_ms:.0f} ms a step "
-            f"({share:.0%}{of_core(share, core)}): {place_of(line)}"
+            f"{facts.acting(found, 'launches', 'launch')} nothing for {gap.ms:.0f} of "
+            f"{gap.step_ms:.0f} ms a step "
+            f"({gap.share:.0%}{of_core(gap.share, gap.core)}): {place_of(line)}"
         )
         severity = Severity.CRITICAL if worst.share >= facts.number(INPUT_CRITICAL) else Severity.WARNING
         if worst.share < least:  # more of it is the machine's fault than the script's
             severity = Severity.INFO
-        cost = FindingCost(share * worst.step_ms, share)
+        cost = FindingCost(gap.ms, gap.share)
         yield finding_of(facts, found, worst, line, severity=severity, text=text, cost=cost)
 
 
@@ -78,14 +78,14 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
     found = [each for each in facts.gaps if lost_to_launches(each) >= least and launches_of(each, many)]
     if found:
         worst = max(found, key=lost_to_launches)
-        lost, _ = gap_over(facts, found, worst, lost_to_launches(worst))
+        gap = gap_over(facts, found, worst, lost_to_launches(worst))
         top = worst.line(LAUNCH)
         a_second, a_step = launches_of(worst, many) or (0.0, 0.0)
         # Where each short launch is a step of its own, that may be all that there is to compute.
         severity = Severity.WARNING if a_step >= many else Severity.INFO
         often = f"{a_step:,.0f} programs a step" if a_step >= many else f"{a_second:,.0f} a second"
         where = "devices idle" if worst.uncovered is not None else "Python launches for"
-        text = f"{facts.acting(found, 'launches', 'launch')} {often}, and {where} {lost:.0%} of the time"
+        text = f"{facts.acting(found, 'launches', 'launch')} {often}, and {where} {gap.share:.0%} of the time"
         yield finding_of(
             facts,
             found,
@@ -93,7 +93,7 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
             None if top is None else top[0],
             severity=severity,
             text=text,
-            cost=FindingCost(lost * worst.step_ms, lost),
+            cost=FindingCost(gap.ms, gap.share),
             explains=_OF_LAUNCHES,
         )
 
@@ -103,15 +103,15 @@ def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
     found = [each for each in measured_gaps(facts) if _is_read(each, least) and not launches_of(each)]
     if found:
         worst, read = worst_of(found, WAIT)
-        share, core = gap_over(facts, found, worst)
+        gap = gap_over(facts, found, worst)
         text = (
             f"{facts.acting(found, 'waits', 'wait')} for a result in each step at {place_of(read)}; "
             "devices idle "
-            f"{share * worst.step_ms:.1f} of {worst.step_ms:.0f} ms ({share:.0%}{of_core(share, core)})"
+            f"{gap.ms:.1f} of {gap.step_ms:.0f} ms ({gap.share:.0%}{of_core(gap.share, gap.core)})"
         )
         is_much = worst.share >= facts.number(READ_WARNING)
         severity = Severity.WARNING if is_much else Severity.INFO
-        cost = FindingCost(share * worst.step_ms, share)
+        cost = FindingCost(gap.ms, gap.share)
         yield finding_of(facts, found, worst, read, severity=severity, text=text, cost=cost)
 
 

@@ -67,15 +67,17 @@ def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
     line = None if found is None else found[0]
     where = "" if line is None else f": {place_of(line)}"
     at, many = host.pulse_at, len(late) > 1
+    step_ms = facts.step_ms or worst.step_ms  # all wait: it is the step of all
+    ms = worst.share * step_ms
     return Finding(
         _severity(facts, worst.share),
         0.9,
         f"{acting([each.host for each in late], 'is', 'are')} late: the others wait "
-        f"{worst.ms:.0f} ms of a {worst.step_ms:.0f} ms step ({worst.share:.0%}) for "
+        f"{ms:.0f} ms of a {step_ms:.0f} ms step ({worst.share:.0%}) for "
         f"{'their scripts' if many else 'its script'}{where}",
         Subject.of(host, source=source_of(line)),
         about=host.agent,
-        cost=FindingCost(worst.ms, worst.share),
+        cost=FindingCost(ms, worst.share),
         evidence=(
             Evidence("step longer than its programs", worst.share, "ratio", "steps and windows", at),
             Evidence("main thread in the script", worst.script, "ratio", "samples of the main thread", at),
@@ -107,19 +109,19 @@ def _evenly(facts: RunFacts, even: Sequence[Gap], op: str = "") -> Finding:
     line = None if found is None else found[0]
     where = "" if line is None else f": {place_of(line)}"
     everyone = len(even) == len(facts.present)
-    share, core = gap_over(facts, even, worst)
+    gap = gap_over(facts, even, worst)
     one = Subject.of(worst.host, collective=op, source=source_of(line))
     return Finding(
         Severity.WARNING,
         0.8,
         f"{acting([each.host for each in even], 'is', 'are')} late, evenly: they launch nothing for "
-        f"{share * worst.step_ms:.0f} ms of a {worst.step_ms:.0f} ms step "
-        f"({share:.0%}{of_core(share, core)}){where}",
+        f"{gap.ms:.0f} ms of a {gap.step_ms:.0f} ms step "
+        f"({gap.share:.0%}{of_core(gap.share, gap.core)}){where}",
         Subject(collective=op, source=source_of(line)) if everyone else one,
         about=min(each.host.agent for each in even),
-        cost=FindingCost(share * worst.step_ms, share),
+        cost=FindingCost(gap.ms, gap.share),
         evidence=(
-            Evidence("gap of these", share, "ratio", "steps and windows", worst.host.pulse_at),
+            Evidence("gap of these", gap.share, "ratio", "steps and windows", worst.host.pulse_at),
             Evidence("processes", len(even), source="samples of the main thread", at=worst.host.pulse_at),
         ),
         proof=Proof("stacks", row=worst.host.agent),

@@ -11,7 +11,6 @@ from jaxtop.base import units
 from jaxtop.model.hosts import host_names
 from jaxtop.model.past_steps import WHOLE
 from jaxtop.model.wall_time.parts import NAMES, shares_of
-from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.tui.draw.bars import BarPart, bar_line, columns, legend_entry
 from jaxtop.tui.draw.overview.panels import OverviewPanel
 from jaxtop.tui.draw.overview.steps import SCALE, Timespan, time_axis, with_scale
@@ -30,6 +29,8 @@ SIGNS = "█▓▒░·"
 # From this part of the gap, of a gap of this share, and from windows of this age in seconds on, the panel
 # says so.
 CORE_FROM, GAP_FROM, OLD_FROM = 0.1, 0.02, 30.0
+# From this many times the median step on, the panel says that its time contains pauses between steps.
+LONGER = 1.05
 # In less than this width the legend has no times.
 WITH_TIMES = 60
 # Parts below this share are dropped: they would be 0 %.
@@ -39,29 +40,40 @@ LEAST_LINES, MOST_LINES = 5, 10
 
 
 class StepPart(NamedTuple):
-    """A part of the step: its name in the model, its name on screen, its share, and its sign."""
+    """A part of the step: its name in the model, its name on screen, its share, and its sign.
+
+    `is_cost` is whether a finding says its share as what it costs.
+    """
 
     name: str
     words: str
     share: float
     sign: str
+    is_cost: bool = False
 
 
 def step_parts(found: RunParts | None, moment: Moment) -> list[StepPart]:
     """Return the parts of the step; the waiting one names whom the others wait for."""
     parts = []
     for sign, (name, share) in zip(SIGNS, shares_of(found and found.parts), strict=False):
-        words = "not measured" if name == "unknown" else name
+        words, is_cost = "not measured" if name == "unknown" else name, False
         if name == "waiting" and found is not None and found.late:
-            words = f"waits for {host_names([moment.cluster.hosts[each] for each in found.late])}"
+            words = waiting_for(moment, found.late)
+            costs = {moment.late[each].cost.share_of_step for each in found.late if each in moment.late}
+            is_cost = any(cost is not None and units.share(cost) == units.share(share) for cost in costs)
         if share >= LEAST:
-            parts.append(StepPart(name, words, share, sign))
+            parts.append(StepPart(name, words, share, sign, is_cost))
     return parts
+
+
+def waiting_for(moment: Moment, late: Sequence[str]) -> str:
+    """Return whom the other processes wait for."""
+    return f"waits for {host_names([moment.cluster.hosts[each] for each in late])}"
 
 
 def anatomy(moment: Moment, span: Timespan, ink: Ink, screens: set[str]) -> OverviewPanel | None:
     """Return the panel; None where no part is measured, neither now nor before."""
-    found = run_parts(moment.cluster, moment.now)
+    found = moment.checked_step.parts
     parts = step_parts(found, moment)
     has_past = span.past is not None and any(each.parts for each in span.past.samples)
     if not parts and not has_past:
@@ -69,24 +81,27 @@ def anatomy(moment: Moment, span: Timespan, ink: Ink, screens: set[str]) -> Over
     return OverviewPanel(
         Heading(
             "Where a step goes",
-            units.seconds(span.step_s),
+            units.seconds(span.wall_s),
             about(moment, found),
             (("6", "Collectives"), *((("O", "Operations"),) if "operations" in screens else ())),
         ),
         "collectives",
-        lambda width: 1 + len(legend(parts, span.step_s, ink, width)) + (MOST_LINES if has_past else 0),
+        lambda width: 1 + len(legend(parts, span.wall_s, ink, width)) + (MOST_LINES if has_past else 0),
         partial(_lines, parts, span, ink),
-        lambda width: [bar(parts, width, ink), *legend(parts, span.step_s, ink, width)],
+        lambda width: [bar(parts, width, ink), *legend(parts, span.wall_s, ink, width)],
         least=2 + LEAST_LINES * has_past,
         grows=has_past,
     )
 
 
 def about(moment: Moment, found: RunParts | None) -> str:
-    """Return what the shares are of: which processes, what waits for a core, and how old the windows are."""
+    """Return what the shares are of: pauses too, what waits for a core, and how old the windows are."""
     if found is None:
         return ""
     words, mean = [], found.parts
+    wall_s, step = moment.checked_step.wall_s, moment.step
+    if wall_s is not None and step is not None and wall_s >= LONGER * step.p50_s:
+        words.append("pauses included")
     if mean.host_gap >= GAP_FROM and mean.delayed >= CORE_FROM * mean.host_gap:
         words.append(f"{mean.delayed / mean.host_gap:.0%} of the gap waits for a core")
     if mean.at is not None and moment.now - mean.at >= OLD_FROM:
@@ -100,23 +115,25 @@ def bar(parts: Sequence[StepPart], width: int, ink: Ink) -> Text:
     return bar_line(of, 1.0, width, ink)
 
 
-def legend(parts: Sequence[StepPart], step_s: float | None, ink: Ink, width: int) -> list[Text]:
+def legend(parts: Sequence[StepPart], wall_s: float | None, ink: Ink, width: int) -> list[Text]:
     """Return the parts with their colours, shares and times, in lines of this width; whole entries only."""
     if not parts:
         return [Text("no profiler window yet: press c for one now", ink.note)]
-    with_times = step_s is not None and width >= WITH_TIMES
+    with_times = wall_s is not None and width >= WITH_TIMES
 
     def entry(part: StepPart) -> Text:
         colour = ink.palette.of_step_part(part.name)
-        named = legend_entry(part.sign, colour, part.words, units.share(part.share), ink)
-        time = f" {units.seconds(part.share * (step_s or 0.0))}" if with_times else ""
+        # The finding above has the share of what it costs.
+        share = "" if part.is_cost and with_times else units.share(part.share)
+        named = legend_entry(part.sign, colour, part.words, share, ink)
+        time = f" {units.seconds(part.share * (wall_s or 0.0))}" if with_times else ""
         return named.append(time, ink.note)
 
     return flowed(map(entry, parts), width, 3)
 
 
 def _lines(parts: Sequence[StepPart], span: Timespan, ink: Ink, width: int, height: int) -> list[Text]:
-    lines = [bar(parts, width, ink), *legend(parts, span.step_s, ink, width)] if parts else []
+    lines = [bar(parts, width, ink), *legend(parts, span.wall_s, ink, width)] if parts else []
     rest = height - len(lines)
     if rest >= LEAST_LINES - 1 and span.past is not None:
         lines += over_time(span, ink, width, rest)
@@ -124,7 +141,10 @@ def _lines(parts: Sequence[StepPart], span: Timespan, ink: Ink, width: int, heig
 
 
 def over_time(span: Timespan, ink: Ink, width: int, height: int) -> list[Text]:
-    """Return the steps of the last hour as columns: as high as a step was long, made of its parts."""
+    """Return the steps of the last hour as columns: as high as a step was long, made of its parts.
+
+    Where that is unknown, all are equally high.
+    """
     room, rows = width - SCALE - 1, height - 1
     if room < 1 or span.past is None:
         return []
@@ -139,17 +159,19 @@ def _columns(
     """Return the columns with their scale; new samples come far less often than paints."""
     found = past.columns(*between, room)
     tallest = max((each.p50_us or 0 for each in found if each is not None), default=0)
-    if not tallest:
+    stacks = []
+    for each in found:
+        height = (
+            None if each is None else (each.p50_us or 0) / tallest if tallest else float(bool(each.parts))
+        )
+        parts = each.parts if each is not None and each.parts else (0, 0, 0, 0, WHOLE)
+        stacks.append([part / WHOLE * height * rows for part in parts] if height else None)
+    if not any(stacks):
         return ()
-    stacks = [
-        None
-        if each is None or each.p50_us is None
-        else [part / WHOLE * each.p50_us / tallest * rows for part in each.parts or (0, 0, 0, 0, WHOLE)]
-        for each in found
-    ]
     colours = [ink.palette.of_step_part(name.replace("_", " ")) for name in NAMES]
     lines = []
     for i, line in enumerate(columns(stacks, colours, SIGNS, rows, ink)):
-        scale = units.seconds(tallest / 1e6) if not i else "0" if i == rows - 1 else ""
+        highest = units.seconds(tallest / 1e6) if tallest else units.share(1.0)
+        scale = highest if not i else "0" if i == rows - 1 else ""
         lines.append(with_scale(scale, line, ink))
     return tuple(lines)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from math import isclose
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
@@ -9,7 +11,6 @@ from rich.text import Text
 from jaxtop.base import units
 from jaxtop.model import RULES_BY_NAME, step_of
 from jaxtop.model.findings.words import costs
-from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.bars import pair, thin_bar
 from jaxtop.tui.draw.overview.anatomy import step_parts
@@ -19,6 +20,7 @@ from jaxtop.tui.draw.panes.finding import figure_of
 
 if TYPE_CHECKING:
     from jaxtop.model import Finding
+    from jaxtop.model.finding import Evidence, FindingCost
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.ink import Ink
 
@@ -43,9 +45,10 @@ class Wording(NamedTuple):
 
 
 def worded(finding: Finding) -> Wording:
-    """Return a finding as what is wrong and why: its line of the script, or else its evidence.
+    """Return a finding as what is wrong and why: its line of the script, and its evidence.
 
-    The sentence of a finding often ends with the line: it then stands in the reason only.
+    The sentence of a finding often ends with the line: it then stands in the reason only. Evidence that is
+    what the finding costs stands in the sentence only.
     """
     wrong, source = finding.text, finding.subject.source
     because = []
@@ -55,13 +58,22 @@ def worded(finding: Finding) -> Wording:
         because.append(end)
     elif source and source not in wrong:
         because.append(source)
-    because += [f"{each.name} {figure_of(each)}" for each in finding.evidence if each.value is not None][
-        :EVIDENCE
-    ]
+    because += [
+        f"{each.name} {figure_of(each)}"
+        for each in finding.evidence
+        if each.value is not None and not _is_cost(each, finding.cost)
+    ][:EVIDENCE]
     return Wording(text.printable(wrong), text.printable(" · ".join(because)))
 
 
-def finding_lines(finding: Finding, ink: Ink, width: int, most: int) -> list[Text]:
+def _is_cost(evidence: Evidence, cost: FindingCost) -> bool:
+    """Whether an evidence has the same figure as the cost of its finding."""
+    of_step = {"ratio": cost.share_of_step, "seconds": cost.ms_per_step and cost.ms_per_step / 1000}
+    same, value = of_step.get(evidence.unit), evidence.value
+    return same is not None and not isinstance(value, str) and value is not None and isclose(value, same)
+
+
+def finding_lines(finding: Finding, now: float, ink: Ink, width: int, most: int) -> list[Text]:
     """Return a finding in at most so many lines: what is wrong, what it costs, why, what to do."""
     words, colour = worded(finding), ink.palette.of_severity(finding.severity.rank)
     rule = RULES_BY_NAME[finding.rule]
@@ -74,7 +86,7 @@ def finding_lines(finding: Finding, ink: Ink, width: int, most: int) -> list[Tex
     if since:
         lines[0].append(" " * max(1, width - lines[0].cell_len - len(since)) + since, ink.note)
     lines += [Text(f"  {each}", style, no_wrap=True) for each in head[1:]]
-    cost = _cost(finding, ink, width)
+    cost = _cost(finding, now, ink, width)
     why = _titled("because", words.because, ink, width, 1)
     left = most - len(lines) - len(cost) - len(why)
     advice = text.printable(finding.advice or rule.advice)
@@ -86,17 +98,45 @@ def finding_lines(finding: Finding, ink: Ink, width: int, most: int) -> list[Tex
     return lines[:most]
 
 
-def _cost(finding: Finding, ink: Ink, width: int) -> list[Text]:
-    share, words = finding.cost.share_of_step, costs(finding.cost)
-    if not words:
+def _cost(finding: Finding, now: float, ink: Ink, width: int) -> list[Text]:
+    share, facts = finding.cost.share_of_step, _beyond_sentence(finding, now)
+    if not facts:
         return []
     line = row_name("  costs", ink, NAME + 2)
+    while len(facts) > 1 and line.cell_len + len(", ".join(facts)) > width:
+        facts.pop()
+    words = ", ".join(facts)
     if share is not None:
         colour = ink.palette.of_severity(finding.severity.rank)
         room = min(BAR, width - line.cell_len - len(words) - 2)
         if room >= SHORT_BAR:
             line.append_text(thin_bar(share, room, colour, ink)).append("  ")
     return [line.append(words, ink.figure)]
+
+
+def _beyond_sentence(finding: Finding, now: float) -> list[str]:
+    """Return what a finding costs: where its sentence says the share of a step, what follows from that."""
+    cost, sentence = finding.cost, finding.text
+    share, ms = cost.share_of_step, cost.ms_per_step
+    if share is None or not _says(sentence, f"{share:.0%}"):
+        return [costs(cost)] * bool(costs(cost))
+    is_said = ms is None or any(_says(sentence, f"{ms:.{digits}f}") for digits in (0, 1))
+    rest = costs(cost._replace(ms_per_step=None if is_said else ms, share_of_step=None))
+    lost = share * (now - finding.since)
+    return [
+        *([rest] * bool(rest)),
+        f"up to {sped_up(share)} as fast without it",
+        *([f"~{units.age(lost)} lost so far"] * (lost >= 1)),
+    ]
+
+
+def _says(sentence: str, figure: str) -> bool:
+    return re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.])", sentence) is not None
+
+
+def sped_up(share: float) -> str:
+    """Return how many times as fast a step would be without this share of it."""
+    return f"{1 / max(0.01, 1 - share):.2f}×"
 
 
 def _titled(name: str, words: str, ink: Ink, width: int, most: int) -> list[Text]:
@@ -130,7 +170,7 @@ def finding_line(finding: Finding, ink: Ink, width: int) -> Text:
 
 def bound_lines(moment: Moment, ink: Ink, width: int) -> list[Text]:
     """Return what bounds a run without findings, what could be gained at most, and where to look next."""
-    found = run_parts(moment.cluster, moment.now)
+    found = moment.checked_step.parts
     parts = [each for each in step_parts(found, moment) if each.name != "unknown"]
     if not parts:
         return []
@@ -149,7 +189,7 @@ def bound_lines(moment: Moment, ink: Ink, width: int) -> list[Text]:
         gain = max(gains, key=lambda each: each.share)
         key, screen = _SHOWN_ON[gain.name]
         words = (
-            f"without {gain.words} a step would be {1 / max(0.01, 1 - gain.share):.2f}× as fast, at most: "
+            f"without {gain.words} a step would be {sped_up(gain.share)} as fast, at most: "
             f"{key} {screen} shows it"
         )
     else:

@@ -71,7 +71,10 @@ def panels_of(moment: Moment, ink: Ink, screens: set[str]) -> dict[str, Overview
     found = {
         "start": starting(start_stages(moment), ink) if is_starting else None,
         "anatomy": parts,
-        "anatomy and step": parts and replace(parts, heading=replace(parts.heading, figures=in_short(span))),
+        "anatomy and step": parts
+        and replace(
+            parts, heading=replace(parts.heading, figures=f"{parts.heading.figures}  {in_short(span)}")
+        ),
         "step": step,
         "mesh": of_mesh.mesh(of_mesh.mesh_map(moment), ink),
         "memory": of_memory.memory(of_memory.memory_figures(moment), ink, plans="plan" in screens),

@@ -15,8 +15,9 @@ from jaxtop.model.wall_time.step_parts import parts_of_hosts
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.draw.bars import pair
+from jaxtop.tui.draw.overview.anatomy import waiting_for
 from jaxtop.tui.draw.overview.panels import OverviewPanel, row_name
-from jaxtop.tui.draw.panel import Heading
+from jaxtop.tui.draw.panel import Heading, wrapped
 from jaxtop.tui.draw.sparkline import area
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # The processes that the panel can list, and the values of their trend.
 MOST_HOSTS, PAST = 40, 24
+# From this share of a step on, a process is said to wait.
+WAITS_FROM = 0.05
 # The width of a trend.
 TREND = 12
 _CPU, _MEMORY = FIGURES["process_cpu_cores"], FIGURES["memory_used_bytes"]
@@ -48,6 +51,8 @@ class HostLine:
     cpu: float | None
     memory: float | None
     note: str = ""
+    # What the note is where there is no room for it; empty: as many of its words as there is room for.
+    brief: str = ""
     severity: Severity = Severity.INFO
 
 
@@ -81,13 +86,17 @@ def _host(view: HostView, finding: Finding | None, parts: Mapping[str, Parts], m
     pulse, rhythm = view.now.pulse, view.now.pulse.rhythm
     step = None if rhythm is None or rhythm.p50_us is None else rhythm.p50_us / 1e6
     its = parts.get(view.host.agent)
-    note = ""
+    note = brief = ""
     if finding is not None:
         note = RULES_BY_NAME[finding.rule].title.lower()
     elif view.state is not State.LIVE:
         note = view.state.value
-    elif its is not None and its.waiting >= 0.05:
-        note = f"waits {units.share(its.waiting)}"
+    elif its is not None and its.waiting >= WAITS_FROM:
+        found = moment.checked_step.parts
+        if found is not None and found.late:  # the finding says for how long
+            note, brief = waiting_for(moment, found.late), "waits"
+        else:
+            note = f"waits {units.share(its.waiting)}"
     return HostLine(
         view.state,
         name_of(view.host),
@@ -97,6 +106,7 @@ def _host(view: HostView, finding: Finding | None, parts: Mapping[str, Parts], m
         _CPU.read(pulse, 0),
         _MEMORY.share(pulse),
         note,
+        brief,
         Severity.INFO if finding is None else finding.severity,
     )
 
@@ -164,8 +174,10 @@ def _line(host: HostLine, ink: Ink, width: int, label: int) -> Text:
         else:
             line.append(f"{cells[title]:>{size}}", ink.note if cells[title] == units.NA else ink.figure)
     if host.note:
-        words = (f"{host.severity.sign} " if host.severity.rank else "") + host.note
-        line.append(f"  {shorten(words, max(1, width - line.cell_len - 2))}", _style_of(host, ink))
+        mark = f"{host.severity.sign} " if host.severity.rank else ""
+        room = width - line.cell_len - len(mark) - 2
+        words = host.brief if host.brief and len(host.note) > room else host.note
+        line.append(f"  {mark}{wrapped(words, max(1, room), 1)[0]}", _style_of(host, ink))
     return line
 
 

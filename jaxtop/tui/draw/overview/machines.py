@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base import units
-from jaxtop.base.names import shorten
 from jaxtop.model import FIGURES
 from jaxtop.model.figure_type import Level
 from jaxtop.model.steps.script import main_thread
-from jaxtop.model.wall_time.step_parts import run_parts
 from jaxtop.tui.draw.bars import thin_bar
-from jaxtop.tui.draw.overview.panels import OverviewPanel, row_name
-from jaxtop.tui.draw.panel import Heading
+from jaxtop.tui.draw.overview.panels import NAME, OverviewPanel, row_name
+from jaxtop.tui.draw.panel import Heading, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,15 +38,20 @@ _TRAFFIC = (
     ("disks", "disk_read_bytes_per_second", "disk_written_bytes_per_second", "read", "written"),
 )
 LEAST_BAR, MOST_BAR = 6, 24
+# The width of a share behind its bar, and the gap before a note.
+SHARE, GAP = 5, 2
 
 
 class MachineLine(NamedTuple):
-    """A line of the panel: a name, a share for its bar (None: no bar), a figure, and a note."""
+    """A line of the panel: a name, a share for its bar (None: no bar), a figure, and a note.
+
+    The facts of the note begin with what stands between them; without room the last ones leave first.
+    """
 
     name: str
     share: float | None
     figure: str
-    note: str
+    facts: Sequence[str] = ()
     level: Level = Level.FINE
 
 
@@ -59,11 +62,11 @@ def machine_lines(moment: Moment) -> list[MachineLine]:
 
 
 def _gap(moment: Moment) -> Iterator[MachineLine]:
-    found = run_parts(moment.cluster, moment.now)
+    found = moment.checked_step.parts
     if found is not None:
         gap = found.parts.host_gap
-        note = "nothing is launched" if gap >= 0.005 else "devices never wait for input"
-        yield MachineLine("host gap", gap, units.share(gap), note)
+        note = "nothing is launched" if gap >= 0.005 else "no wait for input"
+        yield MachineLine("host gap", gap, units.share(gap), (note,))
 
 
 def _script(hosts: Sequence[Host]) -> Iterator[MachineLine]:
@@ -72,9 +75,12 @@ def _script(hosts: Sequence[Host]) -> Iterator[MachineLine]:
     if not found:
         return
     most = max(found, key=lambda each: each.script)
-    others = ", ".join(f"{words} {units.share(share)}" for words, share in most.besides if share >= LEAST)
-    where = f"{most.line} · " if most.line else ""
-    yield MachineLine("script", most.script, units.share(most.script), where + (others or "nothing else"))
+    others = [f"{words} {units.share(share)}" for words, share in most.besides if share >= LEAST]
+    first, *more = others or ["nothing else"]
+    facts = [most.line, f" · {first}"] if most.line else [first]
+    yield MachineLine(
+        "script", most.script, units.share(most.script), [*facts, *(f", {each}" for each in more)]
+    )
 
 
 def _shares(hosts: Sequence[Host], is_one_of_many: bool) -> Iterator[MachineLine]:
@@ -86,14 +92,15 @@ def _shares(hosts: Sequence[Host], is_one_of_many: bool) -> Iterator[MachineLine
         share, host = max(known, key=lambda each: each[0])
         if name in _IF_ANY and share < 0.005:
             continue
-        who = f" on {host.number}" if is_one_of_many else ""
         note = {
             "machine_cpu": _cores(host),
             "memory_used_bytes": f"of {units.size(host.pulse.host.memory_total_bytes)}",
         }.get(name, "")
         reached = figure.reached(host.pulse)
         level = Level.FINE if reached is None else reached.level
-        yield MachineLine(_NAMES[name], share, units.share(share), f"{note}{who}".strip(), level)
+        who = f"{' ' * bool(note)}on {host.number}" if is_one_of_many else ""
+        facts = [each for each in (note, who) if each]
+        yield MachineLine(_NAMES[name], share, units.share(share), facts, level)
 
 
 def _cores(host: Host) -> str:
@@ -111,7 +118,7 @@ def _traffic(hosts: Sequence[Host], is_one_of_many: bool) -> Iterator[MachineLin
         if found:
             _, rates, host = max(found, key=lambda each: each[0])
             words = f"{units.bandwidth(rates[0])} {into}  {units.bandwidth(rates[1])} {out}"
-            yield MachineLine(name, None, words, f"on {host.number}" if is_one_of_many else "")
+            yield MachineLine(name, None, words, (f"on {host.number}",) if is_one_of_many else ())
 
 
 def machines(found: Sequence[MachineLine], ink: Ink) -> OverviewPanel | None:
@@ -122,22 +129,41 @@ def machines(found: Sequence[MachineLine], ink: Ink) -> OverviewPanel | None:
         Heading("Input and machines", keys=(("3", "Hosts"),)),
         "hosts",
         lambda _: len(found),
-        lambda width, height: [_line(each, ink, width) for each in found[:height]],
-        lambda width: [_line(each, ink, width) for each in found if each.name in ("host gap", "script")],
+        lambda width, height: _lines(found[:height], ink, width),
+        lambda width: _lines([each for each in found if each.name in ("host gap", "script")], ink, width),
         least=min(5, len(found)),
     )
 
 
-def _line(each: MachineLine, ink: Ink, width: int) -> Text:
+def _lines(found: Sequence[MachineLine], ink: Ink, width: int) -> list[Text]:
+    """Return the lines, whose bars leave room for whole notes."""
+    most = width - NAME - SHARE - GAP
+    notes = [len(_noted(each.facts, most - LEAST_BAR)) for each in found if each.share is not None]
+    bar = max(LEAST_BAR, min(MOST_BAR, width // 3, most - max(notes, default=0)))
+    return [_line(each, ink, width, bar) for each in found]
+
+
+def _noted(facts: Sequence[str], room: int) -> str:
+    """Return as many of these facts as there is room for; of the first one, whole words at least."""
+    note = "".join(facts[:1])
+    if len(note) > room:
+        return wrapped(note, room, 1)[0] if room > 0 else ""
+    for each in facts[1:]:
+        if len(note) + len(each) > room:
+            break
+        note += each
+    return note
+
+
+def _line(each: MachineLine, ink: Ink, width: int, bar: int) -> Text:
     line = row_name(each.name, ink)
     styles = (ink.figure, ink.style(ink.palette.warning, bold=True), ink.style(ink.palette.bad, bold=True))
     if each.share is not None:
-        room = max(LEAST_BAR, min(MOST_BAR, width // 3))
         colour = ink.palette.of_step_part("host gap") if each.name == "host gap" else ink.palette.trend
-        line.append_text(thin_bar(each.share, room, colour, ink))
+        line.append_text(thin_bar(each.share, bar, colour, ink))
         line.append(f" {each.figure:>4}", styles[each.level])
     else:
         line.append(each.figure, styles[each.level])
-    if each.note:
-        line.append(f"  {shorten(each.note, max(0, width - line.cell_len - 2))}", ink.note)
+    if note := _noted(each.facts, width - line.cell_len - GAP):
+        line.append(" " * GAP + note, ink.note)
     return line

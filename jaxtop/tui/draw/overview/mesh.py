@@ -72,7 +72,7 @@ def mesh_map(moment: Moment) -> MeshMap | None:
     view = next((each for each in moment.mesh_views if each.axes), None)
     if view is None:
         return None
-    waits = bool(moment.waits_by_device)
+    waits = any(moment.waits_by_device.values())
     metric = wait_metric(moment) if waits else METRICS[0]
     reading = read(moment.device_views, metric)
     cells = {

@@ -33,11 +33,15 @@ LEAST_LINES = 5
 
 @dataclass(frozen=True)
 class Timespan:
-    """The time that the plots of the overview cover, what was sampled in it, and what happened."""
+    """The time that the plots of the overview cover, what was sampled in it, and what happened.
+
+    `wall_s` is the time from step to step, of which parts of a step and costs of findings are shares.
+    """
 
     now: float
     past: PastSteps | None
     step_s: float | None
+    wall_s: float | None
     p99_s: float | None
     per_second: float | None
     marks: tuple[Mark, ...]
@@ -64,10 +68,12 @@ def timespan(moment: Moment) -> Timespan:
     now = [view.now for view in moment.host_views]
     late = [host.pulse.rhythm.p99_us for host in now if host.pulse.rhythm and host.pulse.rhythm.p99_us]
     paces = [pace for host in now if (pace := pace_of(host)) is not None]
+    median = moment.step.p50_s if moment.step else None
     return Timespan(
         moment.now,
         past,
-        moment.step.p50_s if moment.step else None,
+        median,
+        moment.checked_step.wall_s or median,
         max(late) / 1e6 if late else None,
         min(paces, default=None),
         tuple(sorted([*ongoing_marks(moment), *compile_marks(moment)])),
