@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from jaxtop.tui.request_keys import RequestKeys
     from jaxtop.tui.screens.base import View
 
-# The least columns and lines of a screen, and those of the overview.
-SMALLEST, SMALLEST_OVERVIEW = (60, 16), (40, 10)
+# The least columns and lines of a screen, and those of the screens that have pictures for small terminals.
+SMALLEST, SMALLEST_OF_ALL = (60, 16), (40, 10)
+DRAWN_SMALLER = {"overview", "plot"}
 
 
 class Navigation:
@@ -210,7 +211,7 @@ class Navigation:
 
 def _smallest(name: str) -> tuple[int, int]:
     """Return the width and height that a screen needs."""
-    return SMALLEST_OVERVIEW if name == SCREENS[0].name else SMALLEST
+    return SMALLEST_OF_ALL if name in DRAWN_SMALLER else SMALLEST
 
 
 def _is_too_small(size: Size, name: str) -> bool:

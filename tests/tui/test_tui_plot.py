@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -331,15 +332,39 @@ class TestScreen:
     def test_made_too_small_below_help_it_is_replaced_by_the_notice(self, key):
         async def act(stage: Stage) -> None:
             await stage.press("D", "0", key)
-            await stage.pilot.resize_terminal(40, 10)
+            await stage.pilot.resize_terminal(39, 9)
             await stage.press("escape")
-            assert "jaxtop needs at least 60×16" in stage.text and "n/a" not in stage.text
+            assert "jaxtop needs at least 40×10" in stage.text and "n/a" not in stage.text
             await stage.press("0", key)
             await stage.pilot.resize_terminal(60, 16)
             await stage.press("escape")
             assert "jaxtop needs" not in stage.text and "a device 0" in stage.text
 
         play(act, *working(30), size=(60, 16))
+
+    @pytest.mark.parametrize("size", [(40, 10), (59, 11), (40, 30), (100, 12)])
+    def test_a_small_terminal_has_the_chosen_line_with_its_range(self, size):
+        async def act(stage: Stage) -> None:
+            await stage.press("D", "0")
+            last = r"  \d+%" if size[0] > 40 else ""
+            said = rf" utilisation of (device \d){last}  \d+% to \d+%"
+            before = re.search(said, stage.text)[1]
+            await stage.press("j")
+            chosen = re.search(said, stage.text)[1]
+            assert chosen != before
+            assert sum(stage.text.count(each) for each in DOTS) > 20
+            assert all(len(each) == size[0] for each in stage.text.splitlines())
+            await stage.press("m")
+            assert " utilisation of" not in stage.text and f"of {chosen}" in stage.text
+
+        play(act, *working(30), size=size)
+
+    def test_in_two_rows_a_line_is_an_area_below_its_range(self):
+        line = PlotLine("device 0", points(*range(100, 160)), is_chosen=True)
+        shown = PlotPage(FIGURES["power_w"], (0, 1), Beside.ALONE, (line,), 1, None)
+        first, second = page(shown, INK, 46, 2).text.plain.splitlines()
+        assert first.split() == ["power", "of", "device", "0", "159W", "100W", "to", "159W"]
+        assert len(set(second.strip()) & DOTS) >= 4 and len(second) > 40
 
     def test_before_anything_is_known_it_says_so(self):
         assert "no figures to plot yet" in shown_after(keys="0", size=(80, 24))

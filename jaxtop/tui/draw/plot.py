@@ -189,6 +189,7 @@ def plot(
     limit: float | None = None,
     pointed: float | None = None,
     marks: Sequence[Mark] = (),
+    has_letters: bool = True,
 ) -> tuple[list[Text], PlotFrame | None]:
     """Draw the plot with its axes for this size. Without values or space, return no lines and no frame."""
     axes = _Axes.of(lines, width, height, unit=unit, write=write, limit=limit)
@@ -199,7 +200,7 @@ def plot(
     is_filled = len(lines) == 1
     if is_filled:
         canvas = _filled(canvas)
-    ends = _ends(lines, frame)
+    ends = _ends(lines, frame) if has_letters else {}
     styles = [style_of(number, ink, chosen=line.is_chosen) for number, line in enumerate(lines)]
     seen = [each for each in marks if frame.start <= each.at <= frame.end]
     begun = {frame.column(each.at) for each in seen if each.severity.rank}

@@ -9,12 +9,14 @@ from rich.style import Style
 from rich.text import Text
 
 from jaxtop.base import units
+from jaxtop.base.names import shorten
 from jaxtop.tui.core import text
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.legend import printable
 from jaxtop.tui.draw.panes.facts import fitted, joined
 from jaxtop.tui.draw.plot import LETTERS, Drawn, PlotLine, plot, style_of, summary
 from jaxtop.tui.draw.plotted import Beside, is_of_device, ways
+from jaxtop.tui.draw.sparkline import area
 from jaxtop.tui.draw.switches import Switch, switches
 from jaxtop.tui.draw.table import fit
 
@@ -31,6 +33,9 @@ _NAME, _FIGURE = 16, 10
 _ENTRY = 4 + _NAME + 4 * (_FIGURE + 1)
 # The plot keeps this many rows; the table below it gets what is left.
 FEWEST_ROWS = 8
+# With fewer columns or rows than these, only the chosen line is drawn, without the table; with so few rows
+# without the switches, too.
+SMALL = (56, 10)
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class PlotPage:
 
 
 def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
+    if width < SMALL[0] or height < SMALL[1]:
+        return _small(shown, ink, width, height)
     write = writer(shown.figure)
     above = [switches(_groups(shown), ink, width), _about(shown, ink)]
     columns = max(1, min(2, width // (_ENTRY + 2)))
@@ -68,8 +75,7 @@ def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
         marks=shown.marks,
     )
     if frame is None:
-        note = Text(f" {units.NA}: {shown.figure.title} has not been reported yet", ink.note, end="")
-        return Drawn(_joined([*above, Text(), note], width, height))
+        return Drawn(_joined([*above, Text(), _unknown(shown, ink)], width, height))
     legend = [_heads(shown, ink, columns, name)]
     for row in range(below):
         line = Text(" ", no_wrap=True, end="")
@@ -81,6 +87,47 @@ def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
         line.rstrip()
         legend.append(line)
     return Drawn(_joined([*above, *drawn, *legend], width, height), len(above), frame)
+
+
+def _unknown(shown: PlotPage, ink: Ink) -> Text:
+    return Text(f" {units.NA}: {shown.figure.title} has not been reported yet", ink.note, end="")
+
+
+def _small(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
+    """Return the chosen line alone, with its range; in few rows as an area without axes."""
+    write = writer(shown.figure)
+    line = next((each for each in shown.lines if each.is_chosen), None)
+    if line is None or not line.known:
+        return Drawn(_joined([_unknown(shown, ink)], width, height))
+    above = [switches(_groups(shown), ink, width)] if height >= SMALL[1] else []
+    last, low, _, high = summary(line)
+    if shown.pointed is not None:
+        last = line.at(shown.pointed)
+    value, reach = f"  {write(last)}", f"  {write(low)} to {write(high)}" if low != high else ""
+    name = f" {shown.figure.title} of {line.name}"
+    if reach and len(name) + len(value) + len(reach) > width:
+        value = ""
+    name = shorten(name, max(1, width - len(value) - len(reach)))
+    about = (name, ink.label), (value, ink.figure), (reach, ink.label)
+    above.append(Text.assemble(*about, no_wrap=True, end=""))
+    drawn, frame = plot(
+        [line],
+        ink,
+        width - 1,
+        height - len(above),
+        unit=shown.figure.unit,
+        write=write,
+        limit=shown.limit,
+        pointed=shown.pointed,
+        marks=shown.marks,
+        has_letters=False,
+    )
+    if frame is None:
+        rows = max(1, height - len(above))
+        room = max(1, width - 2)
+        values = [value for _, value in line.points]
+        drawn = [Text(f" {each}", ink.trend, end="") for each in area(values, room, rows).lines]
+    return Drawn(_joined([*above, *drawn], width, height), len(above), frame)
 
 
 def _joined(lines: Sequence[Text], width: int, height: int) -> Text:
