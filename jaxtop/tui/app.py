@@ -16,7 +16,7 @@ from jaxtop.model.tuning import AS_DECLARED, Tuning
 from jaxtop.tui.applied_preferences import AppliedPreferences
 from jaxtop.tui.changed_cells import ChangedCells
 from jaxtop.tui.colours16 import in_16_colours
-from jaxtop.tui.colours256 import Colours256
+from jaxtop.tui.colours256 import in_256_colours
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import TERMINAL, Palette, palette_of
 from jaxtop.tui.core.preferences import NO_PREFERENCES, Preferences
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 PAINTS_PER_SECOND = 4
 # The pause between two slices of incoming frames. It leaves time for keys and for what they paint.
 GAP_SECONDS = 0.005
-
-_IN_256 = Colours256()
 
 
 class JaxtopApp(App[str]):
@@ -163,7 +161,7 @@ class JaxtopApp(App[str]):
         filters, colours = super().get_line_filters(), self.console.color_system
         if self.theme == TERMINAL.theme.name or (colours == "standard" and not self.is_headless):
             return [*filters, in_16_colours(self.theme)]
-        return [*filters, _IN_256] if colours == "256" else filters
+        return [*filters, in_256_colours(self.theme)] if colours == "256" else filters
 
     @property
     def palette(self) -> Palette:

@@ -1,7 +1,8 @@
 """Colours for terminals with 256 colours: each colour is replaced by the most similar one.
 
 Rich maps dark colours of low saturation to black: the band of a header and the line between two panes would
-not be visible against the background.
+not be visible against the background. Two roles must not meet: grey says that nothing is known, so no step of
+a ramp looks like a line, and notes and lines, which are greys, get no hue.
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.filter import LineFilter
 
+from jaxtop.tui.core.palette import palette_of
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from rich.color_triplet import ColorTriplet
     from textual.color import Color as TextualColor
+
+    from jaxtop.tui.core.palette import Palette
 
 # The levels of the 6 × 6 × 6 colour cube. The greys follow it; the first 16 colours belong to the terminal.
 _LEVELS = (0, 95, 135, 175, 215, 255)
@@ -30,6 +37,7 @@ _TABLE = {
     },
     **{_GREYS + i: (8 + 10 * i,) * 3 for i in range(24)},
 }
+_GREYS_OF_ALL = [number for number, parts in _TABLE.items() if len(set(parts)) == 1]
 
 
 class Restyling(LineFilter):
@@ -46,20 +54,57 @@ class Restyling(LineFilter):
 
 
 class Colours256(Restyling):
-    """A filter that replaces true colours by numbered ones."""
+    """A filter that replaces true colours by numbered ones, which keep the roles of a palette apart."""
+
+    def __init__(self, palette: Palette) -> None:
+        super().__init__()
+        self._numbers = _numbers_of(palette)
+        self._of_style = lru_cache(maxsize=4096)(self._style)
 
     def restyled(self, style: Style) -> Style:
-        return _style(style)
+        return self._of_style(style)
+
+    def _style(self, style: Style) -> Style:
+        return style + Style(color=self._numbered(style.color), bgcolor=self._numbered(style.bgcolor))
+
+    def _numbered(self, colour: Color | None) -> Color | None:
+        triplet = true_colour(colour)
+        if triplet is None:
+            return colour
+        number = self._numbers.get(triplet)
+        return Color.from_ansi(nearest(*triplet) if number is None else number)
 
 
-@lru_cache(maxsize=4096)
-def _style(style: Style) -> Style:
-    return style + Style(color=_numbered(style.color), bgcolor=_numbered(style.bgcolor))
+@lru_cache(maxsize=8)
+def in_256_colours(theme: str) -> Colours256:
+    return Colours256(palette_of(theme))
 
 
-def _numbered(colour: Color | None) -> Color | None:
-    triplet = true_colour(colour)
-    return colour if triplet is None else Color.from_ansi(nearest(*triplet))
+def _numbers_of(palette: Palette) -> dict[ColorTriplet, int]:
+    """Return the numbers of notes and lines, and of steps of the ramp that would look like lines."""
+    found = {}
+    for each in _triplets((palette.muted, palette.frame, palette.divider, palette.track)):
+        found[each] = min(_GREYS_OF_ALL, key=lambda number, grey=each: distance(grey, _TABLE[number]))
+    steps, categories = list(_triplets(palette.ramp)), _triplets(palette.categories)
+    taken = {nearest(*each) for each in (*steps, *categories)}
+    for step in steps:
+        if nearest(*step) in found.values():
+            found[step] = min(
+                (number for number in _TABLE if number not in taken and _has_hue(number, step)),
+                key=lambda number: distance(step, _TABLE[number]),
+            )
+    return found
+
+
+def _triplets(colours: Iterable[str]) -> Iterator[ColorTriplet]:
+    return (Color.parse(each).get_truecolor() for each in colours)
+
+
+def _has_hue(number: int, step: ColorTriplet) -> bool:
+    """Whether the largest part of a numbered colour is that of another colour."""
+    parts = _TABLE[number]
+    largest = max(range(3), key=lambda i: step[i])
+    return all(parts[largest] > part for i, part in enumerate(parts) if i != largest)
 
 
 def true_colour(colour: Color | None) -> ColorTriplet | None:

@@ -21,8 +21,8 @@ from jaxtop.cli.errors import UserError
 from jaxtop.store import runfiles
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.colours16 import in_16_colours
-from jaxtop.tui.colours256 import Colours256, nearest
-from jaxtop.tui.core.palette import PALETTES, TERMINAL
+from jaxtop.tui.colours256 import Colours256, in_256_colours, nearest
+from jaxtop.tui.core.palette import DARK, PALETTES, TERMINAL
 from jaxtop.tui.dialogs.picker import LiveRuns, Picker
 from jaxtop.tui.widgets.key_bar import KeyBar
 from tests import builders
@@ -142,6 +142,17 @@ class TestFewColours:
         if theme.surface != theme.background:
             assert shown["surface"] not in (shown["background"], shown["panel"])
 
+    @pytest.mark.parametrize("name", PALETTES)
+    def test_with_256_colours_no_step_of_the_ramp_looks_like_nothing_known_and_notes_are_grey(self, name):
+        palette = PALETTES[name]
+        greys = {
+            shown_as(each, name) for each in (palette.divider, palette.frame, palette.track, palette.muted)
+        }
+        steps = [shown_as(each, name) for each in palette.ramp]
+        assert greys.isdisjoint(steps) and len(set(steps)) == len(steps)
+        assert set(steps).isdisjoint(shown_as(each, name) for each in palette.categories)
+        assert all((each - 59) % 43 == 0 or each >= 232 for each in greys if each is not None)
+
     def test_what_a_terminal_may_have_changed_is_never_taken(self):
         assert min(nearest(r, g, b) for r in (0, 255) for g in (0, 128) for b in (0, 255)) >= 16
 
@@ -197,9 +208,9 @@ class TestFewColours:
         play(act, *builders.well())
 
 
-def shown_as(colour: str) -> int | None:
+def shown_as(colour: str, theme: str = DARK.theme.name) -> int | None:
     """The number that reaches the terminal."""
-    (segment,) = Colours256().apply([Segment("x", Style(color=colour))], BLACK)
+    (segment,) = in_256_colours(theme).apply([Segment("x", Style(color=colour))], BLACK)
     assert segment.style is not None and segment.style.color is not None
     return segment.style.color.downgrade(ColorSystem.EIGHT_BIT).number
 
