@@ -82,17 +82,15 @@ def in_256_colours(theme: str) -> Colours256:
 
 def _numbers_of(palette: Palette) -> dict[ColorTriplet, int]:
     """Return the numbers of notes and lines, and of steps of the ramp that would look like lines."""
-    found = {}
-    for each in _triplets((palette.muted, palette.frame, palette.divider, palette.track)):
-        found[each] = min(_GREYS_OF_ALL, key=lambda number, grey=each: distance(grey, _TABLE[number]))
+    greys = _triplets((palette.muted, palette.frame, palette.divider, palette.track))
+    found = {each: _nearest_of(_GREYS_OF_ALL, each) for each in greys}
     steps, categories = list(_triplets(palette.ramp)), _triplets(palette.categories)
     taken = {nearest(*each) for each in (*steps, *categories)}
     for step in steps:
         if nearest(*step) in found.values():
-            found[step] = min(
-                (number for number in _TABLE if number not in taken and _has_hue(number, step)),
-                key=lambda number: distance(step, _TABLE[number]),
-            )
+            others = (number for number in _TABLE if number not in taken and _has_hue(number, step))
+            found[step] = _nearest_of(others, step)
+            taken.add(found[step])
     return found
 
 
@@ -114,7 +112,11 @@ def true_colour(colour: Color | None) -> ColorTriplet | None:
 
 @lru_cache(maxsize=4096)
 def nearest(red: int, green: int, blue: int) -> int:
-    return min(_TABLE, key=lambda number: distance((red, green, blue), _TABLE[number]))
+    return _nearest_of(_TABLE, (red, green, blue))
+
+
+def _nearest_of(numbers: Iterable[int], parts: tuple[int, int, int]) -> int:
+    return min(numbers, key=lambda number: distance(parts, _TABLE[number]))
 
 
 def distance(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
