@@ -50,7 +50,7 @@ def to_csv(cluster: Cluster, now: float) -> str:
 
 
 def _host(each: HostReading) -> dict[str, object]:
-    host, last = each.view.now, each.view.host
+    host, last = each.view.current, each.view.host
     figures, machine = of_host(host), host.pulse.host
     return {
         "run": each.run,

@@ -107,7 +107,7 @@ def _process_of(cluster: Cluster, agent: str) -> int | None:
 def _host(cluster: Cluster, each: HostReading, now: float, of_agents: Mapping[str, Parts]) -> dict[str, Any]:
     # An exited process keeps its counts and names.
     view = each.view
-    host, last = view.now, view.host
+    host, last = view.current, view.host
     hello, pulse, figures = host.hello, host.pulse, of_host(host)
     is_measured = figures["cores"] is not None
     running = running_of(host)
@@ -168,7 +168,7 @@ def _step(view: HostView, its_parts: Parts | None) -> dict[str, Any] | None:
     """Return what the script reported and the step that was found; None where there is neither."""
     last = view.host
     reported, rhythm = last.pulse.step, last.pulse.rhythm
-    step = step_of(view.now)
+    step = step_of(view.current)
     if reported is None and rhythm is None:
         return None
     functions = None if rhythm is None else rhythm.functions
@@ -184,7 +184,7 @@ def _step(view: HostView, its_parts: Parts | None) -> dict[str, Any] | None:
     }
     figures = {
         name: value if value is None or not name.endswith("_ms") else round(value * 1000, 6)
-        for name, value in of_step(view.now).items()
+        for name, value in of_step(view.current).items()
     }
     return {
         **found,

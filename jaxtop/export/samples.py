@@ -126,7 +126,7 @@ def _samples(where: Labels, parts: Iterable[_Part]) -> Iterator[MetricSample]:
 
 
 def _of_host(each: HostReading) -> Iterator[_Part]:
-    host, last = each.view.now, each.view.host
+    host, last = each.view.current, each.view.host
     values = of_host(host)
     yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_HOSTS)
     yield "agent_cpu_ratio", _NO_LABELS, scaled(host.pulse.cost.cpu_ppm, 10**6)

@@ -153,7 +153,7 @@ def scaled(value: int | None, unit: int) -> float | None:
 
 
 def _views_of_host(cluster: ClusterState, view: HostView) -> list[DeviceView]:
-    host, state = view.now, view.state
+    host, state = view.current, view.state
     pulse, last = host.pulse, view.host.pulse
     run, index, hostname = run_of(host), host.process_index, host.hostname
     rate = launch_rate(cluster, host)

@@ -156,8 +156,8 @@ def worst(states: Iterable[State]) -> State:
 class HostView:
     """The newest agent of a process, its state at a time, and how many times the process was started.
 
-    `host` has all that it last reported. Code that shows figures as current reads `now`; code that shows the
-    last ones on purpose calls them `last`.
+    `host` has all that it last reported. Code that shows figures as current reads `current`; code that shows
+    the last ones on purpose calls them `last`.
     """
 
     host: Host
@@ -165,12 +165,12 @@ class HostView:
     state: State
 
     @cached_property
-    def now(self) -> Host:
+    def current(self) -> Host:
         """The host with only its current figures; the others are unknown or empty."""
-        return current(self.host, self.state)
+        return only_current(self.host, self.state)
 
 
-def current(host: Host, state: State) -> Host:
+def only_current(host: Host, state: State) -> Host:
     """Return the host with only its current figures: all, what a silent process holds, or none."""
     if state in _EXITED:
         return host.without_figures().but(pulse_at=None)

@@ -79,7 +79,7 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Sty
     count = len(moment.device_views)
     parts.append((f"{count} {'device' if count == 1 else 'devices'}", ""))
     # Steps come before launches, because a narrow screen has no room for all parts.
-    hosts = [view.now for view in moment.host_views]
+    hosts = [view.current for view in moment.host_views]
     if len(moment.runs) == 1:
         parts += _steps(moment, hosts, palette)
     rates = [rate for host in hosts if (rate := launch_rate(moment.cluster, host)) is not None]

@@ -198,7 +198,9 @@ def _finding(finding: Finding, palette: Palette, words: str) -> StatusPart:
 
 
 def _compiling(moment: Moment, palette: Palette) -> list[StatusPart]:
-    longest = max(filter(None, (longest_compile(view.now.pulse) for view in moment.host_views)), default=None)
+    longest = max(
+        filter(None, (longest_compile(view.current.pulse) for view in moment.host_views)), default=None
+    )
     if longest is None:
         return []
     seconds, function = longest
@@ -206,7 +208,7 @@ def _compiling(moment: Moment, palette: Palette) -> list[StatusPart]:
 
 
 def _running(moment: Moment, palette: Palette) -> list[StatusPart]:
-    running = [each for view in moment.host_views if (each := running_of(view.now)) is not None]
+    running = [each for view in moment.host_views if (each := running_of(view.current)) is not None]
     longest = max(running, key=lambda each: each.seconds, default=None)
     if longest is None or longest.seconds < LONG:
         return []

@@ -1,4 +1,4 @@
-"""What `HostView.now` blanks, nothing shows: the states of a host against its figures, for every consumer."""
+"""What `HostView.current` blanks, nothing shows: states of a host against its figures, for every consumer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from jaxtop.model import (
     runs,
     step_of,
 )
-from jaxtop.model.liveness import current
+from jaxtop.model.liveness import only_current
 from jaxtop.model.programs.rates import launch_rates_of
 from jaxtop.model.steps.script import collecting
 from jaxtop.tui.columns import hosts as host_columns
@@ -301,7 +301,7 @@ def test_no_consumer_shows_a_figure_that_is_not_current(state, consumer):
     now = AT + later
     (view,) = (view for run in runs(cluster, now) for view in run.hosts if view.host.agent == "r1-0")
     assert view.state is state
-    blank = [name for name, of in FIGURES.items() if of(cluster, view.now) is None]
+    blank = [name for name, of in FIGURES.items() if of(cluster, view.current) is None]
     assert bool(blank) is state.is_silent
     shown = CONSUMERS[consumer](cluster, now)
     wrong = {name: [place for place in where.get(name, ()) if place in shown] for name in blank}
@@ -314,7 +314,7 @@ def test_a_process_that_has_exited_has_no_current_figure_at_all():
     for run in runs(cluster, AT):
         for view in run.hosts:
             if view.state.has_exited:
-                assert all(of(cluster, view.now) is None for of in FIGURES.values())
+                assert all(of(cluster, view.current) is None for of in FIGURES.values())
                 assert all(of(cluster, view.host) is not None for of in FIGURES.values())
 
 
@@ -355,7 +355,7 @@ def test_each_field_of_a_pulse_lasts_or_ends_when_the_process_stops(kind):
     host = everything().hosts["r1-0"]
     busy = {"stall": wire.Stall("step", 1_000, 250), "lull": wire.Lull("step", 1_000)}
     host = host.but(pulse=msgspec.structs.replace(host.pulse, **busy))
-    before, after = (_sample(each.pulse, kind) for each in (host, current(host, State.STOPPED)))
+    before, after = (_sample(each.pulse, kind) for each in (host, only_current(host, State.STOPPED)))
     nested = {"devices", "host", "cost"}
     changed = {name for name in kind.__struct_fields__ if getattr(before, name) != getattr(after, name)}
     assert changed - nested == ENDS[kind]
@@ -381,7 +381,7 @@ def test_samples_of_the_main_thread_are_current_for_some_seconds():
         cluster = cluster_of(*running(0), (AT, "r1-0", seen))
         tell(cluster, (AT + later, "r1-0", pulse(at_ms=int((AT + later) * 1000))))
         (view,) = runs(cluster, AT + later)[0].hosts
-        assert collecting(view.now) == share and view.host.activity == seen
+        assert collecting(view.current) == share and view.host.activity == seen
 
 
 def test_programs_of_exited_processes_are_not_recompiled():

@@ -79,7 +79,7 @@ def _facts(cluster: Cluster, now: float) -> Iterator[str]:
     yield f"{live} of {len(views)} processes live"
     shown = device_views(cluster, now)
     yield f"{len(shown)} device{'' if len(shown) == 1 else 's'}"
-    hosts = [view.now for view in views]
+    hosts = [view.current for view in views]
     counts = [count for host in hosts if (count := steps_of(host)) is not None]
     if counts:
         yield f"step {max(counts):,}"

@@ -41,7 +41,9 @@ class Inspected(NamedTuple):
 def inspected_ops(cluster: ClusterState, now: float) -> Mapping[SameTimes, Inspected]:
     """Return the current times of the processes."""
     views = host_views(cluster, now)
-    reports = [(run_of(view.host), view.now.nccl_times) for view in views if view.now.nccl_times.times]
+    reports = [
+        (run_of(view.host), view.current.nccl_times) for view in views if view.current.nccl_times.times
+    ]
     return cluster.derived.get(NAME, tuple(chain.from_iterable(reports)), lambda: _longest(reports))
 
 

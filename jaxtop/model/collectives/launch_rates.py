@@ -48,7 +48,7 @@ def _rate_of(
         if agent not in views:
             continue  # another process has taken its place
         if agent not in of_agents:
-            of_agents[agent] = launch_rates_of(views[agent].now)
+            of_agents[agent] = launch_rates_of(views[agent].current)
         found = of_agents[agent]
         if (rate := found.of(name, fingerprint)) is not None:
             own.append(rate)

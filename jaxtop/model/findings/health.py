@@ -53,7 +53,7 @@ def health_of(
         cost = max((each.cost.share_of_step or 0.0 for each in found), default=0.0)
         costs = f" · {units.share(cost)} of each step is lost" if cost else ""
         return Health(f"{count}{costs} · {checked.in_short}", "bad" if critical else "warning")
-    if not any(view.now.pulse_at for view in views):
+    if not any(view.current.pulse_at for view in views):
         return Health("connecting: no process has reported yet", "muted")
     lost = [view for view in views if view.state in LOST]
     if lost:
@@ -69,7 +69,7 @@ def health_of(
 
 def _too_early(views: Sequence[HostView], now: float, since: float | None) -> str:
     """Return why a verdict is provisional; empty if it is not."""
-    compiling = sum(bool(view.now.pulse.compiling) for view in views)
+    compiling = sum(bool(view.current.pulse.compiling) for view in views)
     if 2 * compiling > len(views):
         return f"{compiling} of {counted(len(views), [view.host for view in views])} compile"
     return "still measuring" if since is not None and now - since < SETTLES_IN else ""

@@ -63,9 +63,9 @@ def large(host: Host) -> Iterator[tuple[wire.ArrayGroup, int, wire.Sharding]]:
 
 def of_step(view: HostView) -> Collection[str]:
     """Return the programs that make up the step of a process; else those that were launched lately."""
-    rhythm = view.now.pulse.rhythm
+    rhythm = view.current.pulse.rhythm
     functions = rhythm.functions if rhythm is not None else ()
-    return {program_of(each) for each in functions} or launched_lately(view.now)
+    return {program_of(each) for each in functions} or launched_lately(view.current)
 
 
 def step_programs(view: HostView) -> list[wire.Program]:

@@ -147,7 +147,7 @@ class RunFacts:
     @cached_property
     def step_ms(self) -> float | None:
         """The wall time per step, the time between steps included; None while unknown."""
-        seconds = wall_time_of_run(view.now for view in self.reporting)
+        seconds = wall_time_of_run(view.current for view in self.reporting)
         return None if seconds is None else 1000 * seconds
 
     @cached_property
@@ -164,7 +164,7 @@ class RunFacts:
     def is_memory_scarce(self) -> bool:
         """Whether any device is nearly full; where limits are unknown, none is."""
         for view in self.reporting:
-            sample = view.now.pulse.devices
+            sample = view.current.pulse.devices
             for i in range(len(sample.limit_bytes or ())):
                 if (share := taken_share(sample, i)) is not None and share >= SCARCE:
                     return True

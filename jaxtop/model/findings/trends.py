@@ -64,4 +64,4 @@ def least(samples: Iterable[PulseSample]) -> list[int | None]:
 
 def makes_steps(view: HostView) -> bool:
     """Return whether a process repeats a step. Before that it sets things up, and its memory grows."""
-    return view.now.pulse.rhythm is not None or view.now.steps is not None
+    return view.current.pulse.rhythm is not None or view.current.steps is not None

@@ -49,7 +49,7 @@ def program_of(function: str) -> str:
 def launch_rates_of(host: Host) -> LaunchRates:
     """Return how often a process launches each program, as far as its launches are counted.
 
-    `HostView.now` has no rates if the process has exited or is silent.
+    `HostView.current` has no rates if the process has exited or is silent.
     """
     of_function: dict[str, float] = {}
     before, seconds = _period(host)

@@ -69,8 +69,8 @@ def bin_of(cluster: ClusterState, at: float, until: float) -> Bin:
             if view.state is not State.LIVE:
                 continue
             live += 1
-            launches += sum(view.now.launches.values())
-            used += [each for each in view.now.pulse.devices.used_bytes or () if each is not None]
+            launches += sum(view.current.launches.values())
+            used += [each for each in view.current.pulse.devices.used_bytes or () if each is not None]
     return Bin(at, until, live, expected, max(used, default=None), launches)
 
 

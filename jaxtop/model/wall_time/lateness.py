@@ -63,12 +63,12 @@ def lateness_by_run(cluster: ClusterState, now: float) -> Mapping[str, Lateness]
 
 def reporting(run: Run) -> list[HostView]:
     """Return the hosts of a run whose figures are current."""
-    return [view for view in run.hosts if not view.state.is_silent and view.now.pulse_at is not None]
+    return [view for view in run.hosts if not view.state.is_silent and view.current.pulse_at is not None]
 
 
 def _of_run(cluster: ClusterState, run: Run, now: float) -> Lateness:
     own, views = own_parts(cluster, now), reporting(run)
-    found = ((host, own.get(host.agent)) for host in in_present_rhythm([view.now for view in views]))
+    found = ((host, own.get(host.agent)) for host in in_present_rhythm([view.current for view in views]))
     gaps = [gap for host, each in found if (gap := gap_of(host, each and each.parts)) is not None]
     present = sum(not view.state.has_exited for view in run.hosts)
     scripts = late_of(gaps, present, cluster.tuning.value("straggler", LATER_MS))
@@ -82,7 +82,7 @@ def _by_collectives(
     cluster: ClusterState, run: Run, views: Sequence[HostView], now: float
 ) -> dict[str, float]:
     """Return the longest wait for each process that comes last in a collective, as a share of wall time."""
-    pace, found = pace_of_run(view.now for view in views), dict[str, float]()
+    pace, found = pace_of_run(view.current for view in views), dict[str, float]()
     if not pace:
         return found
     for view in collective_views(cluster, now):

@@ -88,7 +88,7 @@ def own_parts(cluster: ClusterState, now: float) -> Mapping[str, OwnParts]:
     def derive() -> dict[str, OwnParts]:
         waited = program_waits(cluster, now)
         found = {
-            view.host.agent: _parts_in(cluster, view.now, waited)
+            view.host.agent: _parts_in(cluster, view.current, waited)
             for view in host_views(cluster, now)
             if not view.state.is_silent
         }

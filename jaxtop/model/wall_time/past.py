@@ -38,7 +38,7 @@ def reduce(state: ClusterState, _agent: str, _message: Message, at: float) -> li
 
 def _sample(state: ClusterState, run: Run, at: float) -> StepSample:
     found = run_parts(state, at, run.id)
-    rhythms = [view.now.pulse.rhythm for view in run.hosts if not view.state.is_silent]
+    rhythms = [view.current.pulse.rhythm for view in run.hosts if not view.state.is_silent]
     known = [each for each in rhythms if each is not None]
     parts = () if found is None else tuple(round(share * WHOLE) for share in found.parts[:5])
     return StepSample(

@@ -96,4 +96,4 @@ def run_parts(cluster: ClusterState, now: float, run: str | None = None) -> RunP
 
 
 def _is_current(view: HostView, found: Mapping[str, Parts]) -> bool:
-    return found[view.host.agent].at is not None and has_current_windows(view.now)
+    return found[view.host.agent].at is not None and has_current_windows(view.current)

@@ -46,9 +46,9 @@ class HostRow:
         return None if index is None else (self.run, index)
 
     @property
-    def now(self) -> Host:
+    def current(self) -> Host:
         """The host with only its current figures."""
-        return self.view.now
+        return self.view.current
 
     @property
     def device_count(self) -> int | None:
@@ -57,28 +57,28 @@ class HostRow:
     @property
     def used_bytes(self) -> int | None:
         """The memory used on all its devices together; None if it is unknown for any of them."""
-        column = self.now.pulse.devices.used_bytes or (None,)
+        column = self.current.pulse.devices.used_bytes or (None,)
         known = [used for used in column if used is not None]
         return sum(known) if len(known) == len(column) else None
 
     @property
     def launches(self) -> float | None:
-        return launch_rate(self.moment.cluster, self.now)
+        return launch_rate(self.moment.cluster, self.current)
 
     @property
     def rhythm(self) -> StepView | None:
         """The step that it repeats; None if it is unknown or no longer current."""
-        return step_in(self.moment.cluster, self.now)
+        return step_in(self.moment.cluster, self.current)
 
     def derived(self, of: Figure) -> float | None:
         """Return a figure of its step or its script; None if it is unknown or no longer current."""
         if of.of_host is not None:
-            return of.of_host(self.view.host if of.outlasts else self.now)
+            return of.of_host(self.view.host if of.outlasts else self.current)
         return None if self.rhythm is None else of.of_step(self.rhythm)
 
     @property
     def steps(self) -> float | None:
-        return pace_of(self.now)
+        return pace_of(self.current)
 
     @property
     def step(self) -> int | None:
@@ -90,20 +90,20 @@ class HostRow:
     @property
     def still(self) -> float | None:
         """The seconds since its last step ended, if that is far longer than usual; else None."""
-        return past_of(self.now)
+        return past_of(self.current)
 
     @property
     def compiling(self) -> tuple[float, str] | None:
         """The longest running compilation: its seconds and its function; None if nothing is compiled."""
-        return longest_compile(self.now.pulse)
+        return longest_compile(self.current.pulse)
 
     @property
     def cores(self) -> float | None:
-        return FIGURES["cores"].read(self.now.pulse, 0)
+        return FIGURES["cores"].read(self.current.pulse, 0)
 
     @property
     def agent_cpu(self) -> float | None:
-        return scaled(self.now.pulse.cost.cpu_ppm, 10_000)
+        return scaled(self.current.pulse.cost.cpu_ppm, 10_000)
 
     @property
     def age(self) -> float | None:

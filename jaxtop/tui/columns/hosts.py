@@ -123,8 +123,8 @@ def _is_reported(of: Figure, rows: Sequence[HostRow]) -> bool:
     return any((row.derived(of) or 0.0) >= of.shown_from for row in rows)
 
 
-def _now(row: HostRow) -> tuple[Pulse, int]:
-    return row.now.pulse, 0
+def _current(row: HostRow) -> tuple[Pulse, int]:
+    return row.current.pulse, 0
 
 
 def _machine_columns(figures: Iterable[Figure]) -> tuple[Column[HostRow], ...]:
@@ -132,8 +132,8 @@ def _machine_columns(figures: Iterable[Figure]) -> tuple[Column[HostRow], ...]:
 
 
 def _machine_column(of: Figure) -> Column[HostRow]:
-    column = measured(of, _now)
-    return with_bar(column, lambda row: of.share(*_now(row))) if of.name in _WITH_BAR else column
+    column = measured(of, _current)
+    return with_bar(column, lambda row: of.share(*_current(row))) if of.name in _WITH_BAR else column
 
 
 def _of_slowest(row: HostRow) -> float | None:
@@ -161,13 +161,13 @@ def _cores(cores: float | None) -> str:
 def _owner(row: HostRow) -> str | None:
     if row.cores is None:
         return None
-    return "container" if row.now.pulse.host.is_container else "machine"
+    return "container" if row.current.pulse.host.is_container else "machine"
 
 
 def _history(of: Figure) -> Column[HostRow]:
     return past(
         of,
-        lambda row: of.read(row.now.pulse, 0),
+        lambda row: of.read(row.current.pulse, 0),
         lambda row: (row.moment.cluster, row.host.agent, 0),
         lambda row: row.state.is_silent,
     )

@@ -157,7 +157,7 @@ class Moment:
     @cached_property
     def step(self) -> RunStep | None:
         """The step of all processes together; None while none reports one."""
-        return model.step_of_run(view.now for view in self.host_views)
+        return model.step_of_run(view.current for view in self.host_views)
 
     @cached_property
     def checked_step(self) -> CheckedStep:
@@ -181,7 +181,7 @@ class Moment:
     @property
     def counted_ago(self) -> float | None:
         """The age in seconds of the oldest census that no longer describes the present; None if all do."""
-        counted = ((view.now, view.now.pulse.counted_ms) for view in self.host_views)
+        counted = ((view.current, view.current.pulse.counted_ms) for view in self.host_views)
         old = (
             self.ago(host, at_ms)
             for host, at_ms in counted

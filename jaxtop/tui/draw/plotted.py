@@ -74,7 +74,7 @@ def peers(
             and (beside is Beside.DEVICES or (device is not None and each.id == device.id))
         ]
     return [
-        _host(figure, view.now)
+        _host(figure, view.current)
         for view in moment.host_views
         if (run_of(view.host) == run_of(host) if beside is Beside.HOSTS else view.host.agent == host.agent)
     ]

@@ -48,7 +48,7 @@ def _of_figures(scope: Scope, read: Callable[[Figure], Callable[[T], float | Non
 
 
 OF_HOSTS: dict[str, Field[HostRow]] = {
-    **_of_figures(Scope.HOST, lambda of: lambda row: of.read(row.now.pulse, 0)),
+    **_of_figures(Scope.HOST, lambda of: lambda row: of.read(row.current.pulse, 0)),
     **_of_figures(Scope.STEP, lambda of: lambda row: row.derived(of)),
     **_of_figures(Scope.SCRIPT, lambda of: lambda row: row.derived(of)),
     "state": Field(lambda row: str(row.state), words),

@@ -28,11 +28,11 @@ def subject_of(
     if view is None:
         return None
     samples = moment.cluster.history.get(device.agent)
-    does = main_thread(view.now)
+    does = main_thread(view.current)
     late = moment.late.get(device.agent)
     return DeviceSubject(
         device,
-        view.now,
+        view.current,
         moment.label(view.host),
         tuple(_ids(mesh) for mesh in meshes if mesh.run == device.run and device.id in mesh.positions),
         None if group is None else (_ids(group[0]), group[1]),

@@ -101,7 +101,7 @@ class HostsView(TableView[Table[HostRow]]):
         past = recent(self.moment.cluster, row.host.agent, STEP_TIME, 0, LONGEST_TREND)
         label = self.moment.label(row.host)
         subject = HostSubject(
-            label, row.state, row.now, row.view.host, row.age, row.rhythm, past, row.still,
+            label, row.state, row.current, row.view.host, row.age, row.rhythm, past, row.still,
             seen_by(self.moment.cluster, row.host, self.moment.now),
             postmortem_of(self.moment.cluster, row.view.host, row.state)
             if has_failed(row.view.host, row.state) else None,

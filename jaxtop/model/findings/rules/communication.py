@@ -44,7 +44,7 @@ def _with_least_rate(facts: RunFacts, view: CollectiveView) -> CollectiveView:
     """Return a collective with a lower bound of its rate, where its program is too new for a measured one."""
     if view.per_second is not None or not view.times or not view.samples:
         return view
-    least = max((least_rate(each.now, view.program) for each in facts.reporting), default=0.0)
+    least = max((least_rate(each.current, view.program) for each in facts.reporting), default=0.0)
     return replace(view, per_second=least * view.times) if least else view
 
 
@@ -67,7 +67,7 @@ def _of_medians(facts: RunFacts, program: list[CollectiveView]) -> float:
     all_times = [
         each
         for view in facts.reporting
-        if (each := view.now.launches_in_windows.get(one.program)) is not None
+        if (each := view.current.launches_in_windows.get(one.program)) is not None
     ]
     times = [each.times[one.fingerprint] for each in all_times if one.fingerprint in each.times]
     exposed = [each.exposed_us / each.number for each in times if each.exposed_us and each.number]
@@ -94,7 +94,7 @@ def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
     if not timed:
         raise Unmeasured("no window of the profiler contains a launch of the step")
     # Slower steps may communicate for longer: launches of before say nothing of that.
-    if facts.run_parts is None or not any(has_current_windows(each.now) for each in timed):
+    if facts.run_parts is None or not any(has_current_windows(each.current) for each in timed):
         raise Unmeasured("no window was taken since the time of a step changed")
     mean = facts.run_parts.parts
     step_ms, views = facts.step_ms, [each for each in facts.collectives if _us_per_second(each)]

@@ -35,7 +35,7 @@ class _Collecting(NamedTuple):
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
     # Imports make garbage: that is time of the start.
-    stepping = [view.now for view in facts.reporting if makes_steps(view)]
+    stepping = [view.current for view in facts.reporting if makes_steps(view)]
     if not stepping:
         raise Unmeasured("no step was found yet, and imports make garbage while a run starts")
     measured = [(host, share) for host in stepping if (share := collecting(host)) is not None]

@@ -46,9 +46,9 @@ class _Device(NamedTuple):
 def _throttled(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for each reason, with the device that is slowest for it."""
     known = [
-        (_Device(view.now, position), bits)
+        (_Device(view.current, position), bits)
         for view in facts.reporting
-        for position, bits in enumerate(view.now.pulse.devices.slowed or ())
+        for position, bits in enumerate(view.current.pulse.devices.slowed or ())
         if bits is not None
     ]
     if not known:
@@ -93,9 +93,9 @@ def _named(devices: list[_Device]) -> str:
 def _memory_errors(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for all devices with errors; its subject is the one with most."""
     known = [
-        (count, _Device(view.now, position))
+        (count, _Device(view.current, position))
         for view in facts.reporting
-        for position, count in enumerate(view.now.pulse.devices.ecc_uncorrected or ())
+        for position, count in enumerate(view.current.pulse.devices.ecc_uncorrected or ())
         if count is not None
     ]
     if not known:

@@ -38,7 +38,9 @@ _KERNEL = "the kernel's pressure and control group files"
 def _measured(facts: RunFacts, figure: Figure) -> list[tuple[float, Host]]:
     """Return the hosts that report a figure, with its values."""
     values = [
-        (value, view.now) for view in facts.reporting if (value := figure.read(view.now.pulse, 0)) is not None
+        (value, view.current)
+        for view in facts.reporting
+        if (value := figure.read(view.current.pulse, 0)) is not None
     ]
     if not values:
         raise Unmeasured(f"the kernel of no host reports {figure.title}")

@@ -166,7 +166,7 @@ def _of_uneven(facts: RunFacts, device_id: int, held: int, beyond: float, count:
         for i, device in enumerate(view.host.devices)
         if device.id == device_id
     )
-    pulse, host = view.now.pulse, view.host
+    pulse, host = view.current.pulse, view.host
     limit, source = usable_bytes(pulse.devices, position), pulse.memory_source or ""
     return Finding(
         Severity.WARNING if limit and held >= SCARCE * limit else Severity.INFO,

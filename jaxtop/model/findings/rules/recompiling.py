@@ -48,14 +48,14 @@ COMPILING = Number("share", 0.2, "fewer compilations are reported from this shar
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding for each function, with the process that compiled it most often."""
-    if not any(view.now.programs.at_ms for view in facts.reporting):
+    if not any(view.current.programs.at_ms for view in facts.reporting):
         raise Unmeasured("the loaded programs were not read yet")
     found: dict[str, list[Host]] = {}
     least = facts.number(COMPILING)
     for view in facts.reporting:
-        for name in view.now.programs.recompiling or _many_lately(view.now, least):
-            if view.now not in (hosts := found.setdefault(name, [])):
-                hosts.append(view.now)
+        for name in view.current.programs.recompiling or _many_lately(view.current, least):
+            if view.current not in (hosts := found.setdefault(name, [])):
+                hosts.append(view.current)
     for name, hosts in found.items():
         yield _finding(facts, name, hosts)
 

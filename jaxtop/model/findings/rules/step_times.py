@@ -24,7 +24,7 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
     slower = 1 + facts.number(SLOWER)
     least_us = 1000 * facts.number(AT_LEAST)
     for view in facts.reporting:
-        host = view.now
+        host = view.current
         best, rhythm = host.best, host.pulse.rhythm
         if best is None or best.best_us is None or rhythm is None or rhythm.mean_us is None:
             continue

@@ -83,7 +83,7 @@ def host_lines(moment: Moment) -> HostLines:
 
 
 def _host(view: HostView, finding: Finding | None, parts: Mapping[str, Parts], moment: Moment) -> HostLine:
-    pulse, rhythm = view.now.pulse, view.now.pulse.rhythm
+    pulse, rhythm = view.current.pulse, view.current.pulse.rhythm
     step = None if rhythm is None or rhythm.p50_us is None else rhythm.p50_us / 1e6
     its = parts.get(view.host.agent)
     note = brief = ""

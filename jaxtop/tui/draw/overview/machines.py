@@ -57,7 +57,7 @@ class MachineLine(NamedTuple):
 
 def machine_lines(moment: Moment) -> list[MachineLine]:
     """Return what is known of input, main threads and machines: of each figure the highest."""
-    hosts = [view.now for view in moment.host_views if not view.state.is_silent]
+    hosts = [view.current for view in moment.host_views if not view.state.is_silent]
     return [*_gap(moment), *_script(hosts), *_shares(hosts, len(hosts) > 1), *_traffic(hosts, len(hosts) > 1)]
 
 

@@ -44,7 +44,7 @@ def start_stages(moment: Moment) -> list[StartStage]:
     greeted = [host for host in hosts if host.hello is not None]
     _, expected = moment.live_and_expected
     with_devices = [host for host in greeted if host.devices]
-    longest = max(filter(None, (longest_compile(view.now.pulse) for view in views)), default=None)
+    longest = max(filter(None, (longest_compile(view.current.pulse) for view in views)), default=None)
     launched = [host for host in hosts if any(host.launches.values())]
     stages = [
         (len(greeted) >= expected, f"connected to {len(greeted)} of {counted(expected, hosts)}", ""),

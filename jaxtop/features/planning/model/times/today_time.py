@@ -262,7 +262,7 @@ def _probed(
 def _shared_cores(views: Sequence[HostView]) -> int | None:
     """Return the cores of a machine that CPU devices share; None for other devices."""
     platforms = {view.host.hello.platform for view in views if view.host.hello}
-    cores = [each for view in views if (each := view.now.pulse.host.cores_milli)]
+    cores = [each for view in views if (each := view.current.pulse.host.cores_milli)]
     return max(1, round(median(cores) / 1000)) if platforms == {"cpu"} and cores else None
 
 
@@ -288,7 +288,7 @@ def _watts(views: Sequence[HostView]) -> float | None:
     """Return the mean power of a device; None unless that of every device is known."""
     found: list[float] = []
     for view in views:
-        column = view.now.pulse.devices.power_mw
+        column = view.current.pulse.devices.power_mw
         of_host = [device_entry(column, number) for number in range(len(column or ()))]
         if not of_host or None in of_host:
             return None

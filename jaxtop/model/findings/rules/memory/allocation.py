@@ -45,7 +45,7 @@ class _Fragments(NamedTuple):
 
 def _fragmentation(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for the device whose free memory lies in the smallest pieces."""
-    views = [view for view in facts.reporting if _searches(view.now.pulse)]
+    views = [view for view in facts.reporting if _searches(view.current.pulse)]
     if not views:
         raise Unmeasured("no allocator reports its largest free block")
     found = [each for view in views for each in _fragments(facts, view)]
@@ -63,7 +63,7 @@ def _searches(pulse: wire.Pulse) -> bool:
 
 def _fragments(facts: RunFacts, view: HostView) -> Iterator[_Fragments]:
     most, least = (facts.number(each) for each in (FRAGMENT_SHARE, FREE_SHARE))
-    sample = view.now.pulse.devices
+    sample = view.current.pulse.devices
     memory = zip(
         sample.largest_free_bytes or (), sample.limit_bytes or (), sample.used_bytes or (), strict=False
     )
@@ -110,7 +110,7 @@ def _of_fragments(facts: RunFacts, found: _Fragments, too_large: wire.Program | 
 def _will_not_fit(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding for each program whose next launch needs more than the fullest device has free."""
     views = {view.host.agent: view for view in facts.reporting}
-    free = {agent: min(found) for agent, view in views.items() if (found := free_bytes(view.now.pulse))}
+    free = {agent: min(found) for agent, view in views.items() if (found := free_bytes(view.current.pulse))}
     if not free:
         raise Unmeasured("no device reports a limit of its memory")
     if any(view.host.is_off("launches") for view in views.values()):
@@ -147,7 +147,7 @@ def _checked(facts: RunFacts, each: LoadedProgram, view: HostView, free: int, mo
         (n for host in members for name, n in host.launches.items() if program_of(name) == program.name),
         default=0,
     )
-    has_run = launches > 0 or not _is_above_peak(view.now.pulse, program)
+    has_run = launches > 0 or not _is_above_peak(view.current.pulse, program)
     least = facts.number(WORK_SHARE) * most
     if has_run and (launches < 2 or (program.flops or 0) < least):
         return None  # programs that set a run up are not launched again

@@ -64,7 +64,7 @@ class _Rising(NamedTuple):
 
 def _full_soon(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for the device of the run that is full first."""
-    limited = [view for view in facts.reporting if view.now.pulse.devices.limit_bytes]
+    limited = [view for view in facts.reporting if view.current.pulse.devices.limit_bytes]
     if not limited:
         raise Unmeasured("no device reports a limit of its memory")
     later = facts.number(LATER)
@@ -74,7 +74,7 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
         samples = facts.cluster.history[each.view.host.agent]
         found = trend([(sample.at, device_entry(sample.used_bytes, each.position)) for sample in samples])
         if found is not None:
-            free = (usable_bytes(each.view.now.pulse.devices, each.position) or 0) - found.top
+            free = (usable_bytes(each.view.current.pulse.devices, each.position) or 0) - found.top
             rising.append(_Rising(max(0.0, free) / found.per_minute, found, each.view, each.position))
     soon = [each for each in rising if each.minutes < later]
     if soon:
@@ -91,7 +91,7 @@ def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Fill
         return
     early = list(islice((each for each in samples if each.used_bytes is not None), 4))
     before, now = least(early), least(islice(reversed(samples), 4))
-    minutes, pulse = (samples[-1].at - early[0].at) / 60 if early else 0.0, view.now.pulse
+    minutes, pulse = (samples[-1].at - early[0].at) / 60 if early else 0.0, view.current.pulse
     for position, (was, used) in enumerate(zip(before, now, strict=False)):
         limit = usable_bytes(pulse.devices, position)
         if was is None or used is None or limit is None or used <= was:
@@ -102,7 +102,7 @@ def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Fill
 
 
 def _of_device(facts: RunFacts, each: _Rising, count: int) -> Finding:
-    pulse, host, rising, minutes = each.view.now.pulse, each.view.host, each.trend, each.minutes
+    pulse, host, rising, minutes = each.view.current.pulse, each.view.host, each.trend, each.minutes
     device_id = host.devices[each.position].id if host.devices else each.position
     grower = _reason(facts.growers, rising.per_minute)
     why = "" if grower is None else f", by {_name(grower)}" + _made_at(grower)
@@ -160,14 +160,14 @@ def _array_growth(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
-    minutes = _until_full(view.now.pulse, grower.bytes_per_minute)
+    minutes = _until_full(view.current.pulse, grower.bytes_per_minute)
     name, grow = _name(grower), "grows" if grower.name else "grow"
     of_host = f" of {host_names([view.host])}" if len(facts.present) > 1 else ""
     grows, limit = grower.bytes_per_minute, facts.number(MUCH)
     if minutes is not None:
         grows, limit = DAY, minutes
     # A loop that collects something for a while, such as an evaluation, makes no steps meanwhile.
-    is_clear = grower.is_even and grows >= FAST * limit and past_of(view.now) is None
+    is_clear = grower.is_even and grows >= FAST * limit and past_of(view.current) is None
     is_lasting = (grower.seconds >= LASTS or is_clear) and makes_steps(view)
     until = "" if minutes is None or minutes > 30 * DAY else f"; full in {in_minutes(minutes)}"
     asked = (

@@ -64,7 +64,7 @@ class _Growing(NamedTuple):
 
 def _host_growth(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for the processes whose memory grows; its subject is the first that is full."""
-    views = [view for view in facts.reporting if view.now.pulse.host.rss_bytes]
+    views = [view for view in facts.reporting if view.current.pulse.host.rss_bytes]
     if not views:
         raise Unmeasured("no process reports its size")
     if not any(map(makes_steps, views)):
@@ -101,13 +101,13 @@ def _is_long(facts: RunFacts, view: HostView) -> bool:
 def _rough_growth(facts: RunFacts, view: HostView) -> float:
     """Return how much larger a process is than at the start of its history."""
     before = oldest(facts.cluster, view.host.agent, _RSS)
-    return 0.0 if before is None else (view.now.pulse.host.rss_bytes or 0) - before
+    return 0.0 if before is None else (view.current.pulse.host.rss_bytes or 0) - before
 
 
 def _is_fast(growth: _Growing) -> bool:
     """Return whether a machine is full so soon that nobody could react if the growth had to last longer."""
     minutes, rising, view, is_on_machine = growth
-    total = view.now.pulse.host.memory_total_bytes
+    total = view.current.pulse.host.memory_total_bytes
     if minutes is None or total is None or not is_on_machine:
         return False
     gained = rising.per_minute * rising.seconds / 60
@@ -140,7 +140,7 @@ def _is_of_arrays(facts: RunFacts, view: HostView, rising: Trend) -> bool:
 
 def _compiled_at(view: HostView) -> float:
     """Return when a program was last compiled: compilers leave memory behind, which is no growth."""
-    pulse, now = view.now.pulse, view.now.pulse_at or 0.0
+    pulse, now = view.current.pulse, view.current.pulse_at or 0.0
     if pulse.compiling:
         return now
     ago_ms = pulse.at_ms - max(view.host.programs.seen_ms, default=0)  # by the clock of the host
@@ -149,7 +149,7 @@ def _compiled_at(view: HostView) -> float:
 
 def _until_host_is_full(view: HostView, rising: Trend, machine: Trend | None) -> float | None:
     """Return in how many minutes a machine or container has no memory left; None if that is unknown."""
-    sample = view.now.pulse.host
+    sample = view.current.pulse.host
     if sample.memory_total_bytes is None or sample.memory_used_bytes is None:
         return None
     rate = max(rising.per_minute, machine.per_minute if machine else 0.0)  # other processes may grow, too
@@ -159,7 +159,7 @@ def _until_host_is_full(view: HostView, rising: Trend, machine: Trend | None) ->
 def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
     worst = min(growing, key=lambda each: (not each.is_on_machine, each.minutes is None, each.minutes or 0.0))
     minutes, rising, view, is_on_machine = worst
-    host, sample = view.host, view.now.pulse.host
+    host, sample = view.host, view.current.pulse.host
     until = "" if minutes is None or minutes > MONTH else f"; its machine is full in {in_minutes(minutes)}"
     who = host_names([each.view.host for each in growing])
     is_full = (sample.memory_used_bytes or 0) >= HOST_FULL * (sample.memory_total_bytes or 1)
@@ -179,11 +179,11 @@ def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
         cost=FindingCost(minutes_until_full=None if minutes is None else round(minutes, 1)),
         evidence=(
             Evidence("growth a minute", rising.per_minute, "bytes", "kernel", facts.at),
-            Evidence("resident memory", sample.rss_bytes, "bytes", "kernel", view.now.pulse_at),
+            Evidence("resident memory", sample.rss_bytes, "bytes", "kernel", view.current.pulse_at),
             Evidence(
-                "machine's memory in use", sample.memory_used_bytes, "bytes", "kernel", view.now.pulse_at
+                "machine's memory in use", sample.memory_used_bytes, "bytes", "kernel", view.current.pulse_at
             ),
-            Evidence("machine's memory", sample.memory_total_bytes, "bytes", "kernel", view.now.pulse_at),
+            Evidence("machine's memory", sample.memory_total_bytes, "bytes", "kernel", view.current.pulse_at),
             Evidence("observed for", rising.seconds, "seconds", "kernel", facts.at),
         ),
         proof=Proof("hosts", row=host.agent, column="rss_bytes"),
