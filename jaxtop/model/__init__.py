@@ -13,7 +13,7 @@ What is where:
 - derived.py: the memo of results that views derive; a result is derived again when an input is another
   object
 - hosts.py, devices.py: runs, their hosts in order and in their states, devices
-- nouns.py: whether a run calls its processes hosts or processes
+- naming/: whether a run calls its processes hosts or processes; their names in sentences
 - liveness.py: the state of a host, and which of its figures are current
 - exited.py: which exited processes stay, and for how long
 - figures.py, figure_type.py, series.py: the table of figures; what a row is; when one stands

@@ -8,9 +8,9 @@ from __future__ import annotations
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
-from jaxtop.model import nouns
 from jaxtop.model.host import EMPTY_HOST, Host, run_of
 from jaxtop.model.liveness import has_exited
+from jaxtop.model.naming import nouns
 from jaxtop.model.stalls.crashes import ended_at
 from jaxtop.model.state import ProcessOfRun
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jaxtop import wire
-from jaxtop.model import nouns
 from jaxtop.model.arrays.at_peak import risen, with_census
 from jaxtop.model.arrays.changes import interned, since_of, since_of_changed
 from jaxtop.model.earlier import BestPace, LaunchCounts, RhythmChange, StepCounts
 from jaxtop.model.host import Host, UnmetAddress, changed_ms
 from jaxtop.model.liveness import was_never_reached
+from jaxtop.model.naming import nouns
 from jaxtop.model.programs.launched import launched_with
 from jaxtop.model.programs.reported import about_programs
 from jaxtop.model.series import stored

@@ -69,7 +69,7 @@ class Host:
     run: str | None = None
     run_name: str | None = None
     process_count: int | None = None
-    # What its run calls its processes, see `nouns.py`.
+    # What its run calls its processes, see `naming/nouns.py`.
     noun: str = PROCESS
     pulse: Pulse = NO_PULSE
     arrays: Arrays = NO_ARRAYS

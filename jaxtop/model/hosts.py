@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.model.host import run_of
 from jaxtop.model.liveness import HostView, State, has_exited, state_of, was_never_reached
-from jaxtop.model.nouns import noun_of, several
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
-
-# The ranges in a text with many hosts.
-MOST_RANGES = 6
 
 
 def interval(cluster: ClusterState) -> float:
@@ -152,29 +148,3 @@ def _newest_of_each_process(members: list[Host], dropped: Mapping[Any, int]) -> 
         yield newest, len(incarnations) + dropped.get((run_of(newest), index), 0)
     for host in unplaced:
         yield host, 1
-
-
-def host_names(hosts: Sequence[Host]) -> str:
-    """Return a text such as "host 7" or "processes 0–6, 9"; those without a number have their label."""
-    indices = sorted(host.process_index for host in hosts if host.process_index is not None)
-    others = [host.label for host in hosts if host.process_index is None]
-    parts = [f"{several(hosts) if len(indices) > 1 else noun_of(hosts)} {ranges(indices)}"] if indices else []
-    return " and ".join([*parts, *others[:2], *([f"{len(others) - 2} more"] if len(others) > 2 else [])])
-
-
-def acting(hosts: Sequence[Host], one: str, many: str) -> str:
-    """Return hosts as the subject of a sentence, with its verb for one or for many: "host 7 has"."""
-    return f"{host_names(hosts)} {one if len(hosts) == 1 else many}"
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """Return ascending numbers as "0–6, 9"; of many ranges the first, and a count of the other numbers."""
-    found: list[list[int]] = []
-    for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    shown = [f"{first}" if first == last else f"{first}–{last}" for first, last in found[:MOST_RANGES]]
-    rest = sum(last - first + 1 for first, last in found[MOST_RANGES:])
-    return ", ".join(shown) + (f" and {rest} more" if rest else "")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import Cluster, keyframe, newest_hosts, nouns
-from jaxtop.model.hosts import acting, host_names
-from jaxtop.model.nouns import counted, noun_of, several
+from jaxtop.model import Cluster, keyframe, newest_hosts
+from jaxtop.model.naming import nouns
+from jaxtop.model.naming.host_names import acting, counted, host_names, noun_of, several
 from tests.builders import NOW, agent_id, frame, hello
 
 

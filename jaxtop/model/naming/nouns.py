@@ -7,28 +7,10 @@ from typing import TYPE_CHECKING
 from jaxtop.model.host import HOST, PROCESS, run_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
-
-_MANY = {PROCESS: "processes", HOST: "hosts"}
-
-
-def noun_of(hosts: Iterable[Host]) -> str:
-    """Return the word for any of these: "host" only if it is that of all."""
-    found = {host.noun for host in hosts}
-    return HOST if found == {HOST} else PROCESS
-
-
-def several(hosts: Iterable[Host]) -> str:
-    """Return the word for several of these."""
-    return _MANY[noun_of(hosts)]
-
-
-def counted(count: int, hosts: Iterable[Host]) -> str:
-    """Return a text such as "1 process" or "1,024 hosts"."""
-    return f"{count:,} {noun_of(hosts) if count == 1 else several(hosts)}"
 
 
 def place(state: ClusterState, before: Host, host: Host) -> None:
