@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # The least columns and lines of a screen, and those of the screens that have pictures for small terminals.
 SMALLEST, SMALLEST_OF_ALL = (60, 16), (40, 10)
 DRAWN_SMALLER = {"overview", "plot"}
+SCREEN_NAMES = frozenset(each.name for each in SCREENS)
 
 
 class Navigation:
@@ -77,7 +78,7 @@ class Navigation:
         """Return the screen of this name, which is made when it opens."""
         if name not in self._views:
             view = next(each for each in SCREENS if each.name == name).view()
-            view.id = f"screen-{name}"
+            view.id, view.screen_names = f"screen-{name}", SCREEN_NAMES
             self._dress(name, view)
             self._views[name] = view
         return self._views[name]

@@ -31,6 +31,8 @@ class View(Container):
     selection: Selection = NO_SELECTION
     # The name of the figure that this screen focuses on, if any. The plot starts with it.
     figure: str | None = None
+    # The names of all screens, those of features too, which this one can lead to.
+    screen_names: frozenset[str] = frozenset()
 
     @dataclass
     class Selected(Message):

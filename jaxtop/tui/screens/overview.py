@@ -115,7 +115,7 @@ class OverviewView(View, can_focus=True):
         self.set_class(bool(lines), "listed")
         self._list.styles.height = len(lines)
         self._list.show(lambda _width, _height: lines)
-        found = arrange.panels_of(self.moment, ink, _screens())
+        found = arrange.panels_of(self.moment, ink, self.screen_names)
 
         def write(width: int, height: int) -> list[Text]:
             self._drawing = arrange.draw(found, ink, width, height)
@@ -237,13 +237,6 @@ class OverviewView(View, can_focus=True):
             if screen is not None:
                 event.stop()
                 await self.app.run_action(f"app.screen('{screen}')")
-
-
-def _screens() -> set[str]:
-    """Return the names of all screens, those of features too."""
-    from jaxtop.tui.screens import SCREENS  # it imports this module
-
-    return {each.name for each in SCREENS}
 
 
 def proof_of(finding: Finding, moment: Moment) -> View.Drilled:

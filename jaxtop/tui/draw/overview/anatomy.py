@@ -71,7 +71,7 @@ def waiting_for(moment: Moment, late: Sequence[str]) -> str:
     return f"waits for {host_names([moment.cluster.hosts[each] for each in late])}"
 
 
-def anatomy(moment: Moment, span: Timespan, ink: Ink, screens: set[str]) -> OverviewPanel | None:
+def anatomy(moment: Moment, span: Timespan, ink: Ink, screens: frozenset[str]) -> OverviewPanel | None:
     """Return the panel; None where no part is measured, neither now nor before."""
     found = moment.checked_step.parts
     parts = step_parts(found, moment)

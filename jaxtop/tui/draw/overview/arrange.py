@@ -61,7 +61,7 @@ class Drawing:
         )
 
 
-def panels_of(moment: Moment, ink: Ink, screens: set[str]) -> dict[str, OverviewPanel]:
+def panels_of(moment: Moment, ink: Ink, screens: frozenset[str]) -> dict[str, OverviewPanel]:
     """Return the panels that have something to say, by name, the most important first."""
     span = timespan(moment)
     step = steps(span, ink)
