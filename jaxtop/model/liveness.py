@@ -213,7 +213,9 @@ _HELD_BY_DEVICES = (
     "peak_reserved_bytes", "driver_used_bytes", "driver_total_bytes", "power_limit_mw",
     "temperature_limit_c", "clock_max_mhz", "energy_mj", "ecc_corrected", "ecc_uncorrected",
 )  # fmt: skip
-_HELD_BY_HOSTS = ("rss_bytes", "threads", "memory_total_bytes", "cores_milli", "is_container")
+_HELD_BY_HOSTS = (
+    "rss_bytes", "threads", "memory_total_bytes", "cores_milli", "is_container",
+)  # fmt: skip
 
 
 def _by_age(host: Host, now: float) -> State:

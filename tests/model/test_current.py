@@ -326,7 +326,9 @@ LASTS: dict[type[msgspec.Struct], set[str]] = {
         "peak_reserved_bytes", "driver_used_bytes", "driver_total_bytes", "power_limit_mw",
         "temperature_limit_c", "clock_max_mhz", "energy_mj", "ecc_corrected", "ecc_uncorrected",
     },
-    wire.HostSample: {"rss_bytes", "threads", "memory_total_bytes", "cores_milli", "is_container"},
+    wire.HostSample: {
+        "rss_bytes", "threads", "memory_total_bytes", "cores_milli", "is_container",
+    },
     wire.AgentCost: {"dropped", "viewers"},
 }  # fmt: skip
 ENDS: dict[type[msgspec.Struct], set[str]] = {
