@@ -111,15 +111,19 @@ def outlived(hosts: Mapping[str, Host], at: float) -> Iterator[Host]:
     members: dict[str, list[Host]] = {}
     for host in hosts.values():
         members.setdefault(run_of(host), []).append(host)
-    past = [found for found in members.values() if all(map(has_exited, found)) and _ended_at(found) <= at]
+    past = [
+        processes
+        for processes in members.values()
+        if all(map(has_exited, processes)) and _ended_at(processes) <= at
+    ]
     past.sort(key=_ended_at, reverse=True)
     count, is_any_left = 0, len(past) < len(members)
-    for number, found in enumerate(past):
-        count += len(found)
+    for number, processes in enumerate(past):
+        count += len(processes)
         is_newest = number == 0
-        is_old = at - _ended_at(found) > RUN_KEPT and (is_any_left or not is_newest)
+        is_old = at - _ended_at(processes) > RUN_KEPT and (is_any_left or not is_newest)
         if is_old or (not is_newest and (number >= MOST_RUNS or count > MOST_PROCESSES)):
-            yield from found
+            yield from processes
 
 
 def faded(hosts: Mapping[str, Host], at: float) -> list[Host]:

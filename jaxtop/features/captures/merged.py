@@ -86,7 +86,7 @@ def merge(
     pause: Callable[[], object] = no_pause,
 ) -> Merged:
     """Write one trace of these hosts; raises `Malformed` if the trace of a host is none."""
-    found = Durations({}, {})
+    durations = Durations({}, {})
     shortest: dict[_Round, int] = {}
     began: list[int] = []
     machines: dict[str, Machine] = {}
@@ -102,7 +102,7 @@ def merge(
             if seen.is_too_large:
                 too_large.append(host.label)
             instances = _instances(seen, groups_of, number + 1)
-            _note(found.launches, shortest, seen, number + 1)
+            _note(durations.launches, shortest, seen, number + 1)
             start = body.tell()
             if not seen.is_too_large:
                 writer = _Host(perfetto.Sequence(body, number + 1), host, instances, pause)
@@ -112,18 +112,18 @@ def merge(
             began.append(trace.started_ns)
             ends = _ends(instances, trace.started_ns)
             others = machines.get(host.machine, Machine({}))
-            earliest = {each: min(end, others.ends.get(each, end)) for each, end in ends.items()}
+            earliest = {instance: min(end, others.ends.get(instance, end)) for instance, end in ends.items()}
             machines[host.machine] = Machine({**others.ends, **earliest}, host.clock_offset_ns)
             progress((number + 1) / len(hosts))
         for (module, _, op, _), lasted in shortest.items():
-            found.collectives.setdefault((module, op), []).append(lasted)
+            durations.collectives.setdefault((module, op), []).append(lasted)
         by_machine = dict(zip(machines, aligned([*machines.values()]), strict=True))
         clocks = [by_machine[host.machine] for host in hosts]
         for number, (start, end) in enumerate(places):
             file.write(perfetto.header(number + 1, began[number] + clocks[number].shift_ns))
             body.seek(start)
             _copy(body, file, end - start)
-    return Merged(clocks, found, too_large, crossing)
+    return Merged(clocks, durations, too_large, crossing)
 
 
 def _copy(source: BinaryIO, file: BinaryIO, count: int) -> None:
@@ -188,8 +188,8 @@ def _ends(instances: Mapping[tuple[int, int], _Place], began: int) -> dict[Insta
     most: dict[str, int] = {}
     for (module, _), count in counts.items():
         most[module] = max(count, most.get(module, 0))
-    whole = [each for each in ends if counts[each[0], each[1]] == most[each[0]]]
-    return {each: ends[each] for each in whole[:MOST_INSTANCES]}
+    whole = [instance for instance in ends if counts[instance[0], instance[1]] == most[instance[0]]]
+    return {instance: ends[instance] for instance in whole[:MOST_INSTANCES]}
 
 
 def _note(found: dict[str, list[int]], shortest: dict[_Round, int], seen: Seen, host: int) -> None:

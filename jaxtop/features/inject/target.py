@@ -172,12 +172,12 @@ def _look_inside(pid: int, status: dict[str, str], memory: symbols.ProcessMemory
     own_malloc = _find(own, "malloc")
     images = [*own, *_images(memory, c_library)]
     names = {*payload.CALLED, *payload.BORROWED, "Py_Version"}
-    found = {name: at for name in names if (at := _find(images, name)) is not None}
-    if "Py_IsInitialized" not in found:
+    addresses = {name: at for name in names if (at := _find(images, name)) is not None}
+    if "Py_IsInitialized" not in addresses:
         raise InjectionRefused(f"pid {pid} is not Python, or a Python without its symbols: {_command(pid)}")
-    if "Py_Version" not in found:
+    if "Py_Version" not in addresses:
         raise InjectionRefused(f"pid {pid} runs a Python older than 3.11, for which there is no agent")
-    if lacking := ", ".join(sorted(names - found.keys())):
+    if lacking := ", ".join(sorted(names - addresses.keys())):
         raise InjectionRefused(
             f"pid {pid} has no {lacking} that can be called: its C library is part of its program"
         )
@@ -185,7 +185,7 @@ def _look_inside(pid: int, status: dict[str, str], memory: symbols.ProcessMemory
         raise InjectionRefused(
             f"pid {pid} has not loaded JAX, so there is nothing to show yet: {_command(pid)}"
         )
-    (number,) = memory.numbers("Q", found["Py_Version"])
+    (number,) = memory.numbers("Q", addresses["Py_Version"])
     version = (number >> 24, number >> 16 & 255, number >> 8 & 255)
     return Target(
         pid,
@@ -196,8 +196,8 @@ def _look_inside(pid: int, status: dict[str, str], memory: symbols.ProcessMemory
         python=version,
         threads=int(status["Threads"]),
         ticks=processes.start_ticks(pid),
-        addresses=found,
-        code=_code(python, found["Py_IsInitialized"]) if own_malloc is None else [],
+        addresses=addresses,
+        code=_code(python, addresses["Py_IsInitialized"]) if own_malloc is None else [],
     )
 
 

@@ -153,21 +153,21 @@ def program_time(
 ) -> ProgramTime | None:
     """Return where the time of a program goes; None if no window of a process showed it."""
     program = view.program
-    found: dict[str, wire.Operations] = {}
+    reported: dict[str, wire.Operations] = {}
     for agent in view.agents:
         of_host = cluster.hosts[agent].operations
         # If a window cannot tell programs of one name apart, its figures are those of all of them.
         shown = of_host.get((program.name, program.fingerprint)) or of_host.get((program.name, None))
         if shown is not None:
-            found[agent] = shown
-    if not found:
+            reported[agent] = shown
+    if not reported:
         return None
-    rates = rates_of(cluster.hosts[next(iter(found))])
-    total = sum(_time_us(each) for each in found.values()) or 1
-    launches = sum(each.launches for each in found.values())
-    rest, idle = _rest(found.values()), sum(each.idle_us for each in found.values())
+    rates = rates_of(cluster.hosts[next(iter(reported))])
+    total = sum(_time_us(each) for each in reported.values()) or 1
+    launches = sum(each.launches for each in reported.values())
+    rest, idle = _rest(reported.values()), sum(each.idle_us for each in reported.values())
     views = [
-        *_listed(found.values(), total, rates),
+        *_listed(reported.values(), total, rates),
         *(
             OperationView(None, kind, None, us / total, us / launches, roof=roof(kind, us, None, None, rates))
             for kind, us in [*rest.items(), (IDLE, idle)]
@@ -178,11 +178,11 @@ def program_time(
         run=view.run,
         program=program.name,
         fingerprint=program.fingerprint,
-        at_ms=max(each.at_ms for each in found.values()),
-        agents=tuple(found),
+        at_ms=max(each.at_ms for each in reported.values()),
+        agents=tuple(reported),
         launches=launches,
         launch_us=total / launches,
-        rest=max(each.rest for each in found.values()),
+        rest=max(each.rest for each in reported.values()),
         operations=tuple(views),
         rates=rates,
     )

@@ -92,16 +92,16 @@ def _check(meshes: Sequence[Axes], is_enough: Callable[[], Enough]) -> Iterator[
     for number, (axes, of_mesh) in enumerate(zip(meshes, words, strict=True), 1):
         typed = mesh_as_typed(axes)
         note(f"running the demo on {typed}, {number} of {len(meshes)}")
-        found = _today_on(axes, of_mesh, is_enough())
-        today = today or found
+        on_mesh = _today_on(axes, of_mesh, is_enough())
+        today = today or on_mesh
         yield Check(
             axes=axes,
-            is_today=found is today,
+            is_today=on_mesh is today,
             predicted=predict(RunArrays(today), axes),
-            measured=predict(RunArrays(found), found.axes),
-            step_ms=None if found.step is None else found.step.step_ms,
-            communication_ms=None if found.step is None else found.step.communication_ms,
-            state=_state(today, found, axes),
+            measured=predict(RunArrays(on_mesh), on_mesh.axes),
+            step_ms=None if on_mesh.step is None else on_mesh.step.step_ms,
+            communication_ms=None if on_mesh.step is None else on_mesh.step.communication_ms,
+            state=_state(today, on_mesh, axes),
         )
 
 

@@ -67,7 +67,7 @@ def frontier(plan: Plan, chosen: Hashable, ink: Ink, width: int, height: int) ->
     key = [(each.candidate.axes, each.candidate.rules) == chosen for each in points]
     for is_chosen, each in sorted(zip(key, points, strict=True), key=lambda pair: pair[0]):
         cells[plane.row(each.ms)][plane.column(each.bytes)] = _sign(each.candidate, ink, is_chosen=is_chosen)
-    ends = {plane.row(each): units.micros(each * 1000) for each in (low, high)}
+    ends = {plane.row(ms): units.micros(ms * 1000) for ms in (low, high)}
     marks = {
         plane.column(value): (units.size(value), ink.note)
         for value in ticks(0.0, most, max(1, plane.width // LABEL), binary=True)

@@ -55,10 +55,10 @@ def to_json(found: Sequence[Postmortem]) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-def as_value(found: Postmortem) -> dict[str, Any]:
+def as_value(postmortem: Postmortem) -> dict[str, Any]:
     """Return a post-mortem as plain values; what is unknown is None."""
-    host, error, program = found.host, found.host.error, found.program
-    asked = None if found.shortage is None else found.shortage.asked
+    host, error, program = postmortem.host, postmortem.host.error, postmortem.program
+    asked = None if postmortem.shortage is None else postmortem.shortage.asked
     step = host.pulse.step
     return {
         "run": host.run,
@@ -66,8 +66,8 @@ def as_value(found: Postmortem) -> dict[str, Any]:
         "process_index": host.process_index,
         "hostname": host.hostname,
         "pid": host.pid,
-        "state": found.state.value,
-        "ended_at": timestamp(found.at),
+        "state": postmortem.state.value,
+        "ended_at": timestamp(postmortem.at),
         "exit_status": None if host.bye is None else host.bye.status,
         "exception": error
         and {
@@ -77,12 +77,12 @@ def as_value(found: Postmortem) -> dict[str, Any]:
             "in": error.place and error.place.function,
             "function": error.function or None,
         },
-        "out_of_memory": found.shortage is not None,
+        "out_of_memory": postmortem.shortage is not None,
         "asked_bytes": _bytes(asked),
-        "free_bytes": _bytes(found.free),
-        "free_source": found.free_source or None,
-        "missing_bytes": _bytes(found.missing),
-        "is_exact": all(each is None or each.is_exact for each in (asked, found.free)),
+        "free_bytes": _bytes(postmortem.free),
+        "free_source": postmortem.free_source or None,
+        "missing_bytes": _bytes(postmortem.missing),
+        "is_exact": all(each is None or each.is_exact for each in (asked, postmortem.free)),
         "program": program
         and {
             "name": program.program.name,
@@ -92,17 +92,18 @@ def as_value(found: Postmortem) -> dict[str, Any]:
             "adds_bytes": program.adds_bytes,
         },
         "step": None if step is None else step.index,
-        "step_age_s": None if step is None else _seconds(found.pulse_age),
-        "kernel": found.kernel or None,
-        "memory": [each._asdict() for each in found.memory],
+        "step_age_s": None if step is None else _seconds(postmortem.pulse_age),
+        "kernel": postmortem.kernel or None,
+        "memory": [each._asdict() for each in postmortem.memory],
         "memory_source": host.pulse.memory_source,
-        "memory_age_s": _seconds(found.memory_age),
-        "arrays": [_held(each) for each in found.arrays],
-        "array_count": found.array_count,
-        "census_age_s": _seconds(found.census_age),
-        "grew": [fields(each, _OF_GROWER) for each in found.growers],
+        "memory_age_s": _seconds(postmortem.memory_age),
+        "arrays": [_held(each) for each in postmortem.arrays],
+        "array_count": postmortem.array_count,
+        "census_age_s": _seconds(postmortem.census_age),
+        "grew": [fields(each, _OF_GROWER) for each in postmortem.growers],
         "events": [
-            {"at": timestamp(each.at), **fields(each, ("severity", "kind", "text"))} for each in found.events
+            {"at": timestamp(each.at), **fields(each, ("severity", "kind", "text"))}
+            for each in postmortem.events
         ],
     }
 

@@ -68,15 +68,15 @@ def _count(text: str) -> int:
 def main(arguments: argparse.Namespace) -> int:
     probe = saved_probe.last()
     is_run = bool(arguments.target or arguments.hostfile or arguments.via is not None)
-    found = _of_run(arguments, probe) if is_run else _of_machine(probe)
-    if arguments.n is not None and arguments.n > len(found.devices):
-        raise UserError(f"-n {arguments.n}: there are {len(found.devices)} devices", NOTHING_RANKED)
-    standings = placement.ranked(found.devices, arguments.prefer)[: arguments.n]
-    notes = [*found.notes, *_notes(standings, arguments.prefer, probe)]
+    to_rank = _of_run(arguments, probe) if is_run else _of_machine(probe)
+    if arguments.n is not None and arguments.n > len(to_rank.devices):
+        raise UserError(f"-n {arguments.n}: there are {len(to_rank.devices)} devices", NOTHING_RANKED)
+    standings = placement.ranked(to_rank.devices, arguments.prefer)[: arguments.n]
+    notes = [*to_rank.notes, *_notes(standings, arguments.prefer, probe)]
     if arguments.json:
-        print(json.dumps(_document(standings, found, arguments.prefer, notes), indent=2))
+        print(json.dumps(_document(standings, to_rank, arguments.prefer, notes), indent=2))
     else:
-        print("\n".join(_lines(standings, found)))
+        print("\n".join(_lines(standings, to_rank)))
         for line in notes:
             note(line)
     return 0

@@ -75,18 +75,20 @@ def _collectives(probe: Probe) -> list[str]:
             each.bytes,
         ),
     )
-    for each in in_order:
-        bus = each.busbw_bytes_per_s
+    for collective in in_order:
+        bus = collective.busbw_bytes_per_s
         rows.append(
             [
-                each.kind,
-                legible(each.axis),
-                f"{len(each.groups)} of {each.group_size}" if each.groups else f"of {each.group_size}",
-                in_bytes(each.bytes),
-                f"{_number(each.time_s * 1e3)} ±{_number(each.spread_s * 1e3)}",
-                _number(each.algbw_bytes_per_s / 1e9),
+                collective.kind,
+                legible(collective.axis),
+                f"{len(collective.groups)} of {collective.group_size}"
+                if collective.groups
+                else f"of {collective.group_size}",
+                in_bytes(collective.bytes),
+                f"{_number(collective.time_s * 1e3)} ±{_number(collective.spread_s * 1e3)}",
+                _number(collective.algbw_bytes_per_s / 1e9),
                 "n/a" if bus is None else _number(bus / 1e9),
-                _remarks(each),
+                _remarks(collective),
             ]
         )
     left = f"no time for {probe.left_out} more; use a larger --seconds" if probe.left_out else ""

@@ -142,21 +142,21 @@ def _layout(
     )
     natural = tuple(device.id for host in loaded_by for device in host.devices)
     local_ids = [ids for each in inventories if (ids := wire.unpack_ids(each.local_ids))]
-    found = assignment(inventory.devices, local_ids, (*(mesh.device_ids for mesh in meshes), natural))
-    if found is None:
+    assigned = assignment(inventory.devices, local_ids, (*(mesh.device_ids for mesh in meshes), natural))
+    if assigned is None:
         return layout
-    seats = _seats(found, of_run)
+    seats = _seats(assigned, of_run)
     ids_of = {
         number: named
         for number, groups in enumerate(inventory.groups)
-        if (named := _devices(groups, found)) is not None
+        if (named := _devices(groups, assigned)) is not None
     }
     used = [ids_of[each.groups] for each in inventory.collectives if each.groups in ids_of]
-    mesh = _mesh_of(found, meshes, used)
+    mesh = _mesh_of(assigned, meshes, used)
     return replace(
         layout,
         agents=tuple(seats.places),
-        assignment=found,
+        assignment=assigned,
         mesh=mesh,
         places=seats.places,
         grouped={

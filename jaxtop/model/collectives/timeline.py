@@ -199,22 +199,22 @@ def _times(
     window: wire.Window, launches: Mapping[int, _WindowLaunch], op: str, groups: Sequence[int | None]
 ) -> dict[_RoundId, _RoundOnHost]:
     """Return what a host timed; `groups` has the group of each of its devices in this op."""
-    found = {}
-    for each in window.rounds:
-        launch = launches.get(each.launch)
-        known = [took for took in each.durations_us if took is not None]
+    timed = {}
+    for row in window.rounds:
+        launch = launches.get(row.launch)
+        known = [took for took in row.durations_us if took is not None]
         if launch is None or not known:
             continue
-        name = window.ops[each.op]
+        name = window.ops[row.op]
         by_group = [
             (number, took)
-            for number, took in zip(groups, each.durations_us, strict=False)
+            for number, took in zip(groups, row.durations_us, strict=False)
             if name == op and number is not None and took is not None
         ]
         # All participants end together, so the first device to arrive has the longest duration.
-        end = each.start_us + max(known)
-        found[launch.id, name, each.round] = _RoundOnHost(each.start_us, end, tuple(by_group))
-    return found
+        end = row.start_us + max(known)
+        timed[launch.id, name, row.round] = _RoundOnHost(row.start_us, end, tuple(by_group))
+    return timed
 
 
 def _anchor(

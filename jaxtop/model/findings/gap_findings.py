@@ -80,7 +80,7 @@ def place_of(line: ActiveLine) -> str:
 
 def finding_of(
     facts: RunFacts,
-    found: Sequence[Gap],
+    gaps: Sequence[Gap],
     worst: Gap,
     line: ActiveLine | None,
     *,
@@ -92,8 +92,8 @@ def finding_of(
     """Return the finding about these gaps; its figures are those of the worst of them."""
     host, at = worst.host, worst.host.pulse_at
     # A process that is late because of its script is not late for another reason, and the others wait for it.
-    is_cause = facts.stragglers <= {each.host.agent for each in found}
-    has_waiting = is_cause and len(found) < len(facts.present)
+    is_cause = facts.stragglers <= {each.host.agent for each in gaps}
+    has_waiting = is_cause and len(gaps) < len(facts.present)
     parts = facts.parts.get(host.agent)
     gap, core = (None, None) if worst.uncovered is None else (worst.whole, worst.core_share)
     return Finding(
@@ -110,7 +110,7 @@ def finding_of(
             Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, at),
             Evidence("main thread in launches", worst.launch, "ratio", _SAMPLES, at),
             Evidence("main thread in waits", worst.wait, "ratio", _SAMPLES, at),
-            Evidence("processes", len(found), source=_SAMPLES, at=at),
+            Evidence("processes", len(gaps), source=_SAMPLES, at=at),
         ),
         proof=Proof("stacks", row=host.agent),
         explains=(

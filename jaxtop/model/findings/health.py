@@ -42,14 +42,14 @@ def health_of(
     checked = coverage_of(state)
     why = " (i: why)" * bool(checked.unchecked)
     serious = [each for each in findings if each.severity is not Severity.INFO]
-    found = [each for each in serious if each.key not in muted]
+    shown = [each for each in serious if each.key not in muted]
     if not views:
         return Health("waiting for a run", "muted")
-    if found:
-        critical = sum(each.severity is Severity.CRITICAL for each in found)
-        count = f"{len(found)} finding{'s' * (len(found) > 1)}"
+    if shown:
+        critical = sum(each.severity is Severity.CRITICAL for each in shown)
+        count = f"{len(shown)} finding{'s' * (len(shown) > 1)}"
         count += f", {critical} critical" if critical else ""
-        cost = max((each.cost.share_of_step or 0.0 for each in found), default=0.0)
+        cost = max((each.cost.share_of_step or 0.0 for each in shown), default=0.0)
         costs = f" · {units.share(cost)} of each step is lost" if cost else ""
         return Health(f"{count}{costs} · {checked.in_short}", "bad" if critical else "warning")
     if not any(view.current.pulse_at for view in views):

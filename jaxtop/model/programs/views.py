@@ -96,31 +96,31 @@ def program_views(cluster: ClusterState, now: float) -> list[ProgramView]:
     by_agent = {view.host.agent: view for view in host_views(cluster, now)}
     merged = merged_programs(cluster).merged
     differs = _differing_agents(cluster)
-    variants = Counter((each.run, each.program.name) for each in merged)
+    variants = Counter((loaded.run, loaded.program.name) for loaded in merged)
     # Programs share groups: the processes that have loaded them alike.
-    groups = {id(group): group for each in merged for group in each.groups}
+    groups = {id(group): group for loaded in merged for group in loaded.groups}
     figures = {
         number: _figures(group.programs, [by_agent[host.agent] for host in group.members])
         for number, group in groups.items()
     }
     views = []
-    for each in merged:
-        of_groups = [figures[id(group)] for group in each.groups]
-        name = each.program.name
-        others_of, words = differs.get((each.run, identity(each.program)), ((), ""))
+    for loaded in merged:
+        of_groups = [figures[id(group)] for group in loaded.groups]
+        name = loaded.program.name
+        others_of, words = differs.get((loaded.run, identity(loaded.program)), ((), ""))
         views.append(
             ProgramView(
-                run=each.run,
-                program=each.program,
+                run=loaded.run,
+                program=loaded.program,
                 function=names.function_of(name),
-                agents=each.agents,
-                variants=variants[each.run, name],
+                agents=loaded.agents,
+                variants=variants[loaded.run, name],
                 launches=most(g.launches.get(name) for g in of_groups if name not in g.shared),
                 launches_per_second=most(
-                    group.program_rates.get((name, each.program.fingerprint)) for group in of_groups
+                    group.program_rates.get((name, loaded.program.fingerprint)) for group in of_groups
                 ),
                 compiles=most(group.compiles.get(name) for group in of_groups),
-                compile_ms=each.compile_ms,
+                compile_ms=loaded.compile_ms,
                 is_recompiling=any(name in group.recompiling for group in of_groups),
                 free_bytes=min((g.free for g in of_groups if g.free is not None), default=None),
                 differs=others_of,
@@ -129,7 +129,7 @@ def program_views(cluster: ClusterState, now: float) -> list[ProgramView]:
                 function_per_second=most(group.rates.get(name) for group in of_groups),
                 lost_ms=most(group.lost_ms.get(name) for group in of_groups),
                 cause=_latest(cause_of(group.compilations, name) for group in of_groups),
-                peak=_peak(each, by_agent),
+                peak=_peak(loaded, by_agent),
             )
         )
     views.sort(key=lambda view: -(view.needs_bytes or 0))

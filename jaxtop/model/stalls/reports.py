@@ -39,13 +39,17 @@ def reduce(state: ClusterState, agent: str, message: Message, at: float) -> list
     if 0 <= at - checked_at < CHECK_EVERY:
         return []
     state.stall_checks[run] = at
-    found = diagnose(state, run, at)
-    if found is not None:
+    diagnosis = diagnose(state, run, at)
+    if diagnosis is not None:
         stall = stall or RunStall(at, at)
-        is_news = _is_news(stall, found, at)
-        reported, reported_at = (found, at) if is_news else (stall.reported, stall.reported_at)
+        is_news = _is_news(stall, diagnosis, at)
+        reported, reported_at = (diagnosis, at) if is_news else (stall.reported, stall.reported_at)
         state.stalls[run] = RunStall(stall.since, at, reported, reported_at)
-        return [LoggedEvent(at, found.severity, "stalled", found.about, found.text)] if is_news else []
+        return (
+            [LoggedEvent(at, diagnosis.severity, "stalled", diagnosis.about, diagnosis.text)]
+            if is_news
+            else []
+        )
     return [] if stall is None else _resumed(state, run, agent, at)
 
 

@@ -133,7 +133,7 @@ def gap_of(host: Host, parts: Parts | None) -> Gap | None:
     delayed = min(1.0, (activity.delayed_ms or 0) / max(1, activity.span_ms))
     in_steps = rhythm.p50_us * pace / 1e6
     script = max(0.0, shares[SCRIPT] - delayed)
-    found = Gap(
+    gap = Gap(
         host,
         max(0.0, share - delayed),
         uncovered,
@@ -148,7 +148,7 @@ def gap_of(host: Host, parts: Parts | None) -> Gap | None:
         min(share, delayed),
         max(0.0, min(script, share - delayed) - max(0.0, 1 - in_steps)),
     )
-    return replace(found, is_in_each_step=True) if found.is_steadily_in_script else found
+    return replace(gap, is_in_each_step=True) if gap.is_steadily_in_script else gap
 
 
 class Pause(NamedTuple):

@@ -145,28 +145,28 @@ def _parts_in(
 
 def _parts(host: Host, measured: MeasuredLaunches) -> OwnParts | None:
     """Return the parts of a host; None if the launches of its step are not measured, or its steps stopped."""
-    found = launch_rates_of(host)
-    if not _is_running(host, found.of_function):
+    rates = launch_rates_of(host)
+    if not _is_running(host, rates.of_function):
         return None
     compute = exposed = waiting = unsplit = 0.0
     is_whole = True
-    unsplit_rates = (((name, None), each.per_second) for name, each in found.unsplit.items())
-    for key, rate in chain(found.of_program.items(), unsplit_rates):
+    unsplit_rates = (((name, None), unsplit_rate.per_second) for name, unsplit_rate in rates.unsplit.items())
+    for key, rate in chain(rates.of_program.items(), unsplit_rates):
         if not rate:
             continue
-        one = measured.of(key)
-        if one is None:
+        launched = measured.of(key)
+        if launched is None:
             if _is_of_step(host, key[0], rate):
                 return None
             is_whole = False
             continue
-        share = rate / one.number / 1e6  # of wall time, for each microsecond of the launches
-        if one.exposed_us is None:
-            unsplit += share * one.duration_us
+        share = rate / launched.number / 1e6  # of wall time, for each microsecond of the launches
+        if launched.exposed_us is None:
+            unsplit += share * launched.duration_us
         else:
-            compute += share * (one.duration_us - one.exposed_us)
-            exposed += share * one.exposed_us
-            waiting += share * one.waiting_us
+            compute += share * (launched.duration_us - launched.exposed_us)
+            exposed += share * launched.exposed_us
+            waiting += share * launched.waiting_us
     if not measured.of_program:
         return None
     busy = compute + exposed + unsplit

@@ -97,29 +97,29 @@ class _Ruled(NamedTuple):
 
 def _kinds(tensors: Sequence[Tensor], uses: Uses) -> tuple[ArrayKind, ...]:
     arguments, results = (each.members if each is not None else () for each in uses)
-    found: dict[object, list[int]] = {}
+    alike: dict[object, list[int]] = {}
     # Arrays of a mesh share the numbers of its devices, which may be thousands.
     shared: dict[int, int] = {}
-    for i, each in enumerate(tensors):
-        devices = shared.setdefault(id(each.device_ids), i) if each.parts is None else -1
+    for i, tensor in enumerate(tensors):
+        devices = shared.setdefault(id(tensor.device_ids), i) if tensor.parts is None else -1
         key = (
-            each.name is None,
+            tensor.name is None,
             i in arguments,
             i in results,
-            each.role,
-            each.shape,
-            each.dtype,
-            each.parts,
-            each.bytes_global,
-            each.bytes_per_device,
-            each.count,
-            each.groups,
-            each.is_on_host,
-            each.hidden,
+            tensor.role,
+            tensor.shape,
+            tensor.dtype,
+            tensor.parts,
+            tensor.bytes_global,
+            tensor.bytes_per_device,
+            tensor.count,
+            tensor.groups,
+            tensor.is_on_host,
+            tensor.hidden,
             devices,
         )
-        found.setdefault(key, []).append(i)
-    return tuple(_kind(tensors, members) for members in found.values())
+        alike.setdefault(key, []).append(i)
+    return tuple(_kind(tensors, members) for members in alike.values())
 
 
 def _kind(tensors: Sequence[Tensor], members: Sequence[int]) -> ArrayKind:

@@ -39,22 +39,24 @@ def meshes(arrays: RunArrays, asked: PlanRequest) -> list[Choice]:
     if asked.meshes:
         for axes in asked.meshes:
             _check(today, axes, asked)
-        found = [(axes, asked.rules) for axes in asked.meshes]
+        choices = [(axes, asked.rules) for axes in asked.meshes]
     elif asked.devices is not None:
-        found = [(axes, asked.rules) for axes in _with_devices(today, asked.devices, asked)]
-        found += _with_rules(today, found)
+        choices = [(axes, asked.rules) for axes in _with_devices(today, asked.devices, asked)]
+        choices += _with_rules(today, choices)
     elif asked.every:
-        found = [(axes, asked.rules) for n in _divisors(_devices(today)) for axes in _usable(today, n, asked)]
-        found += _with_rules(today, found)
+        choices = [
+            (axes, asked.rules) for n in _divisors(_devices(today)) for axes in _usable(today, n, asked)
+        ]
+        choices += _with_rules(today, choices)
     elif asked.rules:
-        found = []
+        choices = []
     else:
-        found = _proposed(today, asked)
+        choices = _proposed(today, asked)
     if not asked.meshes:
-        found.sort(key=lambda choice: _newly_used(today, choice[0]))  # only the first ones may be tried
+        choices.sort(key=lambda choice: _newly_used(today, choice[0]))  # only the first ones may be tried
     lacks_an_axis = any(axis not in dict(today.axes) for rule in asked.rules for axis in axes_of_rule(rule))
     here = [] if lacks_an_axis else [(today.axes, asked.rules)]
-    return _distinct(today, [(today.axes, ()), *here, *found])
+    return _distinct(today, [(today.axes, ()), *here, *choices])
 
 
 def _devices(today: Today) -> int:

@@ -79,15 +79,15 @@ def memory_of(
         is_unknown = today.program is None
         what = "the program of the step is not known" if is_unknown else "the compiler reports no sizes"
         return PredictedMemory(None, (), (f"no memory of a launch: {what}",))
-    found = _parts(today, axes, placed, uses, compiled)
-    if found is None:
+    parts = _parts(today, axes, placed, uses, compiled)
+    if parts is None:
         return PredictedMemory(None, (), (f"no memory of a launch: {NO_TEMPORARIES}",))
     if any(each.divided for each in placed):
         is_whole = compiled is not None and compiled.unnamed
         other = _parts(today, axes, if_divided(placed), uses, None if is_whole else compiled)
-        found = [_united(*pair) for pair in zip(found, other or found, strict=True)]
-    interval = Interval(round(sum(part.low for part in found)), round(sum(part.high for part in found)))
-    bases = (Basis(part.figure, in_words(part.low, part.high), part.source) for part in found)
+        parts = [_united(*pair) for pair in zip(parts, other or parts, strict=True)]
+    interval = Interval(round(sum(part.low for part in parts)), round(sum(part.high for part in parts)))
+    bases = (Basis(part.figure, in_words(part.low, part.high), part.source) for part in parts)
     return PredictedMemory(interval, tuple(bases), tuple(_assumptions(today, arguments, compiled)))
 
 

@@ -125,15 +125,15 @@ def _by_hidden(
     tensor: Tensor, parts: Parts, before: Mapping[str, int], sizes: Mapping[str, int]
 ) -> Division | None:
     """Return how an array lies if its hidden axes divide it, too; None if they are not used, or cannot."""
-    found = parts
+    divided = parts
     for axis in tensor.hidden:
         if sizes.get(axis, 1) == 1:
             continue
         if tensor.groups > 1:
-            found = (*found, (axis,))
+            divided = (*divided, (axis,))
         else:
-            found = divided_by(tensor.shape, found, axis, sizes) or found
-    return None if found == parts else Division(found, _bytes(tensor, found, before, sizes, []))
+            divided = divided_by(tensor.shape, divided, axis, sizes) or divided
+    return None if divided == parts else Division(divided, _bytes(tensor, divided, before, sizes, []))
 
 
 def _ruled(

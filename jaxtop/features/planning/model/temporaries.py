@@ -127,10 +127,10 @@ def _moved_bytes(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> tup
     of_batch = batch_axes(today, placed)
     left = added = parameters = 0.0
     of_optimizer, of_parameters = set[str](), set[str]()
-    for each in placed:
-        tensor = each.tensor
+    for array in placed:
+        tensor = array.tensor
         had = {axis for axis in _used([tensor.parts]) if old.get(axis, 1) > 1}
-        has = {axis for axis in _used([each.parts]) if new.get(axis, 1) > 1}
+        has = {axis for axis in _used([array.parts]) if new.get(axis, 1) > 1}
         if tensor.role == OPTIMIZER:
             of_optimizer |= has - had
         if tensor.role not in (PARAMETERS, None) or tensor.parts is None:
@@ -138,9 +138,9 @@ def _moved_bytes(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> tup
         if gone := had - has:
             left += TWICE * tensor.count * tensor.bytes_per_device * prod(old[axis] for axis in gone)
         if come := has - had:
-            added += TWICE * tensor.count * each.bytes_per_device * prod(new[axis] for axis in come)
+            added += TWICE * tensor.count * array.bytes_per_device * prod(new[axis] for axis in come)
         if tensor.role == PARAMETERS:
-            parameters += tensor.count * each.bytes_per_device
+            parameters += tensor.count * array.bytes_per_device
             of_parameters |= has
             # Its gradient is reduced over the axes of the batch that do not divide it.
             reduces = any(old.get(axis, 1) > 1 for axis in of_batch - had)
@@ -148,7 +148,7 @@ def _moved_bytes(today: Today, axes: Axes, placed: Sequence[PlacedArray]) -> tup
             if reduces and not will_reduce:
                 left += TWICE * tensor.count * tensor.bytes_per_device
             if will_reduce and not reduces:
-                added += tensor.count * each.bytes_per_device
+                added += tensor.count * array.bytes_per_device
     if of_optimizer - of_parameters:  # updated parameters are gathered over axes that do not divide them
         added += parameters
     return left, added

@@ -34,18 +34,18 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
     Raises:
         CannotPlan: There is no such run, or none of its arrays lies on a mesh.
     """
-    found = _run(cluster, now, run)
-    views = [view for view in array_views(cluster) if view.run == found.id]
+    planned = _run(cluster, now, run)
+    views = [view for view in array_views(cluster) if view.run == planned.id]
     if not views:
         raise CannotPlan(
-            f"no process of {_name(found)} has counted its arrays yet; wait for the first census"
+            f"no process of {_name(planned)} has counted its arrays yet; wait for the first census"
         )
-    mesh = _mesh(found, views)
-    members = [view.host for view in found.hosts if _has_devices(view.host, mesh)]
+    mesh = _mesh(planned, views)
+    members = [view.host for view in planned.hosts if _has_devices(view.host, mesh)]
     platform, kind = _device(members)
     tensors = tensors_on(members, views, mesh, is_cpu=platform == "cpu")
     if is_mapped(tensors, mesh):
-        raise _refusal(found, _why_mapped(found))
+        raise _refusal(planned, _why_mapped(planned))
     step = step_of(members, len(mesh.device_ids))
     timed = today_time(cluster, now, mesh, step.program, launches_per_step=step.launches, probe=probe)
     unknown = [*timed.unknown]
@@ -57,10 +57,10 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
             " programs that were launched more than once"
         )
     return Today(
-        run=found.id,
+        run=planned.id,
         axes=mesh.axes,
         device_ids=mesh.device_ids,
-        devices_per_host=devices_per_host([view for view in found.hosts if view.host in members], mesh),
+        devices_per_host=devices_per_host([view for view in planned.hosts if view.host in members], mesh),
         platform=platform,
         device_kind=kind,
         tensors=tensors,
@@ -79,8 +79,8 @@ def today(cluster: ClusterState, now: float, run: str | None = None, probe: Prob
         shared_cores=timed.shared_cores,
         peak=step.peak,
         unknown=tuple(unknown),
-        name=found.name,
-        before_steps="" if repeats_a_step(members) else _before_steps(found),
+        name=planned.name,
+        before_steps="" if repeats_a_step(members) else _before_steps(planned),
     )
 
 

@@ -138,15 +138,15 @@ def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
     for view in rated:
         if view.bytes is not None and view.bytes <= most and view.times:
             groups[view.program, view.fingerprint, _place(view)].append(view)
-    found = []
+    small = []
     for views in groups.values():
         times = sum(each.times or 0 for each in views)
         if times >= many:
-            found.append(_Small(views, times, sum(map(_small_us_per_second, views)) / 1e6))
-    found = [each for each in found if each.share >= least]
-    if not found:
+            small.append(_Small(views, times, sum(map(_small_us_per_second, views)) / 1e6))
+    small = [each for each in small if each.share >= least]
+    if not small:
         return
-    worst = max(found, key=lambda each: each.share)
+    worst = max(small, key=lambda each: each.share)
     view, step_ms = max(worst.views, key=_us_per_second), facts.step_ms
     of_program = [
         each for each in rated if (each.program, each.fingerprint) == (view.program, view.fingerprint)

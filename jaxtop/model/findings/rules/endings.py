@@ -45,7 +45,7 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
     error, at = first.error, ended_at(first)
     assert error is not None
     line = None if error.place is None else line_text(error.place)
-    found = postmortem_of(facts.cluster, first, State.ENDED)
+    postmortem = postmortem_of(facts.cluster, first, State.ENDED)
     alike = [host for host in crashes if _kind(host) == _kind(first)]
     others = [host for host in crashes if host not in alike]
     stall, agents = stall_of(facts), {host.agent for host in crashes}
@@ -62,9 +62,9 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
             Evidence("line", line, source="script", at=at),
             Evidence("processes with it", len(alike), source="agents", at=facts.at),
             Evidence("processes with another one", len(others), source="agents", at=facts.at),
-            *_of_memory(found),
+            *_of_memory(postmortem),
         ),
-        advice=NO_ROOM if found.shortage is not None else "",
+        advice=NO_ROOM if postmortem.shortage is not None else "",
         proof=Proof("hosts", row=first.agent, column="heard"),
         explains=(
             *(CONSEQUENCES if is_cause else ("straggler",)),
@@ -74,17 +74,17 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def _of_memory(found: Postmortem) -> Iterator[Evidence]:
+def _of_memory(postmortem: Postmortem) -> Iterator[Evidence]:
     """Yield what a process that ran out of memory asked for, and what it held; nothing of the others."""
-    if found.shortage is None:
+    if postmortem.shortage is None:
         return
-    asked, at = found.shortage.asked, found.at
+    asked, at = postmortem.shortage.asked, postmortem.at
     yield Evidence("asked for", asked and asked.bytes, "bytes", "exception", at)
-    yield Evidence("free", found.free and found.free.bytes, "bytes", found.free_source, at)
-    yield Evidence("more than was free", found.missing and found.missing.bytes, "bytes", "", at)
-    program = found.program
+    yield Evidence("free", postmortem.free and postmortem.free.bytes, "bytes", postmortem.free_source, at)
+    yield Evidence("more than was free", postmortem.missing and postmortem.missing.bytes, "bytes", "", at)
+    program = postmortem.program
     yield Evidence("program", program and f"{program.program.name}: {program.basis}", source="agent", at=at)
-    for fact in facts_of(found):
+    for fact in facts_of(postmortem):
         if fact.name in ("arrays", "grew"):
             for line in fact.lines[: 1 + MOST_LINES]:
                 yield Evidence(fact.name, line, source="arrays", at=at)

@@ -97,28 +97,28 @@ def _lost_text(state: State, lost: list[Host]) -> str:
 
 
 def _stalled(facts: RunFacts) -> Iterator[Finding]:
-    found = stall_of(facts)
-    if found is None:
+    stall = stall_of(facts)
+    if stall is None:
         yield from _compiling(facts)
         if seconds := _still_for(facts):
             raise Unmeasured(f"nothing was launched for {seconds:.0f} s, and the cause is not known yet")
         return
     hosts = facts.cluster.hosts
-    host = hosts.get(found.about)
-    works = found.is_moving or any(hosts[agent].pulse.compiling for agent in found.odd if agent in hosts)
-    lasts = bool(found.odd) and facts.at - found.began >= facts.number(LASTS) and not works
+    host = hosts.get(stall.about)
+    works = stall.is_moving or any(hosts[agent].pulse.compiling for agent in stall.odd if agent in hosts)
+    lasts = bool(stall.odd) and facts.at - stall.began >= facts.number(LASTS) and not works
     yield Finding(
-        Severity.CRITICAL if lasts else Severity(found.severity),
-        min(1.0, 0.5 + 0.125 * found.certainty),
-        found.text,
-        Subject(agent=found.about, process_index=host.process_index if host else None),
+        Severity.CRITICAL if lasts else Severity(stall.severity),
+        min(1.0, 0.5 + 0.125 * stall.certainty),
+        stall.text,
+        Subject(agent=stall.about, process_index=host.process_index if host else None),
         evidence=(
-            Evidence("without a launch", facts.at - found.began, "seconds", "launch counters", facts.at),
-            Evidence("processes that wait", len(found.waiting), source="stacks", at=found.at_ms / 1000),
-            *evidence(facts.cluster, found, facts.at),
+            Evidence("without a launch", facts.at - stall.began, "seconds", "launch counters", facts.at),
+            Evidence("processes that wait", len(stall.waiting), source="stacks", at=stall.at_ms / 1000),
+            *evidence(facts.cluster, stall, facts.at),
         ),
-        proof=Proof("stacks", row=found.about),
-        since=found.began,
+        proof=Proof("stacks", row=stall.about),
+        since=stall.began,
     )
 
 

@@ -35,13 +35,13 @@ _SAVING = re.compile(r"sav|checkpoint|ckpt|orbax|fsync|dump|pickle|serializ", re
 
 def _pausing(facts: RunFacts, *, saves: bool) -> list[Gap]:
     """Return the gaps of hosts that pause repeatedly at a line, with the share of the time in pauses."""
-    found = []
+    gaps = []
     least = facts.number(PAUSE_SHARE)
     for each in measured_gaps(facts):
         line, pause = each.line(SCRIPT), pause_of(each, least)
         if line is not None and pause is not None and _saves(line[0]) is saves:
-            found.append(replace(each, share=pause.share))
-    return found
+            gaps.append(replace(each, share=pause.share))
+    return gaps
 
 
 def _saves(line: ActiveLine) -> bool:
@@ -49,14 +49,14 @@ def _saves(line: ActiveLine) -> bool:
 
 
 def _pauses(facts: RunFacts) -> Iterator[Finding]:
-    found = _pausing(facts, saves=False)
-    if found:
-        worst, line = worst_of(found, SCRIPT)
+    gaps = _pausing(facts, saves=False)
+    if gaps:
+        worst, line = worst_of(gaps, SCRIPT)
         text = (
-            f"{facts.acting(found, 'pauses', 'pause')} {_how_often(worst)}, {worst.share:.0%} of the time: "
+            f"{facts.acting(gaps, 'pauses', 'pause')} {_how_often(worst)}, {worst.share:.0%} of the time: "
             f"{place_of(line)}"
         )
-        yield finding_of(facts, found, worst, line, severity=Severity.WARNING, text=text)
+        yield finding_of(facts, gaps, worst, line, severity=Severity.WARNING, text=text)
 
 
 def _how_often(gap: Gap) -> str:
@@ -68,14 +68,14 @@ def _how_often(gap: Gap) -> str:
 
 
 def _checkpoint_pauses(facts: RunFacts) -> Iterator[Finding]:
-    found = _pausing(facts, saves=True)
-    if found:
-        worst, line = worst_of(found, SCRIPT)
+    gaps = _pausing(facts, saves=True)
+    if gaps:
+        worst, line = worst_of(gaps, SCRIPT)
         share = f"{worst.share:.0%} of the time"
-        text = f"{facts.acting(found, 'saves', 'save')} state for {share}: {place_of(line)}"
+        text = f"{facts.acting(gaps, 'saves', 'save')} state for {share}: {place_of(line)}"
         is_much = worst.share >= facts.number(LONG_PAUSE_SHARE)
         severity = Severity.WARNING if is_much else Severity.INFO
-        yield finding_of(facts, found, worst, line, severity=severity, text=text)
+        yield finding_of(facts, gaps, worst, line, severity=severity, text=text)
 
 
 RULES = (

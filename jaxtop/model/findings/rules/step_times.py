@@ -19,7 +19,7 @@ _STEPS = "launches of the step"
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
-    found = []
+    slowed = []
     is_known = False
     slower = 1 + facts.number(SLOWER)
     least_us = 1000 * facts.number(AT_LEAST)
@@ -31,13 +31,13 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
         is_known = True
         is_slower = rhythm.mean_us >= slower * best.best_us
         if is_slower and rhythm.mean_us - best.best_us >= least_us:
-            found.append((rhythm.mean_us - best.best_us, best.best_us, rhythm.mean_us, host))
+            slowed.append((rhythm.mean_us - best.best_us, best.best_us, rhythm.mean_us, host))
     if not is_known:
         raise Unmeasured("no half minute of steps to compare with")
     # A step of a run is slower only if it is slower on most of its processes.
-    if not found or 2 * len(found) <= len(facts.reporting):
+    if not slowed or 2 * len(slowed) <= len(facts.reporting):
         return
-    longer, best_us, now_us, host = max(found, key=lambda each: each[0])
+    longer, best_us, now_us, host = max(slowed, key=lambda each: each[0])
     ms = longer / 1000
     yield Finding(
         Severity.INFO if facts.is_on_cpu else Severity.WARNING,
@@ -50,7 +50,7 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
         evidence=(
             Evidence("step now", now_us / 1e6, "seconds", _STEPS, host.pulse_at),
             Evidence("step in the best half minute", best_us / 1e6, "seconds", _STEPS),
-            Evidence("processes", len(found), source=_STEPS, at=host.pulse_at),
+            Evidence("processes", len(slowed), source=_STEPS, at=host.pulse_at),
         ),
         proof=Proof("plot", row=host.agent),
     )

@@ -122,16 +122,16 @@ def least_absolute(points: Sequence[Point]) -> tuple[float, float]:
     A best fit passes through two of the points, or through one of them with the other figure 0.
     """
     tried = [(0.0, 0.0)]
-    for number, each in enumerate(points):
-        if each.steps:
-            tried.append((each.time_us / each.steps, 0.0))
-        if each.volume:
-            tried.append((0.0, each.time_us / each.volume))
+    for number, point in enumerate(points):
+        if point.steps:
+            tried.append((point.time_us / point.steps, 0.0))
+        if point.volume:
+            tried.append((0.0, point.time_us / point.volume))
         for other in points[:number]:
-            rank = each.steps * other.volume - other.steps * each.volume
-            if abs(rank) > 1e-9 * max(each.steps * other.volume, other.steps * each.volume):
-                latency = (each.time_us * other.volume - other.time_us * each.volume) / rank
-                per_byte = (each.steps * other.time_us - other.steps * each.time_us) / rank
+            rank = point.steps * other.volume - other.steps * point.volume
+            if abs(rank) > 1e-9 * max(point.steps * other.volume, other.steps * point.volume):
+                latency = (point.time_us * other.volume - other.time_us * point.volume) / rank
+                per_byte = (point.steps * other.time_us - other.steps * point.time_us) / rank
                 if latency >= 0 and per_byte >= 0:
                     tried.append((latency, per_byte))
     return min(

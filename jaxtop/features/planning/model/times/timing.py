@@ -69,24 +69,26 @@ def time_of(
     if not today.has_inventory and len(today.device_ids) > 1 and (compiled is None or compiled.why_not):
         return PredictedTime(None, {}, None, (), (NO_INVENTORY,))
     moved, assumptions = _moved(today, axes, placed, compiled)
-    found = _communication(today, axes, moved)
-    texts = [*assumptions, *found.assumptions]
+    communication = _communication(today, axes, moved)
+    texts = [*assumptions, *communication.assumptions]
     step = today.step
-    if found.missing:
-        return PredictedTime(None, found.by_axes, None, found.bases, (*texts, found.missing))
+    if communication.missing:
+        return PredictedTime(
+            None, communication.by_axes, None, communication.bases, (*texts, communication.missing)
+        )
     if step is None or step.compute_ms is None:
         why = next((each for each in today.unknown if "step" in each), "the step: it was not measured")
         text = f"no step time: {why.removeprefix('the step: ')}"
-        return PredictedTime(None, found.by_axes, None, found.bases, (*texts, text))
+        return PredictedTime(None, communication.by_axes, None, communication.bases, (*texts, text))
     if today.shared_cores is not None:
         texts.append(BY_TURNS)
     work = work_ratio(today, axes, placed, compiled)
     rest = step.other_ms or 0.0
     computing = _compute_ms(today, step.step_ms, step.compute_ms, rest)
     compute = computing * work.value
-    low, high = _bounds(today, computing * work.low, computing * work.high, found)
+    low, high = _bounds(today, computing * work.low, computing * work.high, communication)
     bases = [
-        *found.bases,
+        *communication.bases,
         Basis("compute", in_ms(compute), f"today's {in_ms(computing)} × {work.value:.3g}: {work.how}"),
         Basis("rest", in_ms(rest), "gaps and waiting, as today"),
     ]
@@ -96,7 +98,7 @@ def time_of(
     bases.append(Basis("step", f"{in_ms(interval.low)} to {in_ms(interval.high)}", OVERLAP))
     energy, unit, source = _energy(today, axes, interval)
     bases.append(Basis("energy", f"{energy:.3g} {unit}", source))
-    return PredictedTime(interval, found.by_axes, energy, tuple(bases), tuple(dict.fromkeys(texts)))
+    return PredictedTime(interval, communication.by_axes, energy, tuple(bases), tuple(dict.fromkeys(texts)))
 
 
 def error_of_today(today: Today) -> dict[str, float]:
@@ -142,21 +144,23 @@ def _communication(today: Today, axes: Axes, moved: Sequence[MovedOnMesh]) -> _C
     alike: defaultdict[tuple[str, str, LinkCost], _SummedTraffic] = defaultdict(_SummedTraffic)
     latency = unsure = 0.0
     missing = ""
-    for each in moved:
-        cost = cost_of(today, axes, each.axes, each.kind, each.bytes)
-        key = axis_key(each.axes)
+    for collective in moved:
+        cost = cost_of(today, axes, collective.axes, collective.kind, collective.bytes)
+        key = axis_key(collective.axes)
         if cost is None:
-            missing = f"no step time: nothing says what {each.kind} over {key} costs; run `jaxtop probe`"
+            missing = (
+                f"no step time: nothing says what {collective.kind} over {key} costs; run `jaxtop probe`"
+            )
             continue
-        times = each.times * today.launches_per_step
+        times = collective.times * today.launches_per_step
         ms = cost.total_us * times / 1000
         by_axes[key] = by_axes.get(key, 0.0) + ms
         latency += cost.latency_us * times / 1000
-        if each.is_derived or not cost.link.is_measured:
+        if collective.is_derived or not cost.link.is_measured:
             unsure += ms
-        of_kind = alike[key, each.kind, cost.link]
+        of_kind = alike[key, collective.kind, cost.link]
         of_kind.ms += ms
-        of_kind.bytes += each.bytes * times
+        of_kind.bytes += collective.bytes * times
         of_kind.times += times
     bases = [
         Basis(

@@ -143,7 +143,7 @@ def exchanges_of(
         )
         if count
     ]
-    found = [
+    exchanges = [
         Exchange(
             view.op,
             view.kind,
@@ -158,7 +158,7 @@ def exchanges_of(
         for view in views
         if view.bytes is not None
     ]
-    return tuple(sorted(found, key=lambda each: (-each.bytes * each.times, each.op))), unknown
+    return tuple(sorted(exchanges, key=lambda each: (-each.bytes * each.times, each.op))), unknown
 
 
 def _axes(mesh: MeshView, view: CollectiveView) -> tuple[str, ...] | None:

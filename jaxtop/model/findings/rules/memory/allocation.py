@@ -75,15 +75,17 @@ def _fragments(facts: RunFacts, view: HostView) -> Iterator[_Fragments]:
             yield _Fragments(largest / free, largest, free, device.id, view)
 
 
-def _too_large(found: _Fragments) -> wire.Program | None:
+def _too_large(fragments: _Fragments) -> wire.Program | None:
     """Return an idle program whose temporaries would fit into the free memory, but into no piece of it."""
-    lately = launched_lately(found.view.host)
-    programs = (each for each in found.view.host.programs.programs if each.name not in lately)
-    return next((each for each in programs if found.largest < (each.temp_bytes or 0) <= found.free), None)
+    lately = launched_lately(fragments.view.host)
+    programs = (each for each in fragments.view.host.programs.programs if each.name not in lately)
+    return next(
+        (each for each in programs if fragments.largest < (each.temp_bytes or 0) <= fragments.free), None
+    )
 
 
-def _of_fragments(facts: RunFacts, found: _Fragments, too_large: wire.Program | None) -> Finding:
-    host = found.view.host
+def _of_fragments(facts: RunFacts, fragments: _Fragments, too_large: wire.Program | None) -> Finding:
+    host = fragments.view.host
     what = (
         ""
         if too_large is None
@@ -92,15 +94,15 @@ def _of_fragments(facts: RunFacts, found: _Fragments, too_large: wire.Program | 
     return Finding(
         Severity.INFO if too_large is None else Severity.WARNING,
         0.7,
-        f"device {found.device_id} has {in_bytes(found.free)} free, but at most {in_bytes(found.largest)} in "
-        f"one piece{what}",
-        Subject.of(host, device_id=found.device_id, program=too_large.name if too_large else ""),
-        cost=FindingCost(bytes_per_device=found.free - found.largest),
+        f"device {fragments.device_id} has {in_bytes(fragments.free)} free, but at most "
+        f"{in_bytes(fragments.largest)} in one piece{what}",
+        Subject.of(host, device_id=fragments.device_id, program=too_large.name if too_large else ""),
+        cost=FindingCost(bytes_per_device=fragments.free - fragments.largest),
         evidence=(
-            Evidence("free", found.free, "bytes", "allocator", facts.at),
-            Evidence("largest free block", found.largest, "bytes", "allocator", facts.at),
+            Evidence("free", fragments.free, "bytes", "allocator", facts.at),
+            Evidence("largest free block", fragments.largest, "bytes", "allocator", facts.at),
         ),
-        proof=Proof("memory", f"id={found.device_id}", str(found.device_id)),
+        proof=Proof("memory", f"id={fragments.device_id}", str(fragments.device_id)),
     )
 
 
