@@ -19,7 +19,7 @@ from jaxtop.cli.text.output import ProgressLine, must_be_new
 from jaxtop.cli.text.words import amount, duration
 from jaxtop.model import Cluster, host_views, newest_hosts, runs
 from jaxtop.model.liveness import was_never_reached
-from jaxtop.model.naming.host_names import counted
+from jaxtop.model.naming.sentences import counted
 from jaxtop.recording import RecordingLimits, RecordingWriter
 from jaxtop.sources import SessionRecorder
 

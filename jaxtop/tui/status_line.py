@@ -11,7 +11,7 @@ from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State
 from jaxtop.model.findings.health import health_of
 from jaxtop.model.host import longest_compile
 from jaxtop.model.liveness import BY_SEVERITY
-from jaxtop.model.naming.host_names import counted
+from jaxtop.model.naming.sentences import counted
 from jaxtop.model.stalls.case import LOST
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.tui.core import text

@@ -7,7 +7,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.model import Cluster, keyframe, newest_hosts
 from jaxtop.model.naming import nouns
-from jaxtop.model.naming.host_names import acting, counted, host_names, noun_of, several
+from jaxtop.model.naming.sentences import acting, counted, host_names, noun_of, several
 from tests.builders import NOW, agent_id, frame, hello
 
 

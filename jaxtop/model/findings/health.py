@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base import units
 from jaxtop.model.finding import Severity
 from jaxtop.model.findings.coverage import HEALTHY, coverage_of
-from jaxtop.model.naming.host_names import counted, host_names
+from jaxtop.model.naming.sentences import counted, host_names
 from jaxtop.model.stalls.case import LOST
 from jaxtop.model.wall_time.step_parts import too_little_of
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.arrays.growth import growers
 from jaxtop.model.collectives.views import collective_views
 from jaxtop.model.hardware.allocators import taken_share
-from jaxtop.model.naming.host_names import host_names, several
+from jaxtop.model.naming.sentences import host_names, several
 from jaxtop.model.steps.views import wall_time_of_run
 from jaxtop.model.wall_time.lateness import NO_LATENESS, Lateness, lateness_by_run, reporting
 from jaxtop.model.wall_time.step_parts import RunParts, parts_of_hosts, run_parts

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base.names import program_of, shorten
 from jaxtop.model.host import run_of, still_of
 from jaxtop.model.hosts import run_members
-from jaxtop.model.naming.host_names import acting, host_names
+from jaxtop.model.naming.sentences import acting, host_names
 from jaxtop.model.stalls.case import LOST, Case
 from jaxtop.model.stalls.lulls import WAITS
 from jaxtop.model.stalls.stacks import place_text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.units import in_bytes
 from jaxtop.model.finding import Evidence
-from jaxtop.model.naming.host_names import host_names
+from jaxtop.model.naming.sentences import host_names
 from jaxtop.model.stalls.lulls import WAITS
 from jaxtop.model.stalls.witnesses import Witness
 

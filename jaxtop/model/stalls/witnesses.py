@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base.names import shorten
 from jaxtop.model.finding import Evidence
 from jaxtop.model.liveness import OF_STOP, is_current
-from jaxtop.model.naming.host_names import host_names
+from jaxtop.model.naming.sentences import host_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

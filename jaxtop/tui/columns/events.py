@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base import units
-from jaxtop.model.naming.host_names import counted
+from jaxtop.model.naming.sentences import counted
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.core.ongoing import COMPILE, ongoing_events

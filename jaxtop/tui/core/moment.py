@@ -25,7 +25,7 @@ from jaxtop.model import collectives as of_collectives
 from jaxtop.model.findings.reducer import CheckedStep, checked_step
 from jaxtop.model.host import HOST
 from jaxtop.model.liveness import CENSUS, is_current
-from jaxtop.model.naming.host_names import several
+from jaxtop.model.naming.sentences import several
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from jaxtop.base import units
 from jaxtop.base.feature import hooks
 from jaxtop.model import Part
-from jaxtop.model.naming.host_names import host_names
+from jaxtop.model.naming.sentences import host_names
 from jaxtop.tui.columns.figures import with_bar
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, Selection

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 
 from jaxtop.base import units
 from jaxtop.model import Host, Severity, Stacks, diagnose
-from jaxtop.model.naming.host_names import several
+from jaxtop.model.naming.sentences import several
 from jaxtop.model.stalls.stack_tree import StackNode, search_text, stack_nodes
 from jaxtop.model.stalls.stacks import is_waiting, place_text
 from jaxtop.tui.columns.figures import with_bar

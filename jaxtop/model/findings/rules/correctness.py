@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.naming.host_names import acting, host_names, several
+from jaxtop.model.naming.sentences import acting, host_names, several
 from jaxtop.model.programs.loaded import differing, unlike
 from jaxtop.model.tuning import Number
 

@@ -12,7 +12,7 @@ from jaxtop.model.findings.rule import Rule, never
 from jaxtop.model.findings.rules.liveness import CONSEQUENCES, stall_of
 from jaxtop.model.findings.words import line_of
 from jaxtop.model.liveness import State
-from jaxtop.model.naming.host_names import acting, host_names
+from jaxtop.model.naming.sentences import acting, host_names
 from jaxtop.model.stalls.crashes import crashed, ended_at, ending, lost_by_crash
 from jaxtop.model.stalls.stacks import line_text
 from jaxtop.model.tuning import Number

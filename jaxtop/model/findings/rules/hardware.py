@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.host import device_entry
-from jaxtop.model.naming.host_names import host_names
+from jaxtop.model.naming.sentences import host_names
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured, never
 from jaxtop.model.host import longest_compile, still_of
 from jaxtop.model.liveness import BY_SEVERITY, State
-from jaxtop.model.naming.host_names import acting, host_names
+from jaxtop.model.naming.sentences import acting, host_names
 from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost
 from jaxtop.model.stalls.crashes import crashed, crashed_by_loss
 from jaxtop.model.stalls.diagnosis import evidence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.naming.host_names import host_names
+from jaxtop.model.naming.sentences import host_names
 from jaxtop.model.steps.losses import Usual, may_be_high, usual
 from jaxtop.model.tuning import Number
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.figures import FIGURES
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.naming.host_names import host_names, several
+from jaxtop.model.naming.sentences import host_names, several
 from jaxtop.model.series import thinned
 from jaxtop.model.tuning import Number
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.arrays.meshes import mesh_view
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule
-from jaxtop.model.naming.host_names import acting, host_names
+from jaxtop.model.naming.sentences import acting, host_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule
 from jaxtop.model.host import still_of
 from jaxtop.model.liveness import State, was_never_reached
-from jaxtop.model.naming.host_names import acting, ranges
+from jaxtop.model.naming.sentences import acting, ranges
 from jaxtop.model.stalls.lulls import has_stacks_of_now
 from jaxtop.model.stalls.stacks import main_frames
 from jaxtop.model.tuning import Number

@@ -11,7 +11,7 @@ from jaxtop.model.collectives.words import lateness_in_words, op_with_axes
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.gap_findings import gap_over, of_core, place_of, source_of
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.naming.host_names import acting
+from jaxtop.model.naming.sentences import acting
 from jaxtop.model.tuning import Number
 from jaxtop.model.wall_time.gaps import LATER, LATER_MS
 from jaxtop.wire import SCRIPT

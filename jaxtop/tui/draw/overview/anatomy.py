@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from jaxtop.base import units
-from jaxtop.model.naming.host_names import host_names
+from jaxtop.model.naming.sentences import host_names
 from jaxtop.model.past_steps import WHOLE
 from jaxtop.model.wall_time.parts import NAMES, shares_of
 from jaxtop.tui.draw.bars import BarPart, bar_line, columns, legend_entry

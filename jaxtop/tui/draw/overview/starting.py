@@ -8,7 +8,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model.host import longest_compile
-from jaxtop.model.naming.host_names import counted
+from jaxtop.model.naming.sentences import counted
 from jaxtop.tui.core import text
 from jaxtop.tui.draw.overview.panels import OverviewPanel, fixed
 from jaxtop.tui.draw.panel import Heading

@@ -14,7 +14,7 @@ from jaxtop.model.findings.trends import FEWEST_POINTS, least, makes_steps, tren
 from jaxtop.model.findings.words import containing, line_of
 from jaxtop.model.hardware.allocators import free_bytes, usable_bytes
 from jaxtop.model.host import device_entry
-from jaxtop.model.naming.host_names import host_names
+from jaxtop.model.naming.sentences import host_names
 from jaxtop.model.steps.views import past_of
 from jaxtop.model.tuning import Number
 

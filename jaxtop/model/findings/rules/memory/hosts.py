@@ -16,7 +16,7 @@ from jaxtop.model.findings.trends import (
     makes_steps,
     trend,
 )
-from jaxtop.model.naming.host_names import host_names
+from jaxtop.model.naming.sentences import host_names
 from jaxtop.model.series import oldest, thinned
 from jaxtop.model.tuning import Number
 
