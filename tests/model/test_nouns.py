@@ -7,7 +7,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.model import Cluster, keyframe, newest_hosts
 from jaxtop.model.naming import nouns
-from jaxtop.model.naming.sentences import acting, counted, host_names, noun_of, several
+from jaxtop.model.naming.sentences import acting, counted, host_names, noun_of, ranges, several
 from tests.builders import NOW, agent_id, frame, hello
 
 
@@ -50,6 +50,19 @@ def test_numbers_follow_the_word():
     assert (counted(1, apart), counted(2_000, apart)) == ("1 host", "2,000 hosts")
     assert (counted(1, together), counted(2, together)) == ("1 process", "2 processes")
     assert (several(apart), several([*apart, *together]), noun_of([])) == ("hosts", "processes", "process")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ((0,), "0"),
+        ((0, 1, 3), "0–1, 3"),
+        ((7, 5, 6, 0), "0, 5–7"),
+        (range(0, 20, 2), "0, 2, 4, 6, 8, 10 and 4 more"),
+    ],
+)
+def test_numbers_are_ranges_and_of_many_ranges_the_first_are_named(numbers, words):
+    assert ranges(numbers) == words
 
 
 def test_the_roster_names_processes_before_they_connect():

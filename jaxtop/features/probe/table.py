@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base.units import in_bytes
 from jaxtop.cli.text.words import aligned, legible
 from jaxtop.features.probe.figures import FIGURES
-from jaxtop.features.probe.verdict import ranges
+from jaxtop.model.naming.sentences import ranges
 
 if TYPE_CHECKING:
     from jaxtop.wire.probing import Measured, Probe, ProbedCollective

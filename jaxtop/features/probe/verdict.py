@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from statistics import median, median_high
 from typing import TYPE_CHECKING
 
 from jaxtop.features.probe.figures import FIGURES
 from jaxtop.features.probe.peers import AGREEING, LEAST_ROUNDS, Share, compare, distance
 from jaxtop.model.collectives.kinds import busbw
+from jaxtop.model.naming.sentences import ranges
 from jaxtop.wire.probing import SCHEMA, Measured, Probe, ProbedCollective, ProbedDevice, ProbedGroup, Slow
 
 if TYPE_CHECKING:
@@ -244,13 +244,3 @@ def _slow_groups(devices: Sequence[ProbedDevice], collectives: Sequence[ProbedCo
             )
             found.append(Slow(group.device_ids, processes, {what: group.share}, text))
     return found
-
-
-def ranges(ids: Sequence[int]) -> str:
-    """Format numbers as a list with ranges: 0, 4–7."""
-    ordered = sorted(ids)
-    runs = [
-        [number for _, number in run]
-        for _, run in groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])
-    ]
-    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)

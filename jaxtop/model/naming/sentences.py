@@ -34,7 +34,7 @@ def counted(count: int, hosts: Iterable[Host]) -> str:
 
 def host_names(hosts: Sequence[Host]) -> str:
     """Return a text such as "host 7" or "processes 0–6, 9"; those without a number have their label."""
-    indices = sorted(host.process_index for host in hosts if host.process_index is not None)
+    indices = [host.process_index for host in hosts if host.process_index is not None]
     others = [host.label for host in hosts if host.process_index is None]
     parts = [f"{several(hosts) if len(indices) > 1 else noun_of(hosts)} {ranges(indices)}"] if indices else []
     return " and ".join([*parts, *others[:2], *([f"{len(others) - 2} more"] if len(others) > 2 else [])])
@@ -46,9 +46,9 @@ def acting(hosts: Sequence[Host], one: str, many: str) -> str:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Return ascending numbers as "0–6, 9"; of many ranges the first, and a count of the other numbers."""
+    """Return numbers as "0–6, 9"; of many ranges the first, and a count of the other numbers."""
     found: list[list[int]] = []
-    for number in numbers:
+    for number in sorted(numbers):
         if found and number == found[-1][1] + 1:
             found[-1][1] = number
         else:

@@ -8,7 +8,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.features.probe.peers import compare
-from jaxtop.features.probe.verdict import ranges, result
+from jaxtop.features.probe.verdict import result
 from jaxtop.store import saved_probe
 from jaxtop.store.probed import probed_collective, probed_device
 from jaxtop.wire.probing import Here, Meeting, Met, ProbePlan, ProbeReport
@@ -60,14 +60,6 @@ def test_a_device_alone_has_nobody_to_be_compared_with():
 
 def test_few_rounds_prove_nothing():
     assert slow([[1.0, 1.0], [1.0, 1.0], [0.1, 0.1]]) == []
-
-
-@pytest.mark.parametrize(
-    ("ids", "words"),
-    [((0,), "0"), ((0, 1), "0, 1"), ((7, 5, 6, 0), "0, 5–7"), ((0, 1, 3, 4, 5), "0, 1, 3–5")],
-)
-def test_numbers_of_devices_are_listed_as_people_do(ids, words):
-    assert ranges(ids) == words
 
 
 def test_a_slow_process_is_named_with_its_devices_its_host_and_its_share():
