@@ -86,7 +86,7 @@ def checked_step(state: ClusterState, now: float) -> CheckedStep:
     """
 
     def derive() -> CheckedStep:
-        hosts = [view.now for run in runs(state, now) for view in reporting(run)]
+        hosts = [view.current for run in runs(state, now) for view in reporting(run)]
         return CheckedStep(run_parts(state, now), wall_time_of_run(hosts))
 
     return state.derived.get("step at the last check", (state.findings.checked_at,), derive)
