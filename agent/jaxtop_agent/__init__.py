@@ -20,6 +20,7 @@ What is where:
   request, what holds memory at its peak
 - steps/: which launches make a step, how long it takes, what it computes
 - profiler/: windows of JAX's profiler: when, how large, what they contain; full profiles on request
+- ledger/: what the process spends its time on, from its start to its end
 - stalls/: whether anything is launched, where the threads are, what the main thread spends its time on,
   which exception ended the script, and which it caught
 - hardware/: drivers of NVIDIA, AMD and TPU devices, on a thread of their own
@@ -40,11 +41,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jaxtop_agent.handle import Handle
+from jaxtop_agent.ledger.phases import Phase
 
 if TYPE_CHECKING:
     from jaxtop_agent.service.agent import Agent
 
-__all__ = ["start", "status", "step", "stop", "watch"]
+__all__ = ["phase", "start", "status", "step", "stop", "watch"]
 
 _agent: Agent | None = None
 _why_off = "agent.start() was not called"
@@ -158,6 +160,16 @@ def step(index: int, /, **metrics: object) -> None:
     """
     if _agent is not None:
         _agent.progress.step(index, metrics)
+
+
+def phase(name: str) -> Phase:
+    """Say what a part of the script does: `with agent.phase("restore"): ...`.
+
+    What the script says goes before what jaxtop finds by itself. Names are "start", "compile", "restore",
+    "step", "evaluate", "save" and "input"; any other one counts as "other". Phases of the main thread count;
+    within each other, the inner one.
+    """
+    return Phase(None if _agent is None else _agent.phases, name)
 
 
 def watch(**names: object) -> None:

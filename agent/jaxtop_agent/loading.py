@@ -40,6 +40,9 @@ MODULES = (
     "jaxtop.traces",
     "jaxtop_agent.profiler.worker",
     "jaxtop_agent.stalls.activity",
+    "jaxtop.store.ledgers",
+    "jaxtop_agent.ledger.keeper",
+    "jaxtop_agent.ledger.file",
     "jaxtop_agent.service.publisher",
 )
 

@@ -13,6 +13,7 @@ from jaxtop.model.arrays.at_peak import risen, with_census
 from jaxtop.model.arrays.changes import interned, since_of, since_of_changed
 from jaxtop.model.earlier import BestPace, LaunchCounts, RhythmChange, StepCounts
 from jaxtop.model.host import Host, UnmetAddress, changed_ms
+from jaxtop.model.ledger_points import ledger_with
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.naming import nouns
 from jaxtop.model.programs.launched import launched_with
@@ -86,6 +87,8 @@ def _reported(state: ClusterState, host: Host, message: Message, at: float) -> H
             host = _arrays(state, host, message)
         case wire.Programs() | wire.Inventory() | wire.Operations() | wire.Peak():
             host = about_programs(state, host, message)
+        case wire.Ledger():
+            host = host.but(ledger=ledger_with(host.ledger, message))
         case wire.Window():
             host = host.but(window=message, launches_in_windows=launched_with(host, message))
         case _ if field := _REPLACES.get(type(message)):

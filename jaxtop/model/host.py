@@ -24,6 +24,7 @@ from jaxtop.wire import (
     Device,
     Hello,
     Inventory,
+    Ledger,
     Link,
     Nccl,
     NcclTimes,
@@ -50,6 +51,7 @@ NO_ARRAYS = Arrays(at_ms=0)
 NO_PROGRAMS = Programs(at_ms=0)
 NO_STACKS = Stacks(at_ms=0, threads=())
 NO_ACTIVITY = Activity(at_ms=0, span_ms=0)
+NO_LEDGER = Ledger(at_ms=0, started_ms=0)
 NO_NCCL = Nccl(at_ms=0)
 NO_NCCL_TIMES = NcclTimes(at_ms=0)
 NO_CORES = TpuCores(at_ms=0)
@@ -99,6 +101,8 @@ class Host:
     cores: TpuCores = NO_CORES
     nccl_times: NcclTimes = NO_NCCL_TIMES
     activity: Activity = NO_ACTIVITY
+    # What it has spent its time on, with earlier points.
+    ledger: Ledger = NO_LEDGER
     bye: Bye | None = None
     link: Link = NO_LINK
     link_at: float = 0.0
@@ -196,7 +200,7 @@ KEPT = (
 )  # fmt: skip
 # What is known of a process that has exited.
 _FACTS = (
-    "agent", "hello", "peer", "run", "run_name", "process_count", "noun", "bye", "link", "link_at",
+    "agent", "hello", "peer", "run", "run_name", "process_count", "noun", "ledger", "bye", "link", "link_at",
     "heard_at", "pulse_at",
 )  # fmt: skip
 EMPTY_HOST = Host(agent="")

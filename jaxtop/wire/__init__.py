@@ -20,6 +20,7 @@ What is where, in the order in which to read it:
 - operations.py: the operations of a program in a window
 - activity.py: what the main thread did, and garbage collections
 - stacks.py: the threads of a process, and where they are
+- ledger.py: what a process has spent its time on
 - libraries.py: what NCCL and the runtime of TPUs report
 - captures.py: a full profile, in parts
 - probing.py: the messages and the result of `jaxtop probe`
@@ -53,6 +54,7 @@ from jaxtop.wire.codec import (
 )
 from jaxtop.wire.hosts import INTERRUPTED, SCRIPT_ENDED, Bye, Compile, Device, Event, Hello, Uncaught
 from jaxtop.wire.ids import Ids, pack_ids, pack_runs, unpack_ids, unpack_runs
+from jaxtop.wire.ledger import MOST_POINTS, MOST_SAVES, SPENT_ON, Ledger, LedgerPoint, Save
 from jaxtop.wire.libraries import (
     Nccl,
     NcclCommunicator,

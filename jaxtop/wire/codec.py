@@ -16,6 +16,7 @@ from jaxtop.wire.bounds import (
 )
 from jaxtop.wire.checks import check
 from jaxtop.wire.hosts import Bye, Compile, Event, Hello
+from jaxtop.wire.ledger import Ledger
 from jaxtop.wire.libraries import Nccl, NcclTimes, TpuCores
 from jaxtop.wire.links import Costs, Link, Reply, Request, Roster
 from jaxtop.wire.operations import Operations
@@ -51,7 +52,7 @@ class Header(Struct, frozen=True, array_like=True):
 Message = (
     Hello | Pulse | Arrays | ArraysChange | Programs | Inventory | Window | Stacks | Activity | Compile
     | Nccl | NcclTimes | TpuCores | Event | Bye | Roster | Link | Operations
-    | Peak
+    | Peak | Ledger
 )  # fmt: skip
 KINDS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Message)}
 

@@ -172,6 +172,14 @@ class HardwareState(msgspec.Struct):
     asked_at: float | None = None  # since when, on the monotonic clock, a driver has not answered
 
 
+class LedgerState(msgspec.Struct):
+    """What the thread of the ledger has added up, and earlier points for new viewers."""
+
+    latest: wire.Ledger | None = None
+    past: tuple[wire.LedgerPoint, ...] = ()
+    is_final: bool = False  # nothing follows
+
+
 class Bells(NamedTuple):
     """The bells of the threads that wait."""
 
@@ -182,6 +190,7 @@ class Bells(NamedTuple):
     hardware: Bell
     libraries: Bell
     activity: Bell
+    ledger: Bell
 
 
 class Board:
@@ -199,6 +208,7 @@ class Board:
         self.requests = PublisherRequests(interval)
         self.windows = WindowsState()
         self.hardware = HardwareState()
+        self.ledger = LedgerState()
         # The state of each source of figures: "on", "off: why", "waiting: for what". Each key has one writer.
         self.sources: dict[str, str] = {} if sources is None else sources
         self.capture = CaptureExchange()

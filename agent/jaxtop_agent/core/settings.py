@@ -24,6 +24,7 @@ MINUTES = 10
 MOST_MINUTES, MOST_FLOPS, MOST_BYTES = 1e6, 1e18, 1e15
 # The source under which viewers read which settings were ignored, and the length of a value there.
 SOURCE, LONGEST_VALUE = "settings", 40
+LONGEST_LINEAGE = 100
 
 # The scripts that run the kernel of a notebook.
 _KERNELS = frozenset({"ipykernel_launcher", "colab_kernel_launcher"})
@@ -43,6 +44,10 @@ class AgentSettings(NamedTuple):
     peak_flops: int | None = None
     # A limit of the memory of each device in bytes, where the device itself reports none.
     simulated_limit: int | None = None
+    # Whether, where and under which name what the process spends its time on is written.
+    ledger: bool = True
+    ledger_folder: str | None = None
+    lineage: str = ""
     # Viewers may look, but not act.
     read_only: bool = False
     # A sentence for each value that cannot be used: why, and what is used instead.
@@ -75,6 +80,9 @@ def read(
         record_minutes=round(given.number("JAXTOP_RECORD_MINUTES", MINUTES, 0, MOST_MINUTES)),
         peak_flops=round(given.number("JAXTOP_PEAK_FLOPS", 0, 0, MOST_FLOPS)) or None,
         simulated_limit=round(given.number("JAXTOP_SIMULATED_LIMIT", 0, 0, MOST_BYTES)) or None,
+        ledger=(folder := os.environ.get("JAXTOP_LEDGER", "").strip()).lower() not in OFF,
+        ledger_folder=None if not folder or folder.lower() in OFF + ON else folder,
+        lineage=os.environ.get("JAXTOP_LINEAGE", "").strip()[:LONGEST_LINEAGE],
         # An unclear value forbids: too few rights do less harm than too many.
         read_only=given.flag("JAXTOP_READONLY", otherwise=bool(os.environ.get("JAXTOP_READONLY"))),
         ignored=tuple(given.ignored),  # the last field: those above add to it

@@ -43,6 +43,8 @@ NEXT_STAGE_WITHIN_MS = 1000
 MOST_THREADS = 64
 # The compilations that end while the agent is still loading are stored, and reported afterwards.
 MOST_EARLY = 64
+# The compilations whose times are remembered for the ledger.
+MOST_SPANS = 1024
 
 
 class RunningCompilation(NamedTuple):
@@ -50,6 +52,15 @@ class RunningCompilation(NamedTuple):
 
     function: str
     since_ms: int
+
+
+class CompiledSpan(NamedTuple):
+    """A compilation that has ended: its thread, its times, and whether JAX found the program in a cache."""
+
+    thread: int
+    start_ms: int
+    end_ms: int
+    from_cache: bool
 
 
 class _CompilationFacts(NamedTuple):
@@ -119,7 +130,8 @@ class Compiles:
         self.history = Recompilations(jaxprivate.setting_names)
         self._finished: deque[tuple[int, str, int, Noted | None]] = deque(maxlen=MOST_EARLY)
         self._threads: dict[int, _Thread] = {}
-        self._listeners = jaxprivate.CompileListeners(self._started, self._ended, self._happened)
+        self.spans: deque[CompiledSpan] = deque(maxlen=MOST_SPANS)
+        self._listeners = jaxprivate.MonitoringListeners(self._started, self._ended, self._happened)
         # The monotonic time at which a compilation last ended.
         self.last_ended = 0.0
 
@@ -186,7 +198,11 @@ class Compiles:
             with suppress(Exception):  # as above
                 thread = self._thread()
                 duration = max(0.0, duration)  # JAX measures with the clock of the machine, which may be set
+                running = thread.running if thread.depth <= 1 else None
                 seconds = thread.end(event, duration)
+                if event == EVENT and running is not None:
+                    found = threading.get_ident(), running.since_ms, now_ms(), bool(thread.from_cache)
+                    self.spans.append(CompiledSpan(*found))
                 if event == EVENT:
                     self.last_ended = time.monotonic()
                     function, took = _function(facts), round(duration * 1000)

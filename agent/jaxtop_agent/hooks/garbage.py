@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gc
+from collections import deque
 from contextlib import suppress
-from time import thread_time_ns
+from time import monotonic, thread_time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+# The runs whose times are remembered for the ledger, and how long they are at least.
+MOST_SPANS, SHORTEST_SPAN_S = 256, 0.001
 
 
 class GarbageRuns(NamedTuple):
@@ -30,6 +35,9 @@ class GarbageClock:
         self._is_compiling = is_compiling
         self._runs = self._total = self._longest = 0
         self._began: int | None = None
+        self._entered = 0.0
+        # The start and the end of long runs outside of compilations, on the monotonic clock.
+        self.spans: deque[tuple[float, float]] = deque(maxlen=MOST_SPANS)
 
     def install(self) -> None:
         gc.callbacks.append(self._note)
@@ -41,12 +49,15 @@ class GarbageClock:
     def _note(self, phase: str, _facts: object) -> None:
         if phase == "start":
             self._began = None if self._is_compiling() else thread_time_ns()
+            self._entered = monotonic()
         elif self._began is not None:
             took = thread_time_ns() - self._began
             self._began = None
             self._runs += 1
             self._total += took
             self._longest = max(self._longest, took)
+            if (now := monotonic()) - self._entered >= SHORTEST_SPAN_S:
+                self.spans.append((self._entered, now))
 
     def read(self) -> GarbageRuns:
         """Return the runs so far; the longest one is forgotten."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from jaxtop_agent.hooks.checkpoints import Checkpoints
 from jaxtop_agent.hooks.compiles import Compiles
 from jaxtop_agent.hooks.garbage import GarbageClock
 from jaxtop_agent.hooks.launches import Launches
@@ -17,11 +18,12 @@ from jaxtop_agent.hooks.raised import Raised
 if TYPE_CHECKING:
     from jaxtop.wire import Compiling
     from jaxtop_agent.core.board import Board
+    from jaxtop_agent.hooks.compiles import CompiledSpan
     from jaxtop_agent.hooks.garbage import GarbageRuns
     from jaxtop_agent.hooks.launches import Numbered
 
 
-T = TypeVar("T", Launches, Compiles, Raised)
+T = TypeVar("T", Launches, Compiles, Raised, Checkpoints)
 
 
 class Hooks:
@@ -33,6 +35,7 @@ class Hooks:
         self._compiles: Compiles | None = None
         self.launched: Launches | None = None
         self.raised: Raised | None = None
+        self.checkpoints: Checkpoints | None = None
         self._garbage = GarbageClock(self._is_compiling_here)
 
     def install(self) -> None:
@@ -41,6 +44,7 @@ class Hooks:
         self.launched = self._installed(Launches)
         self._compiles = self._installed(Compiles)
         self.raised = self._installed(Raised, self._launching)
+        self.checkpoints = self._installed(Checkpoints)
 
     def _launching(self) -> str:
         return "" if self.launched is None else self.launched.launching()
@@ -81,7 +85,7 @@ class Hooks:
 
     def uninstall(self) -> None:
         self._garbage.uninstall()
-        for hook in (self.launched, self._compiles, self.raised):
+        for hook in (self.launched, self._compiles, self.raised, self.checkpoints):
             if hook is not None:
                 with suppress(Exception):  # a hook that JAX cannot remove only goes on counting
                     hook.uninstall()
@@ -104,6 +108,14 @@ class Hooks:
     def garbage(self) -> GarbageRuns:
         """Return the runs of Python's garbage collector so far."""
         return self._garbage.read()
+
+    def collected(self) -> list[tuple[float, float]]:
+        """Return the start and the end of the last long garbage collections, on the monotonic clock."""
+        return list(self._garbage.spans.copy())
+
+    def compiled(self) -> list[CompiledSpan]:
+        """Return the last compilations that have ended."""
+        return list(self._compiles.spans.copy()) if self._compiles else []
 
     def compiled_at(self) -> float:
         return self._compiles.last_ended if self._compiles else 0.0

@@ -15,7 +15,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.steps.pattern import FunctionLaunch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from jaxtop.wire import Window
 
@@ -213,9 +213,14 @@ class Launches:
 
         First calls are left out: until the next launch, the script may compile another function.
         """
-        repeated = (noted for noted in reversed(self._recent.copy()) if noted >= 0)
-        newest_first = map(self._launch, repeated)
-        return list(takewhile(lambda launch: launch.at > at, newest_first))[::-1]
+        return self._since(at, (noted for noted in reversed(self._recent.copy()) if noted >= 0))
+
+    def all_since(self, at: int) -> list[FunctionLaunch]:
+        """Return the remembered launches after a time, with first calls."""
+        return self._since(at, map(abs, reversed(self._recent.copy())))
+
+    def _since(self, at: int, newest_first: Iterable[float]) -> list[FunctionLaunch]:
+        return list(takewhile(lambda launch: launch.at > at, map(self._launch, newest_first)))[::-1]
 
     def numbered(self) -> list[Numbered]:
         """Return the remembered launches with their numbers; none if other processes may count otherwise."""

@@ -43,7 +43,7 @@ from jaxtop_agent.jaxprivate.backends import (
 )
 from jaxtop_agent.jaxprivate.compiles import (
     BeingCompiled,
-    CompileListeners,
+    MonitoringListeners,
     being_compiled,
     has_persistent_cache,
     setting_names,
@@ -88,7 +88,7 @@ def features() -> dict[str, str]:
         ("backends", default_client),
         ("coordination", Coordination),
         ("launches", LaunchHook),
-        ("compiles", lambda: CompileListeners(_ignore, _ignore, _ignore)),
+        ("compiles", lambda: MonitoringListeners(_ignore, _ignore, _ignore)),
         ("exceptions", lambda: RuntimeErrors(_ignore)),
         ("programs", live_executables),
         ("collectives", Profiler),

@@ -172,8 +172,8 @@ def _elements(avals: Iterable[Any]) -> int:
     return sum(getattr(aval, "size", 0) for aval in avals)
 
 
-class CompileListeners:
-    """Listeners of JAX's monitoring, used to follow compilations."""
+class MonitoringListeners:
+    """Listeners of JAX's monitoring, to which libraries report, too."""
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop._version import __version__
@@ -18,6 +19,7 @@ from jaxtop_agent.core.settings import script_name
 from jaxtop_agent.core.threads import Worker
 from jaxtop_agent.hooks.imports import when_imported
 from jaxtop_agent.hooks.jax import Hooks
+from jaxtop_agent.ledger.phases import Phases
 from jaxtop_agent.loading import Loading, Stopped
 from jaxtop_agent.steps.progress import Progress
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.core.settings import AgentSettings
+    from jaxtop_agent.ledger.file import Book
     from jaxtop_agent.profiler.worker import WindowThread
     from jaxtop_agent.service.logthread import LogThread
     from jaxtop_agent.service.publisher import Publisher
@@ -58,6 +61,7 @@ class Agent:
         self.failure = ""  # why this process is not shown
         self.loading = Loading()
         self.progress = Progress()
+        self.phases = Phases()
         self.watched = WatchedNames()
 
     @property
@@ -143,6 +147,7 @@ class Agent:
         from jaxtop_agent.core.board import Board
         from jaxtop_agent.hardware import worker as hardware
         from jaxtop_agent.hardware.libraries.thread import Libraries
+        from jaxtop_agent.ledger.keeper import Keeper
         from jaxtop_agent.profiler.offset import ClockOffset
         from jaxtop_agent.profiler.worker import WindowThread
         from jaxtop_agent.programs.compiles.storms import Storms
@@ -168,6 +173,7 @@ class Agent:
         assert hooks is not None
         hooks.attach(board)
         black_box = self._black_box = self._recorder(board)
+        keeper = Keeper(board, hooks, self.progress, self.phases, self._book(board))
         stalls = Stalls(board, hooks, self.progress, self._own_idents)
         messages = Messages(board, hooks, self.progress, self._own_threads, stalls)
         answers = Answers(board, messages, stalls, is_read_only=settings.read_only)
@@ -187,7 +193,8 @@ class Agent:
                 ("collectives", windows),
                 ("hardware", hardware.Hardware(board)),
                 ("libraries", Libraries(board)),
-                ("activity", MainThread(board, hooks)),
+                ("activity", MainThread(board, hooks, keeper)),
+                ("ledger", keeper),
                 ("recording", black_box),
             )
             if each is not None
@@ -196,6 +203,18 @@ class Agent:
             raise Stopped
         for worker in self._workers:
             worker.start()
+
+    def _book(self, board: Board) -> Book | None:
+        """Return the file of the ledger; None if the user wants none."""
+        from jaxtop_agent.ledger.file import Book
+
+        settings = self._settings
+        if not settings.ledger:
+            return None
+        folder = (
+            None if settings.ledger_folder is None else Path(settings.ledger_folder).expanduser().absolute()
+        )
+        return Book(board, folder, settings.lineage, is_asked=folder is not None)
 
     def _recorder(self, board: Board) -> BlackBox | None:
         """Return the black box if one is requested; None if it is not, or cannot be created."""

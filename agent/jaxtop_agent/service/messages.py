@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # A comparison of clocks with a larger error is not sent, in seconds.
 COARSEST_CLOCK = 0.25
+LAST_LEDGER_WITHIN_S = 0.5
 # For how long a driver has not answered. The steps are coarse because each new text causes a new hello.
 SILENCES = (
     (3600, "an hour"),
@@ -131,6 +132,19 @@ class Messages:
     def costs(self) -> wire.Costs:
         return costs(self._board.sampler.costs, self._own_threads(), time.monotonic() - self._began)
 
+    def ledger(self) -> wire.Ledger | None:
+        """Return what the process has spent its time on, with earlier points; None if that is not known."""
+        found = self._board.ledger
+        return None if found.latest is None else msgspec.structs.replace(found.latest, past=found.past)
+
+    def _last_ledger(self) -> list[wire.Message]:
+        """Return the last sums, for which the thread of the ledger is given a moment."""
+        end = time.monotonic() + LAST_LEDGER_WITHIN_S
+        while not self._board.ledger.is_final and time.monotonic() < end:
+            time.sleep(0.005)
+        found = self._board.ledger.latest
+        return [] if found is None else [found]
+
     def last(self, reason: str, dropped: int) -> tuple[list[wire.Message], wire.Bye]:
         """Return the messages before the goodbye, such as exceptions not reported yet, and the goodbye."""
         has_ended, caught = reason == wire.SCRIPT_ENDED, self._stalls.caught
@@ -138,6 +152,7 @@ class Messages:
         if error is not None:
             error = caught.explain(error)
         before: list[wire.Message] = list(caught.events(until_ms=now_ms()))
+        before += self._last_ledger()
         if error is not None:
             before.append(self.pulse(dropped))
         return before, wire.Bye(now_ms(), reason, error, exit_status() if has_ended else None)

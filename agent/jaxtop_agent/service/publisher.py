@@ -80,6 +80,7 @@ class Publisher:
                 "arrays": self._census,
                 "inventory": self._inventories,
                 "stacks": self._stacks_if_still,
+                "ledger": self._ledger,
                 "pulse": self._whole_pulse,
             }
         )
@@ -253,6 +254,10 @@ class Publisher:
     def _stacks_if_still(self) -> Iterator[wire.Frame]:
         if self._stalls.is_still and (stacks := self._stalls.stacks()) is not None:
             yield self._frame("stacks", wire.encode(stacks))
+
+    def _ledger(self) -> Iterator[wire.Frame]:
+        if (latest := self._messages.ledger()) is not None:
+            yield self._frame("ledger", wire.encode(latest))
 
     def _whole_pulse(self) -> Iterator[wire.Frame]:
         self._messages.forget_launches()

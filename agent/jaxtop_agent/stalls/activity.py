@@ -18,6 +18,7 @@ from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
 from jaxtop_agent.arrays import origins, running
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.ledger import evidence
 from jaxtop_agent.machine import basics
 from jaxtop_agent.stalls import calls, stacks
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.garbage import GarbageRuns
     from jaxtop_agent.hooks.jax import Hooks
+    from jaxtop_agent.ledger.keeper import Keeper
 
 NAME = "activity"
 # The mean time between two samples. Each comes at a random time, or a loop of the same period would show only
@@ -40,7 +42,8 @@ SOON_EVERY_S, SOON_FOR_S = 0.1, 8.0
 MOST_LINES, DEEPEST = 6, 40
 # Reading the waits for a core costs as much as half a sample.
 DELAY_EVERY_S = 1.0
-IDLE_S = 2.0
+# Until steps are launched, at most for so long: nothing but samples says what a script restores.
+STARTING_EVERY_S, STARTING_FOR_S = 0.2, 120.0
 # Files of JAX in which its Python waits for a result or for other processes, and those in which it compiles.
 _WAITING = ("array.py", "multihost_utils.py", "distributed.py")
 _WAITING_CALLS = frozenset({"block_until_ready", "device_get", "_device_get", "effects_barrier"})
@@ -60,11 +63,13 @@ class _Sample(NamedTuple):
 
 
 class MainThread:
-    """Takes the samples on its own thread while somebody watches, and sends their sums."""
+    """Takes the samples on its own thread, for the ledger; while somebody watches, it sends their sums."""
 
-    def __init__(self, board: Board, hooks: Hooks) -> None:
+    def __init__(self, board: Board, hooks: Hooks, keeper: Keeper) -> None:
         self._board = board
         self._hooks = hooks
+        self._keeper = keeper
+        self._began = time.monotonic()
         self._samples: deque[_Sample] = deque()
         self._random = random.Random()  # noqa: S311 - it only spreads samples over time
         self._delayed_ns: int | None = None
@@ -80,19 +85,25 @@ class MainThread:
         board = self._board
         try:
             while not board.stopping:
-                if not board.is_watched:
+                wait(board.bells.activity, self._random.uniform(0.5, 1.5) * self._every(time.monotonic()))
+                if board.is_watched:
+                    self._look(time.monotonic())
+                else:
                     self._samples.clear()
-                    wait(board.bells.activity, IDLE_S)
-                    continue
-                every = SOON_EVERY_S if time.monotonic() < self._new_until else EVERY_S
-                wait(board.bells.activity, self._random.uniform(0.5, 1.5) * every)
-                self._look(time.monotonic())
+                    _read(self._hooks, self._keeper)
         except Exception as error:
             debuglog.warning(NAME, "the main thread is not sampled any more", error=error)
             board.switch_off(NAME, error)
 
+    def _every(self, now: float) -> float:
+        """Return the mean time until the next sample."""
+        if self._board.is_watched and now < self._new_until:
+            return SOON_EVERY_S
+        is_starting = self._keeper.is_starting and now - self._began < STARTING_FOR_S
+        return STARTING_EVERY_S if is_starting else EVERY_S
+
     def _look(self, now: float) -> None:
-        read = _read(self._hooks)
+        read = _read(self._hooks, self._keeper)
         if read is None:
             return
         samples = self._samples
@@ -154,8 +165,8 @@ def _delay_ms(first: _Sample, last: _Sample) -> int | None:
     return max(0, last.delayed_ns - first.delayed_ns) // 1_000_000
 
 
-def _read(hooks: Hooks) -> tuple[wire.Place, int] | None:
-    """Return the line and the activity of the main thread; None while it runs no Python."""
+def _read(hooks: Hooks, keeper: Keeper) -> tuple[wire.Place, int] | None:
+    """Return the line and the activity of the main thread, and note it; None while it runs no Python."""
     frames = running.frames()
     frame = frames.get(threads.main_ident() or 0)
     frames.clear()
@@ -164,7 +175,9 @@ def _read(hooks: Hooks) -> tuple[wire.Place, int] | None:
     stack = running.stack(frame, DEEPEST)
     del frame
     try:
-        return _placed(stack), _activity(stack, hooks)
+        activity = _activity(stack, hooks)
+        keeper.sample(evidence.of_stack(stack, is_in_jax=activity != SCRIPT))
+        return _placed(stack), activity
     finally:
         stack.clear()  # a held frame keeps its variables alive
 

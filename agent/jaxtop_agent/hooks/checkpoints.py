@@ -1,0 +1,74 @@
+"""The checkpoints that Orbax reports to JAX's monitoring: when they blocked the script, and when complete.
+
+Orbax reports most of this in one process of the run only. In the others, stacks show that they save.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextlib import suppress
+from time import monotonic
+from typing import NamedTuple
+
+from jaxtop_agent import jaxprivate
+
+# Both spellings of versions of Orbax; a checkpoint that is reported twice is the same time twice.
+BLOCKED = {
+    "/jax/orbax/write/blocking_duration_secs": "saving",
+    "/jax/orbax/write/async/blocking_duration_secs": "saving",
+    "/jax/checkpoint/write/async/blocking_duration_secs": "saving",
+    "/jax/orbax/read/blocking_duration_secs": "restoring",
+    "/jax/orbax/read/async/blocking_duration_secs": "restoring",
+}
+COMPLETE = frozenset(
+    {
+        "/jax/orbax/write/total_duration_secs",
+        "/jax/orbax/write/async/total_duration_secs",
+        "/jax/checkpoint/write/async/total_duration_secs",
+    }
+)
+REMEMBERED = 256
+
+
+class Blocked(NamedTuple):
+    """A time in which Orbax blocked a thread, on the monotonic clock."""
+
+    thread: int
+    start: float
+    end: float
+    kind: str
+
+
+class Checkpoints:
+    """Listens on the user's threads, and only notes."""
+
+    name = "checkpoints"
+
+    def __init__(self) -> None:
+        self.blocked: deque[Blocked] = deque(maxlen=REMEMBERED)
+        # When a checkpoint was complete, and when it had begun.
+        self.complete: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)
+        self._listeners = jaxprivate.MonitoringListeners(_ignore, self._ended, _ignore)
+
+    def install(self) -> str:
+        self._listeners.register()
+        return "on"
+
+    def uninstall(self) -> None:
+        self._listeners.unregister()
+
+    def _ended(self, event: str, duration: float, **_: object) -> None:
+        if event not in BLOCKED and event not in COMPLETE:
+            return
+        with suppress(Exception):  # an error here must not stop the user's checkpoint
+            now = monotonic()
+            start = now - max(0.0, duration)
+            if event in COMPLETE:
+                self.complete.append((now, start))
+            else:
+                self.blocked.append(Blocked(threading.get_ident(), start, now, BLOCKED[event]))
+
+
+def _ignore(*_: object, **__: object) -> None:
+    pass

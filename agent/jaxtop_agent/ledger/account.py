@@ -1,0 +1,353 @@
+"""Attributes each moment of the process to one kind of `SPENT_ON`; time is an argument.
+
+The time between two launches is a gap. What hooks measured in it is known exactly: compilations, garbage
+collections, phases that the script named, and checkpoints that Orbax reported. For the rest there are samples
+of the main thread. In a gap of usual length the samples of many such gaps are put together, each at its place
+in its gap: so a few of them measure a wait of 30 ms in each step. In a longer gap its own samples say what
+the time beyond the usual was spent on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict, deque
+from collections.abc import Mapping  # noqa: TC003
+from itertools import pairwise
+from statistics import median
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+# Earlier sources win where spans overlap.
+PHASE, ORBAX, COMPILING, GARBAGE = range(4)
+# A gap is long from this many times the usual one on, and this many seconds more.
+LONG, LONGER_S = 3.0, 0.1
+USUAL_OF, FEWEST_USUAL = 64, 4
+# A time in JAX without launches is a stall from this many seconds on, if it is also this many times as long
+# as the usual gap.
+STALL_S, STALL = 5.0, 6.0
+# The samples of usual gaps that are put together before their shares are final, and how many say anything.
+WHOLE_POOL, FEWEST_SAMPLES = 256, 8
+MOST_POOLS = 64
+# An open gap is attributed so far after this many seconds, so that nothing about it has to be kept.
+OPEN_S = 60.0
+NOTHING: Mapping[str, float] = MappingProxyType({})
+IN_JAX, IN_SCRIPT = "in jax", "in the script"
+
+
+class Seconds(defaultdict[str, float]):
+    """Seconds by kind."""
+
+    def __init__(self, found: Mapping[str, float] = NOTHING) -> None:
+        super().__init__(float, found)
+
+    def add(self, found: Mapping[str, float]) -> None:
+        for kind, seconds in found.items():
+            self[kind] += seconds
+
+
+class Sample(NamedTuple):
+    """What the main thread did at a time: a kind that its stack shows, or `IN_JAX`, or `IN_SCRIPT`."""
+
+    at: float
+    kind: str
+
+
+class Span(NamedTuple):
+    """A time that is known exactly; sources with a lower number win."""
+
+    start: float
+    end: float
+    kind: str
+    source: int
+
+
+class Launched(NamedTuple):
+    """A launch, and whether it evaluates."""
+
+    at: float
+    function: int
+    evaluates: bool = False
+
+
+class _Pool:
+    """Usual gaps between the same two functions: their time, and where in a gap samples saw what."""
+
+    def __init__(self) -> None:
+        self.lengths: deque[float] = deque(maxlen=USUAL_OF)
+        self.seconds = 0.0
+        self.samples: list[tuple[float, str]] = []
+        self.shares: dict[str, float] = {}  # of the last samples whose shares are final
+
+    @property
+    def usual(self) -> float | None:
+        return median(self.lengths) if len(self.lengths) >= FEWEST_USUAL else None
+
+    @property
+    def usual_kinds(self) -> frozenset[str]:
+        """What samples have seen in usual gaps."""
+        return frozenset(self.shares) | {kind for _, kind in self.samples}
+
+    def spent(self) -> dict[str, float]:
+        """Return the time of the pool by kind, without what no sample tells apart from stepping."""
+        shares = _shares(self.samples) if len(self.samples) >= FEWEST_SAMPLES else self.shares
+        return {kind: share * self.seconds for kind, share in shares.items()}
+
+
+class Account:
+    """The sums of one process. `close` attributes what has passed; `spent` adds what is still open."""
+
+    def __init__(self, started: float) -> None:
+        self._closed = started
+        self._sums = Seconds()
+        self._pools: dict[tuple[int, int], _Pool] = {}
+        self._beyond = Seconds()  # what long gaps with samples were spent on
+        self._last: Launched | None = None
+        self._samples: list[Sample] = []
+        self._spans: list[Span] = []
+        self._steps_since: float | None = None
+        self._before_launch: dict[int, float] = defaultdict(
+            float
+        )  # the seconds of usual gaps before each function
+        self.saved: list[tuple[float, float]] = []  # blocking saves that samples or spans showed
+
+    @property
+    def closed(self) -> float:
+        """The time up to which everything is attributed."""
+        return self._closed
+
+    @property
+    def main_function(self) -> int | None:
+        """The function before whose launches most of the steps' time passes; None before the first step."""
+        return max(self._before_launch, key=self._before_launch.__getitem__, default=None)
+
+    def steps_began(self, at: float) -> None:
+        """Note that steps are launched from this time on: what came before it was the start."""
+        if self._steps_since is None:
+            self._steps_since = at
+
+    def note(self, samples: Iterable[Sample] = (), spans: Iterable[Span] = ()) -> None:
+        self._samples.extend(samples)
+        self._spans += spans
+
+    def close(self, launches: Sequence[Launched], now: float, *, is_whole: bool = True) -> None:
+        """Attribute the time up to the last of these launches; of a gap that stays open, what is old.
+
+        Launches before the first of them were lost, unless the list `is_whole`: their gaps are as usual.
+        """
+        if launches and not is_whole and self._last is not None and launches[0].at > self._closed:
+            self._pass_over(launches[0])
+        for each in launches:
+            if each.at > self._closed:
+                self._close_gap(each)
+        if now - self._closed > OPEN_S:
+            self._sums.add(self._open(now, is_stuck=False, is_over=False))
+            self._closed = now
+        self._forget()
+
+    def spent(self, now: float, *, is_stuck: bool = False, is_over: bool = False) -> dict[str, float]:
+        """Return the seconds by kind up to now; they sum up to the time since the start."""
+        found = Seconds(self._sums)
+        for pool in self._pools.values():
+            attributed = pool.spent()
+            found.add(attributed)
+            found["stepping"] += pool.seconds - sum(attributed.values())
+        found.add(self._open(now, is_stuck=is_stuck, is_over=is_over))
+        return {kind: seconds for kind, seconds in found.items() if seconds > 0}
+
+    # One gap
+
+    def _pass_over(self, launch: Launched) -> None:
+        assert self._last is not None
+        left = sum(end - start for start, end in self._without_spans(self._closed, launch.at))
+        self._pool_of(self._last, launch).seconds += left
+        self._closed, self._last = launch.at, launch
+
+    def _pool_of(self, before: Launched, launch: Launched) -> _Pool:
+        key = before.function, launch.function
+        return self._pools.setdefault(
+            key if key in self._pools or len(self._pools) < MOST_POOLS else (-1, -1), _Pool()
+        )
+
+    def _close_gap(self, launch: Launched) -> None:
+        start, end, before = self._closed, launch.at, self._last
+        self._closed, self._last = end, launch
+        free = self._without_spans(start, end)
+        left = sum(stop - begin for begin, stop in free)
+        if self._steps_since is None or end <= self._steps_since or before is None:
+            self._sums.add(self._by_samples(free, "starting", "starting"))
+        elif launch.evaluates:
+            self._sums["evaluating"] += left
+        else:
+            self._close_step_gap(before, launch, start, free, left)
+
+    def _close_step_gap(
+        self, before: Launched, launch: Launched, start: float, free: list[tuple[float, float]], left: float
+    ) -> None:
+        pool = self._pool_of(before, launch)
+        usual = pool.usual
+        samples = self._in(start, launch.at)
+        is_long = left > LONGER_S if usual is None else left > max(LONG * usual, usual + LONGER_S)
+        if is_long and (usual is not None or any(each.kind not in (IN_JAX, IN_SCRIPT) for each in samples)):
+            regular = min(left, usual or 0.0)
+            self._beyond_usual(free, samples, left - regular, usual or 0.0, pool.usual_kinds)
+        else:
+            regular = left
+            pool.lengths.append(left)
+            length = launch.at - start
+            pool.samples += [((each.at - start) / length, each.kind) for each in samples]
+        pool.seconds += regular
+        self._before_launch[launch.function] += left
+        if len(pool.samples) >= WHOLE_POOL:
+            self._finish(pool)
+
+    def _finish(self, pool: _Pool) -> None:
+        """Make the shares of a pool final, so that a later change of the script does not change the past."""
+        spent = pool.spent()
+        self._sums.add(spent)
+        self._sums["stepping"] += pool.seconds - sum(spent.values())
+        pool.shares = _shares(pool.samples)
+        pool.seconds, pool.samples = 0.0, []
+
+    def _beyond_usual(
+        self,
+        free: list[tuple[float, float]],
+        samples: list[Sample],
+        beyond: float,
+        usual: float,
+        usual_kinds: frozenset[str],
+    ) -> None:
+        """Attribute the time of a long gap beyond the usual one.
+
+        What usual gaps have, too, is in the usual part, unless the samples show nothing else.
+        """
+        lengths = _nearest(free, samples, IN_JAX)
+        kinds = {kind: each for kind, each in lengths.items() if kind not in (IN_JAX, IN_SCRIPT)}
+        kinds = {kind: each for kind, each in kinds.items() if kind not in usual_kinds} or kinds
+        unknown = sum(lengths.values()) - sum(kinds.values())
+        if not samples:
+            total = sum(self._beyond.values())
+            for kind, seconds in self._beyond.items():
+                self._sums[kind] += beyond * seconds / total
+            self._sums["stepping"] += 0.0 if total else beyond
+            return
+        found = Seconds()
+        if kinds:
+            # Samples come at random times, so the edges of what they saw are known up to their distance.
+            spacing = sum(stop - start for start, stop in free) / len(samples)
+            rest = 0.0 if unknown <= usual + 2 * spacing else min(beyond, unknown - usual)
+            known = sum(kinds.values())
+            for kind, seconds in kinds.items():
+                found[kind] += (beyond - rest) * seconds / known
+            beyond = rest
+        if beyond > 0:
+            found[self._unknown_kind(lengths, beyond, usual)] += beyond
+        self._sums.add(found)
+        self._beyond.add(found)
+        if found["saving"]:
+            seen = [each.at for each in samples if each.kind == "saving"]
+            self.saved.append((seen[0], found["saving"]))
+
+    @staticmethod
+    def _unknown_kind(lengths: Seconds, beyond: float, usual: float) -> str:
+        if lengths[IN_SCRIPT] > lengths[IN_JAX]:
+            return "other"
+        return "stalled" if beyond > max(STALL_S, STALL * usual) else "stepping"
+
+    # What is not closed yet
+
+    def _open(self, now: float, *, is_stuck: bool, is_over: bool) -> Seconds:
+        if now <= self._closed:
+            return Seconds()
+        free = self._without_spans(self._closed, now, counts=False)
+        found = Seconds()
+        for span, seconds in self._spans_in(self._closed, now):
+            found[span.kind] += seconds
+        left = sum(stop - start for start, stop in free)
+        if self._steps_since is None:
+            in_jax = in_script = "starting"
+        elif is_over:
+            in_jax = in_script = "ending"
+        elif is_stuck:
+            in_jax = in_script = "stalled"
+        else:
+            in_jax, in_script = "stepping", "other" if left > STALL_S else "stepping"
+        found.add(self._by_samples(free, in_jax, in_script))
+        return found
+
+    def _by_samples(self, free: list[tuple[float, float]], in_jax: str, in_script: str) -> Seconds:
+        samples = self._in(free[0][0], free[-1][1]) if free else []
+        found = _nearest(free, samples, IN_JAX)
+        found[in_jax] += found.pop(IN_JAX, 0.0)
+        found[in_script] += found.pop(IN_SCRIPT, 0.0)
+        return found
+
+    # Spans and samples
+
+    def _in(self, start: float, end: float) -> list[Sample]:
+        low = bisect_left(self._samples, start, key=lambda each: each.at)
+        high = bisect_right(self._samples, end, key=lambda each: each.at)
+        return self._samples[low:high]
+
+    def _spans_in(self, start: float, end: float) -> list[tuple[Span, float]]:
+        """Return the spans within a time, with the seconds that belong to each."""
+        found, taken = [], list[tuple[float, float]]()
+        for span in sorted(self._spans, key=lambda each: each.source):
+            begin, stop = max(start, span.start), min(end, span.end)
+            if begin < stop:
+                own = _cut([(begin, stop)], taken)
+                found.append((span, sum(high - low for low, high in own)))
+                taken += own
+        return found
+
+    def _without_spans(self, start: float, end: float, *, counts: bool = True) -> list[tuple[float, float]]:
+        """Return what no span covers of a time; what one covers is added to the sums if it `counts`."""
+        inside = [each for each in self._spans if each.start < end and each.end > start]
+        if not inside:
+            return [(start, end)]
+        if counts:
+            for span, seconds in self._spans_in(start, end):
+                self._sums[span.kind] += seconds
+        return _cut([(start, end)], [(each.start, each.end) for each in inside])
+
+    def _forget(self) -> None:
+        self._spans = [each for each in self._spans if each.end > self._closed]
+        del self._samples[: bisect_right(self._samples, self._closed, key=lambda each: each.at)]
+
+
+def _cut(
+    pieces: list[tuple[float, float]], holes: Iterable[tuple[float, float]]
+) -> list[tuple[float, float]]:
+    """Return what is left of some pieces of time without the holes."""
+    for low, high in holes:
+        pieces = [
+            (start, end)
+            for whole_start, whole_end in pieces
+            for start, end in ((whole_start, min(whole_end, low)), (max(whole_start, high), whole_end))
+            if start < end
+        ]
+    return pieces
+
+
+def _nearest(free: list[tuple[float, float]], samples: Sequence[Sample], otherwise: str) -> Seconds:
+    """Return the lengths of time by the kind of the nearest sample; `otherwise` without samples."""
+    found = Seconds()
+    edges = [(one.at + other.at) / 2 for one, other in pairwise(samples)]
+    kinds = [each.kind for each in samples] or [otherwise]
+    for start, end in free:
+        at = start
+        for i, kind in enumerate(kinds):
+            until = min(end, edges[i]) if i < len(edges) else end
+            if until > at:
+                found[kind] += until - at
+                at = until
+    return found
+
+
+def _shares(samples: list[tuple[float, str]]) -> dict[str, float]:
+    """Return which share of a gap each kind takes, from samples at their places in many gaps."""
+    ordered = [Sample(place, kind) for place, kind in sorted(samples)]
+    found = _nearest([(0.0, 1.0)], ordered, IN_JAX)
+    return {kind: share for kind, share in found.items() if kind not in (IN_JAX, IN_SCRIPT)}

@@ -1,0 +1,116 @@
+"""The file of this process: who it is, what it spent its time on, its checkpoints, and how it ended."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from jaxtop import wire
+from jaxtop.base import debuglog, private, processes
+from jaxtop.base.names import reason
+from jaxtop.store import ledgers
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.stalls.uncaught import uncaught
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jaxtop_agent.core.board import Board
+
+# Shorter processes leave no file, unless a folder was asked for. Then a line comes so often.
+SHORTEST_MS, EVERY_MS = 20_000, 15_000
+# What tells the attempts at a job apart, and the parts of an array of jobs.
+ARRAYS = ("SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "LSB_JOBINDEX")
+ATTEMPTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
+
+
+class Book:
+    """Writes the file of one process; used on the ledger's thread only, which the disk may hold up."""
+
+    def __init__(self, board: Board, folder: Path | None, lineage: str, *, is_asked: bool) -> None:
+        self._board = board
+        self._folder = folder or ledgers.folder()
+        self._is_asked = is_asked
+        self.lineage = lineage or lineage_of_job() or board.identity.name or ""
+        self._who: ledgers.Who | None = None
+        self._written_ms: int | None = None
+        self._saves: list[bytes] = []
+        self.failure = ""
+
+    def note_save(self, save: wire.Save) -> None:
+        self._saves.append(ledgers.line_of(ledgers.SaveLine(save)))
+
+    def write(self, latest: wire.Ledger, *, is_over: bool) -> None:
+        """Append what is new, if it is time."""
+        if self.failure or self._folder is None:
+            return
+        age_ms = latest.at_ms - latest.started_ms
+        if age_ms < SHORTEST_MS and not self._is_asked:
+            return
+        is_due = self._written_ms is None or latest.at_ms - self._written_ms >= EVERY_MS
+        if not (is_due or is_over or self._saves):
+            return
+        try:
+            self._append(self._folder, latest, is_over=is_over)
+        except OSError as error:
+            self.failure = reason(error)
+            debuglog.warning("ledger", f"nothing is written into {self._folder}", error=error)
+            self._board.sources["ledger"] = f"on, but not written: {self.failure}"
+
+    def _append(self, folder: Path, latest: wire.Ledger, *, is_over: bool) -> None:
+        if self._written_ms is None:
+            private.make(folder)
+            ledgers.tidy(folder)
+        lines, who = [], self._about()
+        if who != self._who:
+            lines.append(ledgers.line_of(who))
+            self._who = who
+        error = uncaught() if is_over else None
+        spent = dict(zip(wire.SPENT_ON, latest.spent_ms, strict=False))
+        lines += self._saves
+        lines.append(
+            ledgers.line_of(
+                ledgers.Sums(
+                    latest.at_ms,
+                    {kind: ms / 1000 for kind, ms in spent.items() if ms},
+                    latest.steps,
+                    wire.SCRIPT_ENDED if is_over else "",
+                    "" if error is None else f"{error.type}: {error.message}",
+                )
+            )
+        )
+        ledgers.append(folder / ledgers.file_name(who), lines)
+        self._written_ms, self._saves = latest.at_ms, []
+
+    def _about(self) -> ledgers.Who:
+        board = self._board
+        own, topology = board.identity, board.sampler.topology
+        joined = (topology.process_index, topology.process_count) if topology else jaxprivate.expected()
+        roster = board.registrar.roster
+        return ledgers.Who(
+            ledger=ledgers.VERSION,
+            lineage=self.lineage,
+            agent=own.agent,
+            started_ms=own.started_ms if self._who is None else self._who.started_ms,
+            name=own.name or "",
+            hostname=own.hostname,
+            pid=own.pid,
+            process_started_ticks=own.process_started_ticks,
+            boot=own.boot,
+            pid_namespace=own.pid_namespace,
+            attempt=next((each for name in ATTEMPTS if (each := os.environ.get(name))), "")[:20],
+            run=roster.run if roster else None,
+            process_index=joined[0],
+            process_count=joined[1],
+            devices=len(topology.devices) if topology else 0,
+            platform=topology.platform if topology else "",
+            jaxtop=own.jaxtop,
+            jax=jaxprivate.versions()[0] or "",
+        )
+
+
+def lineage_of_job() -> str | None:
+    """Return the lineage of the scheduler's job, which a requeued job keeps; None outside of one."""
+    job = processes.job()
+    part = next((each for name in ARRAYS if (each := os.environ.get(name))), "")[:20]
+    return None if job is None else f"{job} {part}".strip()

@@ -1,0 +1,263 @@
+"""The thread that keeps the ledger of this process: it adds up, sends and writes the sums."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter, deque
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jaxtop import wire
+from jaxtop.base import debuglog, processes
+from jaxtop.base.clock import now_ms
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.core import threads
+from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.ledger.account import COMPILING, GARBAGE, ORBAX, PHASE, Account, Launched, Sample, Span
+from jaxtop_agent.ledger.evidence import evaluates
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.hooks.jax import Hooks
+    from jaxtop_agent.ledger.file import Book
+    from jaxtop_agent.ledger.phases import Phases
+    from jaxtop_agent.steps.pattern import FunctionLaunch
+    from jaxtop_agent.steps.progress import Progress
+
+NAME = "ledger"
+EVERY_S, SEND_EVERY_S, POINT_EVERY_S = 4.0, 10.0, 10.0
+MOST_SAMPLES = 2048
+# Steps are launched from the first launch of a function on that was launched so often.
+REPEATED = 3
+# Saves that begin so soon after another one are the same.
+SAME_SAVE_S = 1.0
+# `agent.step()` stands for a function where launches are not counted.
+REPORTED = -2
+
+
+class Keeper:
+    """Keeps the account on its own thread; `sample` is called by the thread that reads stacks."""
+
+    def __init__(
+        self, board: Board, hooks: Hooks, progress: Progress, phases: Phases, book: Book | None
+    ) -> None:
+        self._board, self._hooks, self._progress, self._phases = board, hooks, progress, phases
+        self._book = book
+        self._started = time.monotonic() - _age()
+        self._account = Account(self._started)
+        self._samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
+        self._launched_ns = 0
+        self._seen: Counter[int] = Counter()  # launches by function, until steps have begun
+        self._first: dict[int, float] = {}
+        self._has_steps = False
+        self._noted_until = dict.fromkeys(("phases", "blocked", "complete"), 0.0)
+        self._compiled_ms = 0
+        self._blocked: list[tuple[float, float, str]] = []  # saves that ended, by whom they were seen
+        self._saves: deque[wire.Save] = deque(maxlen=wire.MOST_SAVES)
+        self._points: list[wire.LedgerPoint] = []
+        self._point_every_ms = POINT_EVERY_S * 1000
+        self._sent_at = 0.0
+        board.sources[NAME] = "on"
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether no steps are launched yet: samples come more often then."""
+        return not self._has_steps
+
+    def sample(self, kind: str) -> None:
+        """Note what the main thread does now."""
+        self._samples.append(Sample(time.monotonic(), kind))
+
+    def run(self) -> None:
+        """Keep the account until the agent stops. A failure turns off only this source."""
+        board = self._board
+        try:
+            while not board.stopping:
+                wait(board.bells.ledger, EVERY_S)
+                self._look(is_over=board.stopping)
+        except Exception as error:
+            debuglog.warning(NAME, "the ledger is not kept any more", error=error)
+            board.switch_off(NAME, error)
+            board.ledger.latest = None
+        finally:
+            board.ledger.is_final = True
+
+    def _look(self, *, is_over: bool) -> None:
+        now, account = time.monotonic(), self._account
+        launches, is_whole = self._new_launches()
+        account.note(self._taken_samples(), self._new_spans(now))
+        self._find_first_step(launches)
+        account.close(launches, now, is_whole=is_whole)
+        self._note_saves()
+        self._publish(now, is_over=is_over)
+
+    # What is new
+
+    def _new_launches(self) -> tuple[list[Launched], bool]:
+        hook = self._hooks.launched
+        if hook is None:
+            calls = self._progress.since(self._launched_ns)
+            self._launched_ns = calls[-1].at if calls else self._launched_ns
+            return [Launched(each.at / 1e9, REPORTED) for each in calls], True
+        is_whole = hook.reaches_back(self._launched_ns)
+        found: list[FunctionLaunch] = hook.all_since(self._launched_ns)
+        if not found:
+            return [], True
+        self._launched_ns = found[-1].at
+        evaluating = {number for number, name in hook.names().items() if evaluates(name)}
+        return [
+            Launched(each.at / 1e9, each.function, each.function in evaluating) for each in found
+        ], is_whole
+
+    def _taken_samples(self) -> list[Sample]:
+        taken = []
+        with suppress(IndexError):
+            while True:
+                taken.append(self._samples.popleft())
+        return taken
+
+    def _new_spans(self, now: float) -> list[Span]:
+        main, until = threads.main_ident(), self._noted_until
+        ended = [each for each in self._phases.ended.copy() if each.end > until["phases"]]
+        until["phases"] = max((each.end for each in ended), default=until["phases"])
+        self._blocked += [(each.start, each.end, "phase") for each in ended if each.kind == "saving"]
+        phases = (*ended, *self._phases.running())
+        found = [Span(each.start, each.end, each.kind, PHASE) for each in phases]
+        hook = self._hooks.checkpoints
+        if hook is not None:
+            blocked = [each for each in hook.blocked.copy() if each.end > until["blocked"]]
+            found += [Span(each.start, each.end, each.kind, ORBAX) for each in blocked if each.thread == main]
+            self._blocked += [(each.start, each.end, "orbax") for each in blocked if each.kind == "saving"]
+            until["blocked"] = max((each.end for each in blocked), default=until["blocked"])
+        ahead = now - now_ms() / 1000
+        compiled = [each for each in self._hooks.compiled() if each.end_ms > self._compiled_ms]
+        self._compiled_ms = max((each.end_ms for each in compiled), default=self._compiled_ms)
+        for each in compiled:
+            if each.thread == main:
+                kind = "cached" if each.from_cache else "compiling"
+                found.append(Span(each.start_ms / 1000 + ahead, each.end_ms / 1000 + ahead, kind, COMPILING))
+        running = self._hooks.compiling()
+        if running:
+            since = min(each.since_ms for each in running) / 1000 + ahead
+            found.append(Span(since, now, "compiling", COMPILING))
+        found += [Span(*each, "garbage", GARBAGE) for each in self._hooks.collected()]
+        return [each for each in found if each.end > self._account.closed]
+
+    def _find_first_step(self, launches: Sequence[Launched]) -> None:
+        if self._has_steps or not launches:
+            return
+        own = self._functions_of_jax()
+        for each in launches:
+            if each.function in own or each.evaluates:
+                continue
+            self._first.setdefault(each.function, each.at)
+            self._seen[each.function] += 1
+            if self._seen[each.function] >= REPEATED:
+                self._has_steps = True
+                self._account.steps_began(self._first[each.function])
+                return
+
+    def _functions_of_jax(self) -> set[int]:
+        hook = self._hooks.launched
+        if hook is None:
+            return set()
+        of_jax = jaxprivate.own_functions()
+        named = {number for number, name in hook.names().items() if name in of_jax}
+        return (named | {0}) - hook.of_the_script()
+
+    # What it says
+
+    def _note_saves(self) -> None:
+        found = self._blocked + [(start, start + each, "stack") for start, each in self._account.saved]
+        self._blocked, self._account.saved = [], []
+        for start, end, seen_by in sorted(found):
+            self._note_save(start, end, seen_by)
+        hook, until = self._hooks.checkpoints, self._noted_until
+        complete = [each for each in hook.complete.copy() if each[0] > until["complete"]] if hook else []
+        for end, start in complete:
+            until["complete"] = max(until["complete"], end)
+            self._note_complete(start, end)
+
+    def _note_save(self, start: float, end: float, seen_by: str) -> None:
+        at_ms, blocked_ms = _wall_ms(start), round((end - start) * 1000)
+        for each in self._saves:
+            if each.at_ms - SAME_SAVE_S * 1000 <= at_ms <= each.at_ms + each.blocked_ms + SAME_SAVE_S * 1000:
+                return
+        # What the script waits for is complete when it goes on, unless Orbax says that later.
+        committed = None if seen_by == "orbax" else at_ms + blocked_ms
+        save = wire.Save(at_ms, blocked_ms, committed, self._steps(), seen_by)
+        self._saves.append(save)
+        if self._book is not None:
+            self._book.note_save(save)
+
+    def _note_complete(self, start: float, end: float) -> None:
+        at_ms = _wall_ms(start)
+        for i, each in enumerate(self._saves):
+            if each.committed_ms is None and abs(each.at_ms - at_ms) <= SAME_SAVE_S * 1000:
+                self._saves[i] = msgspec.structs.replace(each, committed_ms=_wall_ms(end))
+                if self._book is not None:
+                    self._book.note_save(self._saves[i])
+
+    def _steps(self) -> int | None:
+        if self._progress.calls:
+            return self._progress.calls
+        hook, function = self._hooks.launched, self._account.main_function
+        return None if hook is None or function is None else hook.counts().get(function)
+
+    def _publish(self, now: float, *, is_over: bool) -> None:
+        board = self._board
+        is_stuck = board.publisher.is_stuck
+        seconds = self._account.spent(now, is_stuck=is_stuck, is_over=is_over)
+        at_ms = now_ms()
+        whole_ms = round((now - self._started) * 1000)
+        point = wire.LedgerPoint(at_ms, _whole(seconds, whole_ms))
+        if not self._points or at_ms - self._points[-1].at_ms >= self._point_every_ms:
+            self._points.append(point)
+            if len(self._points) > wire.MOST_POINTS:
+                self._points = self._points[1::2]
+                self._point_every_ms *= 2
+        lineage = self._book.lineage if self._book is not None else ""
+        latest = wire.Ledger(
+            at_ms,
+            at_ms - whole_ms,
+            point.spent_ms,
+            self._steps(),
+            lineage,
+            tuple(self._saves),
+            is_over=is_over,
+        )
+        board.ledger.latest = latest
+        board.ledger.past = tuple(self._points)
+        if board.is_watched and not is_over and now - self._sent_at >= SEND_EVERY_S:
+            self._sent_at = now
+            board.send(latest)
+        if self._book is not None:
+            self._book.write(latest, is_over=is_over)
+
+
+def _age() -> float:
+    """Return the seconds since this process started."""
+    ticks = processes.start_ticks(os.getpid())
+    if ticks is None:
+        return 0.0
+    since_boot: float = time.clock_gettime(time.CLOCK_BOOTTIME)
+    return max(0.0, since_boot - ticks / os.sysconf("SC_CLK_TCK"))
+
+
+def _wall_ms(at: float) -> int:
+    return now_ms() - round((time.monotonic() - at) * 1000)
+
+
+def _whole(seconds: dict[str, float], whole_ms: int) -> tuple[int, ...]:
+    """Return milliseconds by kind that sum up to `whole_ms`: what rounding leaves goes to the largest."""
+    found = [round(seconds.get(kind, 0.0) * 1000) for kind in wire.SPENT_ON]
+    largest = max(range(len(found)), key=found.__getitem__)
+    found[largest] = max(0, found[largest] + whole_ms - sum(found))
+    while found and not found[-1]:
+        found.pop()
+    return tuple(found)
