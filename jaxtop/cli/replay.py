@@ -102,7 +102,7 @@ def recordings_in(arguments: argparse.Namespace, what_happens: str, *, has_names
     `what_happens` says what the command does to it: a live run is "checked" as it is now. With `has_names`,
     the other targets are names of runs in the recordings.
     """
-    files = [Path(each) for each in arguments.target if _is_recording(Path(each))]
+    files = [Path(each) for each in arguments.target if is_recording(Path(each))]
     others = 0 if has_names else len(arguments.target) - len(files)
     if files and (others or arguments.hostfile or arguments.via is not None):
         raise UserError("give either recordings or a live run")
@@ -111,7 +111,7 @@ def recordings_in(arguments: argparse.Namespace, what_happens: str, *, has_names
     return files
 
 
-def _is_recording(path: Path) -> bool:
+def is_recording(path: Path) -> bool:
     # A folder may have the name of a run.
     return path.suffix == ".mcap" or (path.is_dir() and any(path.glob("*.mcap")))
 

@@ -12,5 +12,6 @@ NAMES = (
     "probe",
     "operations",
     "web",
+    "ledger",
     "notebook",
 )

@@ -1,7 +1,9 @@
 """The files in which processes write what they spent their time on, so that it outlasts them.
 
-A file per process, JSON lines, appended to: first who it is, then sums since its start, checkpoints, and how
-it ended. A line that was cut off, as by SIGKILL, is skipped. Files of one lineage are attempts at one job.
+A file per process, JSON lines: first who it is, then sums since its start, checkpoints, and how it ended.
+Lines are added every few seconds; most of them take the place of the last one, so that a file grows slowly
+and a process that is killed leaves what it had done by then. A line that was cut off is skipped. Files of one
+lineage are attempts at one job.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -20,9 +22,6 @@ from jaxtop.base import private
 from jaxtop.base.names import as_file_name
 from jaxtop.wire.bounds import Count, TimeMs  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.ledger import Save  # noqa: TC001 - as above
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SUFFIX = ".jsonl"
 VERSION = 1
@@ -105,11 +104,11 @@ def line_of(content: Who | Sums | SaveLine) -> bytes:
     return msgspec.json.encode(content) + b"\n"
 
 
-def append(path: Path, lines: Iterable[bytes]) -> None:
-    """Append lines to a file with one write, which does not mix with those of others."""
-    fd = private.append(path)
+def put(path: Path, at: int, text: bytes) -> None:
+    """Write lines at this place of a file, which is created if it is missing. It has a single writer."""
+    fd = private.append(path) if at == 0 else os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        os.write(fd, b"".join(lines))
+        os.pwrite(fd, text, at)
     finally:
         os.close(fd)
 

@@ -157,6 +157,12 @@ class Account:
         found.add(self._open(now, is_stuck=is_stuck, is_over=is_over))
         return {kind: seconds for kind, seconds in found.items() if seconds > 0}
 
+    def finish(self, now: float) -> None:
+        """Note what only the end of the script shows: a save after the last launch."""
+        samples = self._in(self._closed, now)
+        seconds = _nearest([(self._closed, now)], samples, IN_JAX)["saving"]
+        self._note_saved(self._closed, samples, seconds)
+
     # One gap
 
     def _pass_over(self, launch: Launched) -> None:
@@ -246,9 +252,15 @@ class Account:
             found[self._unknown_kind(lengths, beyond, usual)] += beyond
         self._sums.add(found)
         self._beyond.add(found)
-        if found["saving"]:
-            seen = [each.at for each in samples if each.kind == "saving"]
-            self.saved.append((seen[0], found["saving"]))
+        self._note_saved(free[0][0], samples, found["saving"])
+
+    def _note_saved(self, start: float, samples: Sequence[Sample], seconds: float) -> None:
+        """Note a save in a gap that began at `start`, if samples saw one."""
+        seen = [each.at for each in samples if each.kind == "saving"]
+        if seen and seconds > 0:
+            # The first sample comes at any time of the save: on average half the distance of samples late.
+            spacing = (samples[-1].at - samples[0].at) / len(samples)
+            self.saved.append((max(start, seen[0] - spacing / 2), seconds))
 
     @staticmethod
     def _unknown_kind(lengths: Seconds, beyond: float, usual: float) -> str:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.board import Board
 
-# Shorter processes leave no file, unless a folder was asked for. Then a line comes so often.
-SHORTEST_MS, EVERY_MS = 20_000, 15_000
+# Shorter processes leave no file, unless a folder was asked for. A line stays if the one before it is so old.
+SHORTEST_MS, STAYS_MS = 20_000, 15_000
 # What tells the attempts at a job apart, and the parts of an array of jobs.
 ARRAYS = ("SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "LSB_JOBINDEX")
 ATTEMPTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
@@ -33,7 +33,9 @@ class Book:
         self._is_asked = is_asked
         self.lineage = lineage or lineage_of_job() or board.identity.name or ""
         self._who: ledgers.Who | None = None
-        self._written_ms: int | None = None
+        # The place of the next line that stays, when the last one was written, and how long the text after it
+        # is, which the next line takes the place of.
+        self._size, self._stays_ms, self._draft = 0, 0, 0
         self._saves: list[bytes] = []
         self.failure = ""
 
@@ -41,24 +43,21 @@ class Book:
         self._saves.append(ledgers.line_of(ledgers.SaveLine(save)))
 
     def write(self, latest: wire.Ledger, *, is_over: bool) -> None:
-        """Append what is new, if it is time."""
+        """Write what is new: lines that stay, and a last line that the next one takes the place of."""
         if self.failure or self._folder is None:
             return
         age_ms = latest.at_ms - latest.started_ms
         if age_ms < SHORTEST_MS and not self._is_asked:
             return
-        is_due = self._written_ms is None or latest.at_ms - self._written_ms >= EVERY_MS
-        if not (is_due or is_over or self._saves):
-            return
         try:
-            self._append(self._folder, latest, is_over=is_over)
+            self._put(self._folder, latest, is_over=is_over)
         except OSError as error:
             self.failure = reason(error)
             debuglog.warning("ledger", f"nothing is written into {self._folder}", error=error)
             self._board.sources["ledger"] = f"on, but not written: {self.failure}"
 
-    def _append(self, folder: Path, latest: wire.Ledger, *, is_over: bool) -> None:
-        if self._written_ms is None:
+    def _put(self, folder: Path, latest: wire.Ledger, *, is_over: bool) -> None:
+        if not self._size:
             private.make(folder)
             ledgers.tidy(folder)
         lines, who = [], self._about()
@@ -79,8 +78,15 @@ class Book:
                 )
             )
         )
-        ledgers.append(folder / ledgers.file_name(who), lines)
-        self._written_ms, self._saves = latest.at_ms, []
+        text = b"".join(lines)
+        padded = text[:-1].ljust(self._draft - 1) + b"\n"
+        ledgers.put(folder / ledgers.file_name(who), self._size, padded)
+        stays = not self._size or bool(self._saves) or latest.at_ms - self._stays_ms >= STAYS_MS
+        if stays or len(lines) > 1:
+            self._size, self._stays_ms, self._draft = self._size + len(padded), latest.at_ms, 0
+        else:
+            self._draft = len(padded)
+        self._saves = []
 
     def _about(self) -> ledgers.Who:
         board = self._board

@@ -16,6 +16,7 @@ from jaxtop.base.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.hooks.launches import REMEMBERED
 from jaxtop_agent.ledger.account import COMPILING, GARBAGE, ORBAX, PHASE, Account, Launched, Sample, Span
 from jaxtop_agent.ledger.evidence import evaluates
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.steps.progress import Progress
 
 NAME = "ledger"
-EVERY_S, SEND_EVERY_S, POINT_EVERY_S = 4.0, 10.0, 10.0
+EVERY_S, SEND_EVERY_S, POINT_EVERY_S = 2.0, 10.0, 10.0
 MOST_SAMPLES = 2048
 # Steps are launched from the first launch of a function on that was launched so often.
 REPEATED = 3
@@ -52,6 +53,7 @@ class Keeper:
         self._account = Account(self._started)
         self._samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
         self._launched_ns = 0
+        self._recent: deque[Launched] = deque(maxlen=REMEMBERED)
         self._seen: Counter[int] = Counter()  # launches by function, until steps have begun
         self._first: dict[int, float] = {}
         self._has_steps = False
@@ -93,6 +95,9 @@ class Keeper:
         account.note(self._taken_samples(), self._new_spans(now))
         self._find_first_step(launches)
         account.close(launches, now, is_whole=is_whole)
+        self._recent.extend(launches)
+        if is_over:
+            account.finish(now)
         self._note_saves()
         self._publish(now, is_over=is_over)
 
@@ -190,7 +195,7 @@ class Keeper:
                 return
         # What the script waits for is complete when it goes on, unless Orbax says that later.
         committed = None if seen_by == "orbax" else at_ms + blocked_ms
-        save = wire.Save(at_ms, blocked_ms, committed, self._steps(), seen_by)
+        save = wire.Save(at_ms, blocked_ms, committed, self._steps(before=start), seen_by)
         self._saves.append(save)
         if self._book is not None:
             self._book.note_save(save)
@@ -203,11 +208,15 @@ class Keeper:
                 if self._book is not None:
                     self._book.note_save(self._saves[i])
 
-    def _steps(self) -> int | None:
-        if self._progress.calls:
-            return self._progress.calls
+    def _steps(self, before: float | None = None) -> int | None:
+        """Return how many steps were done, or how many of them before a time of the last minutes."""
+        if (calls := self._progress.calls) > 0:
+            return calls if before is None else calls - len(self._progress.since(round(before * 1e9)))
         hook, function = self._hooks.launched, self._account.main_function
-        return None if hook is None or function is None else hook.counts().get(function)
+        if hook is None or function is None:
+            return None
+        later = [each for each in self._recent if before is not None and each.at > before]
+        return hook.counts().get(function, 0) - sum(each.function == function for each in later)
 
     def _publish(self, now: float, *, is_over: bool) -> None:
         board = self._board

@@ -1,6 +1,7 @@
 """Each moment of a process belongs to one kind: times planted by hand against the sums."""
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -51,7 +52,7 @@ class Script:
         if first is not None:
             account.steps_began(first)
         edges = [100.0 + (self.now - 100.0) * i / folds for i in range(folds + 1)]
-        for start, end in zip(edges, edges[1:], strict=False):
+        for start, end in pairwise(edges):
             account.note(
                 [each for each in samples if start <= each.at < end],
                 [each for each in self.spans if start <= each.end < end],

@@ -1,0 +1,21 @@
+"""Ledger: what each process spends its time on, added up over hosts, restarts and weeks.
+
+What is where, in the order in which to read it:
+
+- model.py: processes, attempts and jobs: sums by kind, what was lost, and goodput
+- collect.py: makes them from a cluster, live or recorded, and from the files of processes
+- text.py, document.py: a job as text and as JSON
+- command.py: `jaxtop report`
+"""
+
+from jaxtop.base.feature import Command, Feature
+
+FEATURE = Feature(
+    "ledger",
+    commands={
+        "report": Command(
+            "say what a run spent its time on, over restarts and checkpoints",
+            "jaxtop.features.ledger.command",
+        ),
+    },
+)

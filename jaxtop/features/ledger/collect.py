@@ -1,0 +1,98 @@
+"""Makes ledgers of jobs: from a cluster, live or recorded, and from the files that processes left."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from jaxtop.features.ledger.model import Attempt, JobLedger, Point, ProcessLedger
+from jaxtop.model.hosts import runs
+from jaxtop.store import ledgers
+from jaxtop.wire import SPENT_ON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from jaxtop.model import Cluster, Host
+    from jaxtop.store.ledgers import LedgerFile
+
+
+def of_cluster(cluster: Cluster, now: float) -> list[JobLedger]:
+    """Return the ledger of each run in a cluster that has one."""
+    found = []
+    for run in runs(cluster, now):
+        processes = tuple(_of_host(view.host) for view in run.hosts if view.host.ledger.at_ms)
+        if processes:
+            found.append(JobLedger(run.name or run.id, [Attempt(run.id, run.name or run.id, processes)]))
+    return found
+
+
+def _of_host(host: Host) -> ProcessLedger:
+    ledger = host.ledger
+    points = [(each.at_ms, each.spent_ms) for each in ledger.past] + [(ledger.at_ms, ledger.spent_ms)]
+    error = host.error
+    return ProcessLedger(
+        host.agent,
+        host.hostname or host.agent,
+        host.process_index,
+        len(host.devices),
+        ledger.started_ms / 1000,
+        tuple(
+            Point(at / 1000, {kind: ms / 1000 for kind, ms in zip(SPENT_ON, spent, strict=False) if ms})
+            for at, spent in points
+        ),
+        ledger.steps,
+        ledger.saves,
+        "" if host.bye is None else host.bye.reason,
+        "" if error is None else f"{error.type}: {error.message}",
+    )
+
+
+def of_files(paths: Iterable[Path]) -> tuple[list[JobLedger], list[str]]:
+    """Return the ledgers of the jobs whose files these are, the latest last, and why others were left out."""
+    by_lineage: dict[str, dict[str, list[LedgerFile]]] = defaultdict(lambda: defaultdict(list))
+    problems = []
+    for path in paths:
+        try:
+            found = ledgers.read(path)
+        except (ledgers.NotALedger, OSError) as error:
+            problems.append(str(error))
+            continue
+        by_lineage[found.who.lineage][found.who.run or found.who.agent].append(found)
+    jobs = [
+        JobLedger(
+            lineage,
+            [
+                Attempt(run, files[0].who.name, tuple(map(_of_file, sorted(files, key=_index))))
+                for run, files in attempts.items()
+            ],
+        )
+        for lineage, attempts in by_lineage.items()
+    ]
+    return sorted(jobs, key=lambda each: each.until), problems
+
+
+def _index(file: LedgerFile) -> tuple[bool, int]:
+    index = file.who.process_index
+    return index is None, index or 0
+
+
+def _of_file(file: LedgerFile) -> ProcessLedger:
+    who, last = file.who, file.sums[-1] if file.sums else None
+    started = who.started_ms / 1000
+    if last is not None:
+        # Its first line is from the start of the agent, the sums are from the start of the process.
+        started = last.at_ms / 1000 - sum(last.spent_s.values())
+    return ProcessLedger(
+        who.agent,
+        who.hostname,
+        who.process_index,
+        who.devices,
+        started,
+        tuple(Point(each.at_ms / 1000, each.spent_s) for each in file.sums),
+        None if last is None else last.steps,
+        file.saves,
+        "" if last is None else last.end,
+        "" if last is None else last.error,
+    )

@@ -1,0 +1,151 @@
+"""The ledger of a job as text: the verdict first, then what the time went to, attempts and checkpoints."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+from jaxtop.base import units
+from jaxtop.base.names import legible
+from jaxtop.cli.text.words import aligned
+from jaxtop.features.ledger.model import PRODUCTIVE, WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger
+    from jaxtop.wire import Save
+
+HOUR_S = 3600.0
+BAR = 24
+# At most so many processes are listed by themselves: those that spent most on something else than steps.
+MOST_PROCESSES = 4
+# A process is worse than the others if it spent this share of the time more on other things than they.
+WORSE = 0.05
+
+
+def device_time(seconds: float) -> str:
+    """Format device-seconds: in seconds, minutes or hours, with one decimal."""
+    if seconds < 600:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < HOUR_S * 2 else f"{seconds / HOUR_S:,.1f} h"
+
+
+def to_text(job: JobLedger, now: float) -> str:
+    """Return the ledger as lines."""
+    lines = [verdict(job), ""]
+    lines += _kinds(job)
+    lines += _attempts(job)
+    lines += _checkpoints(job, now)
+    lines += _processes(job)
+    return "\n".join(map(legible, lines)) + "\n"
+
+
+def verdict(job: JobLedger) -> str:
+    """Return in a sentence what share of the time was productive, and what took most of the rest."""
+    devices = max(each.devices for each in job.attempts)
+    over = f"{job.name}: {units.age(job.until - job.started)} on {units.number(devices)} devices"
+    if job.goodput is None:
+        return f"{over}, nothing measured yet"
+    rest = {kind: seconds for kind, seconds in job.spent.items() if kind != PRODUCTIVE}
+    largest = max(rest, key=rest.__getitem__, default=None)
+    took = f"; most of the rest was {WORDS[largest]}, {rest[largest] / job.total:.1%}" if largest else ""
+    return f"{over}: {job.goodput:.1%} of the device time went to steps that count{took}"
+
+
+def _kinds(job: JobLedger) -> Iterator[str]:
+    rows = [("SPENT ON", "DEVICE TIME", "SHARE", "")]
+    for kind, seconds in job.spent.items():
+        share = seconds / job.total
+        rows.append((WORDS[kind], f"{device_time(seconds):>11}", f"{share:6.1%}", "█" * round(share * BAR)))
+    rows.append(("in all", f"{device_time(job.total):>11}", "", ""))
+    yield from aligned(rows)
+
+
+def _attempts(job: JobLedger) -> Iterator[str]:
+    if len(job.attempts) == 1 and not job.attempts[0].ending:
+        return
+    yield ""
+    rows = [("ATTEMPT", "STARTED", "RAN", "STEPS", "ENDED")]
+    for i, each in enumerate(job.attempts):
+        is_last = i == len(job.attempts) - 1
+        rows.append(
+            (
+                str(i + 1),
+                _at(each.started),
+                units.age(each.until - each.started),
+                units.number(each.steps),
+                _ended(each, is_last=is_last),
+            )
+        )
+    yield from aligned(rows)
+    if job.unknown_losses:
+        restarts = len(job.attempts) - 1
+        yield f"after {job.unknown_losses} of {restarts} restarts it is not known what was done again:"
+        yield "no checkpoint was seen before them"
+    for host, times in job.culprits():
+        yield f"{host} was the first to end in {times} attempts"
+
+
+def _ended(attempt: Attempt, *, is_last: bool) -> str:
+    words = [attempt.ending or ("running, or ended without a word" if is_last else "ended without a word")]
+    lost = attempt.since_commit()
+    committed = attempt.committed
+    if not is_last and lost is not None and committed is not None:
+        step = "" if committed.step is None else f" of step {committed.step:,}"
+        words.append(f"{device_time(sum(lost.values()))} since the checkpoint{step} were done again")
+    return "; ".join(words)
+
+
+def _checkpoints(job: JobLedger, now: float) -> Iterator[str]:
+    saves = [save for each in job.attempts for save in _by_run(each)]
+    if not saves:
+        return
+    yield ""
+    blocked = median(each.blocked_ms for each in saves) / 1000
+    yield f"{len(saves)} checkpoints, each held up the script for {units.seconds(blocked)} (median)"
+    last = job.attempts[-1]
+    committed, risk = last.committed, last.since_commit()
+    if committed is None or risk is None:
+        yield "no checkpoint of this attempt is known to be complete"
+        return
+    step = "" if committed.step is None else f" of step {committed.step:,}"
+    since = units.age(max(0.0, min(now, last.until) - committed.at_ms / 1000))
+    at_risk = f"{device_time(sum(risk.values()))} of devices are not saved"
+    yield f"the last complete one{step} began {since} before the end: {at_risk}"
+
+
+def _by_run(attempt: Attempt) -> Sequence[Save]:
+    """Return the checkpoints of an attempt, as the process reports them that has seen most."""
+    return max((each.saves for each in attempt.processes), key=len, default=())
+
+
+def _processes(job: JobLedger) -> Iterator[str]:
+    """Name the processes of the last attempt that spent more on something else than steps than the others."""
+    last = job.attempts[-1].processes
+    if len(last) < 2:
+        return
+    shares = {each.agent: _other_share(each) for each in last}
+    usual = median(shares.values())
+    by_share = sorted(last, key=lambda each: -shares[each.agent])
+    worse = [each for each in by_share if shares[each.agent] - usual >= WORSE]
+    if not worse:
+        return
+    yield ""
+    rows = [("PROCESS", "NOT STEPS", "MOST OF IT")]
+    for each in worse[:MOST_PROCESSES]:
+        rest = {kind: seconds for kind, seconds in each.spent.items() if kind != PRODUCTIVE}
+        largest = max(rest, key=rest.__getitem__)
+        most = f"{WORDS[largest]}, {units.seconds(rest[largest])}"
+        rows.append((each.label, f"{shares[each.agent]:.1%} (others {usual:.1%})", most))
+    yield from aligned(rows)
+
+
+def _other_share(process: ProcessLedger) -> float:
+    total = sum(process.spent.values())
+    return 1 - process.spent.get(PRODUCTIVE, 0.0) / total if total else 0.0
+
+
+def _at(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
