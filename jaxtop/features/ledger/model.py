@@ -135,12 +135,12 @@ class Attempt(NamedTuple):
         found = [save for each in self.processes for save in each.saves if save.committed_ms is not None]
         return max(found, key=lambda each: each.at_ms, default=None)
 
-    def spent(self) -> Counter[str]:
+    def spent(self) -> dict[str, float]:
         """Return device-seconds by kind."""
-        found: Counter[str] = Counter()
+        found: dict[str, float] = defaultdict(float)
         for each in self.processes:
             for kind, seconds in each.spent.items():
-                found[kind] += seconds * max(1, each.devices)  # type: ignore[assignment]
+                found[kind] += seconds * max(1, each.devices)
         return found
 
     @property
