@@ -28,6 +28,7 @@ from jaxtop.model import (
     steps_of,
 )
 from jaxtop.model.collectives import axis_traffic, collective_views, doubts_about, last_arrivals, step_shares
+from jaxtop.model.ledger_points import goodput, seconds_by_kind
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.model.wall_time.parts import NAMES as PART_NAMES
 from jaxtop.model.wall_time.step_parts import parts_of_hosts, run_parts
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from jaxtop.export.readings import HostReading
-    from jaxtop.model import ArrayView, AtPeak, Cluster, HostView, MemoryView, MeshView, ProgramView
+    from jaxtop.model import ArrayView, AtPeak, Cluster, Host, HostView, MemoryView, MeshView, ProgramView
     from jaxtop.model.collectives import StepShare
     from jaxtop.model.wall_time.parts import Parts
     from jaxtop.store.probed import Probe
@@ -63,7 +64,11 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
         "jaxtop": __version__,
         "at": timestamp(now),
         "runs": [
-            {**fields(run, ("id", "name", "process_count")), "step": _step_of_run(cluster, now, run.id)}
+            {
+                **fields(run, ("id", "name", "process_count")),
+                "goodput": goodput(view.host for view in run.hosts),
+                "step": _step_of_run(cluster, now, run.id),
+            }
             for run in runs(cluster, now)
         ],
         "verdict": checkup.verdict,
@@ -146,6 +151,7 @@ def _host(cluster: Cluster, each: HostReading, now: float, of_agents: Mapping[st
         ],
         "running": running and {"function": running.function, "for_s": running.seconds},
         "step": _step(view, of_agents.get(last.agent)),
+        "ledger": _ledger(last),
         "sources": dict(hello.sources) if hello else {},
         "agent": {
             "cpu_percent": scaled(pulse.cost.cpu_ppm, 10_000),
@@ -191,6 +197,30 @@ def _step(view: HostView, its_parts: Parts | None) -> dict[str, Any] | None:
         **figures,
         "past_s": None if step is None else step.past_s,
         "parts": its_parts and _parts(its_parts),
+    }
+
+
+def _ledger(host: Host) -> dict[str, Any] | None:
+    """Return what a process has spent its time on since it started; None before it says so."""
+    ledger = host.ledger
+    if not ledger.at_ms:
+        return None
+    return {
+        "at": timestamp(ledger.at_ms / 1000),
+        "started": timestamp(ledger.started_ms / 1000),
+        "lineage": ledger.lineage or None,
+        "seconds": seconds_by_kind(ledger.spent_ms),
+        "steps": ledger.steps,
+        "checkpoints": [
+            {
+                "at": timestamp(each.at_ms / 1000),
+                "blocked_s": each.blocked_ms / 1000,
+                "committed": None if each.committed_ms is None else timestamp(each.committed_ms / 1000),
+                "step": each.step,
+                "seen_by": each.seen_by,
+            }
+            for each in ledger.saves
+        ],
     }
 
 

@@ -43,6 +43,10 @@ METRICS: dict[str, Metric] = {
     "host_state": Metric("What the host is doing.", "", "stateset", (), SNAPSHOT),
     "host_live": Metric("Whether the host is live.", only=SERIES),
     **_of_table(OF_HOSTS),
+    "spent_seconds": Metric(
+        "What the process has spent its time on since it started.", "seconds", "counter", names=("kind",)
+    ),
+    "goodput_ratio": Metric("The share of the device time that went to steps.", "ratio", only=SNAPSHOT),
     "thread_cpu_ratio": Metric("CPU of the busiest threads, in cores.", "ratio", names=("thread",)),
     "launches": Metric("Launches of a compiled function, at least.", "", "counter", ("function",)),
     "steps": Metric("Steps that the script reported, or that were found.", "", "counter"),

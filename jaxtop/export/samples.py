@@ -19,6 +19,7 @@ from jaxtop.export.readings import (
 )
 from jaxtop.model import Part, State, array_views, program_views, reported_findings, runs, scaled, steps_of
 from jaxtop.model.collectives import collective_views, step_shares
+from jaxtop.model.ledger_points import goodput, seconds_by_kind
 from jaxtop.model.steps.views import past_of
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ def _of_host(each: HostReading) -> Iterator[_Part]:
     if past_of(host) is None:  # else no step ends, and the figures are those of the past
         values = of_step(host)
         yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_STEPS)
+    spent = seconds_by_kind(last.ledger.spent_ms)
+    yield from (("spent_seconds", {"kind": kind}, seconds) for kind, seconds in spent.items())
     if last.pulse.step is not None:
         yield from (
             ("step_metric", {"metric": name}, value) for name, value in last.pulse.step.metrics.items()
@@ -187,6 +190,8 @@ def _of_runs(cluster: Cluster, now: float) -> Iterator[MetricSample]:
         yield MetricSample("run", {"run": each.id}, described, 1)
         count = sum(run == each.id for run, _ in cluster.findings.unchecked)
         yield MetricSample("rules_unchecked", {"run": each.id}, _NO_LABELS, count)
+        parts: list[_Part] = [("goodput_ratio", _NO_LABELS, goodput(view.host for view in each.hosts))]
+        yield from _samples({"run": each.id}, parts)
 
 
 def _of_programs(cluster: Cluster, now: float) -> Iterator[MetricSample]:

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from jaxtop.wire import MOST_POINTS, Ledger, LedgerPoint
+from jaxtop.wire import MOST_POINTS, SPENT_ON, Ledger, LedgerPoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from jaxtop.model.host import Host
+
+# The kind of time that moves the training forward.
+PRODUCTIVE = "stepping"
 
 
 def ledger_with(before: Ledger, message: Ledger) -> Ledger:
@@ -20,7 +25,22 @@ def ledger_with(before: Ledger, message: Ledger) -> Ledger:
     return msgspec.structs.replace(message, past=tuple(_thinned(points)))
 
 
-def _thinned(points: list[LedgerPoint]) -> Iterable[LedgerPoint]:
+def _thinned(points: list[LedgerPoint]) -> Sequence[LedgerPoint]:
     """Return at most `MOST_POINTS` points: where there are more, every second one."""
     ordered = [each for i, each in enumerate(points) if not i or each.at_ms > points[i - 1].at_ms]
     return ordered if len(ordered) <= MOST_POINTS else ordered[len(ordered) % 2 :: 2]
+
+
+def seconds_by_kind(spent_ms: Iterable[int]) -> dict[str, float]:
+    """Return seconds by the kinds of `SPENT_ON`; kinds of newer agents are left out."""
+    return {kind: ms / 1000 for kind, ms in zip(SPENT_ON, spent_ms, strict=False) if ms}
+
+
+def goodput(hosts: Iterable[Host]) -> float | None:
+    """Return the share of the device time of processes that went to steps; None before any is known."""
+    spent = total = 0.0
+    for host in hosts:
+        by_kind, devices = seconds_by_kind(host.ledger.spent_ms), max(1, len(host.devices))
+        spent += by_kind.get(PRODUCTIVE, 0.0) * devices
+        total += sum(by_kind.values()) * devices
+    return spent / total if total else None

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model import Host, State, launch_rate, pace_of
+from jaxtop.model.ledger_points import goodput
 from jaxtop.model.steps.views import past_of
 from jaxtop.tui import requests
 from jaxtop.tui.core import text
@@ -82,6 +83,9 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Sty
     hosts = [view.current for view in moment.host_views]
     if len(moment.runs) == 1:
         parts += _steps(moment, hosts, palette)
+        share = goodput(view.host for view in moment.host_views)
+        if share is not None:
+            parts.append((f"goodput {units.share(share)}", ""))
     rates = [rate for host in hosts if (rate := launch_rate(moment.cluster, host)) is not None]
     parts.append((f"launches {units.rate(sum(rates) if rates else None)}", ""))
     return parts

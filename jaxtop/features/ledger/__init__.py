@@ -6,9 +6,10 @@ What is where, in the order in which to read it:
 - collect.py: makes them from a cluster, live or recorded, and from the files of processes
 - text.py, document.py: a job as text and as JSON
 - command.py: `jaxtop report`
+- page.py, screen.py: the screen
 """
 
-from jaxtop.base.feature import Command, Feature
+from jaxtop.base.feature import Command, Feature, Screen
 
 FEATURE = Feature(
     "ledger",
@@ -18,4 +19,14 @@ FEATURE = Feature(
             "jaxtop.features.ledger.command",
         ),
     },
+    screens=(
+        Screen(
+            "H",
+            "Ledger",
+            "jaxtop.features.ledger.screen:LedgerView",
+            after="Plot",
+            shows="what the run has spent its time on since it started, and what was lost",
+            page="ledger.md",
+        ),
+    ),
 )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from jaxtop.features.ledger.model import Attempt, JobLedger, Point, ProcessLedger
 from jaxtop.model.hosts import runs
+from jaxtop.model.ledger_points import seconds_by_kind
 from jaxtop.store import ledgers
-from jaxtop.wire import SPENT_ON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,10 +38,7 @@ def _of_host(host: Host) -> ProcessLedger:
         host.process_index,
         len(host.devices),
         ledger.started_ms / 1000,
-        tuple(
-            Point(at / 1000, {kind: ms / 1000 for kind, ms in zip(SPENT_ON, spent, strict=False) if ms})
-            for at, spent in points
-        ),
+        tuple(Point(at / 1000, seconds_by_kind(spent)) for at, spent in points),
         ledger.steps,
         ledger.saves,
         "" if host.bye is None else host.bye.reason,

@@ -12,6 +12,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.ledger_points import PRODUCTIVE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
 # What is added to the kinds of processes: what was done again, and the time between two attempts.
 LOST, DOWN = "lost", "down"
-PRODUCTIVE = "stepping"
 # In the order in which they are shown: from what moves the training forward to what does not.
 KINDS = (
     "stepping", "evaluating", "saving", "restoring", "compiling", "cached", "starting", "input", "garbage",

@@ -25,45 +25,51 @@ MOST_PROCESSES = 4
 WORSE = 0.05
 
 
-def device_time(seconds: float) -> str:
-    """Format device-seconds: in seconds, minutes or hours, with one decimal."""
-    if seconds < 600:
+def device_time(seconds: float, whole: float | None = None) -> str:
+    """Format device-seconds in seconds, minutes or hours, in the unit of the `whole` that they belong to."""
+    whole = seconds if whole is None else whole
+    if whole < 600:
         return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < HOUR_S * 2 else f"{seconds / HOUR_S:,.1f} h"
+    return f"{seconds / 60:.1f} min" if whole < HOUR_S * 2 else f"{seconds / HOUR_S:,.2f} h"
+
+
+def by_size(job: JobLedger) -> list[tuple[str, float]]:
+    """Return what the time went to: steps first, then the rest by size."""
+    return sorted(job.spent.items(), key=lambda each: (each[0] != PRODUCTIVE, -each[1]))
 
 
 def to_text(job: JobLedger, now: float) -> str:
     """Return the ledger as lines."""
     lines = [verdict(job), ""]
     lines += _kinds(job)
-    lines += _attempts(job)
-    lines += _checkpoints(job, now)
-    lines += _processes(job)
+    lines += attempts(job)
+    lines += checkpoints(job, now)
+    lines += processes(job)
     return "\n".join(map(legible, lines)) + "\n"
 
 
 def verdict(job: JobLedger) -> str:
     """Return in a sentence what share of the time was productive, and what took most of the rest."""
     devices = max(each.devices for each in job.attempts)
-    over = f"{job.name}: {units.age(job.until - job.started)} on {units.number(devices)} devices"
+    over = f"{units.age(job.until - job.started)} on {devices:,} device{'s' if devices != 1 else ''}"
     if job.goodput is None:
-        return f"{over}, nothing measured yet"
-    rest = {kind: seconds for kind, seconds in job.spent.items() if kind != PRODUCTIVE}
-    largest = max(rest, key=rest.__getitem__, default=None)
-    took = f"; most of the rest was {WORDS[largest]}, {rest[largest] / job.total:.1%}" if largest else ""
-    return f"{over}: {job.goodput:.1%} of the device time went to steps that count{took}"
+        return f"{job.name}: {over}, nothing measured yet"
+    rest = [each for each in by_size(job) if each[0] != PRODUCTIVE]
+    most = f", most of the rest {WORDS[rest[0][0]]} ({rest[0][1] / job.total:.1%})" if rest else ""
+    return f"{job.name}: goodput {job.goodput:.1%}{most}; {over}"
 
 
 def _kinds(job: JobLedger) -> Iterator[str]:
     rows = [("SPENT ON", "DEVICE TIME", "SHARE", "")]
-    for kind, seconds in job.spent.items():
+    for kind, seconds in by_size(job):
         share = seconds / job.total
-        rows.append((WORDS[kind], f"{device_time(seconds):>11}", f"{share:6.1%}", "█" * round(share * BAR)))
+        spent = f"{device_time(seconds, job.total):>11}"
+        rows.append((WORDS[kind], spent, f"{share:6.1%}", "█" * round(share * BAR)))
     rows.append(("in all", f"{device_time(job.total):>11}", "", ""))
     yield from aligned(rows)
 
 
-def _attempts(job: JobLedger) -> Iterator[str]:
+def attempts(job: JobLedger) -> Iterator[str]:
     if len(job.attempts) == 1 and not job.attempts[0].ending:
         return
     yield ""
@@ -98,13 +104,14 @@ def _ended(attempt: Attempt, *, is_last: bool) -> str:
     return "; ".join(words)
 
 
-def _checkpoints(job: JobLedger, now: float) -> Iterator[str]:
+def checkpoints(job: JobLedger, now: float) -> Iterator[str]:
     saves = [save for each in job.attempts for save in _by_run(each)]
     if not saves:
         return
     yield ""
     blocked = median(each.blocked_ms for each in saves) / 1000
-    yield f"{len(saves)} checkpoints, each held up the script for {units.seconds(blocked)} (median)"
+    count = f"{len(saves)} checkpoints, each" if len(saves) > 1 else "a checkpoint, it"
+    yield f"{count} held up the script for {units.seconds(blocked)}{' (median)' if len(saves) > 1 else ''}"
     last = job.attempts[-1]
     committed, risk = last.committed, last.since_commit()
     if committed is None or risk is None:
@@ -112,8 +119,9 @@ def _checkpoints(job: JobLedger, now: float) -> Iterator[str]:
         return
     step = "" if committed.step is None else f" of step {committed.step:,}"
     since = units.age(max(0.0, min(now, last.until) - committed.at_ms / 1000))
-    at_risk = f"{device_time(sum(risk.values()))} of devices are not saved"
-    yield f"the last complete one{step} began {since} before the end: {at_risk}"
+    at_risk = f"{device_time(sum(risk.values()))} of device time are not saved"
+    yield f"the last complete one{step} began {since} before the end;"
+    yield f"since then, {at_risk}"
 
 
 def _by_run(attempt: Attempt) -> Sequence[Save]:
@@ -121,7 +129,7 @@ def _by_run(attempt: Attempt) -> Sequence[Save]:
     return max((each.saves for each in attempt.processes), key=len, default=())
 
 
-def _processes(job: JobLedger) -> Iterator[str]:
+def processes(job: JobLedger) -> Iterator[str]:
     """Name the processes of the last attempt that spent more on something else than steps than the others."""
     last = job.attempts[-1].processes
     if len(last) < 2:
