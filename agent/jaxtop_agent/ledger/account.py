@@ -194,7 +194,7 @@ class Account:
     ) -> None:
         pool = self._pool_of(before, launch)
         usual = pool.usual
-        samples = self._in(start, launch.at)
+        samples = self._seen_in(free)
         is_long = left > LONGER_S if usual is None else left > max(LONG * usual, usual + LONGER_S)
         if is_long and (usual is not None or any(each.kind not in (IN_JAX, IN_SCRIPT) for each in samples)):
             regular = min(left, usual or 0.0)
@@ -290,13 +290,17 @@ class Account:
         return found
 
     def _by_samples(self, free: list[tuple[float, float]], in_jax: str, in_script: str) -> Seconds:
-        samples = self._in(free[0][0], free[-1][1]) if free else []
+        samples = self._seen_in(free)
         found = _nearest(free, samples, IN_JAX)
         found[in_jax] += found.pop(IN_JAX, 0.0)
         found[in_script] += found.pop(IN_SCRIPT, 0.0)
         return found
 
     # Spans and samples
+
+    def _seen_in(self, free: list[tuple[float, float]]) -> list[Sample]:
+        """Return the samples of pieces of time; those between them are explained already."""
+        return [sample for start, end in free for sample in self._in(start, end)]
 
     def _in(self, start: float, end: float) -> list[Sample]:
         low = bisect_left(self._samples, start, key=lambda each: each.at)

@@ -37,13 +37,14 @@ _ORBAX = re.compile(r"orbax/checkpoint/")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # `jax.checkpoint` rematerialises values: it saves nothing.
 _JAX = ("jax/", "jaxlib/")
-_DEEPEST_OF_JAX = "_xla_gc_callback"
+# Functions around the loop of steps: everything happens in them.
+_LOOP = re.compile(r"(?:^|_)(?:train\w*|main|fit|loop|epochs?|experiment)(?:_|$)")
 
 
 def of_stack(stack: Sequence[FrameType], *, is_in_jax: bool) -> str:
     """Return the kind of time that a stack, the innermost frame first, shows."""
     for frame in stack:
-        kind = _of_function(frame.f_code.co_filename, frame.f_code.co_name)
+        kind = kind_of_function(frame.f_code.co_filename, frame.f_code.co_name)
         if kind:
             return kind
     return IN_JAX if is_in_jax else IN_SCRIPT
@@ -59,16 +60,17 @@ def _words(name: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _of_function(path: str, name: str) -> str:
+def kind_of_function(path: str, name: str) -> str:
+    """Return the kind of time that a function on the stack shows; empty if its name says nothing."""
     file, words = short(path), _words(name)
-    if file.startswith(_JAX):
+    if file.startswith(_JAX) or _LOOP.search(words):
         return ""
     if _RESTORING.search(words):
         return "restoring"
     if _SAVING.search(words):
         return "saving"
-    if _ORBAX.search(path):
-        return ""  # which of both, an outer function says
+    if _ORBAX.search(path):  # of its other functions, an outer one says what they are part of
+        return "saving" if name == "wait_until_finished" else ""
     if _INPUT_FILES.search(path) or _INPUT.search(words):
         return "input"
     return "evaluating" if _EVALUATING.search(words) else ""

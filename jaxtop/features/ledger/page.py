@@ -9,7 +9,8 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.features.ledger import text as words
-from jaxtop.features.ledger.model import KINDS, PRODUCTIVE, WORDS
+from jaxtop.features.ledger.model import KINDS, WORDS
+from jaxtop.model.ledger_points import PRODUCTIVE
 from jaxtop.tui.draw.bars import columns, legend_entry, thin_bar
 
 if TYPE_CHECKING:

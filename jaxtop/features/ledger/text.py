@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from jaxtop.base import units
 from jaxtop.base.names import legible
 from jaxtop.cli.text.words import aligned
-from jaxtop.features.ledger.model import PRODUCTIVE, WORDS
+from jaxtop.features.ledger.model import WORDS
+from jaxtop.model.ledger_points import PRODUCTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 HOUR_S = 3600.0
 BAR = 24
+# Less lost device time than this is not reported of an attempt.
+WORTH_SAYING_S = 1.0
 # At most so many processes are listed by themselves: those that spent most on something else than steps.
 MOST_PROCESSES = 4
 # A process is worse than the others if it spent this share of the time more on other things than they.
@@ -96,11 +99,10 @@ def attempts(job: JobLedger) -> Iterator[str]:
 
 def _ended(attempt: Attempt, *, is_last: bool) -> str:
     words = [attempt.ending or ("running, or ended without a word" if is_last else "ended without a word")]
-    lost = attempt.since_commit()
-    committed = attempt.committed
-    if not is_last and lost is not None and committed is not None:
+    lost, committed = sum((attempt.since_commit() or {}).values()), attempt.committed
+    if not is_last and committed is not None and lost >= WORTH_SAYING_S:
         step = "" if committed.step is None else f" of step {committed.step:,}"
-        words.append(f"{device_time(sum(lost.values()))} since the checkpoint{step} were done again")
+        words.append(f"{device_time(lost)} since the checkpoint{step} were done again")
     return "; ".join(words)
 
 
