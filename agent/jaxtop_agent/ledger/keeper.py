@@ -35,8 +35,8 @@ EVERY_S, SEND_EVERY_S, POINT_EVERY_S = 2.0, 10.0, 10.0
 MOST_SAMPLES = 2048
 # Steps are launched from the first launch of a function on that was launched so often.
 REPEATED = 3
-# Saves that begin so soon after another one are the same.
-SAME_SAVE_S = 1.0
+# A save that samples saw so close to a reported one is the same. Reports of the same save differ by less.
+SAME_SEEN_MS, SAME_REPORTED_MS = 1000, 50
 # `agent.step()` stands for a function where launches are not counted.
 REPORTED = -2
 
@@ -190,8 +190,9 @@ class Keeper:
 
     def _note_save(self, start: float, end: float, seen_by: str) -> None:
         at_ms, blocked_ms = _wall_ms(start), round((end - start) * 1000)
+        tolerance = SAME_SEEN_MS if seen_by == "stack" else SAME_REPORTED_MS
         for each in self._saves:
-            if each.at_ms - SAME_SAVE_S * 1000 <= at_ms <= each.at_ms + each.blocked_ms + SAME_SAVE_S * 1000:
+            if each.at_ms - tolerance <= at_ms <= each.at_ms + each.blocked_ms + tolerance:
                 return
         # What the script waits for is complete when it goes on, unless Orbax says that later.
         committed = None if seen_by == "orbax" else at_ms + blocked_ms
@@ -202,11 +203,13 @@ class Keeper:
 
     def _note_complete(self, start: float, end: float) -> None:
         at_ms = _wall_ms(start)
-        for i, each in enumerate(self._saves):
-            if each.committed_ms is None and abs(each.at_ms - at_ms) <= SAME_SAVE_S * 1000:
-                self._saves[i] = msgspec.structs.replace(each, committed_ms=_wall_ms(end))
-                if self._book is not None:
-                    self._book.note_save(self._saves[i])
+        waiting = [i for i, each in enumerate(self._saves) if each.committed_ms is None]
+        nearest = min(waiting, key=lambda i: abs(self._saves[i].at_ms - at_ms), default=None)
+        if nearest is None or abs(self._saves[nearest].at_ms - at_ms) > SAME_SEEN_MS:
+            return
+        self._saves[nearest] = msgspec.structs.replace(self._saves[nearest], committed_ms=_wall_ms(end))
+        if self._book is not None:
+            self._book.note_save(self._saves[nearest])
 
     def _steps(self, before: float | None = None) -> int | None:
         """Return how many steps were done, or how many of them before a time of the last minutes."""

@@ -11,6 +11,7 @@ What is where, in the order in which to read it:
 - stragglers.py: a process or device that the others wait for
 - host_gaps.py: devices that are idle because of the script
 - pauses.py: pauses between steps
+- checkpoints.py: checkpoints that do not come, or that one process holds up
 - garbage.py: garbage collections
 - recompiling.py: functions that are compiled again and again
 - communication.py: communication that nothing hides
@@ -24,6 +25,7 @@ What is where, in the order in which to read it:
 
 from jaxtop.model.findings.rules import (
     agents,
+    checkpoints,
     communication,
     correctness,
     endings,
@@ -53,6 +55,7 @@ RULES = (
     *stragglers.RULES,
     *host_gaps.RULES,
     *pauses.RULES,
+    *checkpoints.RULES,
     *garbage.RULES,
     *recompiling.RULES,
     *communication.RULES,
