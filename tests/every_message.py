@@ -148,6 +148,15 @@ MESSAGES = (
     ),
     wire.NcclTimes(10, 5_000, 300, (wire.NcclTime("all-reduce", 8, 1 << 20, 40, 120, 300),)),
     wire.TpuCores(10, 5_000, (wire.TpuCore(3, 1, True, 0x3F2, "%all-reduce.7", "abcd", 77, 5, 2, "HBM"),)),
+    wire.Ledger(
+        10_000,
+        0,
+        (2_000, 3_000, 0, 0, 5_000),
+        100,
+        "job 7",
+        (wire.Save(6_000, 500, 6_500, 40, "orbax"), wire.Save(9_000, 400, None, None, "stack")),
+        (wire.LedgerPoint(5_000, (2_000, 3_000)),),
+    ),
     wire.Activity(
         10,
         20_000,
