@@ -28,9 +28,9 @@ from jaxtop.model import (
     steps_of,
 )
 from jaxtop.model.collectives import axis_traffic, collective_views, doubts_about, last_arrivals, step_shares
-from jaxtop.model.ledger_points import goodput, seconds_by_kind
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.model.wall_time.parts import NAMES as PART_NAMES
+from jaxtop.model.wall_time.spent import goodput, seconds_by_kind
 from jaxtop.model.wall_time.step_parts import parts_of_hosts, run_parts
 
 if TYPE_CHECKING:

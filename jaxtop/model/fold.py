@@ -13,7 +13,6 @@ from jaxtop.model.arrays.at_peak import risen, with_census
 from jaxtop.model.arrays.changes import interned, since_of, since_of_changed
 from jaxtop.model.earlier import BestPace, LaunchCounts, RhythmChange, StepCounts
 from jaxtop.model.host import Host, UnmetAddress, changed_ms
-from jaxtop.model.ledger_points import ledger_with
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.naming import nouns
 from jaxtop.model.programs.launched import launched_with
@@ -22,6 +21,7 @@ from jaxtop.model.series import stored
 from jaxtop.model.stalls.crashes import ending
 from jaxtop.model.state import HISTORY, PAST_ARRAYS, LoggedEvent, PulseSample
 from jaxtop.model.steps.losses import followed
+from jaxtop.model.wall_time.spent import ledger_with
 
 if TYPE_CHECKING:
     from jaxtop.model.keyframe import Message

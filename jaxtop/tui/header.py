@@ -9,8 +9,8 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.model import Host, State, launch_rate, pace_of
-from jaxtop.model.ledger_points import goodput
 from jaxtop.model.steps.views import past_of
+from jaxtop.model.wall_time.spent import goodput
 from jaxtop.tui import requests
 from jaxtop.tui.core import text
 

@@ -40,7 +40,7 @@ class Blocked(NamedTuple):
     kind: str
 
 
-class Checkpoints:
+class CheckpointReports:
     """Listens on the user's threads, and only notes."""
 
     name = "checkpoints"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from jaxtop_agent.hooks.checkpoints import Checkpoints
+from jaxtop_agent.hooks.checkpoints import CheckpointReports
 from jaxtop_agent.hooks.compiles import Compiles
 from jaxtop_agent.hooks.garbage import GarbageClock
 from jaxtop_agent.hooks.launches import Launches
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.hooks.launches import Numbered
 
 
-T = TypeVar("T", Launches, Compiles, Raised, Checkpoints)
+T = TypeVar("T", Launches, Compiles, Raised, CheckpointReports)
 
 
 class Hooks:
@@ -35,7 +35,7 @@ class Hooks:
         self._compiles: Compiles | None = None
         self.launched: Launches | None = None
         self.raised: Raised | None = None
-        self.checkpoints: Checkpoints | None = None
+        self.checkpoints: CheckpointReports | None = None
         self._garbage = GarbageClock(self._is_compiling_here)
 
     def install(self) -> None:
@@ -44,7 +44,7 @@ class Hooks:
         self.launched = self._installed(Launches)
         self._compiles = self._installed(Compiles)
         self.raised = self._installed(Raised, self._launching)
-        self.checkpoints = self._installed(Checkpoints)
+        self.checkpoints = self._installed(CheckpointReports)
 
     def _launching(self) -> str:
         return "" if self.launched is None else self.launched.launching()

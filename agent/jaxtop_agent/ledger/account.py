@@ -48,7 +48,7 @@ class Seconds(defaultdict[str, float]):
             self[kind] += seconds
 
 
-class Sample(NamedTuple):
+class Sighting(NamedTuple):
     """What the main thread did at a time: a kind that its stack shows, or `IN_JAX`, or `IN_SCRIPT`."""
 
     at: float
@@ -64,7 +64,7 @@ class Span(NamedTuple):
     source: int
 
 
-class Launched(NamedTuple):
+class LaunchAt(NamedTuple):
     """A launch, and whether it evaluates."""
 
     at: float
@@ -104,8 +104,8 @@ class Account:
         self._sums = Seconds()
         self._pools: dict[tuple[int, int], _Pool] = {}
         self._beyond = Seconds()  # what long gaps with samples were spent on
-        self._last: Launched | None = None
-        self._samples: list[Sample] = []
+        self._last: LaunchAt | None = None
+        self._samples: list[Sighting] = []
         self._spans: list[Span] = []
         self._steps_since: float | None = None
         self._before_launch: dict[int, float] = defaultdict(
@@ -128,11 +128,11 @@ class Account:
         if self._steps_since is None:
             self._steps_since = at
 
-    def note(self, samples: Iterable[Sample] = (), spans: Iterable[Span] = ()) -> None:
+    def note(self, samples: Iterable[Sighting] = (), spans: Iterable[Span] = ()) -> None:
         self._samples.extend(samples)
         self._spans += spans
 
-    def close(self, launches: Sequence[Launched], now: float, *, is_whole: bool = True) -> None:
+    def close(self, launches: Sequence[LaunchAt], now: float, *, is_whole: bool = True) -> None:
         """Attribute the time up to the last of these launches; of a gap that stays open, what is old.
 
         Launches before the first of them were lost, unless the list `is_whole`: their gaps are as usual.
@@ -165,19 +165,19 @@ class Account:
 
     # One gap
 
-    def _pass_over(self, launch: Launched) -> None:
+    def _pass_over(self, launch: LaunchAt) -> None:
         assert self._last is not None
         left = sum(end - start for start, end in self._without_spans(self._closed, launch.at))
         self._pool_of(self._last, launch).seconds += left
         self._closed, self._last = launch.at, launch
 
-    def _pool_of(self, before: Launched, launch: Launched) -> _Pool:
+    def _pool_of(self, before: LaunchAt, launch: LaunchAt) -> _Pool:
         key = before.function, launch.function
         return self._pools.setdefault(
             key if key in self._pools or len(self._pools) < MOST_POOLS else (-1, -1), _Pool()
         )
 
-    def _close_gap(self, launch: Launched) -> None:
+    def _close_gap(self, launch: LaunchAt) -> None:
         start, end, before = self._closed, launch.at, self._last
         self._closed, self._last = end, launch
         free = self._without_spans(start, end)
@@ -190,7 +190,7 @@ class Account:
             self._close_step_gap(before, launch, start, free, left)
 
     def _close_step_gap(
-        self, before: Launched, launch: Launched, start: float, free: list[tuple[float, float]], left: float
+        self, before: LaunchAt, launch: LaunchAt, start: float, free: list[tuple[float, float]], left: float
     ) -> None:
         pool = self._pool_of(before, launch)
         usual = pool.usual
@@ -220,7 +220,7 @@ class Account:
     def _beyond_usual(
         self,
         free: list[tuple[float, float]],
-        samples: list[Sample],
+        samples: list[Sighting],
         beyond: float,
         usual: float,
         usual_kinds: frozenset[str],
@@ -254,7 +254,7 @@ class Account:
         self._beyond.add(found)
         self._note_saved(free[0][0], samples, found["saving"])
 
-    def _note_saved(self, start: float, samples: Sequence[Sample], seconds: float) -> None:
+    def _note_saved(self, start: float, samples: Sequence[Sighting], seconds: float) -> None:
         """Note a save in a gap that began at `start`, if samples saw one."""
         seen = [each.at for each in samples if each.kind == "saving"]
         if seen and seconds > 0:
@@ -298,11 +298,11 @@ class Account:
 
     # Spans and samples
 
-    def _seen_in(self, free: list[tuple[float, float]]) -> list[Sample]:
+    def _seen_in(self, free: list[tuple[float, float]]) -> list[Sighting]:
         """Return the samples of pieces of time; those between them are explained already."""
         return [sample for start, end in free for sample in self._in(start, end)]
 
-    def _in(self, start: float, end: float) -> list[Sample]:
+    def _in(self, start: float, end: float) -> list[Sighting]:
         low = bisect_left(self._samples, start, key=lambda each: each.at)
         high = bisect_right(self._samples, end, key=lambda each: each.at)
         return self._samples[low:high]
@@ -347,7 +347,7 @@ def _cut(
     return pieces
 
 
-def _nearest(free: list[tuple[float, float]], samples: Sequence[Sample], otherwise: str) -> Seconds:
+def _nearest(free: list[tuple[float, float]], samples: Sequence[Sighting], otherwise: str) -> Seconds:
     """Return the lengths of time by the kind of the nearest sample; `otherwise` without samples."""
     found = Seconds()
     edges = [(one.at + other.at) / 2 for one, other in pairwise(samples)]
@@ -364,6 +364,6 @@ def _nearest(free: list[tuple[float, float]], samples: Sequence[Sample], otherwi
 
 def _shares(samples: list[tuple[float, str]]) -> dict[str, float]:
     """Return which share of a gap each kind takes, from samples at their places in many gaps."""
-    ordered = [Sample(place, kind) for place, kind in sorted(samples)]
+    ordered = [Sighting(place, kind) for place, kind in sorted(samples)]
     found = _nearest([(0.0, 1.0)], ordered, IN_JAX)
     return {kind: share for kind, share in found.items() if kind not in (IN_JAX, IN_SCRIPT)}

@@ -17,7 +17,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.hooks.launches import REMEMBERED
-from jaxtop_agent.ledger.account import COMPILING, GARBAGE, ORBAX, PHASE, Account, Launched, Sample, Span
+from jaxtop_agent.ledger.account import COMPILING, GARBAGE, ORBAX, PHASE, Account, LaunchAt, Sighting, Span
 from jaxtop_agent.ledger.evidence import evaluates
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ SAME_SEEN_MS, SAME_REPORTED_MS = 1000, 50
 REPORTED = -2
 
 
-class Keeper:
+class LedgerKeeper:
     """Keeps the account on its own thread; `sample` is called by the thread that reads stacks."""
 
     def __init__(
@@ -51,9 +51,9 @@ class Keeper:
         self._book = book
         self._started = time.monotonic() - _age()
         self._account = Account(self._started)
-        self._samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
+        self._samples: deque[Sighting] = deque(maxlen=MOST_SAMPLES)
         self._launched_ns = 0
-        self._recent: deque[Launched] = deque(maxlen=REMEMBERED)
+        self._recent: deque[LaunchAt] = deque(maxlen=REMEMBERED)
         self._seen: Counter[int] = Counter()  # launches by function, until steps have begun
         self._first: dict[int, float] = {}
         self._has_steps = False
@@ -73,7 +73,7 @@ class Keeper:
 
     def sample(self, kind: str) -> None:
         """Note what the main thread does now."""
-        self._samples.append(Sample(time.monotonic(), kind))
+        self._samples.append(Sighting(time.monotonic(), kind))
 
     def run(self) -> None:
         """Keep the account until the agent stops. A failure turns off only this source."""
@@ -103,12 +103,12 @@ class Keeper:
 
     # What is new
 
-    def _new_launches(self) -> tuple[list[Launched], bool]:
+    def _new_launches(self) -> tuple[list[LaunchAt], bool]:
         hook = self._hooks.launched
         if hook is None:
             calls = self._progress.since(self._launched_ns)
             self._launched_ns = calls[-1].at if calls else self._launched_ns
-            return [Launched(each.at / 1e9, REPORTED) for each in calls], True
+            return [LaunchAt(each.at / 1e9, REPORTED) for each in calls], True
         is_whole = hook.reaches_back(self._launched_ns)
         found: list[FunctionLaunch] = hook.all_since(self._launched_ns)
         if not found:
@@ -116,10 +116,10 @@ class Keeper:
         self._launched_ns = found[-1].at
         evaluating = {number for number, name in hook.names().items() if evaluates(name)}
         return [
-            Launched(each.at / 1e9, each.function, each.function in evaluating) for each in found
+            LaunchAt(each.at / 1e9, each.function, each.function in evaluating) for each in found
         ], is_whole
 
-    def _taken_samples(self) -> list[Sample]:
+    def _taken_samples(self) -> list[Sighting]:
         taken = []
         with suppress(IndexError):
             while True:
@@ -153,7 +153,7 @@ class Keeper:
         found += [Span(*each, "garbage", GARBAGE) for each in self._hooks.collected()]
         return [each for each in found if each.end > self._account.closed]
 
-    def _find_first_step(self, launches: Sequence[Launched]) -> None:
+    def _find_first_step(self, launches: Sequence[LaunchAt]) -> None:
         if self._has_steps or not launches:
             return
         own = self._functions_of_jax()

@@ -147,7 +147,7 @@ class Agent:
         from jaxtop_agent.core.board import Board
         from jaxtop_agent.hardware import worker as hardware
         from jaxtop_agent.hardware.libraries.thread import Libraries
-        from jaxtop_agent.ledger.keeper import Keeper
+        from jaxtop_agent.ledger.keeper import LedgerKeeper
         from jaxtop_agent.profiler.offset import ClockOffset
         from jaxtop_agent.profiler.worker import WindowThread
         from jaxtop_agent.programs.compiles.storms import Storms
@@ -173,7 +173,7 @@ class Agent:
         assert hooks is not None
         hooks.attach(board)
         black_box = self._black_box = self._recorder(board)
-        keeper = Keeper(board, hooks, self.progress, self.phases, self._book(board))
+        keeper = LedgerKeeper(board, hooks, self.progress, self.phases, self._book(board))
         stalls = Stalls(board, hooks, self.progress, self._own_idents)
         messages = Messages(board, hooks, self.progress, self._own_threads, stalls)
         answers = Answers(board, messages, stalls, is_read_only=settings.read_only)

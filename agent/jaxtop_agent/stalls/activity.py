@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.garbage import GarbageRuns
     from jaxtop_agent.hooks.jax import Hooks
-    from jaxtop_agent.ledger.keeper import Keeper
+    from jaxtop_agent.ledger.keeper import LedgerKeeper
 
 NAME = "activity"
 # The mean time between two samples. Each comes at a random time, or a loop of the same period would show only
@@ -65,7 +65,7 @@ class _Sample(NamedTuple):
 class MainThread:
     """Takes the samples on its own thread, for the ledger; while somebody watches, it sends their sums."""
 
-    def __init__(self, board: Board, hooks: Hooks, keeper: Keeper) -> None:
+    def __init__(self, board: Board, hooks: Hooks, keeper: LedgerKeeper) -> None:
         self._board = board
         self._hooks = hooks
         self._keeper = keeper
@@ -165,7 +165,7 @@ def _delay_ms(first: _Sample, last: _Sample) -> int | None:
     return max(0, last.delayed_ns - first.delayed_ns) // 1_000_000
 
 
-def _read(hooks: Hooks, keeper: Keeper) -> tuple[wire.Place, int] | None:
+def _read(hooks: Hooks, keeper: LedgerKeeper) -> tuple[wire.Place, int] | None:
     """Return the line and the activity of the main thread, and note it; None while it runs no Python."""
     frames = running.frames()
     frame = frames.get(threads.main_ident() or 0)

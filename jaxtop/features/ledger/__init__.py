@@ -4,7 +4,7 @@ What is where, in the order in which to read it:
 
 - model.py: processes, attempts and jobs: sums by kind, what was lost, and goodput
 - collect.py: makes them from a cluster, live or recorded, and from the files of processes
-- text.py, document.py: a job as text and as JSON
+- text.py, document.py, html.py: a job as text, as JSON, and as a page of HTML
 - command.py: `jaxtop report`
 - page.py, screen.py: the screen
 """

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from jaxtop.features.ledger.model import Attempt, JobLedger, Point, ProcessLedger
+from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, SpentBy
 from jaxtop.model.hosts import runs
-from jaxtop.model.ledger_points import seconds_by_kind
+from jaxtop.model.wall_time.spent import seconds_by_kind
 from jaxtop.store import ledgers
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _of_host(host: Host) -> ProcessLedger:
         host.process_index,
         len(host.devices),
         ledger.started_ms / 1000,
-        tuple(Point(at / 1000, seconds_by_kind(spent)) for at, spent in points),
+        tuple(SpentBy(at / 1000, seconds_by_kind(spent)) for at, spent in points),
         ledger.steps,
         ledger.saves,
         "" if host.bye is None else host.bye.reason,
@@ -87,7 +87,7 @@ def _of_file(file: LedgerFile) -> ProcessLedger:
         who.process_index,
         who.devices,
         started,
-        tuple(Point(each.at_ms / 1000, each.spent_s) for each in file.sums),
+        tuple(SpentBy(each.at_ms / 1000, each.spent_s) for each in file.sums),
         None if last is None else last.steps,
         file.saves,
         "" if last is None else last.end,

@@ -4,59 +4,78 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.clock import steady
 from jaxtop.cli import replay, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.text.formats import JSON, add_formats
+from jaxtop.cli.text.output import new_file
 from jaxtop.cli.text.words import note
 from jaxtop.store import ledgers
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from jaxtop.features.ledger.model import JobLedger
+    from jaxtop.model import Cluster, Finding
 
-FORMATS = ("text", JSON)
+FORMATS = ("text", JSON, "html")
 FOUND, NOTHING_FOUND = 0, 3
+
+
+class Report(NamedTuple):
+    """The jobs to report on, and the findings of their runs, which files do not have."""
+
+    jobs: Sequence[JobLedger]
+    findings: Sequence[Finding] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser, "recordings", "ledgers or folders of them", "the lineage of a job")
     add_formats(parser, FORMATS)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write into this new file")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    from jaxtop.features.ledger import document, text  # imported late: errors above must be fast
-
     now = steady()
-    jobs = found(arguments, now)
-    if not jobs:
+    found = read(arguments, now)
+    if not found.jobs:
         note("nothing is known of what these processes spent their time on")
         return NOTHING_FOUND
-    if arguments.format == JSON:
-        sys.stdout.write(document.to_json(jobs))
+    written = _written(found, arguments.format, now)
+    if arguments.output is None:
+        sys.stdout.write(written)
     else:
-        sys.stdout.write("\n".join(text.to_text(each, now) for each in jobs))
+        with new_file(arguments.output) as draft:
+            draft.write_text(written, "utf-8")
     return FOUND
 
 
-def found(arguments: argparse.Namespace, now: float) -> list[JobLedger]:
-    """Return the jobs that the arguments name: files, recordings, a lineage of this user, or a live run."""
-    from jaxtop.features.ledger import collect
+def _written(found: Report, form: str, now: float) -> str:
+    from jaxtop.features.ledger import document, html, text  # imported late: errors must be fast
 
+    if form == JSON:
+        return document.to_json(found.jobs)
+    if form == "html":
+        return html.to_html(found.jobs, now, found.findings)
+    return "\n".join(text.to_text(each, now) for each in found.jobs)
+
+
+def read(arguments: argparse.Namespace, now: float) -> Report:
+    """Return the jobs that the arguments name: files, recordings, a lineage of this user, or a live run."""
     given = [Path(each) for each in arguments.target]
     if given and all(map(_is_ledger, given)):
-        return _from_files(given)
-    if given and all(replay.is_recording(each) for each in given):
+        return Report(_from_files(given))
+    if given and all(map(replay.is_recording, given)):
         with replay.opened(given) as (session, span):
-            return collect.of_cluster(session.at(span[1]), span[1])
+            return _of_cluster(session.at(span[1]), span[1])
     if len(given) <= 1 and not (arguments.hostfile or arguments.via):
         name = arguments.target[0] if arguments.target else None
         own = _of_this_user(name)
         if own and (name is not None or not _lives()):
-            return own
+            return Report(own)
     return _live(arguments, now)
 
 
@@ -97,10 +116,16 @@ def _lives() -> bool:
     return any(not each.is_stale for each in runfiles.find())
 
 
-def _live(arguments: argparse.Namespace, now: float) -> list[JobLedger]:
+def _of_cluster(cluster: Cluster, at: float) -> Report:
+    from jaxtop.features.ledger import collect
+    from jaxtop.model import reported_findings
+
+    return Report(collect.of_cluster(cluster, at), reported_findings(cluster))
+
+
+def _live(arguments: argparse.Namespace, now: float) -> Report:
     from jaxtop.cli.reading.complaints import complaints
     from jaxtop.cli.reading.gather import USUAL_WAIT, gather
-    from jaxtop.features.ledger import collect
 
     source = targets.open_source(arguments, note)
     try:
@@ -109,4 +134,4 @@ def _live(arguments: argparse.Namespace, now: float) -> list[JobLedger]:
         source.close()
     for line in complaints(cluster, source, now):
         note(line)
-    return collect.of_cluster(cluster, steady())
+    return _of_cluster(cluster, steady())

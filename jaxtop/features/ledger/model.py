@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.ledger_points import PRODUCTIVE
+from jaxtop.model.wall_time.spent import PRODUCTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ WORDS = {
 FIRST_BY_S = 30.0
 
 
-class Point(NamedTuple):
+class SpentBy(NamedTuple):
     """What a process had spent up to a time, in seconds by kind."""
 
     at: float
@@ -69,7 +69,7 @@ class ProcessLedger(NamedTuple):
     process_index: int | None
     devices: int
     started: float
-    points: tuple[Point, ...]
+    points: tuple[SpentBy, ...]
     steps: int | None = None
     saves: tuple[Save, ...] = ()
     end: str = ""
@@ -90,7 +90,7 @@ class ProcessLedger(NamedTuple):
 
     def at(self, at: float) -> Mapping[str, float]:
         """Return what it had spent up to a time, between two points in proportion."""
-        before = Point(self.started, {})
+        before = SpentBy(self.started, {})
         for point in self.points:
             if point.at >= at:
                 share = (at - before.at) / (point.at - before.at) if point.at > before.at else 1.0

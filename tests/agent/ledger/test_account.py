@@ -12,8 +12,8 @@ from jaxtop_agent.ledger.account import (
     IN_SCRIPT,
     PHASE,
     Account,
-    Launched,
-    Sample,
+    LaunchAt,
+    Sighting,
     Span,
 )
 
@@ -37,12 +37,12 @@ class Script:
         self.does(seen, seconds)
 
     def launch(self, function=STEP, *, evaluates=False):
-        self.launches.append(Launched(self.now, function, evaluates))
+        self.launches.append(LaunchAt(self.now, function, evaluates))
 
     def samples(self):
         at, found = 100.0, []
         while (at := at + self.random.uniform(0.5, 1.5) * self.every) < self.now:
-            found += [Sample(at, kind) for start, end, kind in self.parts if start <= at < end]
+            found += [Sighting(at, kind) for start, end, kind in self.parts if start <= at < end]
         return found
 
     def spent(self, steps_from=None, *, folds=10, **how):
@@ -132,7 +132,7 @@ def test_a_phase_that_the_script_names_goes_before_what_is_found():
 def test_of_phases_within_each_other_the_inner_one_counts():
     account = Account(0.0)
     account.note((), [Span(1.0, 2.0, "saving", PHASE), Span(0.0, 4.0, "evaluating", PHASE)])
-    account.close([Launched(5.0, STEP)], 5.0)
+    account.close([LaunchAt(5.0, STEP)], 5.0)
     found = account.spent(5.0)
     assert (found["saving"], found["evaluating"], found["starting"]) == (1.0, 3.0, 1.0)
 
@@ -167,8 +167,8 @@ def test_what_follows_the_last_launch_is_the_end_of_a_script_that_has_ended():
 def test_launches_that_were_forgotten_count_as_steps():
     account = Account(0.0)
     account.steps_began(0.1)
-    account.close([Launched(0.1 * (i + 1), STEP) for i in range(20)], 2.0)
-    account.close([Launched(30.0, STEP)], 30.0, is_whole=False)
+    account.close([LaunchAt(0.1 * (i + 1), STEP) for i in range(20)], 2.0)
+    account.close([LaunchAt(30.0, STEP)], 30.0, is_whole=False)
     assert account.spent(30.0)["stepping"] == pytest.approx(29.9)
 
 
@@ -187,6 +187,6 @@ def test_the_function_before_which_most_time_passes_is_the_step():
     for _ in range(20):
         for function, seconds in ((STEP, 0.2), (APPLY, 0.01)):
             at += seconds
-            launches.append(Launched(at, function))
+            launches.append(LaunchAt(at, function))
     account.close(launches, at)
     assert account.main_function == STEP

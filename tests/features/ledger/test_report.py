@@ -6,7 +6,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.features.ledger import collect
-from jaxtop.features.ledger.model import Attempt, JobLedger, Point, ProcessLedger
+from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, SpentBy
 from jaxtop.store import ledgers
 from tests import builders, made_ledgers
 from tests.builders import NOW
@@ -25,7 +25,7 @@ def process(*points, index=0, started=0.0, devices=1, **more):
         index,
         devices,
         started,
-        tuple(Point(at, spent) for at, spent in points),
+        tuple(SpentBy(at, spent) for at, spent in points),
         **more,
     )
 
