@@ -195,8 +195,8 @@ class Account:
         pool = self._pool_of(before, launch)
         usual = pool.usual
         samples = self._seen_in(free)
-        is_long = left > LONGER_S if usual is None else left > max(LONG * usual, usual + LONGER_S)
-        if is_long and (usual is not None or any(each.kind not in (IN_JAX, IN_SCRIPT) for each in samples)):
+        holds_up = usual is not None and left > usual + LONGER_S and _holds_up(samples)
+        if holds_up or self._is_long(left, usual, samples):
             regular = min(left, usual or 0.0)
             self._beyond_usual(free, samples, left - regular, usual or 0.0, pool.usual_kinds)
         else:
@@ -208,6 +208,13 @@ class Account:
         self._before_launch[launch.function] += left
         if len(pool.samples) >= WHOLE_POOL:
             self._finish(pool)
+
+    @staticmethod
+    def _is_long(left: float, usual: float | None, samples: list[Sighting]) -> bool:
+        """Whether a gap is so long that its time beyond the usual has another cause."""
+        if usual is not None:
+            return left > max(LONG * usual, usual + LONGER_S)
+        return left > LONGER_S and any(each.kind not in (IN_JAX, IN_SCRIPT) for each in samples)
 
     def _finish(self, pool: _Pool) -> None:
         """Make the shares of a pool final, so that a later change of the script does not change the past."""
@@ -331,6 +338,11 @@ class Account:
     def _forget(self) -> None:
         self._spans = [each for each in self._spans if each.end > self._closed]
         del self._samples[: bisect_right(self._samples, self._closed, key=lambda each: each.at)]
+
+
+def _holds_up(samples: list[Sighting]) -> bool:
+    """Whether samples saw a checkpoint, which no step has."""
+    return any(each.kind in ("saving", "restoring") for each in samples)
 
 
 def _cut(

@@ -80,8 +80,9 @@ class LedgerKeeper:
         board = self._board
         try:
             while not board.stopping:
+                self._look(is_over=False)
                 wait(board.bells.ledger, EVERY_S)
-                self._look(is_over=board.stopping)
+            self._look(is_over=True)
         except Exception as error:
             debuglog.warning(NAME, "the ledger is not kept any more", error=error)
             board.switch_off(NAME, error)
