@@ -30,6 +30,9 @@ def ledger(parts: Sequence[tuple[str, float]], until: float = builders.NOW, **mo
     )
 
 
+SAVED = wire.Save(
+    round((builders.NOW - 500) * 1000), 20_000, round((builders.NOW - 480) * 1000), 200, "orbax"
+)
 USUAL = (
     ("starting", 20.0), ("restoring", 12.0), ("compiling", 48.0), ("stepping", 600.0), ("saving", 20.0),
     ("evaluating", 60.0), ("stepping", 600.0), ("input", 90.0), ("stepping", 300.0),

@@ -23,7 +23,7 @@ from jaxtop.recording import RecordingWriter
 from jaxtop.sources import Session, SessionRecorder
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.playback import Start
-from tests import made_sessions, staged, staged_collectives, staged_hardware, tour
+from tests import made_ledgers, made_sessions, staged, staged_collectives, staged_hardware, tour
 from tests.builders import NOW
 from tests.demo_runs import demo_run, of, record
 from tests.features.planning import staged_plan
@@ -126,6 +126,7 @@ STAGED = (
     (staged_hardware.working(), Picture("devices-with-gpus", "D", *"jjjjjj", size=(160, 16))),
     (staged_hardware.working(), Picture("hosts-with-gpus", "3", "j", size=(160, 22))),
     (staged_hardware.working(), Picture("mesh-of-gpus", "2", *"jll", "m", "m", "m", "m", size=(120, 42))),
+    (made_ledgers.run(saves=(made_ledgers.SAVED,)), Picture("ledger", "H", size=(140, 28), shows="goodput")),
     (staged_plan.measured(), Picture("plan", "W", "j", "j", size=(140, 26))),
     (staged_hardware.working(), Picture("plot", "D", "G", "0", *"mmmmm", size=(120, 34))),
 )

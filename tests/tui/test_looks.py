@@ -15,7 +15,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.features.planning.screen import PlanView
 from jaxtop.tui.playback import Start
-from tests import builders, staged, staged_collectives, staged_hardware
+from tests import builders, made_ledgers, staged, staged_collectives, staged_hardware
 from tests.features.planning import staged_plan
 from tests.reels import LONG, Reel, session
 from tests.stage import Stage, play
@@ -62,6 +62,7 @@ SCENES = {
     "arrays": (TRAINING, ("4", "j", "j", "j", "l", "l", "l", "l")),
     "arrays-filtered": (TRAINING, ("4", "/", *"grown>0 | batch", "enter", "G")),
     "arrays-wrong": (TRAINING, ("4", "/", *"name~batch | grwn>0")),
+    "ledger": (made_ledgers.run(saves=(made_ledgers.SAVED,)), ("H",)),
     "events": ([*WELL, builders.trouble(1, "closed")], ("8",)),
     "stopped": ([*WELL, builders.trouble(1, "silent")], ()),
     "died": ([*WELL, builders.trouble(1, "closed")], ("3",)),

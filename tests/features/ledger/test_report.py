@@ -1,6 +1,8 @@
 """`jaxtop report` and the screen: what a job spent its time on, from any of its sources."""
 
 import json
+import subprocess
+from html.parser import HTMLParser
 
 import pytest
 
@@ -10,11 +12,11 @@ from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, Spen
 from jaxtop.store import ledgers
 from tests import builders, made_ledgers
 from tests.builders import NOW
+from tests.features.web.chromium import PROGRAM
+from tests.made_ledgers import SAVED
 from tests.recorded import written
 from tests.stage import line, shown_after
 from tests.support import jaxtop_here
-
-SAVED = wire.Save(int((NOW - 500) * 1000), 20_000, int((NOW - 480) * 1000), 200, "orbax")
 
 
 def process(*points, index=0, started=0.0, devices=1, **more):
@@ -109,6 +111,84 @@ def test_the_first_line_says_what_share_was_productive_and_what_took_most_of_the
     first = done.stdout.splitlines()[0]
     assert first == "train: goodput 85.7%, most of the rest waiting for input (5.1%); 29m10s on 8 devices"
     assert line("steps", done.stdout).split()[:4] == ["steps", "3.33", "h", "85.7%"]
+
+
+# HTML
+
+
+def page_of(tmp_path, frames):
+    written(tmp_path / "run.mcap", sorted(frames, key=lambda each: each.at)).finish()
+    done = jaxtop_here("report", "--html", "-o", tmp_path / "report.html", tmp_path / "run.mcap")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return tmp_path / "report.html"
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and the texts in them."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.names, self.texts, self.open = [], [], []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.names.append(tag)
+        assert not any(name in ("src", "href") for name, _ in attrs)
+        if tag not in ("meta", "polygon", "line"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in ("polygon", "line"):
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def test_the_page_is_whole_and_loads_nothing(tmp_path):
+    page = Elements(page_of(tmp_path, made_ledgers.run(saves=(SAVED,))).read_text("utf-8"))
+    assert page.open == [] and "script" not in page.names
+    text = "".join(page.texts)
+    assert "train: goodput 85.7%" in text and "waiting for input" in text
+    assert page.names.count("polygon") == 7
+
+
+def test_names_of_others_are_text_on_the_page(tmp_path):
+    frames = made_ledgers.run()
+    evil = '<script>alert(1)</script>\x1b[31m"&'
+    frames = [
+        builders.frame(each.agent, builders.hello(int(each.agent, 16), name=evil), each.at)
+        if each.kind == "hello"
+        else each
+        for each in frames
+    ]
+    text = page_of(tmp_path, frames).read_text("utf-8")
+    assert "<script" not in text and "\x1b" not in text
+    assert "alert(1)" in "".join(Elements(text).texts)
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed (Debian: the package chromium)")
+def test_a_browser_shows_the_page_without_an_error(tmp_path):
+    page = page_of(tmp_path, made_ledgers.run(saves=(SAVED,)))
+    words = (PROGRAM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile")
+    picture = tmp_path / "picture.png"
+    done = subprocess.run(
+        [*words, "--enable-logging=stderr", f"--screenshot={picture}", page.as_uri()],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "CONSOLE" not in done.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_file_that_is_there_is_not_overwritten(tmp_path):
+    (tmp_path / "report.html").write_text("mine")
+    written(tmp_path / "run.mcap", sorted(made_ledgers.run(), key=lambda each: each.at)).finish()
+    done = jaxtop_here("report", "--html", "-o", tmp_path / "report.html", tmp_path / "run.mcap")
+    assert done.returncode != 0 and "already exists" in done.stderr
+    assert (tmp_path / "report.html").read_text() == "mine"
 
 
 # Files
