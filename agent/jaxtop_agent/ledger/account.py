@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Mapping  # noqa: TC003
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,7 +30,7 @@ USUAL_OF, FEWEST_USUAL = 64, 4
 STALL_S, STALL = 5.0, 6.0
 # The samples of usual gaps that are put together before their shares are final, and how many say anything.
 WHOLE_POOL, FEWEST_SAMPLES = 256, 8
-MOST_POOLS = 64
+MOST_POOLS, MOST_GAPS = 64, 2048
 # An open gap is attributed so far after this many seconds, so that nothing about it has to be kept.
 OPEN_S = 60.0
 NOTHING: Mapping[str, float] = MappingProxyType({})
@@ -52,6 +52,14 @@ class Sighting(NamedTuple):
     """What the main thread did at a time: a kind that its stack shows, or `IN_JAX`, or `IN_SCRIPT`."""
 
     at: float
+    kind: str
+
+
+class Placed(NamedTuple):
+    """What a sample saw in a gap: so long after its start, in a gap of this length."""
+
+    after: float
+    length: float
     kind: str
 
 
@@ -78,8 +86,22 @@ class _Pool:
     def __init__(self) -> None:
         self.lengths: deque[float] = deque(maxlen=USUAL_OF)
         self.seconds = 0.0
-        self.samples: list[tuple[float, str]] = []
+        self._gaps: list[float] = []  # their lengths; of very many every second one, again and again
+        self._stride, self._skipped = 1, 0
+        self.samples: list[Placed] = []
         self.shares: dict[str, float] = {}  # of the last samples whose shares are final
+
+    def add(self, length: float, samples: Iterable[Placed]) -> None:
+        """Add a usual gap."""
+        self.lengths.append(length)
+        self.samples += samples
+        self._skipped += 1
+        if self._skipped >= self._stride:
+            self._skipped = 0
+            self._gaps.append(length)
+        if len(self._gaps) > MOST_GAPS:
+            self._gaps = self._gaps[::2]
+            self._stride *= 2
 
     @property
     def usual(self) -> float | None:
@@ -88,12 +110,17 @@ class _Pool:
     @property
     def usual_kinds(self) -> frozenset[str]:
         """What samples have seen in usual gaps."""
-        return frozenset(self.shares) | {kind for _, kind in self.samples}
+        return frozenset(self.shares) | {each.kind for each in self.samples}
 
     def spent(self) -> dict[str, float]:
         """Return the time of the pool by kind, without what no sample tells apart from stepping."""
-        shares = _shares(self.samples) if len(self.samples) >= FEWEST_SAMPLES else self.shares
+        shares = shares_of(self.samples, self._gaps) if len(self.samples) >= FEWEST_SAMPLES else self.shares
         return {kind: share * self.seconds for kind, share in shares.items()}
+
+    def finish(self) -> None:
+        """Make the shares final, so that a later change of the script does not change the past."""
+        self.shares = shares_of(self.samples, self._gaps)
+        self.seconds, self.samples, self._gaps = 0.0, [], []
 
 
 class Account:
@@ -201,9 +228,8 @@ class Account:
             self._beyond_usual(free, samples, left - regular, usual or 0.0, pool.usual_kinds)
         else:
             regular = left
-            pool.lengths.append(left)
             length = launch.at - start
-            pool.samples += [((each.at - start) / length, each.kind) for each in samples]
+            pool.add(left, (Placed(each.at - start, length, each.kind) for each in samples))
         pool.seconds += regular
         self._before_launch[launch.function] += left
         if len(pool.samples) >= WHOLE_POOL:
@@ -217,12 +243,10 @@ class Account:
         return left > LONGER_S and any(each.kind not in (IN_JAX, IN_SCRIPT) for each in samples)
 
     def _finish(self, pool: _Pool) -> None:
-        """Make the shares of a pool final, so that a later change of the script does not change the past."""
         spent = pool.spent()
         self._sums.add(spent)
         self._sums["stepping"] += pool.seconds - sum(spent.values())
-        pool.shares = _shares(pool.samples)
-        pool.seconds, pool.samples = 0.0, []
+        pool.finish()
 
     def _beyond_usual(
         self,
@@ -374,8 +398,39 @@ def _nearest(free: list[tuple[float, float]], samples: Sequence[Sighting], other
     return found
 
 
-def _shares(samples: list[tuple[float, str]]) -> dict[str, float]:
-    """Return which share of a gap each kind takes, from samples at their places in many gaps."""
-    ordered = [Sighting(place, kind) for place, kind in sorted(samples)]
-    found = _nearest([(0.0, 1.0)], ordered, IN_JAX)
+def shares_of(samples: Sequence[Placed], gaps: Sequence[float]) -> dict[str, float]:
+    """Return which share of these gaps each kind takes, from samples at their places in some of them.
+
+    A script does the same in each gap, but gaps differ in length. What it does right after a launch is at the
+    same distance from the start of all gaps, what it does before the next one from their ends; what takes its
+    share of each is at the same part of them. The way that tells the kinds apart best is taken.
+    """
+    ways = (
+        [Sighting(each.after, each.kind) for each in samples],
+        [Sighting(each.length - each.after, each.kind) for each in samples],
+        [Sighting(each.after / each.length, each.kind) for each in samples],
+    )
+    ordered = [sorted(way) for way in ways]
+    changes = [sum(one.kind != other.kind for one, other in pairwise(way)) for way in ordered]
+    best = min(range(len(ways)), key=changes.__getitem__)
+    if best == len(ways) - 1 or not gaps:
+        found = _nearest([(0.0, 1.0)], ordered[-1], IN_JAX)
+    else:
+        found = _nearest_in_gaps(ordered[best], gaps)
     return {kind: share for kind, share in found.items() if kind not in (IN_JAX, IN_SCRIPT)}
+
+
+def _nearest_in_gaps(samples: Sequence[Sighting], gaps: Sequence[float]) -> Seconds:
+    """Return the shares of gaps by the kind of the nearest sample, by its distance from their start."""
+    ordered = sorted(gaps)
+    sums = list(accumulate(ordered, initial=0.0))
+
+    def up_to(distance: float) -> float:
+        shorter = bisect_right(ordered, distance)
+        return sums[shorter] + distance * (len(ordered) - shorter)
+
+    edges = [0.0, *((one.at + other.at) / 2 for one, other in pairwise(samples)), ordered[-1]]
+    found = Seconds()
+    for (start, end), sample in zip(pairwise(edges), samples, strict=True):
+        found[sample.kind] += (up_to(max(start, end)) - up_to(start)) / sums[-1]
+    return found

@@ -84,6 +84,42 @@ def test_a_wait_of_30_ms_in_each_step_is_measured_by_two_samples_a_second():
     assert sum(errors) / 20 < 0.012
 
 
+@pytest.mark.parametrize("order", ["first", "last"])
+def test_a_wait_is_measured_also_where_steps_waver(order):
+    errors = []
+    for seed in range(20):
+        script = Script(seed)
+        for _ in range(300):
+            step = script.random.uniform(0.04, 0.25)
+            parts = [("input", 0.03), (IN_JAX, step)]
+            for kind, seconds in parts if order == "first" else reversed(parts):
+                script.does(kind, seconds)
+            script.launch()
+        errors.append(abs(script.spent()["input"] - 9.0) / (script.now - 100.0))
+    assert max(errors) < 0.03
+    assert sum(errors) / 20 < 0.012
+
+
+def test_what_takes_a_share_of_each_step_is_measured_as_one():
+    script = Script(1)
+    for _ in range(300):
+        step = script.random.uniform(0.05, 0.3)
+        script.does("input", 0.3 * step)
+        script.does(IN_JAX, 0.7 * step)
+        script.launch()
+    whole = script.now - 100.0
+    assert script.spent()["input"] == pytest.approx(0.3 * whole, abs=0.03 * whole)
+
+
+def test_of_many_short_gaps_some_stand_for_all():
+    script = Script(2, every=0.2)
+    for _ in range(9000):
+        script.does("input", 0.002)
+        script.does(IN_JAX, 0.004)
+        script.launch()
+    assert script.spent(folds=30)["input"] == pytest.approx(18.0, abs=1.6)
+
+
 def test_what_a_compilation_and_a_collection_took_is_exact():
     script = Script()
     script.does(IN_SCRIPT, 2.0)

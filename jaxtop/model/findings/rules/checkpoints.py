@@ -32,7 +32,7 @@ SAME_MS = 30_000
 
 
 def _overdue(facts: RunFacts) -> Iterator[Finding]:
-    stepping = [view.now for view in facts.reporting if makes_steps(view)]
+    stepping = [view.current for view in facts.reporting if makes_steps(view)]
     if not stepping:
         raise Unmeasured("no step is made")
     host = max(stepping, key=lambda each: len(each.ledger.saves))
@@ -59,7 +59,7 @@ def _overdue(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _uneven(facts: RunFacts) -> Iterator[Finding]:
-    last = [(view.now, save) for view in facts.reporting if (save := _last_save(view.now)) is not None]
+    last = [(view.current, save) for view in facts.reporting if (save := _last_save(view.current)) is not None]
     if len(facts.present) < 2 or len(last) < 2:
         raise Unmeasured("fewer than two processes have saved a checkpoint")
     newest = max(save.at_ms for _, save in last)
