@@ -103,4 +103,5 @@ def everything() -> Cluster:
             "r1-0",
             wire.Window(at_ms=18_000, duration_us=900_000, programs=(("p", None),), launches=LAUNCHES),
         ),
+        (19, "r1-0", wire.Ledger(19_000, 9_000, (2_000, 1_000, 0, 0, 7_000), 12)),
     )

@@ -27,6 +27,7 @@ WRITERS = {
     "requests": PUBLISHER,
     "windows": ("profiler/worker.py", "profiler/reading.py"),
     "hardware": ("hardware/worker.py",),
+    "ledger": ("ledger/keeper.py",),
 }
 
 

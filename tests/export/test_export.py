@@ -176,7 +176,7 @@ def test_the_document_says_what_a_step_takes_and_what_that_is_of_the_peak():
 OF_THE_PAST = {
     "run", "process_index", "incarnation", "hostname", "pid", "state", "age_s", "jax", "platform", "launches",
     "late", "sources", "dropped", "limit_bytes", "limit_source", "source", "id", "local_id", "kind", "coords",
-    "uuid", "function", "functions", "is_told", "index", "count", "metrics",
+    "uuid", "function", "functions", "is_told", "index", "count", "metrics", "ledger",
 }  # fmt: skip
 
 
@@ -234,7 +234,8 @@ def test_the_document_says_what_the_hosts_said():
         __version__,
         "1970-01-01T00:00:20.000Z",
     )
-    assert document["runs"] == [{"id": "r1", "name": "train", "process_count": 2, "step": None}]
+    (run,) = document["runs"]
+    assert run == {"id": "r1", "name": "train", "process_count": 2, "goodput": None, "step": None}
     host = document["hosts"][0]
     assert (host["state"], host["age_s"], host["incarnation"]) == ("live", 1.0, 1)
     assert (host["sampled_age_s"], host["counted_age_s"]) == (0.4, 10.0)

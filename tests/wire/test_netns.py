@@ -250,6 +250,7 @@ SHOWN = {
     "9": "press p",
     "0": "alone",
     "W": "OF TODAY",
+    "H": "goodput",
     "1": "mesh      ",
 }
 
