@@ -6,18 +6,21 @@ import pytest
 
 from jaxtop.model import Cluster, keyframe
 from jaxtop.model.past_steps import LONGEST_S, MOST_SAMPLES, PastSteps, StepSample
-from tests import staged_collectives
+from jaxtop.model.wall_time import past
+from jaxtop.model.wall_time.past import _sample as sampled
+from tests import builders, staged_collectives
+from tests.builders import NOW, agent_id
 
 HALF = (500, 0, 0, 500, 0)
 
 
 def after(seconds: float, every: float = 2.0, *, us: int = 100) -> PastSteps:
     """The samples of so many seconds from 0 on."""
-    past = PastSteps(0.0, ())
+    known = PastSteps(0.0, ())
     for i in range(int(seconds / every)):
-        if not past.samples or i * every - past.at >= past.every_s:
-            past = past.plus(i * every, StepSample(0, HALF, us, 2 * us))
-    return past
+        if not known.samples or i * every - known.at >= known.every_s:
+            known = known.plus(i * every, StepSample(0, HALF, us, 2 * us))
+    return known
 
 
 def test_samples_become_fewer_with_time_and_cover_an_hour():
@@ -29,13 +32,13 @@ def test_samples_become_fewer_with_time_and_cover_an_hour():
 
 
 def test_columns_are_means_of_their_time_and_what_is_not_known_is_a_gap():
-    past = PastSteps(0.0, ())
+    known = PastSteps(0.0, ())
     for at, parts, us in ((0.0, (1000, 0, 0, 0, 0), 100), (2.0, HALF, 300), (60.0, (), None)):
-        past = past.plus(at, StepSample(0, parts, us, us))
-    whole = past.columns(-2.0, 2.5, 1)
+        known = known.plus(at, StepSample(0, parts, us, us))
+    whole = known.columns(-2.0, 2.5, 1)
     assert whole[0] == StepSample(0, (750, 0, 0, 250, 0), 200, 300)
-    assert past.columns(10.0, 50.0, 2) == [None, None]
-    assert [each and each.p50_us for each in past.columns(-2.0, 2.0, 2)] == [100, 300]
+    assert known.columns(10.0, 50.0, 2) == [None, None]
+    assert [each and each.p50_us for each in known.columns(-2.0, 2.0, 2)] == [100, 300]
 
 
 def test_a_keyframe_has_them():
@@ -48,3 +51,16 @@ def test_a_keyframe_has_them():
             other.feed(each)
     (before,), (after_it,) = cluster.past_steps.values(), other.past_steps.values()
     assert (after_it.at, after_it.samples) == (before.at, before.samples) and not other.rejected
+
+
+def test_many_messages_of_one_time_cost_one_sample(monkeypatch):
+    """All frames of a poll have one time, also those of a run of which no part is known yet."""
+    taken = []
+    monkeypatch.setattr(past, "_sample", lambda *facts: taken.append(1) or sampled(*facts))
+    cluster = Cluster()
+    for second in range(10):
+        for index in range(8):
+            at = NOW + second
+            cluster.feed(builders.frame(agent_id(index), builders.hello(index, 8), at))
+            cluster.feed(builders.frame(agent_id(index), builders.pulse(index, at), at))
+    assert 0 < len(taken) <= 10

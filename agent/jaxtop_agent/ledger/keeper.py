@@ -181,7 +181,8 @@ class LedgerKeeper:
     def _note_saves(self) -> None:
         found = self._blocked + [(start, start + each, "stack") for start, each in self._account.saved]
         self._blocked, self._account.saved = [], []
-        for start, end, seen_by in sorted(found):
+        # What was reported goes before what samples saw of the same save.
+        for start, end, seen_by in sorted(found, key=lambda each: (each[2] == "stack", each[0])):
             self._note_save(start, end, seen_by)
         hook, until = self._hooks.checkpoints, self._noted_until
         complete = [each for each in hook.complete.copy() if each[0] > until["complete"]] if hook else []

@@ -1,1 +1,12 @@
-"""Where the wall time of a process and of a step goes: parts, gaps, and who is late."""
+"""Where the wall time of a process and of a step goes: parts, gaps, and who is late.
+
+What is where, in the order in which to read it:
+
+- launch_times.py: how long launches of each program take, from windows
+- parts.py: the parts of a process's time, as far as it shows itself
+- gaps.py: the gaps in which a host launches nothing, and what its main thread does meanwhile
+- lateness.py: how long the others wait for processes that are late
+- step_parts.py: the parts of a step, for each process and for a run
+- past.py: samples of these parts over the last hour
+- spent.py: what a process has spent its time on since it started
+"""

@@ -20,20 +20,32 @@ if TYPE_CHECKING:
 
 def reduce(state: ClusterState, _agent: str, _message: Message, at: float) -> list[LoggedEvent]:
     """Take a sample of each run where the rules were just checked: they need the same parts."""
-    if state.findings.checked_at != at or any(each.at == at for each in state.past_steps.values()):
+    if state.findings.checked_at != at:
         return []
-    present = {run.id: run for run in runs(state, at)}
-    for left in state.past_steps.keys() - present.keys():
+    # Many messages have the time of a check: of a poll all have the same. The samples are taken once.
+    samples = state.derived.get(
+        "samples of a check", (state.findings.checked_at,), lambda: _samples(state, at)
+    )
+    for left in state.past_steps.keys() - samples.keys():
         del state.past_steps[left]
-    for run in present.values():
-        before = state.past_steps.get(run.id)
-        if before is not None and 0 <= at - before.at < before.every_s * 0.9:
-            continue
-        sample = _sample(state, run, at)
-        if sample.parts or sample.p50_us is not None:
+    for run, sample in samples.items():
+        before = state.past_steps.get(run)
+        if sample is not None and (before is None or before.at != at):
             begun = before if before is not None and at >= before.at else PastSteps(at, ())
-            state.past_steps[run.id] = begun.plus(at, sample)
+            state.past_steps[run] = begun.plus(at, sample)
     return []
+
+
+def _samples(state: ClusterState, at: float) -> dict[str, StepSample | None]:
+    """Return the sample of each run; None where it is too early for one, or nothing is known."""
+    found: dict[str, StepSample | None] = {}
+    for run in runs(state, at):
+        before = state.past_steps.get(run.id)
+        is_early = before is not None and 0 <= at - before.at < before.every_s * 0.9
+        sample = None if is_early else _sample(state, run, at)
+        is_known = sample is not None and (sample.parts or sample.p50_us is not None)
+        found[run.id] = sample if is_known else None
+    return found
 
 
 def _sample(state: ClusterState, run: Run, at: float) -> StepSample:

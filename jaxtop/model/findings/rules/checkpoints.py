@@ -59,7 +59,8 @@ def _overdue(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _uneven(facts: RunFacts) -> Iterator[Finding]:
-    last = [(view.current, save) for view in facts.reporting if (save := _last_save(view.current)) is not None]
+    hosts = [view.current for view in facts.reporting]
+    last = [(host, save) for host in hosts if (save := _last_save(host)) is not None]
     if len(facts.present) < 2 or len(last) < 2:
         raise Unmeasured("fewer than two processes have saved a checkpoint")
     newest = max(save.at_ms for _, save in last)
