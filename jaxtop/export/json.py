@@ -218,6 +218,7 @@ def _ledger(host: Host) -> dict[str, Any] | None:
                 "committed": None if each.committed_ms is None else timestamp(each.committed_ms / 1000),
                 "step": each.step,
                 "seen_by": each.seen_by,
+                "written_bytes": each.written_bytes,
             }
             for each in ledger.saves
         ],

@@ -31,7 +31,8 @@ class Save(Struct, frozen=True, array_like=True):
     """A checkpoint: when it began, for how long it blocked the script, and when it was known to be complete.
 
     `committed_ms` is None while that is not known; `step` is the number of steps done before it. `seen_by` is
-    "orbax", "phase" for the script's own word, or "stack" for functions that save.
+    "orbax", "phase" for the script's own word, or "stack" for functions that save. `written_bytes` is what
+    the process wrote meanwhile, to whatever files; None until it is complete.
     """
 
     at_ms: TimeMs
@@ -39,6 +40,7 @@ class Save(Struct, frozen=True, array_like=True):
     committed_ms: TimeMs | None = None
     step: Count | None = None
     seen_by: str = ""
+    written_bytes: Count | None = None
 
 
 class Ledger(Struct, frozen=True, omit_defaults=True, tag="ledger"):

@@ -68,3 +68,34 @@ def test_checkpoints_that_hold_up_all_alike_are_none():
     assert run.found("uneven_checkpoint") == []
     run = trained(saves(10, blocked_ms=4000), saves(80, blocked_ms=500))
     assert run.found("uneven_checkpoint") == []
+
+
+def restores(run, *seconds, done=()):
+    """Let processes say for how long they have restored; those that are done start since."""
+    at_ms = round(run.at * 1000)
+    for index, its in enumerate(seconds):
+        spent = (0, 0, 0, round(its * 1000))
+        if index in done:
+            spent = (round((run.at - NOW - its) * 1000), 0, 0, round(its * 1000))
+        run.tell(index, wire.Ledger(at_ms, round(NOW * 1000), spent))
+
+
+def test_a_process_that_still_restores_when_the_others_are_done_is_named():
+    run = Staged(4)
+    for _ in range(12):
+        run.train(10, lambda index, at, _: pulse(index, at, launches=0))
+        now = run.at - NOW
+        restores(run, min(now, 20), min(now, 22), now, min(now, 21), done=(0, 1, 3) if now > 25 else ())
+        if now <= 40:
+            assert run.found("restore_held_up") == []
+    found = run.the("restore_held_up")
+    assert found.severity is Severity.CRITICAL and found.subject.process_index == 2
+    assert found.text.startswith("host 2 is still restoring after")
+
+
+def test_all_that_restore_slowly_hold_up_nobody():
+    run = Staged(4)
+    for _ in range(12):
+        run.train(10, lambda index, at, _: pulse(index, at, launches=0))
+        restores(run, *[run.at - NOW] * 4)
+    assert run.found("restore_held_up") == []

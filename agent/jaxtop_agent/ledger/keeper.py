@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter, deque
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -60,6 +61,8 @@ class LedgerKeeper:
         self._noted_until = dict.fromkeys(("phases", "blocked", "complete"), 0.0)
         self._compiled_ms = 0
         self._blocked: list[tuple[float, float, str]] = []  # saves that ended, by whom they were seen
+        # How many bytes the process had written, by time: for the bytes of checkpoints.
+        self._written: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
         self._saves: deque[wire.Save] = deque(maxlen=wire.MOST_SAVES)
         self._points: list[wire.LedgerPoint] = []
         self._point_every_ms = POINT_EVERY_S * 1000
@@ -94,6 +97,8 @@ class LedgerKeeper:
         now, account = time.monotonic(), self._account
         launches, is_whole = self._new_launches()
         account.note(self._taken_samples(), self._new_spans(now))
+        if (written := _written_bytes()) is not None:
+            self._written.append((now, written))
         self._find_first_step(launches)
         account.close(launches, now, is_whole=is_whole)
         self._recent.extend(launches)
@@ -198,7 +203,8 @@ class LedgerKeeper:
                 return
         # What the script waits for is complete when it goes on, unless Orbax says that later.
         committed = None if seen_by == "orbax" else at_ms + blocked_ms
-        save = wire.Save(at_ms, blocked_ms, committed, self._steps(before=start), seen_by)
+        written = None if committed is None else self._written_between(start, end)
+        save = wire.Save(at_ms, blocked_ms, committed, self._steps(before=start), seen_by, written)
         self._saves.append(save)
         if self._book is not None:
             self._book.note_save(save)
@@ -209,9 +215,19 @@ class LedgerKeeper:
         nearest = min(waiting, key=lambda i: abs(self._saves[i].at_ms - at_ms), default=None)
         if nearest is None or abs(self._saves[nearest].at_ms - at_ms) > SAME_SEEN_MS:
             return
-        self._saves[nearest] = msgspec.structs.replace(self._saves[nearest], committed_ms=_wall_ms(end))
+        self._saves[nearest] = msgspec.structs.replace(
+            self._saves[nearest],
+            committed_ms=_wall_ms(end),
+            written_bytes=self._written_between(start, end),
+        )
         if self._book is not None:
             self._book.note_save(self._saves[nearest])
+
+    def _written_between(self, start: float, end: float) -> int | None:
+        """Return what the process wrote from before `start` until after `end`; None if that is not known."""
+        before = [written for at, written in self._written if at <= start]
+        after = [written for at, written in self._written if at >= end]
+        return after[0] - before[-1] if before and after else None
 
     def _steps(self, before: float | None = None) -> int | None:
         """Return how many steps were done, or how many of them before a time of the last minutes."""
@@ -252,6 +268,16 @@ class LedgerKeeper:
             board.send(latest)
         if self._book is not None:
             self._book.write(latest, is_over=is_over)
+
+
+def _written_bytes() -> int | None:
+    """Return how many bytes this process has handed to write calls; None where the kernel does not say."""
+    try:
+        text = Path("/proc/self/io").read_text("ascii")
+    except OSError:
+        return None
+    fields = dict(line.split(": ", 1) for line in text.splitlines())
+    return int(fields["wchar"]) if "wchar" in fields else None
 
 
 def _age() -> float:

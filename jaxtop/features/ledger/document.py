@@ -77,6 +77,7 @@ def _save(save: Save) -> dict[str, Any]:
         "committed": None if committed is None else timestamp(committed / 1000),
         "step": save.step,
         "seen_by": save.seen_by,
+        "written_bytes": save.written_bytes,
     }
 
 

@@ -114,6 +114,12 @@ def checkpoints(job: JobLedger, now: float) -> Iterator[str]:
     blocked = median(each.blocked_ms for each in saves) / 1000
     count = f"{len(saves)} checkpoints, each" if len(saves) > 1 else "a checkpoint, it"
     yield f"{count} held up the script for {units.seconds(blocked)}{' (median)' if len(saves) > 1 else ''}"
+    written = [(each.written_bytes, each.committed_ms - each.at_ms) for each in saves if each.committed_ms]
+    sizes = [(size, took_ms) for size, took_ms in written if size]
+    if sizes:
+        rate = median(1000 * size / max(1, took_ms) for size, took_ms in sizes)
+        each = units.in_bytes(median(size for size, _ in sizes))
+        yield f"the process wrote {each} for each, {units.in_bytes(rate)} a second"
     last = job.attempts[-1]
     committed, risk = last.committed, last.since_commit()
     if committed is None or risk is None:

@@ -36,6 +36,17 @@ def seconds_by_kind(spent_ms: Iterable[int]) -> dict[str, float]:
     return {kind: ms / 1000 for kind, ms in zip(SPENT_ON, spent_ms, strict=False) if ms}
 
 
+def lately(host: Host) -> str:
+    """Return what a process spent most of the last seconds on; empty if that is not known."""
+    ledger = host.ledger
+    if not ledger.past:
+        return ""
+    before, after = seconds_by_kind(ledger.past[-1].spent_ms), seconds_by_kind(ledger.spent_ms)
+    spent = {kind: seconds - before.get(kind, 0.0) for kind, seconds in after.items()}
+    most = max(spent, key=spent.__getitem__, default="")
+    return most if most and spent[most] > 0 else ""
+
+
 def goodput(hosts: Iterable[Host]) -> float | None:
     """Return the share of the device time of processes that went to steps; None before any is known."""
     spent = total = 0.0

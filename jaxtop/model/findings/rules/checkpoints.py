@@ -11,6 +11,7 @@ from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import makes_steps
 from jaxtop.model.tuning import Number
+from jaxtop.model.wall_time.spent import lately, seconds_by_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,9 @@ LATE = Number("times", 3.0, "reported from this many times the usual distance on
 LATE_S = 60.0
 LONGER = Number("times", 2.0, "reported from this many times the median of the others on")
 LONGER_MS = Number("ms", 1000.0, "and this many milliseconds longer")
+LONGER_RESTORE = Number("times", 2.0, "reported from this many times the median of the others on")
+LONGER_RESTORE_S = Number("seconds", 30.0, "and this many seconds longer")
+RESTORING = "restoring"
 # Saves of several processes that begin within this time are one checkpoint.
 SAME_MS = 30_000
 
@@ -86,11 +90,53 @@ def _uneven(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
+def _restoring(facts: RunFacts) -> Iterator[Finding]:
+    hosts = [view.current for view in facts.reporting if view.current.ledger.at_ms]
+    if len(facts.present) < 2 or len(hosts) < 2:
+        raise Unmeasured("fewer than two processes have said what they spend their time on")
+    slow = [host for host in hosts if lately(host) == RESTORING]
+    if not slow or 2 * len(slow) > len(hosts):
+        return
+    usual = median(_restored(host) for host in hosts if host not in slow)
+    worst = max(slow, key=_restored)
+    took = _restored(worst)
+    if took < max(facts.number(LONGER_RESTORE) * usual, usual + facts.number(LONGER_RESTORE_S)):
+        return
+    yield Finding(
+        Severity.CRITICAL,
+        0.9,
+        f"{facts.named(slow)} {'is' if len(slow) == 1 else 'are'} still restoring after "
+        f"{units.in_minutes(took / 60)}; the others took {units.in_minutes(usual / 60)} and wait",
+        Subject.of(worst),
+        evidence=(
+            Evidence("time in restoring", took, "seconds", SOURCE, worst.pulse_at),
+            Evidence("the others, median", usual, "seconds", SOURCE, worst.pulse_at),
+        ),
+        proof=Proof("hosts", row=worst.agent),
+        explains=("stalled",),
+    )
+
+
+def _restored(host: Host) -> float:
+    return seconds_by_kind(host.ledger.spent_ms).get(RESTORING, 0.0)
+
+
 def _last_save(host: Host) -> Save | None:
     return host.ledger.saves[-1] if host.ledger.saves else None
 
 
 RULES = (
+    Rule(
+        name="restore_held_up",
+        title="Restore held up",
+        threshold="a few processes still restore when the others are done, twice as long as they took, and 30 s "
+        "longer",
+        rationale="All devices are idle until the last process has read its part.",
+        source=SOURCE,
+        advice="Look at the disk and the network of that host; its stacks (key 9) say which file it reads.",
+        check=_restoring,
+        numbers=(LONGER_RESTORE, LONGER_RESTORE_S),
+    ),
     Rule(
         name="no_checkpoint",
         title="No checkpoint",
