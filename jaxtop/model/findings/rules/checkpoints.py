@@ -129,7 +129,7 @@ RULES = (
     Rule(
         name="restore_held_up",
         title="Restore held up",
-        threshold="a few processes still restore when the others are done, twice as long as they, and 30 s more",
+        threshold="a few processes restore for twice as long as the others, which are done, and 30 s longer",
         rationale="All devices are idle until the last process has read its part.",
         source=SOURCE,
         advice="Look at the disk and the network of that host; its stacks (key 9) say which file it reads.",
