@@ -23,10 +23,10 @@ SIGNS = dict(zip(KINDS, "#vSRCcbIGx!_e.", strict=True))
 _CATEGORIES = {
     "starting": 1,
     "evaluating": 2,
-    "garbage": 3,
+    "garbage": 6,
     "compiling": 5,
     "cached": 5,
-    "saving": 6,
+    "saving": 3,
     "restoring": 7,
 }
 # The plot takes this share of the height, within these lines.

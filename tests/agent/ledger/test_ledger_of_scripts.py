@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from jaxtop.cli import replay
 from jaxtop.features.ledger import collect
 from jaxtop.store import ledgers
 from tests.support import PYTHON, environment, run, script
@@ -83,9 +84,9 @@ ORBAX = """
 """
 
 
-def ran(path, folder, *words, devices=1):
+def ran(path, folder, *words, **more):
     """Run a script to its end; return what it knows that it spent, and its status."""
-    env = environment(devices, JAXTOP_LEDGER=str(folder))
+    env = environment(1, JAXTOP_LEDGER=str(folder), **more)
     done = run(PYTHON, path, *words, env=env, imports_jax=True)
     assert done.stdout, done.stderr
     return json.loads(done.stdout.splitlines()[-1]), done.returncode
@@ -113,11 +114,14 @@ def test_each_kind_is_what_the_script_planted_and_what_a_restart_does_again_is_l
     assert status == -signal.SIGKILL
     (first,) = in_folder(folder).attempts[0].processes
     assert first.end == ""
-    after, status = ran(path, folder, 200, 400, -1)
+    after, status = ran(path, folder, 200, 400, -1, JAXTOP_RECORD=str(tmp_path / "boxes"))
     assert status == 0
     job = in_folder(folder)
     killed, ended = (attempt.processes[0] for attempt in job.attempts)
     assert_close(ended, after, kinds)
+    with replay.opened([tmp_path / "boxes"]) as (session, span):
+        (recorded,) = collect.of_cluster(session.at(span[1]), span[1])
+    assert recorded.attempts[0].processes[0].spent == pytest.approx(dict(ended.spent), abs=0.01)
     # The last two seconds of a killed process are not in its file.
     assert_close(killed, before, ("restoring", "compiling", "saving", "garbage"))
     assert [save.step for save in killed.saves] == [101, 201]
