@@ -32,7 +32,7 @@ STALL_S, STALL = 5.0, 6.0
 WHOLE_POOL, FEWEST_SAMPLES = 256, 8
 MOST_POOLS, MOST_GAPS = 64, 2048
 # An open gap is attributed so far after this many seconds, so that nothing about it has to be kept.
-OPEN_S = 60.0
+OPEN_S = 300.0
 NOTHING: Mapping[str, float] = MappingProxyType({})
 IN_JAX, IN_SCRIPT = "in jax", "in the script"
 
@@ -135,9 +135,8 @@ class Account:
         self._samples: list[Sighting] = []
         self._spans: list[Span] = []
         self._steps_since: float | None = None
-        self._before_launch: dict[int, float] = defaultdict(
-            float
-        )  # the seconds of usual gaps before each function
+        # The seconds of gaps before launches of each function.
+        self._before_launch: dict[int, float] = defaultdict(float)
         self.saved: list[tuple[float, float]] = []  # blocking saves that samples or spans showed
 
     @property
@@ -159,7 +158,9 @@ class Account:
         self._samples.extend(samples)
         self._spans += spans
 
-    def close(self, launches: Sequence[LaunchAt], now: float, *, is_whole: bool = True) -> None:
+    def close(
+        self, launches: Sequence[LaunchAt], now: float, *, is_whole: bool = True, is_stuck: bool = False
+    ) -> None:
         """Attribute the time up to the last of these launches; of a gap that stays open, what is old.
 
         Launches before the first of them were lost, unless the list `is_whole`: their gaps are as usual.
@@ -170,7 +171,7 @@ class Account:
             if each.at > self._closed:
                 self._close_gap(each)
         if now - self._closed > OPEN_S:
-            self._sums.add(self._open(now, is_stuck=False, is_over=False))
+            self._sums.add(self._open(now, is_stuck=is_stuck, is_over=False))
             self._closed = now
         self._forget()
 
@@ -212,7 +213,7 @@ class Account:
         if self._steps_since is None or end <= self._steps_since or before is None:
             self._sums.add(self._by_samples(free, "starting", "starting"))
         elif launch.evaluates:
-            self._sums["evaluating"] += left
+            self._sums.add(self._by_samples(free, "evaluating", "evaluating"))
         else:
             self._close_step_gap(before, launch, start, free, left)
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Shorter processes leave no file, unless a folder was asked for. A line stays if the one before it is so old.
 SHORTEST_MS, STAYS_MS = 20_000, 15_000
+# The processes of a run may write to one disk: together at most 20 times a second.
+MS_FOR_EACH_PROCESS = 50
 # What tells the attempts at a job apart, and the parts of an array of jobs.
 ARRAYS = ("SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "LSB_JOBINDEX")
 ATTEMPTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
@@ -36,6 +38,7 @@ class Book:
         # The place of the next line that stays, when the last one was written, and how long the text after it
         # is, which the next line takes the place of.
         self._size, self._stays_ms, self._draft = 0, 0, 0
+        self._written_ms = 0
         self._saves: list[bytes] = []
         self.failure = ""
 
@@ -49,6 +52,11 @@ class Book:
         age_ms = latest.at_ms - latest.started_ms
         if age_ms < SHORTEST_MS and not self._is_asked:
             return
+        topology = self._board.sampler.topology
+        rest_ms = MS_FOR_EACH_PROCESS * (topology.process_count if topology is not None else 1)
+        if latest.at_ms - self._written_ms < rest_ms and not is_over:
+            return
+        self._written_ms = latest.at_ms
         try:
             self._put(self._folder, latest, is_over=is_over)
         except OSError as error:

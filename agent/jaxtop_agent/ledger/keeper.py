@@ -100,7 +100,7 @@ class LedgerKeeper:
         if (written := _written_bytes()) is not None:
             self._written.append((now, written))
         self._find_first_step(launches)
-        account.close(launches, now, is_whole=is_whole)
+        account.close(launches, now, is_whole=is_whole, is_stuck=self._board.publisher.is_stuck)
         self._recent.extend(launches)
         if is_over:
             account.finish(now)

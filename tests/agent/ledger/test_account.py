@@ -226,3 +226,20 @@ def test_the_function_before_which_most_time_passes_is_the_step():
             launches.append(LaunchAt(at, function))
     account.close(launches, at)
     assert account.main_function == STEP
+
+
+def test_a_hang_of_an_hour_is_a_stall_from_the_first_minutes_on():
+    script = trained(50, wait=0)
+    script.does(IN_JAX, 3600.0)
+    account = Account(100.0)
+    account.steps_began(script.launches[0].at)
+    samples = script.samples()
+    account.close(script.launches, script.launches[-1].at)
+    at = script.launches[-1].at
+    while at < script.now:
+        account.note([each for each in samples if at <= each.at < at + 60])
+        at += 60
+        account.close([], at, is_stuck=True)
+    found = account.spent(at, is_stuck=True)
+    assert found["stalled"] == pytest.approx(3600.0, abs=61)
+    assert sum(found.values()) == pytest.approx(at - 100.0)
