@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from jaxtop.sources.mapping import AddressMap
     from jaxtop.sources.relayed import Relays
 
-QUEUE = 10_000
+# Messages of each agent that wait to be taken. ZeroMQ ends this process if an agent dies whose queue is full
+# (see `transport/client.py`), so it has room for hours of a viewer that takes none.
+QUEUE = 100_000
 BATCH = 2_000
 IDLE_STEP = 0.25
 PROBING_STEP = 0.05

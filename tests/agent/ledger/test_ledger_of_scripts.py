@@ -32,7 +32,7 @@ PLANTED = """
         with planted("saving"): time.sleep(1)
     @jax.jit
     def step(x):
-        for i in range(40):
+        for i in range(12):
             x = jnp.tanh(x @ x * 0.01 + i)
         return x
 
@@ -110,11 +110,11 @@ def assert_close(process, truth, kinds):
 def test_each_kind_is_what_the_script_planted_and_what_a_restart_does_again_is_lost(tmp_path):
     path, folder = script(tmp_path, PLANTED), tmp_path / "ledgers"
     kinds = ("restoring", "compiling", "input", "saving", "garbage")
-    before, status = ran(path, folder, 0, 400, 260)
+    before, status = ran(path, folder, 0, 300, 260)
     assert status == -signal.SIGKILL
     (first,) = in_folder(folder).attempts[0].processes
     assert first.end == ""
-    after, status = ran(path, folder, 200, 400, -1, JAXTOP_RECORD=str(tmp_path / "boxes"))
+    after, status = ran(path, folder, 200, 350, -1, JAXTOP_RECORD=str(tmp_path / "boxes"))
     assert status == 0
     job = in_folder(folder)
     killed, ended = (attempt.processes[0] for attempt in job.attempts)
