@@ -50,8 +50,9 @@ class LedgerKeeper:
     ) -> None:
         self._board, self._hooks, self._progress, self._phases = board, hooks, progress, phases
         self._book = book
-        self._started = time.monotonic() - _age()
-        self._account = Account(self._started)
+        age = _age()
+        self._started_ms = now_ms() - round(age * 1000)
+        self._account = Account(time.monotonic() - age)
         self._samples: deque[Sighting] = deque(maxlen=MOST_SAMPLES)
         self._launched_ns = 0
         self._recent: deque[LaunchAt] = deque(maxlen=REMEMBERED)
@@ -244,8 +245,7 @@ class LedgerKeeper:
         is_stuck = board.publisher.is_stuck
         seconds = self._account.spent(now, is_stuck=is_stuck, is_over=is_over)
         at_ms = now_ms()
-        whole_ms = round((now - self._started) * 1000)
-        point = wire.LedgerPoint(at_ms, _whole(seconds, whole_ms))
+        point = wire.LedgerPoint(at_ms, _whole(seconds, at_ms - self._started_ms))
         if not self._points or at_ms - self._points[-1].at_ms >= self._point_every_ms:
             self._points.append(point)
             if len(self._points) > wire.MOST_POINTS:
@@ -254,7 +254,7 @@ class LedgerKeeper:
         lineage = self._book.lineage if self._book is not None else ""
         latest = wire.Ledger(
             at_ms,
-            at_ms - whole_ms,
+            self._started_ms,
             point.spent_ms,
             self._steps(),
             lineage,

@@ -19,7 +19,7 @@ PRODUCTIVE = "stepping"
 
 def ledger_with(before: Ledger, message: Ledger) -> Ledger:
     """Return the ledger that a process sent, with the points that are known of it."""
-    if message.past or before.started_ms != message.started_ms:
+    if message.past or not before.at_ms:
         return message
     points = [*before.past, LedgerPoint(before.at_ms, before.spent_ms)]
     return msgspec.structs.replace(message, past=tuple(_thinned(points)))

@@ -104,6 +104,21 @@ def test_a_recording_and_its_run_have_the_same_ledger(tmp_path):
     assert (checkpoint["blocked_s"], checkpoint["step"]) == (20.0, 200)
 
 
+def test_each_message_adds_a_point_to_those_of_before():
+    frames = list(builders.well())
+    for i in range(1, 2 * wire.MOST_POINTS):
+        at_ms = 10_000 * i
+        frames.append(
+            builders.frame(builders.agent_id(0), wire.Ledger(at_ms, 0, (1000, 0, 0, 0, at_ms - 1000)))
+        )
+    (job,) = collect.of_cluster(builders.folded(frames), NOW)
+    (process,) = job.attempts[0].processes
+    times = [each.at for each in process.points]
+    assert wire.MOST_POINTS / 2 <= len(times) <= wire.MOST_POINTS + 1
+    assert times == sorted(set(times)) and times[0] <= 40.0
+    assert job.over_time(10)[5] == pytest.approx({"stepping": job.total / 10, "starting": 0.0}, abs=1e-6)
+
+
 def test_the_first_line_says_what_share_was_productive_and_what_took_most_of_the_rest(tmp_path):
     frames = sorted(made_ledgers.run(), key=lambda each: each.at)
     written(tmp_path / "run.mcap", frames).finish()
