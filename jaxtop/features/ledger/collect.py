@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, SpentBy
+from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, SpentBy, StepParts
 from jaxtop.model.hosts import runs
+from jaxtop.model.past_steps import WHOLE
+from jaxtop.model.wall_time.parts import NAMES
 from jaxtop.model.wall_time.spent import seconds_by_kind
 from jaxtop.store import ledgers
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jaxtop.model import Cluster, Host
+    from jaxtop.model.past_steps import PastSteps
     from jaxtop.store.ledgers import LedgerFile
 
 
@@ -24,8 +27,22 @@ def of_cluster(cluster: Cluster, now: float) -> list[JobLedger]:
     for run in runs(cluster, now):
         processes = tuple(_of_host(view.host) for view in run.hosts if view.host.ledger.at_ms)
         if processes:
-            found.append(JobLedger(run.name or run.id, [Attempt(run.id, run.name or run.id, processes)]))
+            name, parts = run.name or run.id, _step_parts(cluster.past_steps.get(run.id))
+            found.append(JobLedger(name, [Attempt(run.id, name, processes)], parts))
     return found
+
+
+def _step_parts(past: PastSteps | None) -> StepParts | None:
+    """Return the mean of the samples of a run's steps; None where no part was measured."""
+    samples = [each for each in past.samples if each.parts] if past is not None else []
+    whole = sum(each.after_ms for each in samples)
+    if not whole:
+        return None
+    shares = {
+        name: sum(each.parts[i] * each.after_ms for each in samples) / whole / WHOLE
+        for i, name in enumerate(NAMES)
+    }
+    return StepParts(shares, whole / 1000)
 
 
 def _of_host(host: Host) -> ProcessLedger:

@@ -12,7 +12,7 @@ from jaxtop.base.times import timestamp
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger
+    from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, StepParts
     from jaxtop.wire import Save
 
 SCHEMA = 1
@@ -34,8 +34,13 @@ def as_value(job: JobLedger) -> dict[str, Any]:
         "device_seconds": _rounded(job.spent),
         "device_seconds_in_all": round(job.total, 3),
         "steps": job.steps,
+        "step_parts": None if job.step_parts is None else _parts(job.step_parts),
         "attempts": [_attempt(each) for each in job.attempts],
     }
+
+
+def _parts(found: StepParts) -> dict[str, Any]:
+    return {"over_s": found.seconds, "shares": {name: round(each, 4) for name, each in found.shares.items()}}
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:

@@ -77,6 +77,7 @@ def _job(job: JobLedger, now: float) -> Iterable[str]:
     yield f'<p class="verdict">{_safe(text.verdict(job))}</p>'
     yield from _over_time(job)
     yield from _kinds(job)
+    yield from (f"<p>{_safe(line)}</p>" for line in text.steps(job))
     if len(job.attempts) > 1 or job.attempts[0].ending:
         yield "<h2>Attempts</h2>"
         yield from _lines(text.attempts(job))

@@ -178,11 +178,23 @@ class Attempt(NamedTuple):
         return [each for each in silent if each.until <= min(one.until for one in silent) + FIRST_BY_S]
 
 
-class JobLedger:
-    """The attempts at one job, in the order of their starts, and their sum."""
+class StepParts(NamedTuple):
+    """Where the steps of a run went, as shares of their time, over the last so many seconds of it."""
 
-    def __init__(self, name: str, attempts: Iterable[Attempt]) -> None:
+    shares: Mapping[str, float]
+    seconds: float
+
+
+class JobLedger:
+    """The attempts at one job, in the order of their starts, and their sum.
+
+    `step_parts` says where its steps went, as far as a viewer or a recording has seen it: processes alone do
+    not know for whom they wait.
+    """
+
+    def __init__(self, name: str, attempts: Iterable[Attempt], step_parts: StepParts | None = None) -> None:
         self.name = name
+        self.step_parts = step_parts
         self.attempts = tuple(sorted(attempts, key=lambda each: each.started))
 
     @cached_property

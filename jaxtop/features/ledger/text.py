@@ -70,6 +70,15 @@ def _kinds(job: JobLedger) -> Iterator[str]:
         rows.append((WORDS[kind], spent, f"{share:6.1%}", "█" * round(share * BAR)))
     rows.append(("in all", f"{device_time(job.total):>11}", "", ""))
     yield from aligned(rows)
+    yield from steps(job)
+
+
+def steps(job: JobLedger) -> Iterator[str]:
+    """Say where the steps went, if that is known."""
+    if job.step_parts is not None:
+        shares = job.step_parts.shares.items()
+        parts = ", ".join(f"{name.replace('_', ' ')} {units.share(share)}" for name, share in shares)
+        yield f"steps of the last {units.age(job.step_parts.seconds)}: {parts}"
 
 
 def attempts(job: JobLedger) -> Iterator[str]:

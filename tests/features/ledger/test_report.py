@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 import pytest
 
 from jaxtop import wire
-from jaxtop.features.ledger import collect
+from jaxtop.features.ledger import collect, text
 from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, SpentBy
 from jaxtop.store import ledgers
-from tests import builders, made_ledgers
+from tests import builders, made_ledgers, staged_collectives
 from tests.builders import NOW
 from tests.features.web.chromium import PROGRAM
 from tests.made_ledgers import SAVED
@@ -164,8 +164,8 @@ class Elements(HTMLParser):
 def test_the_page_is_whole_and_loads_nothing(tmp_path):
     page = Elements(page_of(tmp_path, made_ledgers.run(saves=(SAVED,))).read_text("utf-8"))
     assert page.open == [] and "script" not in page.names
-    text = "".join(page.texts)
-    assert "train: goodput 85.7%" in text and "waiting for input" in text
+    words = "".join(page.texts)
+    assert "train: goodput 85.7%" in words and "waiting for input" in words
     assert page.names.count("polygon") == 7
 
 
@@ -178,9 +178,9 @@ def test_names_of_others_are_text_on_the_page(tmp_path):
         else each
         for each in frames
     ]
-    text = page_of(tmp_path, frames).read_text("utf-8")
-    assert "<script" not in text and "\x1b" not in text
-    assert "alert(1)" in "".join(Elements(text).texts)
+    page = page_of(tmp_path, frames).read_text("utf-8")
+    assert "<script" not in page and "\x1b" not in page
+    assert "alert(1)" in "".join(Elements(page).texts)
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed (Debian: the package chromium)")
@@ -235,9 +235,9 @@ def sums(after, end="", **spent):
 
 def test_files_that_were_cut_off_are_read_up_to_there(tmp_path):
     path = file_of(tmp_path, sums(10, starting=10.0), sums(20, starting=10.0, stepping=10.0))
-    text = path.read_bytes()
-    for size in range(len(ledgers.line_of(WHO)), len(text)):
-        path.write_bytes(text[:size])
+    whole = path.read_bytes()
+    for size in range(len(ledgers.line_of(WHO)), len(whole)):
+        path.write_bytes(whole[:size])
         (job,), problems = collect.of_files([path])
         assert not problems and job.total in (0.0, 20.0, 40.0)
     done = jaxtop_here("report", tmp_path)
@@ -282,3 +282,13 @@ def test_the_header_has_the_goodput_of_the_run():
 
 def test_before_anything_is_known_the_screen_says_so():
     assert "nothing added up yet" in shown_after(*builders.well(), keys=("H",), size=(80, 24))
+
+
+def test_where_the_steps_went_is_said_where_somebody_watched(tmp_path):
+    frames = [*staged_collectives.late(), *made_ledgers.run()[len(builders.well()) :]]
+    (job,) = collect.of_cluster(builders.folded(frames), NOW)
+    assert sum(job.step_parts.shares.values()) == pytest.approx(1.0, abs=0.01)
+    assert job.step_parts.seconds > 30
+    assert line("steps of the last", text.to_text(job, NOW)).split(": ")[1].startswith("compute 39%, ")
+    done = jaxtop_here("report", file_of(tmp_path, sums(9, stepping=9.0)))
+    assert done.returncode == 0 and "steps of the last" not in done.stdout
