@@ -7,6 +7,10 @@ What is where, in the order in which to read it:
 - text.py, document.py, html.py: a job as text, as JSON, and as a page of HTML
 - command.py: `jaxtop report`
 - page.py, screen.py: the screen
+- compare.py: two runs beside each other: the noise of both, which is slower, in what they differ
+- compare_steps.py, compare_facts.py: make that of a run: what its steps took, what it consists of
+- compare_text.py: a comparison as text and as JSON
+- compare_command.py: `jaxtop compare`
 """
 
 from jaxtop.base.feature import Command, Feature, Screen
@@ -17,6 +21,11 @@ FEATURE = Feature(
         "report": Command(
             "say what a run spent its time on, over restarts and checkpoints",
             "jaxtop.features.ledger.command",
+        ),
+        "compare": Command(
+            "say which of two runs is slower, beyond their noise, and in what they differ",
+            "jaxtop.features.ledger.compare_command",
+            failed=3,
         ),
     },
     screens=(

@@ -104,7 +104,7 @@ def _of_file(file: LedgerFile) -> ProcessLedger:
         who.process_index,
         who.devices,
         started,
-        tuple(SpentBy(each.at_ms / 1000, each.spent_s) for each in file.sums),
+        tuple(SpentBy(each.at_ms / 1000, each.spent_s, each.steps) for each in file.sums),
         None if last is None else last.steps,
         file.saves,
         "" if last is None else last.end,

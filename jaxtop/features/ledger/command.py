@@ -66,8 +66,8 @@ def _written(found: Report, form: str, now: float) -> str:
 def read(arguments: argparse.Namespace, now: float) -> Report:
     """Return the jobs that the arguments name: files, recordings, a lineage of this user, or a live run."""
     given = [Path(each) for each in arguments.target]
-    if given and all(map(_is_ledger, given)):
-        return Report(_from_files(given))
+    if given and all(map(is_ledger, given)):
+        return Report(from_files(given))
     if given and all(map(replay.is_recording, given)):
         with replay.opened(given) as (session, span):
             return _of_cluster(session.at(span[1]), span[1])
@@ -79,11 +79,13 @@ def read(arguments: argparse.Namespace, now: float) -> Report:
     return _live(arguments, now)
 
 
-def _is_ledger(path: Path) -> bool:
+def is_ledger(path: Path) -> bool:
+    """Return whether a path is a ledger, or a folder that has some."""
     return path.suffix == ledgers.SUFFIX or (path.is_dir() and any(path.glob(f"*{ledgers.SUFFIX}")))
 
 
-def _from_files(given: list[Path]) -> list[JobLedger]:
+def from_files(given: list[Path]) -> list[JobLedger]:
+    """Return the jobs in ledgers and folders of them."""
     from jaxtop.features.ledger import collect
 
     paths = [inside for path in given for inside in (_inside(path) if path.is_dir() else [path])]

@@ -48,10 +48,11 @@ FIRST_BY_S = 30.0
 
 
 class SpentBy(NamedTuple):
-    """What a process had spent up to a time, in seconds by kind."""
+    """What a process had spent up to a time, in seconds by kind, and its steps by then; None if unknown."""
 
     at: float
     spent: Mapping[str, float]
+    steps: int | None = None
 
     def of(self, kind: str) -> float:
         return self.spent.get(kind, 0.0)

@@ -1,0 +1,186 @@
+"""`jaxtop compare`: which of two runs is slower, beyond the noise of both, and in what they differ."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxtop.base import times
+from jaxtop.base.clock import steady
+from jaxtop.cli import replay, settings, targets
+from jaxtop.cli.errors import UserError
+from jaxtop.cli.text.formats import JSON, add_formats
+from jaxtop.cli.text.words import note, number
+from jaxtop.features.ledger.command import from_files, is_ledger
+
+if TYPE_CHECKING:
+    import argparse
+
+    from jaxtop.features.ledger.compare import Side
+    from jaxtop.features.ledger.compare_steps import StepCounts
+    from jaxtop.model import Cluster
+    from jaxtop.sources import Session
+
+FORMATS = ("text", JSON)
+SAME, DIFFERENT, UNREADABLE = 0, 1, 3
+# Steps are counted over at most so many seconds before the moment that is compared.
+LONGEST_S = 1800.0
+# For how long a live run is followed.
+USUAL_WAIT = 30.0
+_SECONDS = number("between 1 and 3600 seconds", 1, 3600)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    for name in ("A", "B"):
+        parser.add_argument(
+            name.lower(),
+            metavar=name,
+            help="recording, ledger or folder of them; or a live run: name, run id, host, host:port",
+        )
+    for name in ("A", "B"):
+        parser.add_argument(
+            f"--at-{name.lower()}",
+            metavar="T",
+            help=f"compare {name} as it was at this time of its recording (default: when it last made "
+            f"steps): {times.FORMS}",
+        )
+    parser.add_argument(
+        "--wait",
+        type=_SECONDS,
+        default=USUAL_WAIT,
+        metavar="S",
+        help=f"seconds to follow a live run (default: {USUAL_WAIT:.0f})",
+    )
+    parser.add_argument(
+        "--owner", metavar="KEY", help="public key of the owner of live runs, if that is not you"
+    )
+    add_formats(parser, FORMATS)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    from jaxtop.features.ledger import compare, compare_text  # imported late: errors must be fast
+
+    sides = [
+        _side(name, given, at, arguments)
+        for name, given, at in (
+            ("A", arguments.a, arguments.at_a),
+            ("B", arguments.b, arguments.at_b),
+        )
+    ]
+    found = compare.Comparison(*sides)
+    sys.stdout.write(compare_text.to_json(found) if arguments.format == JSON else compare_text.to_text(found))
+    return DIFFERENT if found.is_real else SAME
+
+
+def _side(which: str, given: str, at: str | None, arguments: argparse.Namespace) -> Side:
+    """Return one of the two runs; an error says which of them it is about."""
+    path = Path(given)
+    if at is not None and not replay.is_recording(path):
+        raise UserError(f"--at-{which.lower()} needs a recording, and {given} is none")
+    try:
+        if replay.is_recording(path):
+            return _recorded(path, at)
+        return _of_ledgers(path) if is_ledger(path) else _live(given, arguments)
+    except UserError as error:
+        raise UserError(f"{which} ({given}): {error}", UNREADABLE) from None
+
+
+def _recorded(path: Path, typed: str | None) -> Side:
+    with replay.opened([path]) as (session, span):
+        end = span[1] if typed is None else replay.time_in(typed, span)
+        counts = _counted(session, span[0], end, goes_back=typed is None)
+        at = counts.last_step()
+        if at is None:
+            raise UserError("it has no steps" + (f" before {typed}" if typed else ""))
+        cluster = replay.checked(session, span, at)
+        side = _of_cluster(path.name, cluster, at, counts)
+        for line in session.notes:
+            note(line)
+    return side
+
+
+def _counted(session: Session, first: float, end: float, *, goes_back: bool) -> StepCounts:
+    """Count the steps before a time; where there are none, before an earlier time."""
+    from jaxtop.features.ledger.compare_steps import StepCounts
+
+    while True:
+        start = max(first, end - LONGEST_S)
+        counts = StepCounts()
+        for frame in session.frames(None if start == first else start, end):
+            counts.feed(frame)
+        if counts.made_steps() or start == first or not goes_back:
+            return counts
+        end = start
+
+
+def _of_cluster(name: str, cluster: Cluster, at: float, counts: StepCounts) -> Side:
+    from jaxtop.features.ledger import compare, compare_facts, compare_steps
+    from jaxtop.model.hosts import interval
+
+    run = compare_facts.run_in(cluster, at, counts.made_steps())
+    if run is None:
+        raise UserError("it has no steps")
+    agents = {view.host.agent for view in run.hosts}
+    steps = {agent: each for agent, each in counts.of.items() if agent in agents and each.steps}
+    took = compare_steps.times_of(steps.values(), interval(cluster))
+    if took is None:
+        raise UserError("it has no steps")
+    facts, knows = compare_facts.facts_of(cluster, at, run, steps)
+    since = min(each.marks[0].at for each in steps.values())
+    return compare.Side(
+        name,
+        took,
+        compare_facts.parts_of(cluster, at, run, since, took.usual),
+        compare_facts.spent_of(steps.values()),
+        facts,
+        knows,
+        run.name or run.id,
+        at,
+        len(run.hosts),
+    )
+
+
+def _of_ledgers(path: Path) -> Side:
+    """Return the last attempt at the latest job of these ledgers."""
+    from jaxtop.features.ledger import compare, compare_facts, compare_steps
+
+    job = from_files([path])[-1]
+    processes = job.attempts[-1].processes
+    took = compare_steps.times_of_ledgers(processes)
+    if took is None:
+        raise UserError("it has no steps")
+    return compare.Side(
+        path.name,
+        took,
+        spent=compare_facts.spent_of_ledgers(processes),
+        facts=compare_facts.machines_of_ledgers(processes),
+        knows=frozenset({compare.Kind.DEVICES}),
+        run=job.name,
+        processes=len(processes),
+    )
+
+
+def _live(given: str, arguments: argparse.Namespace) -> Side:
+    from jaxtop.features.ledger.compare_steps import StepCounts
+    from jaxtop.model import Cluster, host_views
+
+    named = Namespace(target=[given], hostfile=None, via=None, owner=arguments.owner, map=[])
+    source = targets.open_source(named, note)
+    cluster, counts = Cluster(tuning=settings.load().tuning), StepCounts()
+    end = time.monotonic() + arguments.wait
+    note(f"following {given} for {arguments.wait:.0f} s")
+    try:
+        while (left := end - time.monotonic()) > 0:
+            for frame in source.poll(left):
+                cluster.feed(frame)
+                counts.feed(frame)
+    finally:
+        source.close()
+    at = steady()
+    if not any(view.host.hello for view in host_views(cluster, at)):
+        raise UserError("no process was reached")
+    cluster.check(at)
+    return _of_cluster(given, cluster, at, counts)
