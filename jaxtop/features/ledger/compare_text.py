@@ -54,11 +54,12 @@ def verdict(found: Comparison) -> str:
     """Return in one sentence which is slower, by how much, and how much both waver."""
     a, b = found.a.took.usual, found.b.took.usual
     if found.noise is None:
-        few = " and ".join(name for name, side in _sides(found) if side.took.waver is None)
-        return f"A took {_ms(a)} a step and B {_ms(b)}; {few} shows too little to say whether that is noise"
+        few = [name for name, side in _sides(found) if side.took.waver is None]
+        show = f"{' and '.join(few)} show{'s' * (len(few) == 1)} too little"
+        return f"A took {_ms(a)} a step and B {_ms(b)}; {show} to say whether that is noise"
     if not found.is_real:
         is_small = abs(found.gap) > found.noise
-        small = f", and a difference below {units.share(LEAST)} is not judged" if is_small else ""
+        small = f", and a difference below {_rounded(LEAST)} is not judged" if is_small else ""
         return f"no difference beyond the noise: {_both(a, b)} a step, {_wavers(found)}{small}"
     slower, faster = max(a, b), min(a, b)
     return (

@@ -1,0 +1,313 @@
+"""`jaxtop compare` says which of two runs is slower beyond the noise of both, where, and what differs."""
+
+from __future__ import annotations
+
+import json
+import random
+from bisect import bisect_right
+
+import pytest
+from msgspec.structs import replace
+
+from jaxtop import wire
+from jaxtop.features.ledger.compare import Comparison, Side, StepTimes
+from jaxtop.features.ledger.compare_text import verdict
+from jaxtop.store import ledgers
+from tests import builders, staged_parts
+from tests.builders import NOW, agent_id, frame
+from tests.recorded import written
+from tests.support import jaxtop_here
+
+STEP = wire.Program("jit_train_step", "f1", 8, 4, 1_000_000, None, 4096, 1024, 0, 2048)
+
+
+class Run:
+    """A made-up run of two processes: what its steps take, and what it consists of."""
+
+    def __init__(self, step_ms=100.0, *, seconds=60, waver=0.02, seed=0, **hello):
+        self.seconds, self.hello = seconds, hello
+        self.random = random.Random(seed)
+        self.took, self.waver = step_ms if callable(step_ms) else lambda _: step_ms, waver
+        self.programs, self.census = (STEP,), builders.census()
+        self.messages, self.also_launches, self.is_reported = (), {}, False
+
+    def ends(self):
+        """When each step ends, in seconds; what a step takes wavers, and drifts slowly."""
+        at, found, drift = 0.0, [], 0.0
+        while at < self.seconds:
+            drift = 0.97 * drift + self.random.gauss(0, self.waver / 4)
+            at += max(1e-3, self.took(at) / 1000 * (1 + drift + self.random.gauss(0, self.waver)))
+            found.append(at)
+        return found
+
+    def frames(self):
+        ends = self.ends()
+        for index in (0, 1):
+            agent = agent_id(index)
+            hello = builders.hello(index, **self.hello)
+            yield frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), NOW, 0)
+            for message in (hello, wire.Programs(1, self.programs, seen_ms=(5,) * len(self.programs))):
+                yield frame(agent, message, NOW)
+            yield frame(agent, replace(self.census, at_ms=int(NOW * 1000)), NOW)
+            for second in range(1, self.seconds):
+                yield frame(agent, self.pulse(second, bisect_right(ends, second)), NOW + second, second)
+            for second, message in self.messages:
+                yield frame(agent, message, NOW + second, 0)
+
+    def pulse(self, second, steps):
+        us = int(self.took(second) * 1000)
+        rhythm = wire.Rhythm(
+            1, () if self.is_reported else ("train_step",), steps, 100, us, 10**9 // us, 50, us, us, us
+        )
+        launches = {
+            "train_step": steps,
+            **{name: int(each * steps) for name, each in self.also_launches.items()},
+        }
+        step = wire.Step(steps, steps) if self.is_reported else None
+        at_ms = int((NOW + second) * 1000)
+        return wire.Pulse(at_ms, at_ms, launches=launches, rhythm=rhythm, step=step)
+
+    def record(self, path):
+        written(path, sorted(self.frames(), key=lambda each: each.at)).finish()
+        return path
+
+
+@pytest.fixture
+def compare(tmp_path):
+    """Record two runs and compare them; paths are compared as they are."""
+
+    def done(a, b, *words):
+        paths = [
+            each.record(tmp_path / name) if isinstance(each, Run) else each
+            for name, each in (("a.mcap", a), ("b.mcap", b))
+        ]
+        return jaxtop_here("compare", *paths, *words)
+
+    return done
+
+
+def lines(done):
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+# Which is slower
+
+
+def test_the_slower_one_is_named_with_the_noise_of_both(compare):
+    done = compare(Run(105, waver=0.005), Run(124, waver=0.005, seed=1))
+    assert done.returncode == 1
+    assert lines(done)[0].startswith("B is 18 % slower: 124 ms a step instead of 105 ms (")
+    assert "waver" in lines(done)[0]
+
+
+def test_it_may_be_the_first_one(compare):
+    done = compare(Run(124, waver=0.005, seed=1), Run(105, waver=0.005))
+    assert lines(done)[0].startswith("A is 18 % slower: 124 ms a step instead of 105 ms (")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_two_equal_runs_never_differ_beyond_the_noise(compare, seed):
+    done = compare(
+        Run(80, seconds=30, waver=0.1, seed=2 * seed), Run(80, seconds=30, waver=0.1, seed=2 * seed + 1)
+    )
+    assert done.returncode == 0
+    assert lines(done)[0].startswith("no difference beyond the noise: ")
+    assert lines(done)[-1] == "nothing else that is known differs"
+
+
+def test_a_small_difference_of_steady_runs_is_not_judged(compare):
+    done = compare(Run(100, waver=0.0005), Run(102, waver=0.0005, seed=1))
+    assert done.returncode == 0
+    assert lines(done)[0].endswith(", and a difference below 3 % is not judged")
+
+
+@pytest.mark.parametrize(("wavers", "is_real"), [(0.01, True), (0.1, False)])
+def test_what_is_noise_depends_on_how_much_both_waver(wavers, is_real):
+    spread = [0.1 * (1 + wavers * part / 5) for part in range(-5, 6)]
+    a, b = (StepTimes(tuple(each * times for each in spread), 100, 60.0) for times in (1, 1.1))
+    assert Comparison(Side("a", a), Side("b", b)).is_real is is_real
+
+
+def test_one_slow_sample_is_no_slower_run():
+    a = StepTimes((0.1,) * 20, 100, 60.0)
+    b = StepTimes((*(0.1,) * 19, 0.4), 100, 60.0)
+    assert not Comparison(Side("a", a), Side("b", b)).is_real
+
+
+def test_too_few_samples_are_no_verdict():
+    a, b = StepTimes((0.1,), 100, 10.0), StepTimes((0.2,), 50, 10.0)
+    found = Comparison(Side("a", a), Side("b", b))
+    assert (found.is_real, found.noise) == (False, None)
+    assert verdict(found) == (
+        "A took 100 ms a step and B 200 ms; A and B show too little to say whether that is noise"
+    )
+
+
+def test_steps_of_many_seconds_are_timed_too(compare):
+    done = compare(Run(4_000, seconds=180), Run(6_000, seconds=180, seed=1))
+    assert done.returncode == 1
+    assert lines(done)[0].startswith("B is 5")
+
+
+def test_steps_that_the_script_reports_count(compare):
+    a, b = Run(100), Run(150, seed=1)
+    a.is_reported = b.is_reported = True
+    assert lines(compare(a, b))[0].startswith("B is 5")
+
+
+def test_a_moment_can_be_chosen_in_each(compare, tmp_path):
+    """A run that became slower halfway through, against itself."""
+    run = Run(lambda at: 100 if at < 60 else 150, seconds=120).record(tmp_path / "run.mcap")
+    assert compare(run, run).returncode == 0
+    done = compare(run, run, "--at-a", "+55s", "--json")
+    document = json.loads(done.stdout)
+    assert document["a"]["step_ms"] == pytest.approx(100, rel=0.05)
+    assert document["b"]["step_ms"] > 105
+
+
+def test_what_follows_the_last_step_does_not_count(compare):
+    """The run hung for longer than it trained."""
+    hung = Run(lambda at: 100 if at < 30 else 1e9, seconds=120)
+    done = compare(hung, Run(100, seed=1), "--json")
+    assert done.returncode == 0
+    assert 280 < json.loads(done.stdout)["a"]["steps"] <= 300
+
+
+# What differs
+
+
+def of_kind(document, kind):
+    return [each for each in document["differences"] if each["kind"] == kind]
+
+
+def test_each_difference_is_named_and_nothing_that_is_equal(compare):
+    flags = {"jax_enable_x64": "False", "--xla_cpu_enable_fast_math": "false"}
+    a = Run(flags=flags, jaxlib="0.10.2")
+    b = Run(seed=1, flags={**flags, "--xla_cpu_enable_fast_math": "true", "--xla_more": "1"}, jaxlib="0.10.3")
+    b.programs = (STEP, wire.Program("jit_helper", "h", 8, 4))
+    b.programs = (replace(STEP, fingerprint="f2", flops=1_500_000, temp_bytes=4096), b.programs[1])
+    a.also_launches, b.also_launches = {"helper": 1}, {"helper": 2}
+    a.programs = (STEP, b.programs[1])
+    b.census = replace(
+        b.census, meshes=(wire.Mesh((("data", 4), ("model", 2)), wire.pack_ids(tuple(range(8)))),)
+    )
+    document = json.loads(compare(a, b, "--json").stdout)
+    assert (document["schema"], document["slower"], document["is_beyond_noise"]) == (1, None, False)
+    assert [(each["name"], each["a"], each["b"]) for each in of_kind(document, "flag")] == [
+        ("--xla_cpu_enable_fast_math", "false", "true"),
+        ("--xla_more", None, "1"),
+    ]
+    assert [(each["name"], each["a"], each["b"]) for each in of_kind(document, "version")] == [
+        ("jaxlib", "0.10.2", "0.10.3")
+    ]
+    assert {each["name"] for each in of_kind(document, "mesh")} == {"data 2 × model 4", "data 4 × model 2"}
+    found = {(each["name"], each["figure"]): (each["a"], each["b"]) for each in of_kind(document, "program")}
+    assert found.pop(("helper", "launches a step")) == pytest.approx((1, 2), rel=0.01)
+    assert found == {
+        ("train_step", "fingerprint"): ("f1", "f2"),
+        ("train_step", "flops"): (1_000_000, 1_500_000),
+        ("train_step", "temporary bytes"): (2048, 4096),
+    }
+    assert not of_kind(document, "devices")
+
+
+def test_a_program_that_only_one_has_is_named(compare):
+    b = Run(seed=1)
+    b.programs = (STEP, wire.Program("jit_extra", "x", 8, 4))
+    assert "only in B: extra" in lines(compare(Run(), b))
+
+
+def test_other_shardings_of_the_largest_arrays_are_named(compare):
+    b = Run(seed=1)
+    shardings = (replace(b.census.shardings[0], spec="P('data', None)"), *b.census.shardings[1:])
+    b.census = replace(b.census, shardings=shardings)
+    [head, *rows] = [each for each in lines(compare(Run(), b)) if "LARGEST" in each or "kernel" in each]
+    assert head.split() == ["LARGEST", "ARRAYS", "A", "B"]
+    assert rows[0].split("  ") == [
+        "state.opt_state[0].mu['Dense_0']['kernel']", "sharding", "P('data', 'model')", "P('data', None)"
+    ]  # fmt: skip
+
+
+def test_fewer_devices_are_named(compare):
+    done = compare(Run(), Run(seed=1, devices=2))
+    assert ["devices", "8", "4"] in [each.split() for each in lines(done)]
+
+
+def test_the_part_of_a_step_that_takes_longer_is_named(compare):
+    """Steps of 100 ms with 80 ms of launches, and of 150 ms with 80 ms."""
+    runs = []
+    for step_ms in (100, 150):
+        run = Run(step_ms, seed=step_ms)
+        launches = ((step_ms * i, 80) for i in range(8))
+        window = staged_parts.window(*launches)
+        seen = staged_parts.activity(script=20 if step_ms > 100 else 8, wait=20)
+        run.programs = (replace(STEP, fingerprint="f"),)
+        run.messages = [
+            (second, replace(each, at_ms=int((NOW + second) * 1000)))
+            for second in range(5, 60, 10)
+            for each in (window, seen)
+        ]
+        runs.append(run)
+    done = compare(*runs)
+    assert lines(done)[1].startswith("most of it is host gap (")
+    assert any(each.startswith("host gap ") for each in lines(done))
+
+
+# Ledgers
+
+
+def ledger(folder, index, step_s, seconds=300, input_s=0.0):
+    """Write the ledger of a process that trains after a minute of compiling."""
+    who = ledgers.Who(1, "job", agent_id(index), int(NOW * 1000), "train", f"node0{index}", run="r1",
+                      process_index=index, devices=4)  # fmt: skip
+    text = ledgers.line_of(who)
+    rest = random.Random(index)
+    for at in range(60, seconds + 60, 15):
+        trained = at - 60
+        steps = int(trained / (step_s * (1 + rest.uniform(-0.01, 0.01))))
+        waited = steps * input_s
+        spent = {"compiling": 60.0, "stepping": trained - waited, "input": waited}
+        text += ledgers.line_of(ledgers.Sums(int((NOW + at) * 1000), spent, steps))
+    folder.mkdir(exist_ok=True)
+    (folder / f"{index}.jsonl").write_bytes(text)
+    return folder
+
+
+def test_ledgers_are_compared_by_their_sums(compare, tmp_path):
+    for index in (0, 1):
+        a, b = ledger(tmp_path / "a", index, 0.1), ledger(tmp_path / "b", index, 0.13, input_s=0.03)
+    done = compare(a, b)
+    assert done.returncode == 1
+    assert lines(done)[0].startswith("B is 3")
+    assert lines(done)[1].startswith("most of it is waiting for input (30 ms in B, 0 ms in A)")
+
+
+# What cannot be compared
+
+
+def test_a_file_that_is_no_recording_is_named_in_one_line(compare, tmp_path):
+    bad = tmp_path / "bad.mcap"
+    bad.write_text("nothing")
+    done = compare(Run(), bad)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"jaxtop: B ({bad}): ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_recording_without_steps_is_named(compare, tmp_path):
+    done = compare(Run(seconds=2), Run())
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == f"jaxtop: A ({tmp_path / 'a.mcap'}): it has no steps\n"
+
+
+def test_a_run_that_is_not_there_is_named(compare):
+    done = compare(Run(), "nowhere.invalid:1")
+    assert done.returncode == 3
+    assert "B (nowhere.invalid:1): " in done.stderr
+
+
+def test_a_moment_needs_a_recording(compare, tmp_path):
+    done = compare(ledger(tmp_path / "a", 0, 0.1), Run(), "--at-a", "10:32")
+    assert done.returncode == 3
+    assert done.stderr.startswith("jaxtop: --at-a needs a recording, and ")
