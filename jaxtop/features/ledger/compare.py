@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from statistics import median, quantiles
+from statistics import fmean, quantiles
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -38,11 +38,13 @@ class StepTimes(NamedTuple):
 
     @property
     def usual(self) -> float:
-        return median(self.samples)
+        """The mean of the middle half of the samples. A median would show that steps are counted whole."""
+        aside = len(self.samples) // 4
+        return fmean(sorted(self.samples)[aside : len(self.samples) - aside])
 
     @property
     def waver(self) -> float | None:
-        """Half the width of what four of five samples lie in, as a share of the median; None if too few."""
+        """Half the width of what four of five samples lie in, as a share of a step; None if too few."""
         if len(self.samples) < FEWEST:
             return None
         if len(self.samples) < ENOUGH:
