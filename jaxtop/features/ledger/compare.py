@@ -78,7 +78,8 @@ class Side:
     """One of the two runs: how long its steps took, where that went, and what it consists of.
 
     `parts` and `spent` are seconds of a step; empty if unknown. `facts` are figures by kind and name; `knows`
-    are the kinds of which all are known, so that one that is not there is really absent.
+    are the kinds of which all are known, so that one that is not there is really absent. `perhaps` also has
+    what was there for too short a time to count: it is no difference to a run that has it.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Side:
     spent: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[tuple[Kind, str], Mapping[str, Value]] = field(default_factory=dict)
     knows: frozenset[Kind] = frozenset()
+    perhaps: frozenset[tuple[Kind, str]] = frozenset()
     run: str = ""
     at: float | None = None
     processes: int = 1
@@ -182,7 +184,9 @@ class Comparison:
             return
         a, b = self.a.facts.get((kind, name)), self.b.facts.get((kind, name))
         if a is None or b is None:
-            yield Difference(kind, name, "", _about(a), _about(b))
+            lacks = self.a if a is None else self.b
+            if (kind, name) not in lacks.perhaps:
+                yield Difference(kind, name, "", _about(a), _about(b))
         elif kind not in _ONLY_PRESENT:
             for figure in {**a, **b}:
                 one, other = a.get(figure), b.get(figure)

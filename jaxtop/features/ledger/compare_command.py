@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import argparse
 
     from jaxtop.features.ledger.compare import Side
+    from jaxtop.features.ledger.compare_facts import FindingsSeen
     from jaxtop.features.ledger.compare_steps import StepCounts
     from jaxtop.model import Cluster
     from jaxtop.sources import Session
@@ -28,6 +29,8 @@ FORMATS = ("text", JSON)
 SAME, DIFFERENT, UNREADABLE = 0, 1, 3
 # Steps are counted over at most so many seconds before the moment that is compared.
 LONGEST_S = 1800.0
+# Findings are looked for so often, in the last seconds before that moment.
+LOOKS_EVERY_S, LOOKED_AT_S = 2.0, 60.0
 # For how long a live run is followed.
 USUAL_WAIT = 30.0
 _SECONDS = number("between 1 and 3600 seconds", 1, 3600)
@@ -89,14 +92,20 @@ def _side(which: str, given: str, at: str | None, arguments: argparse.Namespace)
 
 
 def _recorded(path: Path, typed: str | None) -> Side:
+    from jaxtop.features.ledger.compare_facts import FindingsSeen
+
     with replay.opened([path]) as (session, span):
         end = span[1] if typed is None else replay.time_in(typed, span)
         counts = _counted(session, span[0], end, goes_back=typed is None)
         at = counts.last_step()
         if at is None:
             raise UserError("it has no steps" + (f" before {typed}" if typed else ""))
-        cluster = replay.checked(session, span, at)
-        side = _of_cluster(path.name, cluster, at, counts)
+        since = max(at - LOOKED_AT_S, min(counts.of[agent].marks[0].at for agent in counts.made_steps()))
+        replay.with_history(session, span, since)
+        seen, moment = FindingsSeen(), since
+        while (moment := moment + LOOKS_EVERY_S) < at:
+            seen.look(session.at(moment))
+        side = _of_cluster(path.name, session.at(at), at, counts, seen)
         for line in session.notes:
             note(line)
     return side
@@ -116,7 +125,7 @@ def _counted(session: Session, first: float, end: float, *, goes_back: bool) -> 
         end = start
 
 
-def _of_cluster(name: str, cluster: Cluster, at: float, counts: StepCounts) -> Side:
+def _of_cluster(name: str, cluster: Cluster, at: float, counts: StepCounts, seen: FindingsSeen) -> Side:
     from jaxtop.features.ledger import compare, compare_facts, compare_steps
     from jaxtop.model.hosts import interval
 
@@ -128,7 +137,7 @@ def _of_cluster(name: str, cluster: Cluster, at: float, counts: StepCounts) -> S
     took = compare_steps.times_of(steps.values(), interval(cluster))
     if took is None:
         raise UserError("it has no steps")
-    facts, knows = compare_facts.facts_of(cluster, at, run, steps)
+    facts, knows = compare_facts.facts_of(cluster, at, run, steps, seen)
     since = min(each.marks[0].at for each in steps.values())
     return compare.Side(
         name,
@@ -137,6 +146,7 @@ def _of_cluster(name: str, cluster: Cluster, at: float, counts: StepCounts) -> S
         compare_facts.spent_of(steps.values()),
         facts,
         knows,
+        seen.ever(run.id),
         run.name or run.id,
         at,
         len(run.hosts),
@@ -164,23 +174,27 @@ def _of_ledgers(path: Path) -> Side:
 
 
 def _live(given: str, arguments: argparse.Namespace) -> Side:
+    from jaxtop.features.ledger.compare_facts import FindingsSeen
     from jaxtop.features.ledger.compare_steps import StepCounts
     from jaxtop.model import Cluster, host_views
 
     named = Namespace(target=[given], hostfile=None, via=None, owner=arguments.owner, map=[])
     source = targets.open_source(named, note)
-    cluster, counts = Cluster(tuning=settings.load().tuning), StepCounts()
-    end = time.monotonic() + arguments.wait
+    cluster, counts, seen = Cluster(tuning=settings.load().tuning), StepCounts(), FindingsSeen()
+    look = time.monotonic()
+    end = look + arguments.wait
     note(f"following {given} for {arguments.wait:.0f} s")
     try:
         while (left := end - time.monotonic()) > 0:
-            for frame in source.poll(left):
+            for frame in source.poll(min(left, LOOKS_EVERY_S)):
                 cluster.feed(frame)
                 counts.feed(frame)
+            if time.monotonic() >= look:
+                seen.look(cluster)
+                look += LOOKS_EVERY_S
     finally:
         source.close()
     at = steady()
     if not any(view.host.hello for view in host_views(cluster, at)):
         raise UserError("no process was reached")
-    cluster.check(at)
-    return _of_cluster(given, cluster, at, counts)
+    return _of_cluster(given, cluster, at, counts, seen)

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 # Findings that say that a process is late.
 OF_LATE = ("straggler", "pauses")
+# A finding counts if it was reported at so many of the moments, and at this share of them.
+SEEN_TIMES, SEEN_SHARE = 2, 0.15
+# So many of the parts, the first ones, are time in programs.
+IN_PROGRAMS = 3
 # Arrays of these roles are there in every step: one that only one run has is a difference.
 LASTING = ("parameters", "optimizer")
 
@@ -42,7 +46,7 @@ def run_in(cluster: Cluster, now: float, made_steps: Iterable[str]) -> Run | Non
 
 
 def facts_of(
-    cluster: Cluster, now: float, run: Run, steps: Mapping[str, ProcessSteps]
+    cluster: Cluster, now: float, run: Run, steps: Mapping[str, ProcessSteps], seen: FindingsSeen
 ) -> tuple[Facts, frozenset[Kind]]:
     """Return the facts of a run, and the kinds of which all are known."""
     hosts = [view.host for view in run.hosts]
@@ -53,7 +57,7 @@ def facts_of(
     found.update(_meshes(cluster, run))
     found.update(_programs(cluster, now, run, steps))
     found.update(_arrays(cluster, run))
-    found.update(_findings(cluster, run))
+    found.update(seen.of(run.id))
     has_flags = any(host.hello is not None and host.hello.flags is not None for host in hosts)
     knows = {
         Kind.DEVICES: True,
@@ -164,28 +168,48 @@ def _arrays(cluster: Cluster, run: Run) -> Facts:
     return found
 
 
-def _findings(cluster: Cluster, run: Run) -> Facts:
-    found: Facts = {}
-    for each in reported_findings(cluster):
-        if each.run != run.id:
-            continue
-        if each.rule in OF_LATE and len(run.hosts) > 1:
-            found[Kind.LATE, _who(cluster, each)] = {"": each.text}
-        else:
-            found[Kind.FINDING, RULES_BY_NAME[each.rule].title] = {"": each.text}
-    return found
+class FindingsSeen:
+    """What was reported at several moments. A finding counts if it was there at enough of them."""
+
+    def __init__(self) -> None:
+        self._moments = 0
+        self._times: Counter[tuple[str, Kind, str]] = Counter()
+        self._texts: dict[tuple[str, Kind, str], str] = {}
+
+    def look(self, cluster: Cluster) -> None:
+        self._moments += 1
+        found = {_key(cluster, each): each.text for each in reported_findings(cluster)}
+        self._times.update(found.keys())
+        self._texts.update(found)
+
+    def ever(self, run: str) -> frozenset[tuple[Kind, str]]:
+        """Return what was reported of a run at any of the moments."""
+        return frozenset((kind, name) for its_run, kind, name in self._times if its_run == run)
+
+    def of(self, run: str) -> Facts:
+        """Return the findings of a run, those of late processes by the process."""
+        return {
+            (kind, name): {"": self._texts[its_run, kind, name]}
+            for (its_run, kind, name), times in self._times.items()
+            if its_run == run and times >= max(SEEN_TIMES, SEEN_SHARE * self._moments)
+        }
 
 
-def _who(cluster: Cluster, finding: Finding) -> str:
+def _key(cluster: Cluster, finding: Finding) -> tuple[str, Kind, str]:
     host = cluster.hosts.get(finding.subject.agent)
-    return "the run" if host is None else host.number
+    if finding.rule in OF_LATE and host is not None and (host.process_count or 1) > 1:
+        return finding.run, Kind.LATE, host.number
+    return finding.run, Kind.FINDING, RULES_BY_NAME[finding.rule].title
 
 
 def parts_of(cluster: Cluster, now: float, run: Run, since: float, usual_s: float) -> dict[str, float]:
-    """Return how many seconds of a step each part takes, by the means of the samples since a time."""
+    """Return how many seconds of a step each part takes, by the means of the samples since a time.
+
+    Samples without any time in programs are from before the first window of the profiler.
+    """
     past = cluster.past_steps.get(run.id)
     sampled = [] if past is None else zip(past.times(), past.samples, strict=True)
-    known = [each.parts for at, each in sampled if at >= since and each.parts]
+    known = [each.parts for at, each in sampled if at >= since and any(each.parts[:IN_PROGRAMS])]
     if known:
         means = (fmean(column) / 1000 for column in zip(*known, strict=True))
         shares = [(name.replace("_", " "), share) for name, share in zip(NAMES, means, strict=True)]
