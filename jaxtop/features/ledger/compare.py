@@ -68,6 +68,8 @@ class Kind(StrEnum):
 
 
 FINGERPRINT, LAUNCHES, BYTES = "fingerprint", "launches a step", "bytes on a device"
+# Every run has these: one that is not there is not known.
+_ALWAYS_THERE = frozenset({Kind.DEVICES, Kind.VERSION})
 # Of these it counts only whether there is one.
 _ONLY_PRESENT = frozenset({Kind.LATE, Kind.MESH, Kind.FINDING})
 Facts = dict[tuple[Kind, str], dict[str, Value]]
@@ -102,7 +104,7 @@ class Shift(NamedTuple):
     b: float
 
 
-class Difference(NamedTuple):
+class RunDifference(NamedTuple):
     """Something in which the runs differ. Without `figure` it is in one of them only; the other is None.
 
     `a` and `b` are then what is to say about it there.
@@ -165,7 +167,7 @@ class Comparison:
         of_gap = [each for each in shifts if (each.b - each.a) / self.gap >= 0.5] if self.gap else []
         return max(of_gap, key=lambda each: abs(each.b - each.a), default=None)
 
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[RunDifference]:
         """Return in what the runs differ, by kind and name; what only one of them knows is left out."""
         kinds, largest = list(Kind), _largest_arrays(self.a, self.b)
 
@@ -179,19 +181,19 @@ class Comparison:
         ]
         return [each for key in sorted(keys, key=order) for each in self._of(*key)]
 
-    def _of(self, kind: Kind, name: str) -> Iterator[Difference]:
+    def _of(self, kind: Kind, name: str) -> Iterator[RunDifference]:
         if kind not in self.a.knows or kind not in self.b.knows:
             return
         a, b = self.a.facts.get((kind, name)), self.b.facts.get((kind, name))
         if a is None or b is None:
             lacks = self.a if a is None else self.b
-            if (kind, name) not in lacks.perhaps:
-                yield Difference(kind, name, "", _about(a), _about(b))
+            if kind not in _ALWAYS_THERE and (kind, name) not in lacks.perhaps:
+                yield RunDifference(kind, name, "", _about(a), _about(b))
         elif kind not in _ONLY_PRESENT:
             for figure in {**a, **b}:
                 one, other = a.get(figure), b.get(figure)
                 if one is not None and other is not None and self._differ(figure, one, other):
-                    yield Difference(kind, name, figure, one, other)
+                    yield RunDifference(kind, name, figure, one, other)
 
     def _differ(self, figure: str, a: Value, b: Value) -> bool:
         if figure != LAUNCHES or isinstance(a, str) or isinstance(b, str):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import names
 from jaxtop.features.ledger.compare import BYTES, FINGERPRINT, LAUNCHES, Kind
+from jaxtop.features.ledger.compare_steps import NOT_OF_STEPS
 from jaxtop.model import RULES_BY_NAME, array_views, mesh_views, program_views, reported_findings
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import runs
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 OF_LATE = ("straggler", "pauses")
 # A finding counts if it was reported at so many of the moments, and at this share of them.
 SEEN_TIMES, SEEN_SHARE = 2, 0.15
-# So many of the parts, the first ones, are time in programs.
-IN_PROGRAMS = 3
+# So many of the parts, the first ones, are time in programs: this much of it, in thousandths, is some.
+IN_PROGRAMS, LEAST_IN_PROGRAMS = 3, 20
 # Arrays of these roles are there in every step: one that only one run has is a difference.
 LASTING = ("parameters", "optimizer")
 
@@ -77,6 +78,7 @@ def machines_of_ledgers(processes: Sequence[ProcessLedger]) -> Facts:
     return {
         (Kind.DEVICES, "processes"): {"": len(processes)},
         (Kind.DEVICES, "devices"): {"": sum(each.devices for each in processes)},
+        (Kind.DEVICES, "hosts"): {"": len({each.hostname for each in processes})},
     }
 
 
@@ -205,11 +207,12 @@ def _key(cluster: Cluster, finding: Finding) -> tuple[str, Kind, str]:
 def parts_of(cluster: Cluster, now: float, run: Run, since: float, usual_s: float) -> dict[str, float]:
     """Return how many seconds of a step each part takes, by the means of the samples since a time.
 
-    Samples without any time in programs are from before the first window of the profiler.
+    Samples with hardly any time in programs are from before the first window, where there are others.
     """
     past = cluster.past_steps.get(run.id)
     sampled = [] if past is None else zip(past.times(), past.samples, strict=True)
-    known = [each.parts for at, each in sampled if at >= since and any(each.parts[:IN_PROGRAMS])]
+    known = [each.parts for at, each in sampled if at >= since and each.parts]
+    known = [each for each in known if sum(each[:IN_PROGRAMS]) >= LEAST_IN_PROGRAMS] or known
     if known:
         means = (fmean(column) / 1000 for column in zip(*known, strict=True))
         shares = [(name.replace("_", " "), share) for name, share in zip(NAMES, means, strict=True)]
@@ -227,7 +230,11 @@ def spent_of(steps: Iterable[ProcessSteps]) -> Mapping[str, float]:
 def spent_of_ledgers(processes: Iterable[ProcessLedger]) -> Mapping[str, float]:
     """Return how many seconds of a step processes spent on each kind, by their sums."""
     return _means(
-        [{kind: time / each.steps for kind, time in each.spent.items()} for each in processes if each.steps]
+        [
+            {kind: time / each.steps for kind, time in each.spent.items() if kind not in NOT_OF_STEPS}
+            for each in processes
+            if each.steps
+        ]
     )
 
 

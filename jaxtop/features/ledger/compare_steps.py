@@ -36,7 +36,7 @@ COVERED = 0.3
 TOGETHER_S = 10.0
 
 
-class Mark(NamedTuple):
+class StepMark(NamedTuple):
     """How far a process was: when that was recorded, its own time, and what it had counted by then."""
 
     at: float
@@ -48,7 +48,7 @@ class ProcessSteps:
     """The steps of one process over a time, and the launches of each function in it."""
 
     def __init__(self) -> None:
-        self._marks: dict[str, list[Mark]] = defaultdict(list)
+        self._marks: dict[str, list[StepMark]] = defaultdict(list)
         self._rhythms: dict[str, tuple[int, int, int]] = {}
         self._launches: dict[str, tuple[int, int]] = {}
         # What it had spent its time on, in seconds by kind, by its own time in milliseconds.
@@ -72,7 +72,7 @@ class ProcessSteps:
         marks = self._marks[closer]
         if count is None or (marks and count <= marks[-1].done):
             return
-        marks.append(Mark(at, pulse.at_ms, count))
+        marks.append(StepMark(at, pulse.at_ms, count))
         serial, first, _ = self._rhythms.get(closer, (rhythm.serial, rhythm.steps, 0))
         if serial == rhythm.serial:
             self._rhythms[closer] = serial, first, rhythm.steps
@@ -83,11 +83,11 @@ class ProcessSteps:
         return max(self._marks, key=lambda each: self._duration(self._marks[each]), default="")
 
     @staticmethod
-    def _duration(marks: Sequence[Mark]) -> int:
+    def _duration(marks: Sequence[StepMark]) -> int:
         return marks[-1].at_ms - marks[0].at_ms if marks else 0
 
     @property
-    def marks(self) -> Sequence[Mark]:
+    def marks(self) -> Sequence[StepMark]:
         return self._marks.get(self.closer, ())
 
     @property
@@ -130,7 +130,8 @@ class ProcessSteps:
         before, after = self._spent[times[0]], self._spent[times[-1]]
         if made < 1:
             return {}
-        return {kind: (seconds - before.get(kind, 0.0)) / made for kind, seconds in after.items()}
+        # A kind may lose a little to another one, once more is known.
+        return {kind: max(0.0, seconds - before.get(kind, 0.0)) / made for kind, seconds in after.items()}
 
     def launches_a_step(self) -> dict[str, float]:
         steps = max(1, self.steps)
@@ -141,7 +142,7 @@ class ProcessSteps:
         return samples_of(self.marks, interval_s, self.per_step)
 
 
-def samples_of(marks: Sequence[Mark], interval_s: float, per_step: int = 1) -> list[float]:
+def samples_of(marks: Sequence[StepMark], interval_s: float, per_step: int = 1) -> list[float]:
     """Return what a step took, in seconds, in parts of the time of about equal length."""
     steps = (marks[-1].done - marks[0].done) / per_step if marks else 0
     if steps < 1:
@@ -218,7 +219,7 @@ def times_of_ledgers(processes: Iterable[ProcessLedger]) -> StepTimes | None:
         if not process.steps:
             continue
         marks = [
-            Mark(each.at, round(1000 * _of_steps(each.spent)), each.steps)
+            StepMark(each.at, round(1000 * _of_steps(each.spent)), each.steps)
             for each in process.points
             if each.steps is not None
         ]

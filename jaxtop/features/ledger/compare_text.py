@@ -19,7 +19,7 @@ from jaxtop.features.ledger.model import PRODUCTIVE, WORDS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from jaxtop.features.ledger.compare import Comparison, Difference, Shift, Side, Value
+    from jaxtop.features.ledger.compare import Comparison, RunDifference, Shift, Side, Value
 
 SCHEMA = 1
 # At most so many differences of one kind are listed.
@@ -172,7 +172,7 @@ def _right_aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _listed(kind: Kind, differences: Sequence[Difference]) -> Iterator[str]:
+def _listed(kind: Kind, differences: Sequence[RunDifference]) -> Iterator[str]:
     yield ""
     shown, left = differences[:MOST_OF_A_KIND], len(differences) - MOST_OF_A_KIND
     rows = [
@@ -193,7 +193,7 @@ def _listed(kind: Kind, differences: Sequence[Difference]) -> Iterator[str]:
         yield f"and {left} more"
 
 
-def _only(each: Difference) -> str:
+def _only(each: RunDifference) -> str:
     """Return what only one of the runs has, and what is to say about it."""
     which, about = ("B", each.b) if each.a is None else ("A", each.a)
     if each.kind is Kind.LATE:
@@ -254,7 +254,7 @@ def _shift(each: Shift) -> dict[str, Any]:
     }
 
 
-def _difference(each: Difference) -> dict[str, Any]:
+def _difference(each: RunDifference) -> dict[str, Any]:
     return {
         "kind": each.kind.value,
         "name": each.name,

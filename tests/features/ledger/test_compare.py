@@ -323,7 +323,7 @@ def test_a_moment_needs_a_recording(compare, tmp_path):
 def test_a_host_that_sleeps_before_each_step_is_named(tmp_path):
     """Both runs take place at the same time, so that what else this machine does slows both down."""
     runs = [tmp_path / "healthy", tmp_path / "late"]
-    demo = [*JAXTOP, "demo", "--headless", "--devices", 1, "--duration", 25]
+    demo = [*JAXTOP, "demo", "--headless", "--devices", 1, "--duration", 40]
     faults = [[], ["--fault", "straggler", "--fault-after", 0]]
     with processes(
         *([*demo, "--record", run, *more] for run, more in zip(runs, faults, strict=True))
