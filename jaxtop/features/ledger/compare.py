@@ -26,7 +26,7 @@ MOST_ARRAYS = 20
 Value = str | int | float
 
 
-class StepTimes(NamedTuple):
+class MeasuredSteps(NamedTuple):
     """What a step took, in seconds of wall time, in parts of the time in which a run made steps.
 
     Processes of a run are samples of their own. `steps` and `seconds` are those of one process.
@@ -76,7 +76,7 @@ Facts = dict[tuple[Kind, str], dict[str, Value]]
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedRun:
     """One of the two runs: how long its steps took, where that went, and what it consists of.
 
     `parts` and `spent` are seconds of a step; empty if unknown. `facts` are figures by kind and name; `knows`
@@ -85,7 +85,7 @@ class Side:
     """
 
     name: str
-    took: StepTimes
+    took: MeasuredSteps
     parts: Mapping[str, float] = field(default_factory=dict)
     spent: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[tuple[Kind, str], Mapping[str, Value]] = field(default_factory=dict)
@@ -121,8 +121,8 @@ class RunDifference(NamedTuple):
 class Comparison:
     """Two runs, and what follows from them."""
 
-    a: Side
-    b: Side
+    a: ComparedRun
+    b: ComparedRun
 
     @property
     def gap(self) -> float:
@@ -213,7 +213,7 @@ def _about(facts: Mapping[str, Value] | None) -> Value | None:
     return None if facts is None else facts.get("", "")
 
 
-def _largest_arrays(*sides: Side) -> list[str]:
+def _largest_arrays(*sides: ComparedRun) -> list[str]:
     """Return the names of the arrays that are the largest on a device of either run."""
     sizes: dict[str, int] = {}
     for side in sides:

@@ -19,9 +19,9 @@ from jaxtop.features.ledger.command import from_files, is_ledger
 if TYPE_CHECKING:
     import argparse
 
-    from jaxtop.features.ledger.compare import Side
+    from jaxtop.features.ledger.compare import ComparedRun
     from jaxtop.features.ledger.compare_facts import FindingsSeen
-    from jaxtop.features.ledger.compare_steps import StepCounts
+    from jaxtop.features.ledger.compare_steps import CountedSteps
     from jaxtop.model import Cluster
     from jaxtop.sources import Session
 
@@ -78,7 +78,7 @@ def main(arguments: argparse.Namespace) -> int:
     return DIFFERENT if found.is_real else SAME
 
 
-def _side(which: str, given: str, at: str | None, arguments: argparse.Namespace) -> Side:
+def _side(which: str, given: str, at: str | None, arguments: argparse.Namespace) -> ComparedRun:
     """Return one of the two runs; an error says which of them it is about."""
     path = Path(given)
     if at is not None and not replay.is_recording(path):
@@ -91,7 +91,7 @@ def _side(which: str, given: str, at: str | None, arguments: argparse.Namespace)
         raise UserError(f"{which} ({given}): {error}", UNREADABLE) from None
 
 
-def _recorded(path: Path, typed: str | None) -> Side:
+def _recorded(path: Path, typed: str | None) -> ComparedRun:
     from jaxtop.features.ledger.compare_facts import FindingsSeen
 
     with replay.opened([path]) as (session, span):
@@ -111,13 +111,13 @@ def _recorded(path: Path, typed: str | None) -> Side:
     return side
 
 
-def _counted(session: Session, first: float, end: float, *, goes_back: bool) -> StepCounts:
+def _counted(session: Session, first: float, end: float, *, goes_back: bool) -> CountedSteps:
     """Count the steps before a time; where there are none, before an earlier time."""
-    from jaxtop.features.ledger.compare_steps import StepCounts
+    from jaxtop.features.ledger.compare_steps import CountedSteps
 
     while True:
         start = max(first, end - LONGEST_S)
-        counts = StepCounts()
+        counts = CountedSteps()
         for frame in session.frames(None if start == first else start, end):
             counts.feed(frame)
         if counts.made_steps() or start == first or not goes_back:
@@ -125,7 +125,9 @@ def _counted(session: Session, first: float, end: float, *, goes_back: bool) -> 
         end = start
 
 
-def _of_cluster(name: str, cluster: Cluster, at: float, counts: StepCounts, seen: FindingsSeen) -> Side:
+def _of_cluster(
+    name: str, cluster: Cluster, at: float, counts: CountedSteps, seen: FindingsSeen
+) -> ComparedRun:
     from jaxtop.features.ledger import compare, compare_facts, compare_steps
     from jaxtop.model.hosts import interval
 
@@ -139,7 +141,7 @@ def _of_cluster(name: str, cluster: Cluster, at: float, counts: StepCounts, seen
         raise UserError("it has no steps")
     facts, knows = compare_facts.facts_of(cluster, at, run, steps, seen)
     since = min(each.marks[0].at for each in steps.values())
-    return compare.Side(
+    return compare.ComparedRun(
         name,
         took,
         compare_facts.parts_of(cluster, at, run, since, took.usual),
@@ -153,7 +155,7 @@ def _of_cluster(name: str, cluster: Cluster, at: float, counts: StepCounts, seen
     )
 
 
-def _of_ledgers(path: Path) -> Side:
+def _of_ledgers(path: Path) -> ComparedRun:
     """Return the last attempt at the latest job of these ledgers."""
     from jaxtop.features.ledger import compare, compare_facts, compare_steps
 
@@ -162,7 +164,7 @@ def _of_ledgers(path: Path) -> Side:
     took = compare_steps.times_of_ledgers(processes)
     if took is None:
         raise UserError("it has no steps")
-    return compare.Side(
+    return compare.ComparedRun(
         path.name,
         took,
         spent=compare_facts.spent_of_ledgers(processes),
@@ -173,14 +175,14 @@ def _of_ledgers(path: Path) -> Side:
     )
 
 
-def _live(given: str, arguments: argparse.Namespace) -> Side:
+def _live(given: str, arguments: argparse.Namespace) -> ComparedRun:
     from jaxtop.features.ledger.compare_facts import FindingsSeen
-    from jaxtop.features.ledger.compare_steps import StepCounts
+    from jaxtop.features.ledger.compare_steps import CountedSteps
     from jaxtop.model import Cluster, host_views
 
     named = Namespace(target=[given], hostfile=None, via=None, owner=arguments.owner, map=[])
     source = targets.open_source(named, note)
-    cluster, counts, seen = Cluster(tuning=settings.load().tuning), StepCounts(), FindingsSeen()
+    cluster, counts, seen = Cluster(tuning=settings.load().tuning), CountedSteps(), FindingsSeen()
     look = time.monotonic()
     end = look + arguments.wait
     note(f"following {given} for {arguments.wait:.0f} s")

@@ -198,10 +198,10 @@ class FindingsSeen:
 
 
 def _key(cluster: Cluster, finding: Finding) -> tuple[str, Kind, str]:
-    host = cluster.hosts.get(finding.subject.agent)
+    host, title = cluster.hosts.get(finding.subject.agent), RULES_BY_NAME[finding.rule].title
     if finding.rule in OF_LATE and host is not None and (host.process_count or 1) > 1:
-        return finding.run, Kind.LATE, host.number
-    return finding.run, Kind.FINDING, RULES_BY_NAME[finding.rule].title
+        return finding.run, Kind.LATE, f"{title}: {host.number}"
+    return finding.run, Kind.FINDING, title
 
 
 def parts_of(cluster: Cluster, now: float, run: Run, since: float, usual_s: float) -> dict[str, float]:

@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
-from jaxtop.features.ledger.compare import StepTimes
+from jaxtop.features.ledger.compare import MeasuredSteps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -170,7 +170,7 @@ def _reported(pulse: wire.Pulse) -> int | None:
     return None if pulse.step is None else pulse.step.index
 
 
-class StepCounts:
+class CountedSteps:
     """The steps of all processes in a stream of frames."""
 
     def __init__(self) -> None:
@@ -199,20 +199,20 @@ class StepCounts:
         return min((each for each in ends if each >= max(ends) - TOGETHER_S), default=None)
 
 
-def times_of(processes: Iterable[ProcessSteps], interval_s: float) -> StepTimes | None:
+def times_of(processes: Iterable[ProcessSteps], interval_s: float) -> MeasuredSteps | None:
     """Return what a step of these processes took; None if they made none."""
     listed = [each for each in processes if each.steps]
     samples = [took for each in listed for took in each.samples(interval_s)]
     if not samples:
         return None
-    return StepTimes(
+    return MeasuredSteps(
         tuple(samples),
         round(median(each.steps for each in listed)),
         median(each.seconds for each in listed),
     )
 
 
-def times_of_ledgers(processes: Iterable[ProcessLedger]) -> StepTimes | None:
+def times_of_ledgers(processes: Iterable[ProcessLedger]) -> MeasuredSteps | None:
     """Return what a step took between the points of ledgers, or by their sums where points have no steps."""
     samples, steps, seconds = [], [], []
     for process in processes:
@@ -227,7 +227,7 @@ def times_of_ledgers(processes: Iterable[ProcessLedger]) -> StepTimes | None:
         samples += samples_of(marks, LEDGER_EVERY_S) or [whole / process.steps]
         steps.append(process.steps)
         seconds.append(whole)
-    return StepTimes(tuple(samples), round(median(steps)), median(seconds)) if samples else None
+    return MeasuredSteps(tuple(samples), round(median(steps)), median(seconds)) if samples else None
 
 
 def _of_steps(spent: Mapping[str, float]) -> float:

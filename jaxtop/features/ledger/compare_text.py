@@ -19,7 +19,7 @@ from jaxtop.features.ledger.model import PRODUCTIVE, WORDS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from jaxtop.features.ledger.compare import Comparison, RunDifference, Shift, Side, Value
+    from jaxtop.features.ledger.compare import ComparedRun, Comparison, RunDifference, Shift, Value
 
 SCHEMA = 1
 # At most so many differences of one kind are listed.
@@ -68,7 +68,7 @@ def verdict(found: Comparison) -> str:
     )
 
 
-def _sides(found: Comparison) -> tuple[tuple[str, Side], tuple[str, Side]]:
+def _sides(found: Comparison) -> tuple[tuple[str, ComparedRun], tuple[str, ComparedRun]]:
     return ("A", found.a), ("B", found.b)
 
 
@@ -136,7 +136,7 @@ def to_text(found: Comparison) -> str:
     return "\n".join(map(legible, lines)) + "\n"
 
 
-def _of_side(name: str, side: Side) -> tuple[str, ...]:
+def _of_side(name: str, side: ComparedRun) -> tuple[str, ...]:
     took = side.took
     at = "" if side.at is None else time.strftime("until %Y-%m-%d %H:%M:%S", time.localtime(side.at))
     processes = f"{side.processes} process{'es' * (side.processes != 1)}"
@@ -231,7 +231,7 @@ def to_json(found: Comparison) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-def _as_value(side: Side) -> dict[str, Any]:
+def _as_value(side: ComparedRun) -> dict[str, Any]:
     took = side.took
     return {
         "name": side.name,

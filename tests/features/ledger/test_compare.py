@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.features.ledger.compare import Comparison, Side, StepTimes
+from jaxtop.features.ledger.compare import ComparedRun, Comparison, MeasuredSteps
 from jaxtop.features.ledger.compare_text import verdict
 from jaxtop.store import ledgers
 from tests import builders, staged_parts
@@ -126,19 +126,19 @@ def test_a_small_difference_of_steady_runs_is_not_judged(compare):
 @pytest.mark.parametrize(("wavers", "is_real"), [(0.01, True), (0.1, False)])
 def test_what_is_noise_depends_on_how_much_both_waver(wavers, is_real):
     spread = [0.1 * (1 + wavers * part / 5) for part in range(-5, 6)]
-    a, b = (StepTimes(tuple(each * times for each in spread), 100, 60.0) for times in (1, 1.1))
-    assert Comparison(Side("a", a), Side("b", b)).is_real is is_real
+    a, b = (MeasuredSteps(tuple(each * times for each in spread), 100, 60.0) for times in (1, 1.1))
+    assert Comparison(ComparedRun("a", a), ComparedRun("b", b)).is_real is is_real
 
 
 def test_one_slow_sample_is_no_slower_run():
-    a = StepTimes((0.1,) * 20, 100, 60.0)
-    b = StepTimes((*(0.1,) * 19, 0.4), 100, 60.0)
-    assert not Comparison(Side("a", a), Side("b", b)).is_real
+    a = MeasuredSteps((0.1,) * 20, 100, 60.0)
+    b = MeasuredSteps((*(0.1,) * 19, 0.4), 100, 60.0)
+    assert not Comparison(ComparedRun("a", a), ComparedRun("b", b)).is_real
 
 
 def test_too_few_samples_are_no_verdict():
-    a, b = StepTimes((0.1,), 100, 10.0), StepTimes((0.2,), 50, 10.0)
-    found = Comparison(Side("a", a), Side("b", b))
+    a, b = MeasuredSteps((0.1,), 100, 10.0), MeasuredSteps((0.2,), 50, 10.0)
+    found = Comparison(ComparedRun("a", a), ComparedRun("b", b))
     assert (found.is_real, found.noise) == (False, None)
     assert verdict(found) == (
         "A took 100 ms a step and B 200 ms; A and B show too little to say whether that is noise"
@@ -332,6 +332,8 @@ def test_a_host_that_sleeps_before_each_step_is_named(tmp_path):
     document = json.loads(jaxtop_here("compare", *runs, "--json").stdout)
     assert document["slower"] == "b"
     assert document["difference_ms"] == pytest.approx(400, rel=0.3)
-    assert [(each["name"], each["a"]) for each in of_kind(document, "late")] == [("process 1", None)]
+    late = {each["name"]: each for each in of_kind(document, "late")}
+    assert late["Straggler: process 1"]["a"] is None
+    assert "before_launch" in late["Straggler: process 1"]["b"]
     assert {each["name"]: each["b_ms"] - each["a_ms"] > 50 for each in document["parts"]}["waiting"]
     assert not {each["kind"] for each in document["differences"]} - {"late", "finding"}
