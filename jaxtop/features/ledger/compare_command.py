@@ -131,7 +131,7 @@ def _of_cluster(
     from jaxtop.features.ledger import compare, compare_facts, compare_steps
     from jaxtop.model.hosts import interval
 
-    run = compare_facts.run_in(cluster, at, counts.made_steps())
+    run = compare_facts.run_in(cluster, at, counts.made_steps(at))
     if run is None:
         raise UserError("it has no steps")
     agents = {view.host.agent for view in run.hosts}

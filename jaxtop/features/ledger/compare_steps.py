@@ -26,6 +26,8 @@ MOST_SAMPLES, SHORTEST_S, MOST_PROCESSES = 20, 1.5, 64
 # A sample lasts this many times as long as it is uncertain when its first and last step began. Where that
 # makes too few samples, less certain ones are made.
 CERTAIN, HARDLY_CERTAIN, FEWEST_SAMPLES = 30, 8, 5
+# A part of the time may be shorter by so much.
+ROUNDING_MS = 1
 # Ledgers count steps so often.
 LEDGER_EVERY_S = 2.0
 # Time that goes to these kinds is no time of steps.
@@ -49,7 +51,8 @@ class ProcessSteps:
 
     def __init__(self) -> None:
         self._marks: dict[str, list[StepMark]] = defaultdict(list)
-        self._rhythms: dict[str, tuple[int, int, int]] = {}
+        # The steps of its rhythms and the launches that were counted with them, first and last, by function.
+        self._rhythms: dict[str, dict[int, tuple[int, int, int, int]]] = defaultdict(dict)
         self._launches: dict[str, tuple[int, int]] = {}
         # What it had spent its time on, in seconds by kind, by its own time in milliseconds.
         self._spent: dict[int, dict[str, float]] = {}
@@ -73,9 +76,8 @@ class ProcessSteps:
         if count is None or (marks and count <= marks[-1].done):
             return
         marks.append(StepMark(at, pulse.at_ms, count))
-        serial, first, _ = self._rhythms.get(closer, (rhythm.serial, rhythm.steps, 0))
-        if serial == rhythm.serial:
-            self._rhythms[closer] = serial, first, rhythm.steps
+        steps, first, *_ = self._rhythms[closer].get(rhythm.serial, (rhythm.steps, count))
+        self._rhythms[closer][rhythm.serial] = steps, first, rhythm.steps, count
 
     @property
     def closer(self) -> str:
@@ -93,12 +95,12 @@ class ProcessSteps:
     @property
     def per_step(self) -> int:
         """How often a step launches the function that ends it."""
-        marks, closer = self.marks, self.closer
-        if not closer or len(marks) < 2:
+        closer = self.closer
+        if not closer:
             return 1
-        _, first, last = self._rhythms[closer]
-        counted = marks[-1].done - marks[0].done
-        return max(1, round(counted / (last - first))) if last > first else 1
+        both = [(last - first, to - since) for first, since, last, to in self._rhythms[closer].values()]
+        steps, counted = max(both, default=(0, 0))
+        return max(1, round(counted / steps)) if steps else 1
 
     @property
     def steps(self) -> int:
@@ -151,18 +153,16 @@ def samples_of(marks: Sequence[StepMark], interval_s: float, per_step: int = 1) 
     uncertain_s = min(whole_ms / 1000 / steps, interval_s)
     many, few = (int(whole_ms / 1000 / max(SHORTEST_S, n * uncertain_s)) for n in (CERTAIN, HARDLY_CERTAIN))
     parts = max(1, min(MOST_SAMPLES, many), min(FEWEST_SAMPLES, few))
+    length_ms = whole_ms / parts
     found: list[float] = []
     start = marks[0]
     for mark in marks[1:]:
-        due = marks[0].at_ms + (len(found) + 1) * whole_ms / parts
-        is_last = mark is marks[-1]
-        if mark.at_ms < due and not is_last:
-            continue
         took_ms = mark.at_ms - start.at_ms
-        # What is left over at the end is too short for a sample of its own.
-        if mark.done > start.done and (not found or took_ms * parts > whole_ms / 2):
+        # What is left over at the end may be too short for a sample of its own.
+        is_enough = took_ms >= (length_ms / 2 if mark is marks[-1] else length_ms - ROUNDING_MS)
+        if is_enough and mark.done > start.done:
             found.append(took_ms / 1000 * per_step / (mark.done - start.done))
-        start = mark
+            start = mark
     return found
 
 
@@ -189,9 +189,12 @@ class CountedSteps:
                 case wire.Ledger() as ledger:
                     process.note(ledger)
 
-    def made_steps(self) -> list[str]:
-        """Return the processes that made steps."""
-        return [agent for agent, each in self.of.items() if each.steps]
+    def made_steps(self, until: float | None = None) -> list[str]:
+        """Return the processes that made steps; those that still did at a time."""
+        agents = [agent for agent, each in self.of.items() if each.steps]
+        if until is None:
+            return agents
+        return [agent for agent in agents if self.of[agent].marks[-1].at >= until - TOGETHER_S]
 
     def last_step(self) -> float | None:
         """Return when the run last made steps: the first of those that stopped together; None if never."""
