@@ -90,10 +90,10 @@ def from_files(given: list[Path]) -> list[JobLedger]:
 
     paths = [inside for path in given for inside in (_inside(path) if path.is_dir() else [path])]
     jobs, problems = collect.of_files(paths)
+    if not jobs:
+        raise UserError("; ".join(problems) or "there is no ledger")
     for each in problems:
         note(each)
-    if not jobs:
-        raise UserError(problems[0] if problems else "there is no ledger")
     return jobs
 
 

@@ -105,7 +105,7 @@ def _recorded(path: Path, typed: str | None) -> ComparedRun:
         seen, moment = FindingsSeen(), since
         while (moment := moment + LOOKS_EVERY_S) < at:
             seen.look(session.at(moment))
-        side = _of_cluster(path.name, session.at(at), at, counts, seen)
+        side = _of_cluster(path.name or str(path), session.at(at), at, counts, seen)
         for line in session.notes:
             note(line)
     return side
@@ -165,7 +165,7 @@ def _of_ledgers(path: Path) -> ComparedRun:
     if took is None:
         raise UserError("it has no steps")
     return compare.ComparedRun(
-        path.name,
+        path.name or str(path),
         took,
         spent=compare_facts.spent_of_ledgers(processes),
         facts=compare_facts.machines_of_ledgers(processes),

@@ -326,6 +326,20 @@ def test_a_file_that_is_no_recording_is_named_in_one_line(compare, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
+def test_a_ledger_that_is_none_is_named_in_one_line(compare, tmp_path):
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("nothing")
+    done = compare(bad, Run())
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == f"jaxtop: A ({bad}): {bad} is no ledger: no line names a process\n"
+
+
+def test_a_time_outside_of_the_recording_is_named(compare):
+    done = compare(Run(), Run(seed=1), "--at-b", "2001-01-01 10:00")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert ": '2001-01-01 10:00' is outside of " in done.stderr
+
+
 def test_a_recording_without_steps_is_named(compare, tmp_path):
     done = compare(Run(seconds=2), Run())
     assert (done.returncode, done.stdout) == (3, "")
