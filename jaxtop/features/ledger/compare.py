@@ -160,7 +160,7 @@ class Comparison:
     @property
     def spent(self) -> list[Shift]:
         """What the processes spent the time of a step on; empty unless both know it."""
-        return _shifts(self.a.spent, self.b.spent)
+        return [each for each in _shifts(self.a.spent, self.b.spent) if each.a or each.b]
 
     def most_of_it(self, shifts: list[Shift]) -> Shift | None:
         """Return the part that has at least half of the difference; None if there is no such part."""
