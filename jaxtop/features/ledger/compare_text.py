@@ -14,7 +14,8 @@ from jaxtop.base.names import legible
 from jaxtop.base.times import timestamp
 from jaxtop.cli.text.words import aligned
 from jaxtop.features.ledger.compare import BYTES, FINGERPRINT, LAUNCHES, LEAST, Kind
-from jaxtop.features.ledger.model import PRODUCTIVE, WORDS
+from jaxtop.features.ledger.model import WORDS
+from jaxtop.model.wall_time.spent import PRODUCTIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
