@@ -28,6 +28,9 @@ USUAL_OF, FEWEST_USUAL = 64, 4
 # A time in JAX without launches is a stall from this many seconds on, if it is also this many times as long
 # as the usual gap.
 STALL_S, STALL = 5.0, 6.0
+# Before steps are known, so many seconds in JAX right after a launch of the script are what it launched: a
+# program may have all steps in a single launch.
+ALONE_S, AFTER_S = 5.0, 1.0
 # The samples of usual gaps that are put together before their shares are final, and how many say anything.
 WHOLE_POOL, FEWEST_SAMPLES = 256, 8
 MOST_POOLS, MOST_GAPS = 64, 2048
@@ -73,11 +76,12 @@ class Span(NamedTuple):
 
 
 class LaunchAt(NamedTuple):
-    """A launch, and whether it evaluates."""
+    """A launch, whether it evaluates, and whether the function is JAX's own."""
 
     at: float
     function: int
     evaluates: bool = False
+    is_jaxs: bool = False
 
 
 class _Pool:
@@ -132,6 +136,7 @@ class Account:
         self._pools: dict[tuple[int, int], _Pool] = {}
         self._beyond = Seconds()  # what long gaps with samples were spent on
         self._last: LaunchAt | None = None
+        self._script_launched: float | None = None  # when the script last launched one of its own functions
         self._samples: list[Sighting] = []
         self._spans: list[Span] = []
         self._steps_since: float | None = None
@@ -171,8 +176,11 @@ class Account:
             if each.at > self._closed:
                 self._close_gap(each)
         if now - self._closed > OPEN_S:
-            self._sums.add(self._open(now, is_stuck=is_stuck, is_over=False))
+            found = self._open(now, is_stuck=is_stuck, is_over=False)
+            self._sums.add(found)
             self._closed = now
+            if self._steps_since is None and found["stepping"]:
+                self._script_launched = now  # what it launched still runs
         self._forget()
 
     def spent(self, now: float, *, is_stuck: bool = False, is_over: bool = False) -> dict[str, float]:
@@ -211,11 +219,21 @@ class Account:
         free = self._without_spans(start, end)
         left = sum(stop - begin for begin, stop in free)
         if self._steps_since is None or end <= self._steps_since or before is None:
-            self._sums.add(self._by_samples(free, "starting", "starting"))
+            self._sums.add(self._by_samples(free, self._in_jax_at_first(free, start), "starting"))
         elif launch.evaluates:
             self._sums.add(self._by_samples(free, "evaluating", "evaluating"))
         else:
             self._close_step_gap(before, launch, start, free, left)
+        if not (launch.evaluates or launch.is_jaxs):
+            self._script_launched = end
+
+    def _in_jax_at_first(self, free: list[tuple[float, float]], start: float) -> str:
+        """Return what a time in JAX is, from `start` on, before steps are known."""
+        launched = self._script_launched
+        if launched is None or start - launched > AFTER_S:
+            return "starting"
+        in_jax = _nearest(free, self._seen_in(free), IN_SCRIPT)[IN_JAX]
+        return "stepping" if in_jax > ALONE_S else "starting"
 
     def _close_step_gap(
         self, before: LaunchAt, launch: LaunchAt, start: float, free: list[tuple[float, float]], left: float
@@ -311,7 +329,7 @@ class Account:
             found[span.kind] += seconds
         left = sum(stop - start for start, stop in free)
         if self._steps_since is None:
-            in_jax = in_script = "starting"
+            in_jax, in_script = self._in_jax_at_first(free, self._closed), "starting"
         elif is_over:
             in_jax = in_script = "ending"
         elif is_stuck:

@@ -36,6 +36,8 @@ EVERY_S, SEND_EVERY_S, POINT_EVERY_S = 2.0, 10.0, 10.0
 MOST_SAMPLES = 2048
 # Steps are launched from the first launch of a function on that was launched so often.
 REPEATED = 3
+# Or from then on when so many looks, one after the other, find so many launches of JAX's own functions each.
+BUSY_LOOKS, MANY_OPERATIONS = 5, 100
 # A save that samples saw so close to a reported one is the same. Reports of the same save differ by less.
 SAME_SEEN_MS, SAME_REPORTED_MS = 1000, 50
 # `agent.step()` stands for a function where launches are not counted.
@@ -59,6 +61,7 @@ class LedgerKeeper:
         self._seen: Counter[int] = Counter()  # launches by function, until steps have begun
         self._first: dict[int, float] = {}
         self._has_steps = False
+        self._busy: list[float] = []  # the first launches of consecutive looks that found many
         self._noted_until = dict.fromkeys(("phases", "blocked", "complete"), 0.0)
         self._compiled_ms = 0
         self._blocked: list[tuple[float, float, str]] = []  # saves that ended, by whom they were seen
@@ -100,7 +103,7 @@ class LedgerKeeper:
         account.note(self._taken_samples(), self._new_spans(now))
         if (written := _written_bytes()) is not None:
             self._written.append((now, written))
-        self._find_first_step(launches)
+        launches = self._find_first_step(launches)
         account.close(launches, now, is_whole=is_whole, is_stuck=self._board.publisher.is_stuck)
         self._recent.extend(launches)
         if is_over:
@@ -160,19 +163,35 @@ class LedgerKeeper:
         found += [Span(*each, "garbage", GARBAGE) for each in self._hooks.collected()]
         return [each for each in found if each.end > self._account.closed]
 
-    def _find_first_step(self, launches: Sequence[LaunchAt]) -> None:
+    def _find_first_step(self, launches: list[LaunchAt]) -> list[LaunchAt]:
+        """Find out whether steps are launched; until then, return the launches with whose they are."""
         if self._has_steps or not launches:
-            return
+            return launches
         own = self._functions_of_jax()
+        launches = [each._replace(is_jaxs=each.function in own) for each in launches]
         for each in launches:
-            if each.function in own or each.evaluates:
+            if each.is_jaxs or each.evaluates:
                 continue
             self._first.setdefault(each.function, each.at)
             self._seen[each.function] += 1
             if self._seen[each.function] >= REPEATED:
-                self._has_steps = True
-                self._account.steps_began(self._first[each.function])
-                return
+                self._begin_steps(self._first[each.function])
+                return launches
+        self._find_steps_of_operations(launches)
+        return launches
+
+    def _find_steps_of_operations(self, launches: list[LaunchAt]) -> None:
+        """Find steps that launch nothing but JAX's own functions, as under `jax.disable_jit`.
+
+        A start launches them, too, but compiles nearly each of them.
+        """
+        self._busy = [*self._busy, launches[0].at] if len(launches) >= MANY_OPERATIONS else []
+        if len(self._busy) >= BUSY_LOOKS:
+            self._begin_steps(self._busy[0])
+
+    def _begin_steps(self, at: float) -> None:
+        self._has_steps = True
+        self._account.steps_began(at)
 
     def _functions_of_jax(self) -> set[int]:
         hook = self._hooks.launched

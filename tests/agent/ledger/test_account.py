@@ -216,6 +216,31 @@ def test_a_process_without_launches_only_starts():
     assert found == {"restoring": pytest.approx(10.0, abs=0.4), "starting": pytest.approx(90.0, abs=0.4)}
 
 
+@pytest.mark.parametrize("seconds", [20.0, 300.0])
+def test_a_program_that_has_all_steps_in_one_launch_does_not_start_for_ever(seconds):
+    script = Script()
+    script.does(IN_SCRIPT, 10.0)
+    script.does(IN_JAX, 10.0)  # the backend
+    script.launch()
+    script.does(IN_JAX, seconds)
+    account, samples = Account(100.0), script.samples()
+    at = 100.0
+    while at < script.now:
+        at += 2.0
+        account.note([each for each in samples if at - 2.0 <= each.at < at])
+        account.close([each for each in script.launches if at - 2.0 <= each.at < at], at)
+    found = account.spent(at)
+    assert found == {"starting": pytest.approx(20.0, abs=0.5), "stepping": pytest.approx(seconds, abs=0.5)}
+
+
+def test_before_steps_a_time_in_jax_after_its_own_launches_is_the_start():
+    account = Account(0.0)
+    account.note([Sighting(each / 2, IN_JAX) for each in range(200)])
+    account.close([LaunchAt(10.0, APPLY, is_jaxs=True)], 20.0)
+    account.close([LaunchAt(90.0, APPLY, is_jaxs=True)], 100.0)
+    assert account.spent(100.0) == {"starting": pytest.approx(100.0)}
+
+
 def test_the_function_before_which_most_time_passes_is_the_step():
     account = Account(0.0)
     account.steps_began(0.0)
