@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections import Counter, deque
 from contextlib import suppress
@@ -19,11 +20,9 @@ from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.hooks.launches import REMEMBERED
 from jaxtop_agent.ledger.account import COMPILING, GARBAGE, ORBAX, PHASE, Account, LaunchAt, Sighting, Span
-from jaxtop_agent.ledger.evidence import evaluates
+from jaxtop_agent.ledger.evidence import StackKinds, evaluates
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.jax import Hooks
     from jaxtop_agent.ledger.file import Book
@@ -55,12 +54,13 @@ class LedgerKeeper:
         age = _age()
         self._started_ms = now_ms() - round(age * 1000)
         self._account = Account(time.monotonic() - age)
+        self.stacks = StackKinds()  # used on the thread that reads stacks
         self._samples: deque[Sighting] = deque(maxlen=MOST_SAMPLES)
         self._launched_ns = 0
         self._recent: deque[LaunchAt] = deque(maxlen=REMEMBERED)
         self._seen: Counter[int] = Counter()  # launches by function, until steps have begun
         self._first: dict[int, float] = {}
-        self._has_steps = False
+        self._has_steps = self._has_launched = False
         self._busy: list[float] = []  # the first launches of consecutive looks that found many
         self._noted_until = dict.fromkeys(("phases", "blocked", "complete"), 0.0)
         self._compiled_ms = 0
@@ -100,6 +100,7 @@ class LedgerKeeper:
     def _look(self, *, is_over: bool) -> None:
         now, account = time.monotonic(), self._account
         launches, is_whole = self._new_launches()
+        self._has_launched |= bool(launches)
         account.note(self._taken_samples(), self._new_spans(now))
         if (written := _written_bytes()) is not None:
             self._written.append((now, written))
@@ -285,8 +286,14 @@ class LedgerKeeper:
         if board.is_watched and not is_over and now - self._sent_at >= SEND_EVERY_S:
             self._sent_at = now
             board.send(latest)
-        if self._book is not None:
+        if self._book is not None and (self._has_launched or not _is_worker()):
             self._book.write(latest, is_over=is_over)
+
+
+def _is_worker() -> bool:
+    """Whether Python's multiprocessing started this process, as it does for those that load data."""
+    module = sys.modules.get("multiprocessing.process")
+    return module is not None and module.parent_process() is not None
 
 
 def _written_bytes() -> int | None:

@@ -18,7 +18,6 @@ from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
 from jaxtop_agent.arrays import origins, running
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.ledger import evidence
 from jaxtop_agent.machine import basics
 from jaxtop_agent.stalls import calls, stacks
 
@@ -176,7 +175,7 @@ def _read(hooks: Hooks, keeper: LedgerKeeper) -> tuple[wire.Place, int] | None:
     del frame
     try:
         activity = _activity(stack, hooks)
-        keeper.sample(evidence.of_stack(stack, is_in_jax=activity != SCRIPT))
+        keeper.sample(keeper.stacks.kind(stack, is_in_jax=activity != SCRIPT))
         return _placed(stack), activity
     finally:
         stack.clear()  # a held frame keeps its variables alive
