@@ -24,7 +24,7 @@ _exported_step = partial(_step, has_column=False)
 # Only on screen: exports have all metrics of a script.
 _script = partial(Figure, Scope.SCRIPT, field="", metric="")
 ALLOCATOR = "allocator"
-_DRIVER, _KERNEL, _STEPS = "driver", "kernel", "launches"
+_DRIVER, _KERNEL, _MALLOC, _STEPS = "driver", "kernel", "glibc", "launches"
 _ESTIMATE = "compiled programs, launches"
 _WARNING, _BAD = Level.WARNING, Level.BAD
 
@@ -183,6 +183,64 @@ _TABLE: tuple[Figure, ...] = (
         "Resident memory of the process.", short_title="rss", maximum="memory_total_bytes", rank=2,
     ),
     _host(
+        "rss_anonymous_bytes", "anonymous memory", Unit.BYTES, "rss_anonymous_bytes",
+        "process_resident_anonymous_bytes", _KERNEL,
+        "Resident memory of the process that belongs to no file: malloc, Python's objects, stacks.",
+        short_title="anon", maximum="memory_total_bytes", pane=(7, "process: anon"),
+    ),
+    _host(
+        "rss_file_bytes", "mapped files", Unit.BYTES, "rss_file_bytes", "process_resident_file_bytes",
+        _KERNEL, "Resident pages of files that the process has mapped; the kernel may take them back.",
+        short_title="mapped", pane=(7, "files"),
+    ),
+    _host(
+        "rss_shared_bytes", "shared memory", Unit.BYTES, "rss_shared_bytes",
+        "process_resident_shared_bytes", _KERNEL,
+        "Resident shared memory of the process; each process that has it mapped counts it.",
+        short_title="shared", pane=(7, "shared"),
+    ),
+    _host(
+        "locked_bytes", "locked memory", Unit.BYTES, "locked_bytes", "process_locked_bytes", _KERNEL,
+        "Memory that the process keeps from being paged out (mlock).", short_title="locked",
+    ),
+    _host(
+        "pinned_bytes", "pinned memory", Unit.BYTES, "pinned_bytes", "process_pinned_bytes", _KERNEL,
+        "Memory that devices may access (VmPin); what the driver of NVIDIA pins is not in it.",
+        short_title="pinned",
+    ),
+    _host(
+        "malloc_used_bytes", "malloc arenas in use", Unit.BYTES, "malloc_used_bytes",
+        "process_malloc_used_bytes", _MALLOC, "Memory in use in the arenas of malloc.", short_title="malloc",
+    ),
+    _host(
+        "malloc_mapped_bytes", "malloc mapped", Unit.BYTES, "malloc_mapped_bytes",
+        "process_malloc_mapped_bytes", _MALLOC,
+        "Large blocks of malloc, which have mappings of their own; also pages that nobody has touched yet.",
+        short_title="m large",
+    ),
+    _host(
+        "malloc_free_bytes", "malloc arenas free", Unit.BYTES, "malloc_free_bytes",
+        "process_malloc_free_bytes", _MALLOC, "Memory that is free in the arenas of malloc, but still held.",
+        short_title="m free",
+    ),
+    _host(
+        "children", "child processes", Unit.NUMBER, "children", "process_children", _KERNEL,
+        "Processes that the process, or one of these, started.", short_title="children",
+        pane=(8, "child processes"),
+    ),
+    _host(
+        "children_rss_bytes", "memory of child processes", Unit.BYTES, "children_rss_bytes",
+        "process_children_resident_bytes", _KERNEL,
+        "Resident memory of all child processes; pages that they have in common count for each.",
+        short_title="ch rss", maximum="memory_total_bytes", pane=(8, "with"),
+    ),
+    _host(
+        "children_anonymous_bytes", "anonymous memory of child processes", Unit.BYTES,
+        "children_anonymous_bytes", "process_children_resident_anonymous_bytes", _KERNEL,
+        "Resident memory of all child processes that belongs to no file and is not shared memory.",
+        short_title="ch anon",
+    ),
+    _host(
         "memory_used_bytes", "machine's memory", Unit.BYTES, "memory_used_bytes", "machine_memory_used_bytes",
         _KERNEL, "Memory of the machine in use.", short_title="mem", maximum="memory_total_bytes",
         pane=(2, "memory"), thresholds=(
@@ -190,6 +248,22 @@ _TABLE: tuple[Figure, ...] = (
                       is_of_full=True),
             Threshold(0.97, _BAD, "full", "the kernel ends processes when none is left", is_of_full=True),
         ),
+    ),
+    _host(
+        "machine_anonymous_bytes", "machine's anonymous memory", Unit.BYTES, "machine_anonymous_bytes",
+        "machine_memory_anonymous_bytes", _KERNEL, "Memory of all processes of the machine, without files.",
+        short_title="mem anon",
+    ),
+    _host(
+        "machine_file_bytes", "machine's file cache", Unit.BYTES, "machine_file_bytes",
+        "machine_memory_file_bytes", _KERNEL,
+        "Cached files of the machine; the kernel takes this memory back when it is needed.",
+        short_title="mem file",
+    ),
+    _host(
+        "machine_shared_bytes", "machine's shared memory", Unit.BYTES, "machine_shared_bytes",
+        "machine_memory_shared_bytes", _KERNEL,
+        "Shared memory of the machine, also what no process has mapped: `/dev/shm`.", short_title="mem shm",
     ),
     _host(
         "load", "load", Unit.NUMBER, "load_centi", "machine_load", _KERNEL,

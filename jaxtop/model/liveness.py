@@ -215,6 +215,8 @@ _HELD_BY_DEVICES = (
 )  # fmt: skip
 _HELD_BY_HOSTS = (
     "rss_bytes", "threads", "memory_total_bytes", "cores_milli", "is_container",
+    "rss_anonymous_bytes", "rss_file_bytes", "rss_shared_bytes", "locked_bytes", "pinned_bytes",
+    "malloc_used_bytes", "malloc_mapped_bytes", "malloc_free_bytes",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from jaxtop.model.host import device_entry
 from jaxtop.wire import DeviceSample, HostSample, Pulse, Rhythm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from jaxtop.model.state import ClusterState
 
@@ -70,10 +70,18 @@ def thinned(cluster: ClusterState, agent: str, figure: Figure, count: int, since
     return [(at, _column(raw, figure.name)[0]) for at, raw in past[:: max(1, len(past) // count)]]
 
 
-def oldest(cluster: ClusterState, agent: str, figure: Figure) -> float | None:
-    """Return the oldest value of a host's figure; the first pulses of a process may have none."""
+def host_samples(
+    cluster: ClusterState, agent: str, count: int, since: float = 0.0
+) -> list[tuple[float, HostSample]]:
+    """Return about `count` samples of a host from this time on, evenly spaced: all its figures at once."""
+    past = [each for each in cluster.figures.get(agent, ()) if each[0] >= since]
+    return [(at, _host_of(raw)) for at, raw in past[:: max(1, len(past) // count)]]
+
+
+def oldest(cluster: ClusterState, agent: str, read: Callable[[HostSample], int | None]) -> int | None:
+    """Return the oldest value of a figure of a host; the first pulses of a process may have none."""
     first = islice(cluster.figures.get(agent, ()), FEW)
-    values = (_column(raw, figure.name)[0] for _, raw in first)
+    values = (read(_host_of(raw)) for _, raw in first)
     return next((value for value in values if value is not None), None)
 
 
@@ -109,6 +117,11 @@ def _column(raw: bytes, name: str) -> tuple[float | None, ...]:
     if figure.scope is Scope.DEVICE:
         count = max((len(each) for each in columns if each is not None), default=0)
     return tuple(figure.read(pulse, position) for position in range(count))
+
+
+@lru_cache(maxsize=_MOST_READ)
+def _host_of(raw: bytes) -> HostSample:
+    return _decoder.decode(raw)[1]
 
 
 def reported_figures(pulses: Iterable[Pulse]) -> set[str]:

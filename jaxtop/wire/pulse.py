@@ -84,6 +84,11 @@ class HostSample(Struct, frozen=True, array_like=True):
     memory and CPU are relative to that. Pressure is the share of time in which a task waited for CPU, memory
     or disks; `held_back` is the share in which the kernel kept the container from running. `process_…` disk
     figures are the process's own, the others the machine's.
+
+    Memory by holder: resident pages of the process by kind (`rss_…`), and how many are locked or pinned; of
+    glibc's malloc what is in use in its arenas, what is mapped in blocks of its own, and what is free but
+    held; all descendants of the process together. Memory that processes share, and that forked ones have in
+    common, counts for each of them.
     """
 
     process_cpu_permille: int | None = None
@@ -106,6 +111,20 @@ class HostSample(Struct, frozen=True, array_like=True):
     process_read_bytes_per_s: int | None = None
     process_written_bytes_per_s: int | None = None
     busy_threads: tuple[BusyThread, ...] = ()
+    rss_anonymous_bytes: int | None = None
+    rss_file_bytes: int | None = None
+    rss_shared_bytes: int | None = None
+    locked_bytes: int | None = None
+    pinned_bytes: int | None = None
+    malloc_used_bytes: int | None = None
+    malloc_mapped_bytes: int | None = None
+    malloc_free_bytes: int | None = None
+    children: int | None = None
+    children_rss_bytes: int | None = None
+    children_anonymous_bytes: int | None = None
+    machine_anonymous_bytes: int | None = None
+    machine_file_bytes: int | None = None
+    machine_shared_bytes: int | None = None
 
 
 class Step(Struct, frozen=True, array_like=True):

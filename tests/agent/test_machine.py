@@ -310,7 +310,7 @@ def test_memory_cpu_network_and_size_are_read_as_the_kernel_writes_them(tmp_path
         "Inter-| Receive | Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes\n"
         "    lo:  10 1 0 0 0 0 0 0 10 1 0 0 0 0 0 0\n  eth0:5000 1 0 0 0 0 0 0 70 1 0 0 0 0 0 0\n"
     )
-    assert basics.memory(root) == (64 * GIB, 16 * GIB)
+    assert basics.memory(root)[:2] == (64 * GIB, 16 * GIB)
     assert basics.cpu(root) == (150, 1000)
     assert basics.network(root) == (5010, 80)
     assert basics.process(root) == (12 * basics.PAGE, 33)
@@ -328,7 +328,7 @@ def test_memory_that_makes_no_sense_is_unknown(tmp_path):
     """As where a container is shown a total of its own, and what is free on all of the machine."""
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemTotal: 1000 kB\nMemAvailable: 9000 kB\n")
-    assert basics.memory(str(tmp_path)) == (1_024_000, None)
+    assert basics.memory(str(tmp_path))[:2] == (1_024_000, None)
 
 
 def test_of_disks_only_those_with_hardware_count(tmp_path):

@@ -328,6 +328,8 @@ LASTS: dict[type[msgspec.Struct], set[str]] = {
     },
     wire.HostSample: {
         "rss_bytes", "threads", "memory_total_bytes", "cores_milli", "is_container",
+        "rss_anonymous_bytes", "rss_file_bytes", "rss_shared_bytes", "locked_bytes", "pinned_bytes",
+        "malloc_used_bytes", "malloc_mapped_bytes", "malloc_free_bytes",
     },
     wire.AgentCost: {"dropped", "viewers"},
 }  # fmt: skip
@@ -346,6 +348,8 @@ ENDS: dict[type[msgspec.Struct], set[str]] = {
         "received_bytes_per_s", "sent_bytes_per_s", "cpu_pressure_permille", "memory_pressure_permille",
         "io_pressure_permille", "held_back_permille", "disk_read_bytes_per_s", "disk_written_bytes_per_s",
         "process_read_bytes_per_s", "process_written_bytes_per_s", "busy_threads",
+        "children", "children_rss_bytes", "children_anonymous_bytes", "machine_anonymous_bytes",
+        "machine_file_bytes", "machine_shared_bytes",
     },
     wire.AgentCost: {"cpu_ppm"},
 }  # fmt: skip

@@ -189,7 +189,7 @@ class TestHostGrowth:
         )
         found = run.found("host_memory_growth")
         assert found is not None and found.severity is Severity.WARNING
-        assert found.subject.process_index == 1 and found.text.startswith("host 1: the process grows by 3.")
+        assert found.subject.process_index == 1 and found.text.startswith("host 1: memory grows by 3.")
         assert found.cost.minutes_until_full == pytest.approx((212 * 1024 - 100 * 60) / 3600, rel=0.05)
 
     def test_it_is_critical_shortly_before_the_end(self):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.wire import HostSample, Moved
 from jaxtop_agent.core import budget
-from jaxtop_agent.machine import basics, disks, files
+from jaxtop_agent.machine import basics, disks, files, holders
 from jaxtop_agent.machine.busy import BusyThreads
 from jaxtop_agent.machine.cgroups import CgroupLimits, Groups
 from jaxtop_agent.machine.moved import Movement
@@ -92,6 +92,7 @@ class HostFigures:
         self._disks = disks.Disks(root)
         self._busy = BusyThreads(own_threads)
         self._movement = Movement()
+        self._malloc, self._children = holders.Malloc(root), holders.Children(root)
         self._last: _HostReading | None = None
         self._usable: int | None = None
         self._due = 0.0
@@ -99,6 +100,7 @@ class HostFigures:
     def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the machine has no client
         memory = basics.memory(self._root)
         process = basics.process(self._root)
+        pages, malloc, children = holders.pages(self._root), self._malloc.read(), self._children.read()
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + LIMITS_EVERY
             online = files.text(f"{self._root}/sys/devices/system/cpu/online")
@@ -106,6 +108,7 @@ class HostFigures:
             self._groups.find_limits(cores, memory.total)
             self._usable = _usable(cores, self._root)
         limits = self._groups.read()
+        parts = limits.memory_parts if limits.memory else memory.parts
         now = self._read(limits)
         since, self._last = _Rates(self._last, now), now
         board.sampler.moved = self._movement.look(now.at, now.own, now.network.received)
@@ -132,6 +135,20 @@ class HostFigures:
             process_read_bytes_per_s=since.rate(lambda each: each.own.read),
             process_written_bytes_per_s=since.rate(lambda each: each.own.written),
             busy_threads=self._busy.look() if board.is_watched else (),
+            rss_anonymous_bytes=pages.anonymous,
+            rss_file_bytes=pages.file,
+            rss_shared_bytes=pages.shared,
+            locked_bytes=pages.locked,
+            pinned_bytes=pages.pinned,
+            malloc_used_bytes=malloc.used,
+            malloc_mapped_bytes=malloc.mapped,
+            malloc_free_bytes=malloc.free,
+            children=children.processes,
+            children_rss_bytes=children.resident,
+            children_anonymous_bytes=children.anonymous,
+            machine_anonymous_bytes=parts.anonymous,
+            machine_file_bytes=parts.file,
+            machine_shared_bytes=parts.shared,
         )
 
     def forget(self, board: Board) -> None:

@@ -18,10 +18,18 @@ if TYPE_CHECKING:
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MOST_OF_INTERFACES = 64 * 1024
 _TOTAL = re.compile(r"^some .*\btotal=(\d+)", re.MULTILINE)
-_MEMORY = re.compile(r"^(MemTotal|MemAvailable):\s+(\d+) kB$", re.MULTILINE)
+_MEMORY = re.compile(r"^(MemTotal|MemAvailable|Buffers|Cached|AnonPages|Shmem):\s+(\d+) kB$", re.MULTILINE)
 # In the first line of /proc/stat: the idle columns, and how many columns to add up. The columns after these
 # are the time of guests, which the user columns already include.
 IDLE, COUNTED = slice(3, 5), 8
+
+
+class MemoryParts(NamedTuple):
+    """Bytes that processes hold, bytes of cached files, and of memory that processes share."""
+
+    anonymous: int | None = None
+    file: int | None = None
+    shared: int | None = None
 
 
 class MachineMemory(NamedTuple):
@@ -29,6 +37,7 @@ class MachineMemory(NamedTuple):
 
     total: int | None = None
     used: int | None = None
+    parts: MemoryParts = MemoryParts()
 
 
 class Cpu(NamedTuple):
@@ -67,7 +76,16 @@ def memory(root: str = "") -> MachineMemory:
     total, available = found.get("MemTotal"), found.get("MemAvailable")
     if total is None or available is None or available > total:
         return MachineMemory(total)
-    return MachineMemory(total, total - available)
+    cached = parts(found.get("AnonPages"), found.get("Cached"), found.get("Shmem"))
+    if cached.file is not None:
+        cached = cached._replace(file=cached.file + found.get("Buffers", 0))
+    return MachineMemory(total, total - available, cached)
+
+
+def parts(anonymous: int | None, cached: int | None, shared: int | None) -> MemoryParts:
+    """Return the parts of memory; the kernel counts shared memory among cached files."""
+    file = None if cached is None or shared is None else max(0, cached - shared)
+    return MemoryParts(anonymous, file, shared)
 
 
 def cpu(root: str = "") -> Cpu:

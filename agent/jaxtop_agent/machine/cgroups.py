@@ -36,6 +36,7 @@ class CgroupLimits(NamedTuple):
     memory: int | None = None
     memory_used: int | None = None
     places: tuple[str, ...] = ()
+    memory_parts: basics.MemoryParts = basics.MemoryParts()
 
     @property
     def is_container(self) -> bool:
@@ -92,6 +93,9 @@ class Groups:
         bounds = self._bounds
         periods, held_periods, held_s = self._held(bounds.of_quota)
         memory = self._of("memory")
+        used, parts = None, basics.MemoryParts()
+        if bounds.of_memory is not None:
+            used, parts = _memory_used(memory.mount + bounds.of_memory, memory.is_unified)
         return CgroupLimits(
             cores=bounds.cores,
             used_s=self._used(bounds.of_cores),
@@ -99,14 +103,13 @@ class Groups:
             held_periods=held_periods,
             periods=periods,
             memory=bounds.memory,
-            memory_used=None
-            if bounds.of_memory is None
-            else _memory_used(memory.mount + bounds.of_memory, memory.is_unified),
+            memory_used=used,
             places=tuple(
                 self._of(controller).mount + path
                 for controller, path in (("cpu", bounds.of_cores), ("memory", bounds.of_memory))
                 if path is not None
             ),
+            memory_parts=parts,
         )
 
     def _of(self, controller: str) -> _Chain:
@@ -192,16 +195,18 @@ def _memory(folder: str, is_unified: bool) -> float | None:
     return files.number(files.text(f"{folder}/{'memory.max' if is_unified else 'memory.limit_in_bytes'}"))
 
 
-def _memory_used(folder: str, is_unified: bool) -> int | None:
-    """Return the memory in use, without inactive file pages, which the kernel would drop first."""
-    names = (
-        ("memory.current", "inactive_file")
+def _memory_used(folder: str, is_unified: bool) -> tuple[int | None, basics.MemoryParts]:
+    """Return the memory in use, without inactive file pages, which the kernel would drop first; its parts."""
+    name, dropped_name, *names = (
+        ("memory.current", "inactive_file", "anon", "file", "shmem")
         if is_unified
-        else ("memory.usage_in_bytes", "total_inactive_file")
+        else ("memory.usage_in_bytes", "total_inactive_file", "total_rss", "total_cache", "total_shmem")
     )
-    used = files.number(files.text(f"{folder}/{names[0]}"))
-    dropped = files.numbers(files.text(f"{folder}/memory.stat")).get(names[1])
-    return None if used is None or dropped is None else max(0, used - dropped)
+    used = files.number(files.text(f"{folder}/{name}"))
+    stat = files.numbers(files.text(f"{folder}/memory.stat"))
+    dropped = stat.get(dropped_name)
+    parts = basics.parts(*map(stat.get, names))
+    return None if used is None or dropped is None else max(0, used - dropped), parts
 
 
 def _chains(content: str, root: str) -> dict[str, _Chain]:

@@ -16,19 +16,23 @@ from jaxtop.model.findings.trends import (
     makes_steps,
     trend,
 )
+from jaxtop.model.holders import MOST, Holder, gained, growths, held, holder_of, per_step, points
 from jaxtop.model.naming.sentences import host_names
-from jaxtop.model.series import oldest, thinned
+from jaxtop.model.series import host_samples, oldest
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.findings.trends import Trend
+    from jaxtop.model.holders import Past
     from jaxtop.model.liveness import HostView
+    from jaxtop.wire import HostSample
 
 # The processes whose whole history is examined: those that grew most.
 MOST_EXAMINED = 16
+MIB = 1 << 20
 # A trend may be this short if the process gained this much, and this share. Before `LASTS` it has to gain
 # more: a run that has just started fills caches and loads libraries.
 SHORTEST, GAINED, GAINED_SHARE, GAINED_EARLY = 20.0, 32 << 20, 0.02, 0.1
@@ -49,8 +53,17 @@ SOON = Number("critical_minutes", 10.0, "critical if its machine is full in less
 MONTH = 30 * 24 * 60.0
 # From this share of the machine's memory on, its growth can be critical.
 HOST_FULL = 0.75
-
-_RSS, _MACHINE = FIGURES["rss_bytes"], FIGURES["memory_used_bytes"]
+# The column that shows each holder.
+_COLUMNS = {
+    Holder.MALLOC_USED: "malloc_used_bytes",
+    Holder.MALLOC_FREE: "malloc_free_bytes",
+    Holder.OUTSIDE_MALLOC: "rss_anonymous_bytes",
+    Holder.ANONYMOUS: "rss_anonymous_bytes",
+    Holder.SHARED: "rss_shared_bytes",
+    Holder.CHILDREN: "children_anonymous_bytes",
+    Holder.FILES: "rss_file_bytes",
+    Holder.UNKNOWN: "rss_bytes",
+}
 
 
 class _Growing(NamedTuple):
@@ -60,6 +73,7 @@ class _Growing(NamedTuple):
     rising: Trend
     view: HostView
     is_on_machine: bool
+    holder: Holder
 
 
 def _host_growth(facts: RunFacts) -> Iterator[Finding]:
@@ -73,20 +87,22 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
         raise Unmeasured(f"the history is shorter than {FASTEST:.0f} s")
     rough = []
     for view in views:
-        gained = _rough_growth(facts, view)
-        if gained > 0 and makes_steps(view):
-            rough.append((-gained, view))
+        gain = _rough_growth(facts, view)
+        if gain > 0 and makes_steps(view):
+            rough.append((-gain, view))
     growing = []
     for _, view in nsmallest(MOST_EXAMINED, rough, key=itemgetter(0)):
-        since = _compiled_at(view)
-        rising = trend(thinned(facts.cluster, view.host.agent, _RSS, 5 * BLOCKS, since), FASTEST)
-        if rising is None or not _is_growth(facts, rising) or _is_of_arrays(facts, view, rising):
+        past = host_samples(facts.cluster, view.host.agent, 5 * BLOCKS, _compiled_at(view))
+        found = _grown(facts, view, past)
+        if found is None:
             continue
-        machine = thinned(facts.cluster, view.host.agent, _MACHINE, 5 * BLOCKS, since)
+        rising, holder = found
+        machine = points(past, lambda sample: sample.memory_used_bytes)
         least = MACHINE_SHARE * rising.per_minute * rising.seconds / 60
-        minutes = _until_host_is_full(view, rising, trend(machine))
-        is_on_machine = (_gained(machine) or 0.0) >= least
-        growth = _Growing(minutes, rising, view, is_on_machine)
+        is_file = holder is Holder.FILES
+        minutes = None if is_file else _until_host_is_full(view, rising, trend(machine))
+        is_on_machine = not is_file and (gained(machine) or 0.0) >= least
+        growth = _Growing(minutes, rising, view, is_on_machine, holder)
         if rising.seconds >= SHORTEST or _is_fast(growth):
             growing.append(growth)
     if growing:
@@ -99,14 +115,47 @@ def _is_long(facts: RunFacts, view: HostView) -> bool:
 
 
 def _rough_growth(facts: RunFacts, view: HostView) -> float:
-    """Return how much larger a process is than at the start of its history."""
-    before = oldest(facts.cluster, view.host.agent, _RSS)
-    return 0.0 if before is None else (view.current.pulse.host.rss_bytes or 0) - before
+    """Return how much larger a process is than at the start of its history, or its child processes."""
+    now = view.current.pulse.host
+    before = [oldest(facts.cluster, view.host.agent, read) for read in (_resident, _of_children)]
+    of_each = zip(before, (_resident(now), _of_children(now)), strict=True)
+    return max(((later or 0) - earlier for earlier, later in of_each if earlier is not None), default=0.0)
+
+
+def _resident(sample: HostSample) -> int | None:
+    return sample.rss_bytes
+
+
+def _of_children(sample: HostSample) -> int | None:
+    return sample.children_anonymous_bytes
+
+
+def _grown(facts: RunFacts, view: HostView, past: Past) -> tuple[Trend, Holder] | None:
+    """Return how the memory of a process grows, and what holds most of that; None if it does not."""
+    found: list[tuple[Trend, Holder]] = []
+    now = view.current.pulse.host
+
+    def rise(read: Callable[[HostSample], int | None], size: int | None) -> Trend | None:
+        rising = trend(points(past, read), FASTEST)
+        return rising if rising and _is_growth(facts, rising, size) else None
+
+    own = rise(held, now.rss_bytes)
+    if own and not _is_of_arrays(facts, view, own):
+        found.append((own, holder_of(past)))
+    children = rise(_of_children, now.children_rss_bytes)
+    if children:
+        found.append((children, Holder.CHILDREN))
+    resident = rise(_resident, now.rss_bytes)
+    if resident and not own and held(now) != now.rss_bytes:
+        files = gained(points(past, lambda sample: sample.rss_file_bytes)) or 0.0
+        if files >= MOST * (gained(points(past, _resident)) or 0.0):
+            found.append((resident, Holder.FILES))
+    return max(found, key=lambda each: (each[1] is not Holder.FILES, each[0].per_minute), default=None)
 
 
 def _is_fast(growth: _Growing) -> bool:
     """Return whether a machine is full so soon that nobody could react if the growth had to last longer."""
-    minutes, rising, view, is_on_machine = growth
+    minutes, rising, view, is_on_machine, _ = growth
     total = view.current.pulse.host.memory_total_bytes
     if minutes is None or total is None or not is_on_machine:
         return False
@@ -114,20 +163,12 @@ def _is_fast(growth: _Growing) -> bool:
     return minutes * 60 < FAST_TIMES * rising.seconds and gained >= FAST_SHARE * total
 
 
-def _gained(points: Sequence[tuple[float, float | None]]) -> float | None:
-    """Return by how much a figure is larger at the end than at the start; None if it is unknown."""
-    known = [value for _, value in points if value is not None]
-    few = max(1, len(known) // BLOCKS)
-    return min(known[-few:]) - min(known[:few]) if known else None
-
-
-def _is_growth(facts: RunFacts, rising: Trend) -> bool:
-    least = facts.number(HOST_GROWTH)
-    gained = rising.per_minute * rising.seconds / 60
+def _is_growth(facts: RunFacts, rising: Trend, size: int | None) -> bool:
+    """Return whether a rise counts, for a process of this size."""
+    least, top = facts.number(HOST_GROWTH), max(rising.top, size or 0)
+    rise = rising.per_minute * rising.seconds / 60
     share = GAINED_SHARE if rising.seconds >= LASTS else GAINED_EARLY
-    return rising.per_minute >= max(least, HOST_GROWTH_SHARE * rising.top) and gained >= max(
-        GAINED, share * rising.top
-    )
+    return rising.per_minute >= max(least, HOST_GROWTH_SHARE * top) and rise >= max(GAINED, share * top)
 
 
 def _is_of_arrays(facts: RunFacts, view: HostView, rising: Trend) -> bool:
@@ -158,9 +199,12 @@ def _until_host_is_full(view: HostView, rising: Trend, machine: Trend | None) ->
 
 def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
     worst = min(growing, key=lambda each: (not each.is_on_machine, each.minutes is None, each.minutes or 0.0))
-    minutes, rising, view, is_on_machine = worst
+    minutes, rising, view, is_on_machine, holder = worst
     host, sample = view.host, view.current.pulse.host
     until = "" if minutes is None or minutes > MONTH else f"; its machine is full in {in_minutes(minutes)}"
+    of_step = per_step(rising.per_minute, view)
+    each_step = "" if of_step is None else f", {in_bytes(of_step)} a step"
+    what = f": {holder.words}" if holder.words else ""
     who = host_names([each.view.host for each in growing])
     is_full = (sample.memory_used_bytes or 0) >= HOST_FULL * (sample.memory_total_bytes or 1)
     severity = Severity.INFO
@@ -173,8 +217,7 @@ def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
     return Finding(
         severity,
         min(0.9, 0.4 + rising.seconds / 240),
-        f"{who}: the process grows by {in_bytes(rising.per_minute)} a minute "
-        f"(now {in_bytes(rising.top)}){until}",
+        f"{who}: memory grows by {in_bytes(rising.per_minute)} a minute{each_step}{what}{until}",
         Subject.of(host),
         cost=FindingCost(minutes_until_full=None if minutes is None else round(minutes, 1)),
         evidence=(
@@ -185,10 +228,23 @@ def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
             ),
             Evidence("machine's memory", sample.memory_total_bytes, "bytes", "kernel", view.current.pulse_at),
             Evidence("observed for", rising.seconds, "seconds", "kernel", facts.at),
+            *(() if of_step is None else (Evidence("growth a step", of_step, "bytes", "kernel", facts.at),)),
+            *_by_holder(facts, view),
         ),
-        proof=Proof("hosts", row=host.agent, column="rss_bytes"),
+        proof=Proof("hosts", row=host.agent, column=_COLUMNS[holder]),
+        advice=holder.advice,
         since=facts.at - rising.seconds if is_fast else 0.0,  # it holds since then, and is reported at once
     )
+
+
+def _by_holder(facts: RunFacts, view: HostView) -> Iterator[Evidence]:
+    """Yield the growth of each holder that gains or loses a MiB a minute, the fastest first."""
+    found = sorted(growths(facts.cluster, view).items(), key=lambda each: -abs(each[1].per_minute))
+    for name, growth in found:
+        if abs(growth.per_minute) >= MIB and name != "rss_bytes":
+            figure = FIGURES[name]
+            title = f"growth of {figure.title} a minute"
+            yield Evidence(title, growth.per_minute, "bytes", figure.source, facts.at)
 
 
 RULES = (
@@ -199,9 +255,11 @@ RULES = (
         "minute, and gained 10 % of its size, or 2 % after 90 s; a warning if after 90 s the memory in use "
         "of its machine grows by half of that, and is full within 4 hours; critical if that memory is also "
         "75 % full, and full within 10 minutes. A process that took a tenth of its machine's memory is "
-        "reported, with these severities, after 12 s if the rest lasts less than four times as long",
+        "reported, with these severities, after 12 s if the rest lasts less than four times as long. Child "
+        "processes count like the process. Pages of mapped files are a note",
         rationale="The kernel ends the process once the memory of the machine or container is used up.",
-        source="the resident memory of the process and the machine's memory, over the last two minutes",
+        source="the resident memory of the process by kind, malloc, its child processes and the machine's "
+        "memory, over the last two minutes",
         advice="Look for lists and caches that grow in the script or its data loader: tracemalloc compares "
         "two moments by line.",
         check=_host_growth,
