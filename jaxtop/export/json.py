@@ -28,6 +28,7 @@ from jaxtop.model import (
     steps_of,
 )
 from jaxtop.model.collectives import axis_traffic, collective_views, doubts_about, last_arrivals, step_shares
+from jaxtop.model.holders import growths, minutes_until_full
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.model.wall_time.parts import NAMES as PART_NAMES
 from jaxtop.model.wall_time.spent import goodput, seconds_by_kind
@@ -138,6 +139,7 @@ def _host(cluster: Cluster, each: HostReading, now: float, of_agents: Mapping[st
             **figures,
             "is_container": pulse.host.is_container if is_measured else None,
         },
+        "memory_growth": _memory_growth(cluster, view),
         "busy_threads": [
             {"name": one.name, "cpu_percent": scaled(one.cpu_permille, 10), "is_python": one.is_python}
             for one in pulse.host.busy_threads
@@ -167,6 +169,21 @@ def _host(cluster: Cluster, each: HostReading, now: float, of_agents: Mapping[st
             for held in each.devices
         ],
         "at_peaks": peaks.of_arrays(its_peaks, each.devices),
+    }
+
+
+def _memory_growth(cluster: Cluster, view: HostView) -> dict[str, Any] | None:
+    """Return how each figure of memory grows, and when the machine is full at this rate; None if unknown."""
+    found = growths(cluster, view)
+    if not found:
+        return None
+    rates = (found[name].per_minute for name in ("rss_bytes", "memory_used_bytes") if name in found)
+    return {
+        "bytes_per_minute": {name: round(each.per_minute) for name, each in found.items()},
+        "bytes_per_step": {
+            name: None if each.per_step is None else round(each.per_step) for name, each in found.items()
+        },
+        "minutes_until_full": minutes_until_full(view.current.pulse.host, rates),
     }
 
 

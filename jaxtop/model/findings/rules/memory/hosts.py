@@ -16,7 +16,17 @@ from jaxtop.model.findings.trends import (
     makes_steps,
     trend,
 )
-from jaxtop.model.holders import MOST, Holder, gained, growths, held, holder_of, per_step, points
+from jaxtop.model.holders import (
+    MOST,
+    Holder,
+    gained,
+    growths,
+    held,
+    holder_of,
+    minutes_until_full,
+    per_step,
+    points,
+)
 from jaxtop.model.naming.sentences import host_names
 from jaxtop.model.series import host_samples, oldest
 from jaxtop.model.tuning import Number
@@ -190,18 +200,16 @@ def _compiled_at(view: HostView) -> float:
 
 def _until_host_is_full(view: HostView, rising: Trend, machine: Trend | None) -> float | None:
     """Return in how many minutes a machine or container has no memory left; None if that is unknown."""
-    sample = view.current.pulse.host
-    if sample.memory_total_bytes is None or sample.memory_used_bytes is None:
-        return None
-    rate = max(rising.per_minute, machine.per_minute if machine else 0.0)  # other processes may grow, too
-    return max(0, sample.memory_total_bytes - sample.memory_used_bytes) / rate
+    # Other processes may grow, too.
+    rates = (rising.per_minute, None if machine is None else machine.per_minute)
+    return minutes_until_full(view.current.pulse.host, rates)
 
 
 def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
     worst = min(growing, key=lambda each: (not each.is_on_machine, each.minutes is None, each.minutes or 0.0))
     minutes, rising, view, is_on_machine, holder = worst
     host, sample = view.host, view.current.pulse.host
-    until = "" if minutes is None or minutes > MONTH else f"; its machine is full in {in_minutes(minutes)}"
+    until = "" if minutes is None or minutes > MONTH else f"; machine full in {in_minutes(minutes)}"
     of_step = per_step(rising.per_minute, view)
     each_step = "" if of_step is None else f", {in_bytes(of_step)} a step"
     what = f": {holder.words}" if holder.words else ""
