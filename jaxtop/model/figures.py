@@ -186,7 +186,7 @@ _TABLE: tuple[Figure, ...] = (
         "rss_anonymous_bytes", "anonymous memory", Unit.BYTES, "rss_anonymous_bytes",
         "process_resident_anonymous_bytes", _KERNEL,
         "Resident memory of the process that belongs to no file: malloc, Python's objects, stacks.",
-        short_title="anon", maximum="memory_total_bytes", pane=(7, "process: anon"),
+        short_title="anon", maximum="memory_total_bytes", pane=(7, "anon"),
     ),
     _host(
         "rss_file_bytes", "mapped files", Unit.BYTES, "rss_file_bytes", "process_resident_file_bytes",

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is read is
 # How many samples each process takes, and the seconds between two of them as the viewer sees them.
 SAMPLES, EVERY = 24, 5
 
-# Each way takes 4 MiB a turn.
+# Each way takes 4 MiB a turn or more.
 LEAKS = """
     import ctypes, json, mmap, subprocess, sys
     from types import SimpleNamespace
@@ -46,7 +46,7 @@ LEAKS = """
 
     def free(turn):
         # What is cut from the end of each block is free, and too small for the blocks of later turns.
-        for block in [allocated(64 * 1024 + 1024 * turn) for _ in range(64)]:
+        for block in [allocated(64 * 1024 + 1024 * turn) for _ in range(128)]:
             libc.realloc(block, 64)
 
     def mapped(turn):
