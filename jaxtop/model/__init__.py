@@ -18,6 +18,7 @@ What is where:
 - exited.py: which exited processes stay, and for how long
 - figures.py, figure_type.py, series.py: the table of figures; what a row is; when one stands
   out; their history
+- holders.py: what holds the memory of a process, and whose share of it grows
 - finding.py, findings/: what a finding is; the rules (`rules/`, one file per kind of cause), what a
   failed process was like (`postmortem.py`), what rules read (`rule.py`), when they are reported
   (`reducer.py`), which were checked (`coverage.py`), their start and end as alerts (`alerts.py`)

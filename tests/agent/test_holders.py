@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from subprocess import PIPE
 from types import SimpleNamespace
 
@@ -182,7 +184,7 @@ def test_where_the_kernel_says_nothing_all_holders_are_unknown(tmp_path):
 
 
 def test_children_are_counted_with_their_own_children(tmp_path, monkeypatch):
-    monkeypatch.setattr(holders.os, "getpid", lambda: 5)
+    monkeypatch.setattr(os, "getpid", lambda: 5)
     root = tmp_path / "proc"
     tree = {"self/task/5": "7 8\n", "7/task/7": "9 \n", "8/task/8": ""}
     for place, children in tree.items():
@@ -196,7 +198,7 @@ def test_children_are_counted_with_their_own_children(tmp_path, monkeypatch):
 
 
 def test_more_children_than_can_be_looked_at_are_unknown(tmp_path, monkeypatch):
-    monkeypatch.setattr(holders.os, "getpid", lambda: 5)
+    monkeypatch.setattr(os, "getpid", lambda: 5)
     place = tmp_path / "proc/self/task/5"
     place.mkdir(parents=True)
     (place / "children").write_text(" ".join(map(str, range(6, 6 + holders.MOST_CHILDREN + 1))))
@@ -205,7 +207,7 @@ def test_more_children_than_can_be_looked_at_are_unknown(tmp_path, monkeypatch):
 
 def test_malloc_is_left_alone_while_asking_it_takes_long(monkeypatch):
     answers = iter([0.0, 1.0, 0.0, 1.0])
-    monkeypatch.setattr(holders.time, "thread_time", lambda: next(answers))
+    monkeypatch.setattr(time, "thread_time", lambda: next(answers))
     monkeypatch.setattr(holders, "SHARE", 1e9)
     monkeypatch.setattr(holders, "_mallinfo", lambda: lambda: holders.MallocBytes(1, 2, 3))
     malloc = holders.Malloc()
