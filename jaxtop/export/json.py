@@ -177,7 +177,7 @@ def _memory_growth(cluster: Cluster, view: HostView) -> dict[str, Any] | None:
     found = growths(cluster, view)
     if not found:
         return None
-    rates = (found[name].per_minute for name in ("rss_bytes", "memory_used_bytes") if name in found)
+    rates = (found[name].per_minute for name in ("rss_anonymous_bytes", "memory_used_bytes") if name in found)
     return {
         "bytes_per_minute": {name: round(each.per_minute) for name, each in found.items()},
         "bytes_per_step": {
