@@ -35,6 +35,8 @@ EVERY_S, SEND_EVERY_S, POINT_EVERY_S = 2.0, 10.0, 10.0
 MOST_SAMPLES = 2048
 # Steps are launched from the first launch of a function on that was launched so often.
 REPEATED = 3
+# So long after the first step there are few samples of it yet.
+NEW_FOR_S = 30.0
 # Or from then on when so many looks, one after the other, find so many launches of JAX's own functions each.
 BUSY_LOOKS, MANY_OPERATIONS = 5, 100
 # A save that samples saw so close to a reported one is the same. Reports of the same save differ by less.
@@ -60,7 +62,8 @@ class LedgerKeeper:
         self._recent: deque[LaunchAt] = deque(maxlen=REMEMBERED)
         self._seen: Counter[int] = Counter()  # launches by function, until steps have begun
         self._first: dict[int, float] = {}
-        self._has_steps = self._has_launched = False
+        self._has_launched = False
+        self._stepping_at: float | None = None  # when steps were found
         self._busy: list[float] = []  # the first launches of consecutive looks that found many
         self._noted_until = dict.fromkeys(("phases", "blocked", "complete"), 0.0)
         self._compiled_ms = 0
@@ -74,9 +77,9 @@ class LedgerKeeper:
         board.sources[NAME] = "on"
 
     @property
-    def is_starting(self) -> bool:
-        """Whether no steps are launched yet: samples come more often then."""
-        return not self._has_steps
+    def is_new(self) -> bool:
+        """Whether steps are launched only since shortly, or not yet: samples come more often then."""
+        return self._stepping_at is None or time.monotonic() - self._stepping_at < NEW_FOR_S
 
     def sample(self, kind: str) -> None:
         """Note what the main thread does now."""
@@ -166,7 +169,7 @@ class LedgerKeeper:
 
     def _find_first_step(self, launches: list[LaunchAt]) -> list[LaunchAt]:
         """Find out whether steps are launched; until then, return the launches with whose they are."""
-        if self._has_steps or not launches:
+        if self._stepping_at is not None or not launches:
             return launches
         own = self._functions_of_jax()
         launches = [each._replace(is_jaxs=each.function in own) for each in launches]
@@ -191,7 +194,7 @@ class LedgerKeeper:
             self._begin_steps(self._busy[0])
 
     def _begin_steps(self, at: float) -> None:
-        self._has_steps = True
+        self._stepping_at = time.monotonic()
         self._account.steps_began(at)
 
     def _functions_of_jax(self) -> set[int]:

@@ -41,8 +41,9 @@ SOON_EVERY_S, SOON_FOR_S = 0.1, 8.0
 MOST_LINES, DEEPEST = 6, 40
 # Reading the waits for a core costs as much as half a sample.
 DELAY_EVERY_S = 1.0
-# Until steps are launched, at most for so long: nothing but samples says what a script restores.
-STARTING_EVERY_S, STARTING_FOR_S = 0.2, 120.0
+# Until steps are launched and for a while after, at most for so long: nothing but samples says what a script
+# restores, and how long its first steps wait for input.
+NEW_EVERY_S, NEW_FOR_S = 0.2, 150.0
 # Files of JAX in which its Python waits for a result or for other processes, and those in which it compiles.
 _WAITING = ("array.py", "multihost_utils.py", "distributed.py")
 _WAITING_CALLS = frozenset({"block_until_ready", "device_get", "_device_get", "effects_barrier"})
@@ -98,8 +99,8 @@ class MainThread:
         """Return the mean time until the next sample."""
         if self._board.is_watched and now < self._new_until:
             return SOON_EVERY_S
-        is_starting = self._keeper.is_starting and now - self._began < STARTING_FOR_S
-        return STARTING_EVERY_S if is_starting else EVERY_S
+        is_new = self._keeper.is_new and now - self._began < NEW_FOR_S
+        return NEW_EVERY_S if is_new else EVERY_S
 
     def _look(self, now: float) -> None:
         read = _read(self._hooks, self._keeper)

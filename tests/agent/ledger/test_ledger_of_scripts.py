@@ -114,7 +114,7 @@ def test_each_kind_is_what_the_script_planted_and_what_a_restart_does_again_is_l
     assert status == -signal.SIGKILL
     (first,) = in_folder(folder).attempts[0].processes
     assert first.end == ""
-    after, status = ran(path, folder, 200, 350, -1, JAXTOP_RECORD=str(tmp_path / "boxes"))
+    after, status = ran(path, folder, 200, 400, -1, JAXTOP_RECORD=str(tmp_path / "boxes"))
     assert status == 0
     job = in_folder(folder)
     killed, ended = (attempt.processes[0] for attempt in job.attempts)
