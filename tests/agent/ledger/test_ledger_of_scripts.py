@@ -17,6 +17,7 @@ PLANTED = """
     from jaxtop import agent
     agent.start("planted")
     import jax, jax.numpy as jnp
+    import numpy as np
 
     spent = {}
     class planted:
@@ -36,7 +37,7 @@ PLANTED = """
             x = jnp.tanh(x @ x * 0.01 + i)
         return x
 
-    x = jnp.ones((300, 300)).block_until_ready()
+    x = jax.device_put(np.ones((300, 300), np.float32))  # compiles nothing
     restore_state()
     with planted("compiling"): step(x).block_until_ready()
     first, last, killed = map(int, sys.argv[1:])
