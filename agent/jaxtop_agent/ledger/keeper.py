@@ -19,7 +19,17 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.hooks.launches import REMEMBERED
-from jaxtop_agent.ledger.account import COMPILING, GARBAGE, ORBAX, PHASE, Account, LaunchAt, Sighting, Span
+from jaxtop_agent.ledger.account import (
+    COMPILING,
+    GARBAGE,
+    IN_SCRIPT,
+    ORBAX,
+    PHASE,
+    Account,
+    LaunchAt,
+    Sighting,
+    Span,
+)
 from jaxtop_agent.ledger.evidence import StackKinds, evaluates
 
 if TYPE_CHECKING:
@@ -56,6 +66,8 @@ class LedgerKeeper:
         age = _age()
         self._started_ms = now_ms() - round(age * 1000)
         self._account = Account(time.monotonic() - age)
+        # What was before the first sample, such as imports, is not what the first sample shows.
+        self._account.note([Sighting(time.monotonic(), IN_SCRIPT)])
         self.stacks = StackKinds()  # used on the thread that reads stacks
         self._samples: deque[Sighting] = deque(maxlen=MOST_SAMPLES)
         self._launched_ns = 0

@@ -38,6 +38,8 @@ PLANTED = """
         return x
 
     x = jax.device_put(np.ones((300, 300), np.float32))  # compiles nothing
+    while agent.status().state != "serves":  # it loads beside the script, which has nothing to import here
+        time.sleep(0.01)
     restore_state()
     with planted("compiling"): step(x).block_until_ready()
     first, last, killed = map(int, sys.argv[1:])
