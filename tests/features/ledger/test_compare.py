@@ -17,7 +17,7 @@ from jaxtop.store import ledgers
 from tests import builders, staged_parts
 from tests.builders import NOW, agent_id, frame
 from tests.recorded import written
-from tests.support import JAXTOP, jaxtop_here, processes
+from tests.support import JAXTOP, SOAK, jaxtop_here, processes
 
 STEP = wire.Program("jit_train_step", "f1", 8, 4, 1_000_000, None, 4096, 1024, 0, 2048)
 
