@@ -244,7 +244,7 @@ def test_an_error_has_a_status_of_its_own(words, said, tmp_path, monkeypatch):
 
 
 def test_a_crash_is_not_taken_for_a_warning(monkeypatch):
-    monkeypatch.setattr(replay, "_is_recording", lambda _: 1 / 0)
+    monkeypatch.setattr(replay, "is_recording", lambda _: 1 / 0)
     done = jaxtop_here("check", "x")
     assert done.returncode == 3 and "ZeroDivisionError" in done.stderr
 

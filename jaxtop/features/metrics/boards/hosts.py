@@ -8,6 +8,7 @@ from jaxtop.features.metrics.boards.panels import (
     PER_SECOND,
     PROCESS,
     RUN,
+    STACK,
     STATES,
     BoardVariable,
     Dashboard,
@@ -66,6 +67,16 @@ HOSTS = Dashboard(
                 ),
             ),
             panel("CPU of the agent, in cores", Unit.SHARE, grouped(of_process("agent_cpu_ratio"), _LEGEND)),
+            panel(
+                "What the time was spent on",
+                Unit.SHARE,
+                (
+                    f"avg by (run, kind) (rate({of_process('spent_seconds')}[$__rate_interval]))",
+                    "{{run}} {{kind}}",
+                ),
+                kind=STACK,
+                help="The share of the time of the processes, mean over them. `jaxtop report` has the sums.",
+            ),
         ),
     },
 )

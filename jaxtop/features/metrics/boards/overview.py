@@ -74,6 +74,12 @@ OVERVIEW = Dashboard(
                 needs=PEAK,
             ),
             panel("Idle", Unit.SHARE, by_run("avg", "step_idle_ratio"), needs=WINDOWS),
+            panel(
+                "Goodput",
+                Unit.SHARE,
+                by_run("max", "goodput_ratio"),
+                help="The share of the device time of the run, since it started, that went to steps.",
+            ),
         ),
         "Devices": (
             panel("Memory of the fullest device", Unit.BYTES, by_run("max", "device_memory_used_bytes")),
