@@ -146,8 +146,9 @@ class Rhythm(Struct, frozen=True, array_like=True):
     programs, averaged over the devices of the process; a lower bound if `flops_at_least`.
 
     All of this is since the step times last changed for good, at `since_ms`; `before_us` is the mean step
-    before that. `pauses` counts the long gaps of the last minute, without those much shorter than the latest;
-    `pauses_ms` is the time from the first to the last of them, and `lost_us` what each step loses by them.
+    before that. `pauses` counts the long gaps of the last minute, without those much shorter than the latest,
+    and without one that is long ago and alone; `pauses_ms` is the time from the first to the last of them,
+    and `lost_us` what each step loses by them.
     """
 
     serial: int

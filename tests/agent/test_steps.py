@@ -497,6 +497,12 @@ def test_pauses_cost_what_steps_take_longer_from_one_to_the_next():
     assert paced(*[100] * 50, 340, *[100] * 9)[1].paused is None
 
 
+def test_a_single_pause_is_forgotten_when_the_last_seconds_no_longer_have_it():
+    assert paced(*[100] * 60, 2100, *[100] * 100)[1].paused.number == 1
+    assert paced(*[100] * 60, 2100, *[100] * 170)[1].paused is None
+    assert paced(*[100] * 60, 2100, *[100] * 100, 2100, *[100] * 170)[1].paused.number == 2
+
+
 def test_launches_that_run_ahead_make_no_pauses():
     _, found = paced(*([0.1] * 31 + [640]) * 6)
     assert found.paused is None and found.before_ns is None

@@ -205,6 +205,47 @@ class TestGapsOfTheHost:
         )
         assert RULES_BY_NAME["straggler"].makes_event(one)
 
+    @pytest.mark.parametrize(("script", "is_noted"), [(82, True), (40, False)], ids=["most", "less"])
+    def test_a_late_host_whose_devices_nothing_measures_is_a_note(self, script, is_noted):
+        """Steps became shorter, as a busy machine calmed down, and no window was taken since."""
+        cluster = folded([])
+        shorter = msgspec.structs.replace(
+            rhythm(per_second=2.0, p50_ms=500), since_ms=int(NOW * 1000) - 60_000, before_us=800_000
+        )
+        for index in range(2):
+            for message in (hello(index), wire.Pulse(int(NOW * 1000), rhythm=shorter)):
+                cluster.feed(frame(agent_id(index), message))
+            share = script if index else 2
+            cluster.feed(frame(agent_id(index), activity(script=share, wait=100 - share)))
+        assert found("blocking_reads", cluster) == found("input_bound", cluster) == NOT_LONG
+        if is_noted:
+            one = only("straggler", cluster)
+            assert (one.subject.process_index, one.severity, one.cost.share_of_step) == (
+                1,
+                Severity.INFO,
+                None,
+            )
+            assert one.text == (
+                "host 1 may be late: 82% of a 500 ms step in its script, unlike the others: train.py:54 load"
+            )
+        else:
+            assert found("straggler", cluster) == "no collectives were measured"
+
+    @pytest.mark.parametrize(("pauses", "is_late"), [(0, True), (1, False)], ids=["none", "one"])
+    def test_steps_that_waver_hide_a_late_host_only_with_pauses(self, pauses, is_late):
+        """The median step is 70 % of the mean, as on a busy machine."""
+        cluster = of_late_host(script=40, p50_us=270_000, pauses=pauses)
+        found_late = [each for each in found("straggler", cluster, NOW + 11) if not each.subject.collective]
+        assert [each.subject.process_index for each in found_late] == [3] * is_late
+
+    def test_a_read_of_few_hosts_is_no_matter_of_reads(self):
+        """All others wait for what that host does after it."""
+        cluster = of_late_host(script=40)
+        lines = (wire.ActiveLine(LINE, wire.SCRIPT, 40), READS)
+        cluster.feed(frame(agent_id(3), activity(script=40, wait=60, lines=lines, at=NOW + 11), NOW + 11))
+        assert found("blocking_reads", cluster, NOW + 11) == []
+        assert only("straggler", cluster, NOW + 11).subject.process_index == 3
+
     def test_slow_input_on_most_hosts_makes_no_straggler(self):
         cluster = of_late_host(slow=(1, 2, 3))
         assert only("input_bound", cluster, NOW + 11).text.startswith("hosts 1–3 launch nothing for")

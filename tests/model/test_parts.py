@@ -15,7 +15,7 @@ from jaxtop.model.host import NO_WINDOW
 from jaxtop.model.wall_time.gaps import gap_of
 from jaxtop.model.wall_time.lateness import lateness_by_run
 from jaxtop.model.wall_time.launch_times import measured_in
-from jaxtop.model.wall_time.parts import NAMES, Busy, OwnParts, Parts, mean_of, with_lateness
+from jaxtop.model.wall_time.parts import NAMES, Busy, OwnParts, Parts, mean_of, own_parts, with_lateness
 from jaxtop.model.wall_time.step_parts import parts_of_hosts, run_parts
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.draw.overview.anatomy import about
@@ -65,6 +65,14 @@ def test_a_script_that_runs_while_its_devices_compute_makes_no_gap():
 def test_steps_that_were_slower_in_a_window_fill_the_time_and_no_more():
     found = of_run(window((0, 300), (300, 300), (600, 300)), activity(script=50, wait=50))
     assert (found.compute, found.host_gap, found.unknown) == (pytest.approx(1), 0, 0)
+
+
+def test_old_windows_measure_nothing_of_steps_that_became_shorter_than_their_launches():
+    changed = replace(rhythm(), since_ms=int(NOW * 1000) - 100_000, before_us=320_000)
+    old = window((0, 300), (300, 300), (600, 300), at=NOW - 150)
+    cluster = run(old, activity(script=50, wait=50), rhythms=changed)
+    assert own_parts(cluster, NOW) == {}
+    assert gap_of(cluster.hosts[agent_id(0)], None).uncovered is None
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ class Pauses:
         self._is_long = False
 
     def look(self, gaps: Sequence[StepGap]) -> Paused | None:
-        """Return the pauses, with those among new gaps; None if there are none."""
+        """Return the pauses, with those among new gaps; None if there are none, or one long ago."""
         usual = usual_step(gaps[-COMPARED:]) if gaps else None
         if usual is None:
             self._found.clear()
@@ -168,8 +168,8 @@ class Pauses:
             self._is_long = is_long
         while self._found and self._found[0].end < self._until - LAST_NS:
             self._found.popleft()
-        if not self._found:
-            return None
+        if not self._found or (len(self._found) == 1 and self._found[0].end < self._until - LATEST_NS):
+            return None  # a single one is no part of the last seconds any more
         longest = max(each.longer for each in list(self._found)[-ENOUGH_PAUSES:])
         alike = [each for each in self._found if each.longer >= AS_LONG * longest]
         first, last = alike[0], alike[-1]

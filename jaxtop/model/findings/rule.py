@@ -129,6 +129,11 @@ class RunFacts:
         """The gaps of the processes for whose scripts all others wait."""
         return list(self._lateness.scripts)
 
+    @property
+    def perhaps_late(self) -> list[Gap]:
+        """The processes that are late by their scripts, unless their devices compute meanwhile."""
+        return list(self._lateness.perhaps)
+
     @cached_property
     def stragglers(self) -> set[str]:
         """The agents that come last in a collective."""

@@ -18,11 +18,11 @@ from jaxtop.model.tuning import Number
 from jaxtop.wire import COMPILE, FEWEST_ACTIVITY_SAMPLES, LAUNCH, SCRIPT, WAIT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from jaxtop.model.host import Host
     from jaxtop.model.wall_time.parts import Parts
-    from jaxtop.wire import ActiveLine
+    from jaxtop.wire import ActiveLine, Rhythm
 
 # A gap is part of each step if the median step, times the steps a second, fills this share of the time, and
 # what it leaves is at most this part of the gap, or this share of the time.
@@ -36,6 +36,8 @@ SAME_PACE = 0.15
 LATER = 0.15
 # It must be beyond that of the others by this many standard errors of its samples, of which there are few.
 ERRORS = 3
+# Where nothing shows whether devices compute meanwhile, it may be late from this share of a step on.
+MOSTLY = 0.5
 LATER_MS = Number("script_ms", 5.0, "late by its script from this many milliseconds a step on")
 # While more than this share of the samples compiles, the run is starting.
 MOST_COMPILING = 0.1
@@ -67,7 +69,7 @@ class Gap:
     long the programs take; the gap is the part of it that something confirms. `script`, `launch`, `wait` and
     `compiling` are shares of the samples. The gap and `script` do not contain `delayed`, in which the main
     thread waited for a core: the machine caused that. `in_steps` is the share of wall time for which the
-    script launches nothing in each step at least, were all time beyond the median step its own, too.
+    script launches nothing in each step at least, were all of its pauses in the gap.
     """
 
     host: Host
@@ -146,9 +148,18 @@ def gap_of(host: Host, parts: Parts | None) -> Gap | None:
         shares[COMPILE],
         delayed,
         min(share, delayed),
-        max(0.0, min(script, share - delayed) - max(0.0, 1 - in_steps)),
+        max(0.0, min(script, share - delayed) - _paused(rhythm, pace, in_steps)),
     )
     return replace(gap, is_in_each_step=True) if gap.is_steadily_in_script else gap
+
+
+def _paused(rhythm: Rhythm, pace: float, in_steps: float) -> float:
+    """Return the share of wall time that pauses take at most; `in_steps` is that of the median step.
+
+    Without any, steps only waver. What a single one costs is not known.
+    """
+    beyond = max(0.0, 1 - in_steps) if rhythm.pauses else 0.0
+    return beyond if rhythm.pauses == 1 else min(beyond, rhythm.lost_us * pace / 1e6)
 
 
 class Pause(NamedTuple):
@@ -229,11 +240,15 @@ def confirmed(share: float, samples: float) -> float:
 
 
 def longer_than_before(host: Host, pace: float | None) -> float | None:
-    """Return the part of a step by which it is longer than before its rhythm changed; None if it did not."""
+    """Return the part of a step by which it is longer than before its rhythm changed; None if it is not.
+
+    Where steps became shorter, that says nothing of what they still lose.
+    """
     rhythm = host.pulse.rhythm
     if not pace or rhythm is None or rhythm.before_us is None:
         return None
-    return max(0.0, 1 - rhythm.before_us * pace / 1e6)
+    longer = 1 - rhythm.before_us * pace / 1e6
+    return longer if longer > 0 else None
 
 
 def is_close(longer: float, left: float) -> bool:
@@ -274,23 +289,38 @@ def late_of(gaps: Sequence[Gap], processes: int, least_ms: float = LATER_MS.defa
 
     All make as many steps a second, so each step of all takes as long as these processes need.
     """
-    if processes < 2 or len(gaps) < MEASURED * processes:
-        return []
-    if are_apart(gaps):
+
+    def is_late(each: Gap, more: float) -> bool:
+        # What pauses explain is theirs.
+        return each.is_steadily_in_script and min(each.share, more) >= LATER and each.ms >= least_ms
+
+    return sorted(_few(gaps, processes, is_late), key=lambda each: -each.share)
+
+
+def perhaps_late(gaps: Sequence[Gap], processes: int) -> list[Gap]:
+    """Return the gaps of the few processes that are in their scripts for most of a step, unlike the others.
+
+    They are late unless their devices compute meanwhile, and nothing measures that.
+    """
+    found = _few(gaps, processes, lambda each, more: each.uncovered is None and more >= MOSTLY)
+    return sorted(found, key=lambda each: -each.script)
+
+
+def _few(gaps: Sequence[Gap], processes: int, is_late: Callable[[Gap, float], bool]) -> list[Gap]:
+    """Return the gaps for which this holds, given how much more than usual a process is in its script.
+
+    There are none if these processes are too many, or processes make their steps independently.
+    """
+    if processes < 2 or len(gaps) < MEASURED * processes or are_apart(gaps):
         return []
     # Processes wait for a core unevenly: the least that one does is compared with the most of others.
     usual = median(sorted(each.most_script for each in gaps)[: (processes + 1) // 2])
-    late = [
+    found = [
         each
         for each in gaps
-        if each.is_steadily_in_script  # what pauses explain is theirs
-        and min(each.share, each.script - usual) >= LATER
-        and each.script - usual >= ERRORS * _error(each, usual)
-        and each.ms >= least_ms
+        if each.script - usual >= ERRORS * _error(each, usual) and is_late(each, each.script - usual)
     ]
-    if 2 * len(late) > processes:
-        return []
-    return sorted(late, key=lambda each: -each.share)
+    return found if 2 * len(found) <= processes else []
 
 
 def _error(gap: Gap, share: float) -> float:

@@ -19,6 +19,7 @@ from jaxtop.model.wall_time.gaps import (
     in_present_rhythm,
     late_of,
     pause_of,
+    perhaps_late,
 )
 from jaxtop.model.wall_time.parts import own_parts
 
@@ -34,11 +35,13 @@ if TYPE_CHECKING:
 class Lateness(NamedTuple):
     """The gaps of a run's processes, those that are late by their scripts, and what each late one costs.
 
+    `perhaps` are late if their devices do not compute while their scripts run: nothing measures that.
     `costs` has the share of wall time for which the others wait for a process, by agent.
     """
 
     gaps: tuple[Gap, ...] = ()
     scripts: tuple[Gap, ...] = ()
+    perhaps: tuple[Gap, ...] = ()
     costs: Mapping[str, float] = MappingProxyType({})
 
     def wait_of(self, agent: str) -> float | None:
@@ -75,7 +78,7 @@ def _of_run(cluster: ClusterState, run: Run, now: float) -> Lateness:
     costs = _by_collectives(cluster, run, views, now)
     costs.update(_by_pauses(gaps, present, cluster.tuning.value("pauses", PAUSE_SHARE)))
     costs.update({each.host.agent: each.share for each in scripts})
-    return Lateness(tuple(gaps), tuple(scripts), costs)
+    return Lateness(tuple(gaps), tuple(scripts), tuple(perhaps_late(gaps, present)), costs)
 
 
 def _by_collectives(

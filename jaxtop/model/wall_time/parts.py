@@ -21,7 +21,7 @@ from jaxtop.model.hosts import host_views
 from jaxtop.model.programs.rates import launch_rates_of, program_of
 from jaxtop.model.steps.script import not_launching
 from jaxtop.model.steps.views import past_of
-from jaxtop.model.wall_time.launch_times import measured_in
+from jaxtop.model.wall_time.launch_times import has_current_windows, measured_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
     from jaxtop.model.wall_time.launch_times import MeasuredLaunches
     from jaxtop.model.windows import ProgramKey
+
+
+# Durations of launches that take this share of the time together are no longer right.
+MOST_BUSY = 1.15
 
 
 class Parts(NamedTuple):
@@ -170,6 +174,8 @@ def _parts(host: Host, measured: MeasuredLaunches) -> OwnParts | None:
     if not measured.of_program:
         return None
     busy = compute + exposed + unsplit
+    if busy * measured.overlap > MOST_BUSY and not has_current_windows(host):
+        return None  # steps became shorter since: their launches must have, too
     # Launches that overlap, and durations of steps that were slower than those now, make more than there is.
     scale = min(measured.overlap, (1 - _witnessed(host, measured, busy)) / busy) if busy else 1.0
     left = max(0.0, 1 - busy * scale)

@@ -53,8 +53,7 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
     # A process that launches thousands of programs a step is in the script between them. One that waits for
     # each result prepares the next step only afterwards.
     found = [each for each in found if not launches_of(each) and not _is_read(each)]
-    # Few processes for which all others wait are stragglers.
-    if 2 * len(found) <= len(facts.present) and not are_apart(facts.gaps):
+    if _are_for_others(facts, found):
         return
     if found:
         worst, line = worst_of(found, SCRIPT)
@@ -69,6 +68,11 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
             severity = Severity.INFO
         cost = FindingCost(gap.ms, gap.share)
         yield finding_of(facts, found, worst, line, severity=severity, text=text, cost=cost)
+
+
+def _are_for_others(facts: RunFacts, found: list[Gap]) -> bool:
+    """Return whether these are few processes for which all others wait: they are stragglers."""
+    return 2 * len(found) <= len(facts.present) and not are_apart(facts.gaps)
 
 
 def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
@@ -101,6 +105,8 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
 def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
     least = facts.number(READ_SHARE)
     found = [each for each in measured_gaps(facts) if _is_read(each, least) and not launches_of(each)]
+    if _are_for_others(facts, found):
+        return
     if found:
         worst, read = worst_of(found, WAIT)
         gap = gap_over(facts, found, worst)

@@ -29,7 +29,7 @@ CRITICAL_SHARE = Number("critical_share", 0.25, "lateness is critical from this 
 EVENLY = 0.8
 OF_LATENESS = Number("share", 0.7, "reported if the others of its process wait this share of its lateness")
 FEW = "too few windows of the profiler yet"
-_WINDOWS = "profiler windows"
+_WINDOWS, _SAMPLES = "profiler windows", "samples of the main thread"
 NO_COLLECTIVES = "no collectives were measured"
 
 
@@ -39,6 +39,8 @@ def _straggler(facts: RunFacts) -> Iterator[Finding]:
     if late_scripts:
         even = _as_slow(facts, late_scripts)
         yield _evenly(facts, even) if even else _by_script(facts, late_scripts)
+    elif facts.perhaps_late:
+        yield _perhaps(facts.perhaps_late)
     elif not views:
         raise Unmeasured(NO_COLLECTIVES)
     by_script = {each.host.agent for each in late_scripts}
@@ -52,7 +54,7 @@ def _straggler(facts: RunFacts) -> Iterator[Finding]:
     for late, view in worst.values():
         even = _as_slow(facts, [each for each in facts.gaps if each.host.agent == late.agent])
         yield _evenly(facts, even, view.op) if even else _by_collective(facts, late, view)
-    if not late_scripts and not any(view.is_enough for view in views):
+    if not (late_scripts or facts.perhaps_late) and not any(view.is_enough for view in views):
         raise Unmeasured(_why_few(facts))
 
 
@@ -80,13 +82,36 @@ def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
         cost=FindingCost(ms, worst.share),
         evidence=(
             Evidence("step longer than its programs", worst.share, "ratio", "steps and windows", at),
-            Evidence("main thread in the script", worst.script, "ratio", "samples of the main thread", at),
-            Evidence("processes", len(late), source="samples of the main thread", at=at),
+            Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, at),
+            Evidence("processes", len(late), source=_SAMPLES, at=at),
         ),
         proof=Proof("stacks", row=host.agent),
         explains=("slower_than_before", "communication_bound"),
         advice="Make that line faster on this host, or run it on another thread while the devices compute: "
         "look at its disk, its network, its share of the data.",
+    )
+
+
+def _perhaps(late: list[Gap]) -> Finding:
+    """Return the note on processes that are late, unless their devices compute while their scripts run."""
+    worst = late[0]
+    host, found = worst.host, worst.line(SCRIPT)
+    line = None if found is None else found[0]
+    where = "" if line is None else f": {place_of(line)}"
+    return Finding(
+        Severity.INFO,
+        0.5,
+        f"{acting([each.host for each in late], 'may be', 'may be')} late: {worst.script:.0%} of a "
+        f"{worst.step_ms:.0f} ms step in {'their scripts' if len(late) > 1 else 'its script'}, unlike the "
+        f"others{where}",
+        Subject.of(host, source=source_of(line)),
+        about=host.agent,
+        evidence=(
+            Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, host.pulse_at),
+            Evidence("processes", len(late), source=_SAMPLES, at=host.pulse_at),
+        ),
+        proof=Proof("stacks", row=host.agent),
+        advice="No recent window of the profiler shows whether its devices compute meanwhile: take one (c).",
     )
 
 
@@ -122,7 +147,7 @@ def _evenly(facts: RunFacts, even: Sequence[Gap], op: str = "") -> Finding:
         cost=FindingCost(gap.ms, gap.share),
         evidence=(
             Evidence("gap of these", gap.share, "ratio", "steps and windows", worst.host.pulse_at),
-            Evidence("processes", len(even), source="samples of the main thread", at=worst.host.pulse_at),
+            Evidence("processes", len(even), source=_SAMPLES, at=worst.host.pulse_at),
         ),
         proof=Proof("stacks", row=worst.host.agent),
         explains=("slower_than_before", "communication_bound"),
@@ -223,7 +248,8 @@ RULES = (
         title="Straggler",
         threshold="the same process or device comes last in 75 % of the samples of three windows, "
         "later than 5 ms (25 ms on CPU), 3 % of the launch and three times the usual spread; or the main "
-        "threads of at most half of the processes are in the script for 15 % of each step more than others",
+        "threads of at most half of the processes are in the script for 15 % of each step more than others; "
+        "a note from 50 % on where nothing shows whether devices compute meanwhile",
         rationale="In a synchronous step everyone waits for the last: its delay is paid by every device.",
         source="durations of each collective on all devices, from windows of the profiler; samples of the "
         "main threads and times of steps",
