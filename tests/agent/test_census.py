@@ -22,6 +22,7 @@ from jaxtop_agent.arrays.watched import WatchedNames
 from jaxtop_agent.collectors import arrays as collector
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.service.identity import identify
+from tests import patience
 from tests.stories import cluster_of, running, tell
 from tests.support import PYTHON, run, script
 
@@ -386,16 +387,24 @@ if __name__ == "__main__":
     thread.start()
     begun.wait()
     board = Board(identify("run"))
-    ArrayCensus(WatchedNames()).collect(board, jaxprivate.default_client())
+    census, names = ArrayCensus(WatchedNames()), [None]
+    for _ in range(FEW):
+        if names == [None]:
+            census.collect(board, jaxprivate.default_client())
+            names = [group.name for group in board.sampler.arrays.groups]
     ended.set()
     thread.join()
-    print(json.dumps([group.name for group in board.sampler.arrays.groups]))
+    print(json.dumps(names))
 """
 
 
 @pytest.mark.jax
 @pytest.mark.newest
 def test_a_first_census_has_the_names_that_only_a_generator_knows(tmp_path):
-    """Only its loop holds it, out of sight while it is suspended; the next census may be due in a minute."""
-    done = run(PYTHON, script(tmp_path, LOOPS), imports_jax=True)
+    """Only its loop holds it, out of sight while it is suspended; the next census may be due in a minute.
+
+    On a busy machine it may be suspended again before the census looks, so some more may try.
+    """
+    few = 5 if patience.factor() > 2 else 1
+    done = run(PYTHON, script(tmp_path, LOOPS.replace("FEW", str(few))), imports_jax=True)
     assert (done.stderr, json.loads(done.stdout)) == ("", ["pool"])
