@@ -35,6 +35,7 @@ import io
 import os
 import sys
 import traceback
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 from jaxtop import __version__
@@ -72,6 +73,10 @@ COMMANDS = {
     **_MACHINE,
 }
 
+_ONLY_AGENT = (
+    "jaxtop-agent has the agent and `jaxtop run` alone; `pip install jaxtop`, here or in an environment of "
+    "its own, has all commands"
+)
 _SUMMARY = "top for a JAX cluster: a whole run, live, in one terminal"
 
 
@@ -88,6 +93,10 @@ def main(argv: list[str] | None = None, *, begin: Callable[[], object] = lambda:
         try:
             debuglog.info("command", f"jaxtop {__version__} {words}")
             return _run(words, begin)
+        except ImportError as error:
+            if find_spec("jaxtop.tui") is not None:
+                raise
+            raise UserError(_ONLY_AGENT) from error
         finally:
             print(end="", flush=True)  # while an error can still be reported
     except UserError as error:

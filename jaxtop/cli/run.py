@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,9 @@ def take_settings(arguments: argparse.Namespace) -> Iterator[str]:
     except (UserError, keys.NoKey, OSError) as error:
         yield str(error)
         return
+    except ImportError:
+        yield "jaxtop-agent does not read config.toml, jaxtop does"
+        return
     for name in ("bind", "interval", "record"):
         if getattr(arguments, name) is None:
             setattr(arguments, name, loaded.get(f"run.{name}"))
@@ -99,6 +103,11 @@ def _warnings(arguments: argparse.Namespace) -> Iterator[str]:
             yield f"--bind {arguments.bind} cannot be served on ({error.strerror}): no viewer can connect"
     named = "--record" if arguments.record else "JAXTOP_RECORD"
     if record := arguments.record or os.environ.get("JAXTOP_RECORD"):
+        missing = [each for each in ("mcap", "zstandard") if find_spec(each) is None]
+        if missing:
+            names = " and ".join(missing)
+            yield f"{named} needs {names} (pip install 'jaxtop-agent[record]'): nothing is recorded"
+            return
         asked = Path(record).expanduser()
         folder = asked.parent if asked.suffix == ".mcap" else asked
         try:

@@ -9,28 +9,17 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from email import message_from_bytes
 
 import pytest
 
 from jaxtop import __version__
 from tests.support import ROOT, SOAK, run
+from tests.wheels import built, metadata
 
 ADDRESS = "https://code.example.org/team/jaxtop"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # What pip and PyPI show; a wheel of a tool that is started with `uvx` is downloaded often.
 LARGEST_WHEEL, LARGEST_SDIST, LARGEST_FILE = 1_600_000, 1_500_000, 150_000
-
-
-def built(target, folder, **variables):
-    """Build with the backend itself: what a build in an environment of its own adds is time."""
-    done = run(
-        sys.executable, "-m", "hatchling", "build", "-t", target, "-d", folder,
-        cwd=ROOT, env={"PATH": "/usr/bin:/bin", **variables},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    (path,) = folder.iterdir()
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +37,7 @@ def test_the_wheel_has_the_two_packages_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         sizes = {each.filename: each.file_size for each in archive.infolist()}
     code = {name for name in sizes if ".dist-info/" not in name}
-    assert code == {name.removeprefix("agent/") for name in tracked("jaxtop", "agent")}
+    assert code == {name.removeprefix("agent/") for name in tracked("jaxtop", "agent/jaxtop_agent")}
     assert {"jaxtop/py.typed", "jaxtop/__main__.py", "jaxtop_agent/boot/sitecustomize.py"} <= code
     kinds = {name.rpartition("/")[2] for name in sizes.keys() - code}
     assert kinds == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "LICENSE"}
@@ -68,12 +57,6 @@ def test_the_source_archive_builds_and_no_more(tmp_path):
     assert sizes.keys() - beside == tracked("jaxtop", "agent")
     assert path.stat().st_size < LARGEST_SDIST
     assert max(sizes.values()) < LARGEST_FILE
-
-
-def metadata(wheel):
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
-        return message_from_bytes(archive.read(name))
 
 
 def test_the_metadata_says_what_is_supported_and_where_the_project_is(wheel):
