@@ -141,6 +141,22 @@ class Commands:
         now = probes.cpu(self._agents_threads())
         return {"elapsed": elapsed, "cpu": sum(now[task] - before.get(task, 0.0) for task in now)}
 
+    def paced(self, seconds: float, rate: float) -> dict[str, float]:
+        """Make so many steps a second for this long; return how many, their time, and the script's CPU."""
+        loss = self._training.step()
+        jax.block_until_ready(loss)
+        count, in_steps = 0, 0.0
+        began, cpu = time.monotonic(), time.thread_time()
+        while (now := time.monotonic()) < began + seconds:
+            jax.block_until_ready(self._training.step())
+            count += 1
+            ended = time.monotonic()
+            in_steps += ended - now
+            time.sleep(max(0.0, began + count / rate - ended))
+        elapsed = time.monotonic() - began
+        cpu = time.thread_time() - cpu
+        return {"elapsed": elapsed, "steps": count, "step": in_steps / count, "cpu": cpu / count}
+
     def costs(self) -> dict[str, Any]:
         """Return the costs that the agent reports for its parts, in microseconds since it started."""
         import msgspec

@@ -15,6 +15,7 @@ from tests.bench.rows import (
     gil,
     hlo,
     hook,
+    ledger,
     memory,
     recordings,
     relay,
@@ -39,6 +40,13 @@ ROWS = (
         control="of all threads, their clocks as the measuring side reads them",
         spread="none: one long reading, after the first minute",
         measure=costs.measure,
+    ),
+    Row(
+        name="ledger",
+        what="CPU of the threads of the ledger while nobody watches, and steps beside it, at two paces",
+        control="of threads, JAXTOP_LEDGER=off, which writes no file; of steps, on ÷ off; blocks in turns",
+        spread="95 % bootstrap interval of the median of the blocks",
+        measure=ledger.measure,
     ),
     Row(
         name="gil",
