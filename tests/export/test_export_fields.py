@@ -1,0 +1,121 @@
+"""Every field of the JSON is on the page of fields, and every field on the page is in the JSON."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.export import to_document
+from jaxtop.model import FIGURES
+from tests import builders, memory_runs, staged_stalls
+from tests.agent import test_buffers, test_launch_numbers
+from tests.features.operations import staged_operations, test_operations_shown
+from tests.made_clusters import NOW, cluster, everything
+from tests.made_runs import run_of
+from tests.made_windows import Made
+from tests.model import test_at_peak
+from tests.pages import DOCS
+from tests.stories import cluster_of, running, tell
+from tests.tui.test_looks import SCENES
+
+# Objects whose fields are names that the run chooses, or kinds that other pages list.
+BY_NAME = {
+    "rejected", "hosts[].launches", "hosts[].sources", "hosts[].step.metrics", "hosts[].ledger.seconds",
+    "hosts[].memory_growth.bytes_per_minute", "hosts[].memory_growth.bytes_per_step", "programs[].time_by_kind",
+}  # fmt: skip
+OF_FIGURES = {"hosts[].machine", "hosts[].step", "hosts[].devices[]"}
+
+
+def documents():
+    """Yield documents that have each object at least once."""
+    yield to_document(cluster(), NOW)
+    yield to_document(everything(), NOW)
+    yield to_document(run_of(Made(hosts=3, devices=2, late=1), windows=5), 11.0)
+    yield to_document(staged_operations.cluster_of(test_operations_shown.SHOWN), 1.0)
+    for frames, *_ in SCENES.values():
+        yield to_document(builders.folded(frames), builders.NOW)
+
+    compiled = wire.Compilation(12_000, "step", "train.py:9", 700, "first")
+    lines = (wire.CompiledLine("step", "train.py:9", 1, 700),)
+    programs = wire.Programs(13_000, compilations=(compiled,), lines=lines)
+    yield to_document(cluster_of(*running(0), (13, "r1-0", programs)), 20.0)
+
+    memory = memory_runs.Run().live(60, rss=lambda second, _: (4 + second) * memory_runs.GIB)
+    yield to_document(memory.cluster, memory.now)
+    stalled = staged_stalls.Run(2)
+    stalled.compiling = {1: "step"}
+    stalled.stand(0, at=staged_stalls.VALUE)
+    stalled.go_on()
+    yield to_document(stalled.cluster, stalled.now)
+    at_peak = test_buffers.staged(test_buffers.PEAK)
+    yield to_document(at_peak.cluster, at_peak.at)
+
+    risen = test_at_peak.watched(
+        test_at_peak.pulse(10, 1, 1, 1, 1),
+        test_at_peak.counted(10.5, test_at_peak.STATE),
+        test_at_peak.pulse(11, *(500,) * 4),
+    )
+    yield to_document(risen, 11.0)
+    first, second = test_launch_numbers.split(test_launch_numbers.launches(4, 6, late=3))
+    at_odds = test_launch_numbers.cluster()
+    tell(at_odds, (2, "r1-0", test_launch_numbers.window(test_launch_numbers.Made(first), 0, 30)))
+    tell(at_odds, (3, "r1-1", test_launch_numbers.window(test_launch_numbers.Made(second), 1, 31)))
+    yield to_document(at_odds, 3.0)
+
+
+@pytest.fixture(scope="module")
+def in_documents():
+    """The names in each object, by its path."""
+    found: dict[str, set[str]] = defaultdict(set)
+
+    def look(value, path):
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                found[path].add(name)
+                look(inner, f"{path}.{name}" if path else name)
+        elif isinstance(value, list | tuple):
+            for each in value:
+                look(each, f"{path}[]")
+
+    for each in documents():
+        look(each, "")
+    return {path: names for path, names in found.items() if path not in BY_NAME}
+
+
+@pytest.fixture(scope="module")
+def on_the_page():
+    """The names in each row of the page, by the path of the object."""
+    found = {}
+    for head, text in re.findall(r"^\| (.*?) \| (.*) \|$", (DOCS / "json.md").read_text(), re.MULTILINE):
+        names = set(re.findall(r"`(\w+)`", text))
+        for path in re.findall(r"`([^`]+)`", head) or ([""] if head == "the document" else []):
+            found[path] = names
+    return found
+
+
+def test_every_object_has_a_row(in_documents, on_the_page):
+    assert set(in_documents) == set(on_the_page)
+
+
+def test_every_field_is_in_the_row_of_its_object(in_documents, on_the_page):
+    figures = {each.name.rpartition(".")[2] for each in FIGURES.values()}
+    missing = {
+        f"{path}.{name}".lstrip(".")
+        for path, names in in_documents.items()
+        for name in names - on_the_page.get(path, set()) - (figures if path in OF_FIGURES else set())
+    }
+    assert missing == set(), "add them to docs/json.md"
+
+
+def test_no_row_has_a_field_that_is_not_there(in_documents, on_the_page):
+    # Values that the page lists, too.
+    values = {"orbax", "phase", "stack"}
+    gone = {
+        f"{path}.{name}".lstrip(".")
+        for path, names in on_the_page.items()
+        for name in names - in_documents.get(path, set()) - values
+    }
+    assert gone == set()
