@@ -23,12 +23,30 @@ if TYPE_CHECKING:
 
 # How often it is looked whether a run has appeared.
 LOOKS_EVERY_S = 0.25
+SHORTHANDS = ("ssh://[USER@]HOST[:PORT][/TARGET]", "slurm://JOBID", "k8s://NAMESPACE/POD")
 
 
 def add_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
     """Add the arguments; `others` are what else the command takes as a target."""
-    shorthands = ("ssh://[USER@]HOST[:PORT][/TARGET]", "slurm://JOBID", "k8s://NAMESPACE/POD")
-    add_own_arguments(parser, *shorthands, *others)
+    parser.add_argument("target", nargs="*", metavar="TARGET", help=forms(*SHORTHANDS, *others))
+    add_options(parser)
+
+
+def add_own_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments for what this machine reaches by itself."""
+    parser.add_argument("target", nargs="*", metavar="TARGET", help=forms())
+    _add_own_options(parser)
+
+
+def forms(*others: str) -> str:
+    """Return the forms that a target can have."""
+    tried = f"tries ports {PORTS_TRIED[0]} to {PORTS_TRIED[-1]}"
+    return ", ".join((f"run name, run id, host ({tried}), host:port or run file", *others))
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how targets are reached, for commands that name their targets otherwise."""
+    _add_own_options(parser)
     parser.add_argument(
         "--via",
         metavar="CMD",
@@ -37,15 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
     )
 
 
-def add_own_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
-    """Add the arguments for what this machine reaches by itself."""
-    tried = f"tries ports {PORTS_TRIED[0]} to {PORTS_TRIED[-1]}"
-    parser.add_argument(
-        "target",
-        nargs="*",
-        metavar="TARGET",
-        help=", ".join((f"run name, run id, host ({tried}), host:port or run file", *others)),
-    )
+def _add_own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hostfile", metavar="FILE", help="a file with one host or host:port per line")
     parser.add_argument(
         "--map",

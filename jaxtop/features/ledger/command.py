@@ -73,7 +73,7 @@ def read(arguments: argparse.Namespace, now: float) -> Report:
             return _of_cluster(session.at(span[1]), span[1])
     if len(given) <= 1 and not (arguments.hostfile or arguments.via):
         name = arguments.target[0] if arguments.target else None
-        own = _of_this_user(name)
+        own = of_this_user(name)
         if own and (name is not None or not _lives()):
             return Report(own)
     return _live(arguments, now)
@@ -101,7 +101,7 @@ def _inside(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*{ledgers.SUFFIX}"))
 
 
-def _of_this_user(lineage: str | None) -> list[JobLedger]:
+def of_this_user(lineage: str | None) -> list[JobLedger]:
     """Return the ledger of a lineage among the files of this user; without a name, of the latest one."""
     from jaxtop.features.ledger import collect
 

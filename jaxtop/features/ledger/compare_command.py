@@ -14,14 +14,17 @@ from jaxtop.cli import replay, settings, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.text.formats import JSON, add_formats
 from jaxtop.cli.text.words import note, number
-from jaxtop.features.ledger.command import from_files, is_ledger
+from jaxtop.features.ledger.command import from_files, is_ledger, of_this_user
+from jaxtop.store import runfiles
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from jaxtop.features.ledger.compare import ComparedRun
     from jaxtop.features.ledger.compare_facts import FindingsSeen
     from jaxtop.features.ledger.compare_steps import CountedSteps
+    from jaxtop.features.ledger.model import JobLedger
     from jaxtop.model import Cluster
     from jaxtop.sources import Session
 
@@ -37,12 +40,15 @@ _SECONDS = number("between 1 and 3600 seconds", 1, 3600)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    for name in ("A", "B"):
-        parser.add_argument(
-            name.lower(),
-            metavar=name,
-            help="recording, ledger or folder of them; or a live run: name, run id, host, host:port",
-        )
+    what = "recording, ledger or folder of them, the lineage of a job, or a live run"
+    parser.add_argument("a", metavar="A", help=f"{what}: {targets.forms(*targets.SHORTHANDS)}")
+    parser.add_argument(
+        "b",
+        metavar="B",
+        nargs="?",
+        help="the same (default: the run that --hostfile or --via leads to, or your newest live run)",
+    )
+    targets.add_options(parser)
     for name in ("A", "B"):
         parser.add_argument(
             f"--at-{name.lower()}",
@@ -57,15 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help=f"seconds to follow a live run (default: {USUAL_WAIT:.0f})",
     )
-    parser.add_argument(
-        "--owner", metavar="KEY", help="public key of the owner of live runs, if that is not you"
-    )
     add_formats(parser, FORMATS)
 
 
 def main(arguments: argparse.Namespace) -> int:
     from jaxtop.features.ledger import compare, compare_text  # imported late: errors must be fast
 
+    _refuse_what_says_nothing(arguments)
     sides = [
         _side(name, given, at, arguments)
         for name, given, at in (
@@ -78,17 +82,51 @@ def main(arguments: argparse.Namespace) -> int:
     return DIFFERENT if found.is_real else SAME
 
 
-def _side(which: str, given: str, at: str | None, arguments: argparse.Namespace) -> ComparedRun:
+def _refuse_what_says_nothing(arguments: argparse.Namespace) -> None:
+    """Raise an error for an option that is about neither A nor B."""
+    for which, given, at in (("a", arguments.a, arguments.at_a), ("b", arguments.b, arguments.at_b)):
+        if at is not None and not (given and replay.is_recording(Path(given))):
+            raise UserError(f"--at-{which} needs a recording, and {given or 'the live run'} is none")
+    if arguments.hostfile and arguments.b is not None:
+        raise UserError("--hostfile names the hosts of B: leave B out")
+    if arguments.b is not None and all(_is_of_files(each) for each in (arguments.a, arguments.b)):
+        for option in ("via", "map", "owner"):
+            if getattr(arguments, option):
+                raise UserError(f"--{option} is for a live run, and neither A nor B is one")
+
+
+def _is_of_files(given: str) -> bool:
+    return replay.is_recording(Path(given)) or is_ledger(Path(given))
+
+
+def _side(which: str, given: str | None, at: str | None, arguments: argparse.Namespace) -> ComparedRun:
     """Return one of the two runs; an error says which of them it is about."""
-    path = Path(given)
-    if at is not None and not replay.is_recording(path):
-        raise UserError(f"--at-{which.lower()} needs a recording, and {given} is none")
+    name = given or "the live run"
     try:
+        if given is None:
+            return _live(name, [], arguments)
+        path = Path(given)
         if replay.is_recording(path):
             return _recorded(path, at)
-        return _of_ledgers(path) if is_ledger(path) else _live(given, arguments)
+        if is_ledger(path):
+            return _of_ledgers(path.name or given, from_files([path]))
+        if jobs := _ended_job(given, arguments):
+            return _of_ledgers(given, jobs)
+        return _live(name, [given], arguments)
     except UserError as error:
-        raise UserError(f"{which} ({given}): {error}", UNREADABLE) from None
+        raise UserError(f"{which} ({name}): {error}", UNREADABLE) from None
+
+
+def _ended_job(name: str, arguments: argparse.Namespace) -> list[JobLedger]:
+    """Return the job of this user with that lineage, unless the name is that of a live run."""
+    if arguments.via is not None or "://" in name:
+        return []
+    lives = any(
+        name in (each.hello.name, each.hello.run, each.hello.agent)
+        for each in runfiles.find()
+        if not each.is_stale
+    )
+    return [] if lives else of_this_user(name)
 
 
 def _recorded(path: Path, typed: str | None) -> ComparedRun:
@@ -155,17 +193,17 @@ def _of_cluster(
     )
 
 
-def _of_ledgers(path: Path) -> ComparedRun:
-    """Return the last attempt at the latest job of these ledgers."""
+def _of_ledgers(name: str, jobs: Sequence[JobLedger]) -> ComparedRun:
+    """Return the last attempt at the latest of these jobs."""
     from jaxtop.features.ledger import compare, compare_facts, compare_steps
 
-    job = from_files([path])[-1]
+    job = jobs[-1]
     processes = job.attempts[-1].processes
     took = compare_steps.times_of_ledgers(processes)
     if took is None:
         raise UserError("it has no steps")
     return compare.ComparedRun(
-        path.name or str(path),
+        name,
         took,
         spent=compare_facts.spent_of_ledgers(processes),
         facts=compare_facts.machines_of_ledgers(processes),
@@ -175,17 +213,18 @@ def _of_ledgers(path: Path) -> ComparedRun:
     )
 
 
-def _live(given: str, arguments: argparse.Namespace) -> ComparedRun:
+def _live(name: str, target: list[str], arguments: argparse.Namespace) -> ComparedRun:
+    from jaxtop.cli.reading.complaints import complaints
     from jaxtop.features.ledger.compare_facts import FindingsSeen
     from jaxtop.features.ledger.compare_steps import CountedSteps
     from jaxtop.model import Cluster, host_views
 
-    named = Namespace(target=[given], hostfile=None, via=None, owner=arguments.owner, map=[])
-    source = targets.open_source(named, note)
+    hosts = None if target else arguments.hostfile
+    source = targets.open_source(Namespace(**{**vars(arguments), "target": target, "hostfile": hosts}))
     cluster, counts, seen = Cluster(tuning=settings.load().tuning), CountedSteps(), FindingsSeen()
     look = time.monotonic()
     end = look + arguments.wait
-    note(f"following {given} for {arguments.wait:.0f} s")
+    note(f"following {name} for {arguments.wait:.0f} s")
     try:
         while (left := end - time.monotonic()) > 0:
             for frame in source.poll(min(left, LOOKS_EVERY_S)):
@@ -198,5 +237,5 @@ def _live(given: str, arguments: argparse.Namespace) -> ComparedRun:
         source.close()
     at = steady()
     if not any(view.host.hello for view in host_views(cluster, at)):
-        raise UserError("no process was reached")
-    return _of_cluster(given, cluster, at, counts, seen)
+        raise UserError("; ".join(complaints(cluster, source, at)) or "no process was reached")
+    return _of_cluster(name, cluster, at, counts, seen)

@@ -69,9 +69,7 @@ def _figures(what: str, first: Blocks, rounds: list[Blocks]) -> Iterator[Figure]
         yield Figure(f"{what}: thread {thread}, first half minute", median([first[ON][thread]]), "ms/s")
     yield Figure(f"{what}: all threads", median(of(ON, "agent")), "ms/s", control=median(of(OFF, "agent")))
     for figure, word in (("cpu", "CPU of a step"), ("step", "step")):
-        yield Figure(
-            f"{what}: {word}, without an agent", median(of(WITHOUT, figure)), "ms"
-        )
+        yield Figure(f"{what}: {word}, without an agent", median(of(WITHOUT, figure)), "ms")
         yield Figure(
             f"{what}: {word}, with ÷ without an agent",
             ratio(zip(of(ON, figure), of(WITHOUT, figure), strict=True)),

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
+import shlex
 from bisect import bisect_right
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
+from jaxtop.base import keys
+from jaxtop.base.clock import now_ms
 from jaxtop.features.ledger.compare import ComparedRun, Comparison, MeasuredSteps
 from jaxtop.features.ledger.compare_text import verdict
 from jaxtop.store import ledgers
 from tests import builders, staged_parts
 from tests.builders import NOW, agent_id, frame
+from tests.made_agents import Agent, closing
 from tests.recorded import written
-from tests.support import JAXTOP, SOAK, jaxtop_here, processes
+from tests.support import JAXTOP, PYTHON, SOAK, jaxtop_here, processes
 
 STEP = wire.Program("jit_train_step", "f1", 8, 4, 1_000_000, None, 4096, 1024, 0, 2048)
 
@@ -300,7 +306,7 @@ def ledger(folder, index, step_s, seconds=300, input_s=0.0):
         waited = steps * input_s
         spent = {"compiling": 60.0, "stepping": trained - waited, "input": waited}
         text += ledgers.line_of(ledgers.Sums(int((NOW + at) * 1000), spent, steps))
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{index}.jsonl").write_bytes(text)
     return folder
 
@@ -312,6 +318,63 @@ def test_ledgers_are_compared_by_their_sums(compare, tmp_path):
     assert done.returncode == 1
     assert lines(done)[0].startswith("B is 3")
     assert lines(done)[1].startswith("most of it is waiting for input (30 ms in B, 0 ms in A)")
+
+
+def test_the_lineage_of_a_job_is_its_last_attempt(compare, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    ledger(ledgers.folder(), 0, 0.1)
+    done = compare("job", ledger(tmp_path / "b", 0, 0.13))
+    assert done.returncode == 1
+    assert lines(done)[0].startswith("B is 3")
+
+
+# Live runs
+
+
+class Stepping(Agent):
+    """An agent whose run makes ten steps a second."""
+
+    def _pulse(self, count, launches):  # noqa: ARG002 - that of an agent
+        now = now_ms()
+        rhythm = wire.Rhythm(1, ("train_step",), now // 100, 100, 100_000, 10_000, 50, *(100_000,) * 3)
+        return wire.Pulse(now, now, launches={"train_step": now // 100}, rhythm=rhythm)
+
+
+@pytest.mark.parametrize("way", ["target", "hostfile", "map", "via"])
+def test_a_live_run_is_reached_in_every_way(compare, tmp_path, way):
+    with closing(Stepping(keys.load(), 5)) as (agent,):
+        port = agent.requests.rpartition(":")[2]
+        (tmp_path / "hosts").write_text(f"{agent.requests}\n")
+        via = shlex.join(["env", f"PATH={Path(PYTHON).parent}:{os.environ['PATH']}"])
+        words = {
+            "target": [agent.requests],
+            "hostfile": ["--hostfile", tmp_path / "hosts"],
+            "map": [f"node01:{port}", "--map", f"node01:{port}={agent.requests}"],
+            "via": [agent.requests, "--via", via],
+        }[way]
+        done = jaxtop_here("compare", Run().record(tmp_path / "a.mcap"), *words, "--wait", 4, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["b"]["step_ms"] == pytest.approx(100, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["b.mcap", "--via", "env"], "jaxtop: --via is for a live run, and neither A nor B is one"),
+        (["b.mcap", "--hostfile", "hosts"], "jaxtop: --hostfile names the hosts of B: leave B out"),
+        (["--at-b", "10:32"], "jaxtop: --at-b needs a recording, and the live run is none"),
+        (["--via", "false"], "jaxtop: B (the live run): "),
+        (["ssh://a b"], "jaxtop: B (ssh://a b): ssh://a b is not ssh://[USER@]HOST[:PORT][/TARGET]"),
+        ([], "jaxtop: B (the live run): no live run of yours on this machine"),
+    ],
+)
+def test_what_leads_to_no_live_run_is_said_in_one_line(tmp_path, monkeypatch, words, why):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.mcap", "b.mcap"):
+        Run().record(tmp_path / name)
+    done = jaxtop_here("compare", "a.mcap", *words, "--wait", 1)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.splitlines()[-1].startswith(why)
 
 
 # What cannot be compared
