@@ -25,12 +25,14 @@ from jaxtop.sources.session import FARTHEST_ON
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from jaxtop.model import Cluster
 
 # --export skips times without frames that are longer than this, in seconds.
 LONGEST_LULL = 3600.0
+# History is folded in so many parts of the longest step.
+HISTORY_PARTS = 6
 MCAP_JSON = "mcap-json"
 _SPEED = number("a speed from 0.25 to 64", 0.25, 64, units="x×")
 _STEP = number("a number of seconds from 0.01 to 86400", 0.01, 86400)
@@ -154,10 +156,20 @@ def time_in(text: str, span: tuple[float, float]) -> float:
         raise UserError(str(error)) from None
 
 
-def with_history(session: Session, span: tuple[float, float], at: float) -> Cluster:
-    """Return the cluster at a time with its history, which keyframes do not have."""
-    for before in range(HISTORY, 0, -int(FARTHEST_ON)):  # a larger step would begin at a keyframe
+def with_history(
+    session: Session,
+    span: tuple[float, float],
+    at: float,
+    show: Callable[[float], object] = lambda _: None,
+) -> Cluster:
+    """Return the cluster at a time with its history, which keyframes do not have.
+
+    `show` is called with each time that it has come to.
+    """
+    # Larger steps than the farthest would begin at a keyframe; smaller ones show how far it is.
+    for before in range(HISTORY, 0, -int(FARTHEST_ON) // HISTORY_PARTS):
         session.at(max(span[0], at - before))
+        show(at - before)
     return session.at(at)
 
 

@@ -24,7 +24,8 @@ from tests.tui.test_looks import SCENES
 # Objects whose fields are names that the run chooses, or kinds that other pages list.
 BY_NAME = {
     "rejected", "hosts[].launches", "hosts[].sources", "hosts[].step.metrics", "hosts[].ledger.seconds",
-    "hosts[].memory_growth.bytes_per_minute", "hosts[].memory_growth.bytes_per_step", "programs[].time_by_kind",
+    "hosts[].memory_growth.bytes_per_minute", "hosts[].memory_growth.bytes_per_step",
+    "programs[].time_by_kind",
 }  # fmt: skip
 OF_FIGURES = {"hosts[].machine", "hosts[].step", "hosts[].devices[]"}
 

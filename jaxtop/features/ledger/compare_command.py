@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,15 @@ from jaxtop.base.clock import steady
 from jaxtop.cli import replay, settings, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.text.formats import JSON, add_formats
+from jaxtop.cli.text.output import ProgressLine
 from jaxtop.cli.text.words import note, number
 from jaxtop.features.ledger.command import from_files, is_ledger, of_this_user
+from jaxtop.model.state import HISTORY
 from jaxtop.store import runfiles
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtop.features.ledger.compare import ComparedRun
     from jaxtop.features.ledger.compare_facts import FindingsSeen
@@ -34,6 +37,8 @@ SAME, DIFFERENT, UNREADABLE = 0, 1, 3
 LONGEST_S = 1800.0
 # Findings are looked for so often, in the last seconds before that moment.
 LOOKS_EVERY_S, LOOKED_AT_S = 2.0, 60.0
+# How far the count is, is shown after so many frames.
+FRAMES_A_LOOK = 2000
 # For how long a live run is followed.
 USUAL_WAIT = 30.0
 _SECONDS = number("between 1 and 3600 seconds", 1, 3600)
@@ -107,7 +112,7 @@ def _side(which: str, given: str | None, at: str | None, arguments: argparse.Nam
             return _live(name, [], arguments)
         path = Path(given)
         if replay.is_recording(path):
-            return _recorded(path, at)
+            return _recorded(which, path, at)
         if is_ledger(path):
             return _of_ledgers(path.name or given, from_files([path]))
         if jobs := _ended_job(given, arguments):
@@ -129,35 +134,62 @@ def _ended_job(name: str, arguments: argparse.Namespace) -> list[JobLedger]:
     return [] if lives else of_this_user(name)
 
 
-def _recorded(path: Path, typed: str | None) -> ComparedRun:
+def _recorded(which: str, path: Path, typed: str | None) -> ComparedRun:
     from jaxtop.features.ledger.compare_facts import FindingsSeen
 
-    with replay.opened([path]) as (session, span):
+    with replay.opened([path]) as (session, span), _progress(f"{which}: {path}") as show:
         end = span[1] if typed is None else replay.time_in(typed, span)
-        counts = _counted(session, span[0], end, goes_back=typed is None)
+        counts = _counted(session, span[0], end, show, goes_back=typed is None)
         at = counts.last_step()
         if at is None:
             raise UserError("it has no steps" + (f" before {typed}" if typed else ""))
         since = max(at - LOOKED_AT_S, min(counts.of[agent].marks[0].at for agent in counts.made_steps()))
-        replay.with_history(session, span, since)
+
+        def show_fold(until: float) -> None:
+            show("looking for findings", 1 - (at - until) / (at - since + HISTORY))
+
+        replay.with_history(session, span, since, show_fold)
         seen, moment = FindingsSeen(), since
         while (moment := moment + LOOKS_EVERY_S) < at:
             seen.look(session.at(moment))
+            show_fold(moment)
         side = _of_cluster(path.name or str(path), session.at(at), at, counts, seen)
-        for line in session.notes:
-            note(line)
+    for line in session.notes:
+        note(line)
     return side
 
 
-def _counted(session: Session, first: float, end: float, *, goes_back: bool) -> CountedSteps:
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[str, float], None]]:
+    """Yield what shows how far an activity is, as a share; the line is cleared at the end."""
+    line, shown = ProgressLine(), ""
+
+    def show(activity: str, part: float) -> None:
+        nonlocal shown
+        text = f"{what}: {activity}: {min(1, max(0, part)):.0%}"
+        if text != shown:
+            line.show(text)
+            shown = text
+
+    try:
+        yield show
+    finally:
+        line.show("")
+
+
+def _counted(
+    session: Session, first: float, end: float, show: Callable[[str, float], None], *, goes_back: bool
+) -> CountedSteps:
     """Count the steps before a time; where there are none, before an earlier time."""
     from jaxtop.features.ledger.compare_steps import CountedSteps
 
     while True:
         start = max(first, end - LONGEST_S)
         counts = CountedSteps()
-        for frame in session.frames(None if start == first else start, end):
+        for number, frame in enumerate(session.frames(None if start == first else start, end)):
             counts.feed(frame)
+            if number % FRAMES_A_LOOK == 0:
+                show("counting steps", (frame.at - start) / max(1e-9, end - start))
         if counts.made_steps() or start == first or not goes_back:
             return counts
         end = start

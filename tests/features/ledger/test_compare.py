@@ -341,7 +341,7 @@ class Stepping(Agent):
 
 
 @pytest.mark.parametrize("way", ["target", "hostfile", "map", "via"])
-def test_a_live_run_is_reached_in_every_way(compare, tmp_path, way):
+def test_a_live_run_is_reached_in_every_way(tmp_path, way):
     with closing(Stepping(keys.load(), 5)) as (agent,):
         port = agent.requests.rpartition(":")[2]
         (tmp_path / "hosts").write_text(f"{agent.requests}\n")
