@@ -20,7 +20,7 @@ from jaxtop_agent.core.board import SamplerState
 from jaxtop_agent.core.threads import cpu_clock
 from jaxtop_agent.machine import basics, busy, cgroups, disks, files
 from jaxtop_agent.machine.cgroups import CgroupLimits, Groups
-from tests.support import PYTHON, eventually, processes, script
+from tests.support import PYTHON, ROOT, eventually, processes, script
 
 GIB = 1 << 30
 # As proc(5) has them: the mounted root, where, and of what kind.
@@ -188,6 +188,59 @@ def test_a_limit_above_the_mounted_group_is_read_in_version_1_of_control_groups(
     made = {name: text.replace("{limit}", str(6 * GIB)) for name, text in old_files().items()}
     found = limits(tmp_path, made, cgroup=OLD_GROUPS, mounts=old_mounts("/docker/abc"))
     assert found.memory == 6 * GIB
+
+
+def written(name):
+    """What Linux wrote into this `memory.stat`; where the files are from stands beside them."""
+    return (ROOT / "tests/data/cgroups" / f"{name}.stat").read_text()
+
+
+def test_the_parts_of_memory_are_those_of_real_groups_of_version_2(tmp_path):
+    """The kernel counts shared memory among files: 6,502,666,240 - 6,721,536 bytes are files."""
+    made = {
+        "memory.max": "8589934592\n",
+        "memory.current": "7730941132\n",
+        "memory.stat": written("version-2"),
+    }
+    found = limits(tmp_path, made)
+    assert found.memory_used == 7730941132 - 5307346944
+    assert found.memory_parts == (790425600, 6495944704, 6721536)
+
+
+@pytest.mark.parametrize(
+    ("name", "inactive", "parts"),
+    [
+        ("version-1", 1531834368, (996831232, 4047540224, 9166848)),  # with the groups inside
+        ("version-1-old", 7003344896, (1930993664, None, None)),  # shared memory is not told from files
+    ],
+)
+def test_the_parts_of_memory_are_those_of_real_groups_of_version_1(tmp_path, name, inactive, parts):
+    made = {
+        "memory/memory.limit_in_bytes": f"{16 * GIB}\n",
+        "memory/memory.usage_in_bytes": f"{13 * GIB}\n",
+        "memory/memory.stat": written(name),
+    }
+    found = limits(tmp_path, made, cgroup="4:memory:/docker/abc\n", mounts=old_mounts("/docker/abc"))
+    assert (found.memory, found.memory_used) == (16 * GIB, 13 * GIB - inactive)
+    assert found.memory_parts == parts
+
+
+def test_the_parts_of_a_container_go_before_those_of_the_machine(tmp_path):
+    made = {
+        "memory.max": "8589934592\n",
+        "memory.current": "7730941132\n",
+        "memory.stat": written("version-2"),
+    }
+    sample, _ = twice(tree(tmp_path, made), lambda: None, wait=0.01)
+    parts = (sample.machine_anonymous_bytes, sample.machine_file_bytes, sample.machine_shared_bytes)
+    assert parts == (790425600, 6495944704, 6721536)
+    unlimited = {**made, "memory.max": "max\n"}
+    root = tree(tmp_path / "machine", unlimited)
+    with (tmp_path / "machine/proc/meminfo").open("a") as file:
+        file.write("AnonPages: 30 kB\nCached: 20 kB\nShmem: 5 kB\nBuffers: 2 kB\n")
+    sample, _ = twice(root, lambda: None, wait=0.01)
+    parts = (sample.machine_anonymous_bytes, sample.machine_file_bytes, sample.machine_shared_bytes)
+    assert parts == (30 << 10, 17 << 10, 5 << 10)
 
 
 def test_old_groups_without_a_limit_are_no_container(tmp_path):
