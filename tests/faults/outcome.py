@@ -61,7 +61,11 @@ class Outcome:
     rules: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Return what is kept of the run: no sentences, which would not be those that jaxtop says later."""
+        kept = asdict(self)
+        del kept["text"]
+        kept["wrong"] = [sentence.partition(":")[0] for sentence in self.wrong]
+        return kept
 
 
 # Findings about a fault, each with the time at which it was first reported.
