@@ -1,7 +1,8 @@
 # Every target sets up what it needs: a fresh machine with Python >= 3.11 is enough.
 PYTHON ?= python3
 VENV ?= .venv
-OLDEST_JAX := 0.8.0
+# What `make test-jax` tests with, on PYTHON: a version of JAX, or the newest that this Python can have.
+JAX ?= 0.8.0
 PYTHONS := 3.11 3.12 3.13 3.14
 BIN := $(VENV)/bin
 # So many tests at a time, except for the quiet ones; most of them wait for processes. More would leave some
@@ -21,7 +22,11 @@ OF_JAX = $(shell grep -L 'pytestmark = .*mark\.newest' $$(grep -rl --include='te
 QUIET = $(shell grep -rl --include='test_*.py' 'mark\.quiet' tests)
 # What tests import where not all of [dev] is installed.
 TOOLS := pytest pytest-rerunfailures pytest-timeout grpcio jsonschema perfetto prometheus-client types-psutil
-OF_OLDEST := --editable '.[demo,tpu]' 'jax==$(OLDEST_JAX)' 'jaxlib==$(OLDEST_JAX)' equinox flax $(TOOLS)
+WITH_JAX = $(VENV)-$(notdir $(PYTHON))-jax-$(JAX)
+ITS_JAX = $(if $(filter newest,$(JAX)),--upgrade jax jaxlib,'jax==$(JAX)' 'jaxlib==$(JAX)')
+BESIDE_IT = $(ITS_JAX) --editable '.[demo,tpu]' equinox flax $(TOOLS)
+# pyenv has no `python3.12` unless that version is asked for.
+EACH_PYTHON = $(if $(filter python3.%,$(PYTHON)),PYENV_VERSION=$(PYTHON:python%=%)) $(PYTHON)
 # What depends on the version of Python: frames and hooks of the agent, snapshots, recordings, the app.
 ON_EACH_PYTHON := tests/agent/test_bytes.py tests/agent/test_windows.py tests/live/test_first_steps_live.py tests/agent/test_thread_stacks.py tests/agent/test_activity.py \
 	tests/agent/test_walk.py tests/wire/test_wire.py tests/recording/test_recordings*.py tests/recording/test_recording_schemas.py \
@@ -29,7 +34,7 @@ ON_EACH_PYTHON := tests/agent/test_bytes.py tests/agent/test_windows.py tests/li
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check lint lint-nicely test-newest test-side-by-side test-pairs test-alone test-oldest test-beside-others test-lowest test-pythons test-node soak bench faults plans accelerators screenshots looks docs clean
+.PHONY: demo test check lint lint-nicely test-newest test-side-by-side test-pairs test-alone test-jax test-python test-beside-others test-lowest test-pythons test-node always soak bench faults plans accelerators screenshots looks docs clean
 
 demo: $(VENV)/.demo                  ## a real multi-process JAX run on this machine, with the app on it
 	@echo "starting jaxtop demo"
@@ -37,7 +42,7 @@ demo: $(VENV)/.demo                  ## a real multi-process JAX run on this mac
 
 # Tests leave some of the time of the cores, and what checks the text takes it. Those that need both come last.
 test:                                ## everything CI runs
-	$(MAKE) --jobs 2 $(VENV)/.ready $(VENV)-oldest/.ready
+	$(MAKE) --jobs 2 $(VENV)/.ready $(WITH_JAX)/.ready
 	$(MAKE) --jobs 2 test-beside-others lint-nicely
 	$(MAKE) test-alone
 
@@ -56,7 +61,7 @@ lint-nicely:
 test-beside-others:
 	$(MAKE) test-side-by-side
 	$(MAKE) test-pairs
-	$(MAKE) test-oldest
+	$(MAKE) test-jax
 
 test-newest: test-side-by-side test-pairs test-alone        ## on the newest JAX
 
@@ -69,8 +74,8 @@ test-pairs: $(VENV)/.ready
 test-alone: $(VENV)/.ready
 	$(BIN)/python -m pytest -m 'quiet' $(ALONE) $(ONCE_MORE)
 
-test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again, on the oldest supported one
-	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest' $(SIDE_BY_SIDE) $(JOBS) $(OF_JAX) $(ONCE_MORE)
+test-jax: $(WITH_JAX)/.ready         ## what depends on the version of JAX, with JAX=… (else the oldest supported) on PYTHON=…
+	$(WITH_JAX)/bin/python -m pytest -m 'jax and not newest' $(SIDE_BY_SIDE) $(JOBS) $(OF_JAX) $(ONCE_MORE)
 
 soak: $(VENV)/.ready test-lowest test-pythons    ## the long repetitions of which CI runs a sample
 	$(BIN)/python $(INSTALL) --editable '.[xprof]'
@@ -84,16 +89,13 @@ test-lowest: $(VENV)-lowest/.ready   ## every screen, recordings, the wire and t
 		tests/agent/test_black_box.py::test_a_killed_process_is_shown_as_it_was_less_than_two_seconds_before \
 		tests/agent/test_black_box.py::test_a_run_says_that_it_records_and_when_it_cannot
 
-test-pythons: $(VENV)/.ready         ## what depends on Python or JAX, on each Python that can be had here with its newest JAX
-	$(BIN)/python $(INSTALL) uv
-	for each in $(PYTHONS); do $(MAKE) --no-print-directory test-python-$$each || exit; done
+test-python: $(WITH_JAX)/.ready      ## what depends on the version of Python, in the environment of test-jax
+	$(WITH_JAX)/bin/python -m pytest $(SIDE_BY_SIDE) $(JOBS) $(ON_EACH_PYTHON)
 
-test-python-%:
-	@if $(BIN)/uv venv --quiet --clear --python $* $(VENV)-py$*; then \
-		$(BIN)/uv pip install --quiet --python $(VENV)-py$*/bin/python --editable '.[demo,tpu]' equinox flax $(TOOLS) && \
-		$(VENV)-py$*/bin/python -m pytest $(SIDE_BY_SIDE) $(JOBS) $(ON_EACH_PYTHON) && \
-		$(VENV)-py$*/bin/python -m pytest -m 'jax and not newest' $(SIDE_BY_SIDE) $(JOBS) $(OF_JAX) $(ONCE_MORE); \
-	else echo "not tested on Python $*, which cannot be had here"; fi
+test-pythons: $(VENV)/.ready         ## what depends on Python or JAX, on each Python that can be had here with its newest JAX
+	@for each in $(addprefix PYTHON=python,$(PYTHONS)); do \
+		if $(MAKE) --no-print-directory python JAX=newest $$each; then \
+			$(MAKE) test-python test-jax JAX=newest $$each || exit; fi; done
 
 test-node: $(VENV)/.ready            ## the public TypeScript reader of MCAP on files of ours
 	npm install --silent --no-save --prefix build/node '@mcap/core@^2' 'fzstd@^0.1'
@@ -136,10 +138,16 @@ $(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
 	@$(call QUICKLY,$(VENV)) --editable '.[dev]' || $(BIN)/python tests/install.py --editable '.[dev]'
 	@touch $@ $(VENV)/.demo
 
-$(VENV)-oldest/.ready: pyproject.toml
-	$(PYTHON) -m venv $(VENV)-oldest
-	$(call QUICKLY,$(VENV)-oldest) $(OF_OLDEST) || $(VENV)-oldest/bin/python $(INSTALL) $(OF_OLDEST)
-	touch $@
+# Where this Python is not here, uv may find or fetch it.
+python $(WITH_JAX)/bin/python:
+	@test -x $(WITH_JAX)/bin/python || $(EACH_PYTHON) -m venv $(WITH_JAX) 2>/dev/null || \
+		$(BIN)/uv venv --quiet --seed --clear --python $(PYTHON:python%=%) $(WITH_JAX) 2>/dev/null || \
+		{ rm -rf $(WITH_JAX); echo "not tested on $(PYTHON), which cannot be had here"; exit 1; }
+
+$(WITH_JAX)/.ready: pyproject.toml $(if $(filter newest,$(JAX)),always) | $(WITH_JAX)/bin/python
+	@{ $(call QUICKLY,$(WITH_JAX)) $(BESIDE_IT) || $(WITH_JAX)/bin/python $(INSTALL) $(BESIDE_IT); } 2>$(WITH_JAX)/log || \
+		{ echo "JAX $(JAX) cannot be had for $$($(WITH_JAX)/bin/python --version): $$(tail -n 1 $(WITH_JAX)/log)"; exit 1; }
+	@touch $@
 
 $(VENV)-lowest/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lowest
@@ -150,4 +158,4 @@ $(VENV)-lowest/.ready: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(VENV)-lowest $(VENV)-py* build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-python* build dist .mypy_cache .ruff_cache .pytest_cache

@@ -39,5 +39,5 @@ def test_what_is_installed_is_the_lowest_that_is_allowed():
 
 def test_the_oldest_jax_of_the_extra_is_the_one_that_is_tested():
     makefile = (ROOT / "Makefile").read_text()
-    (oldest,) = re.findall(r"^OLDEST_JAX := (.*)$", makefile, re.MULTILINE)
+    (oldest,) = re.findall(r"^JAX \?= (.*)$", makefile, re.MULTILINE)
     assert bounds(EXTRAS["jax"]) == {"jax": oldest, "jaxlib": oldest}
