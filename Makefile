@@ -34,7 +34,7 @@ ON_EACH_PYTHON := tests/agent/test_bytes.py tests/agent/test_windows.py tests/li
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check lint lint-nicely test-newest test-side-by-side test-pairs test-alone test-jax test-python test-beside-others test-lowest test-pythons test-node always soak bench faults plans accelerators screenshots looks docs clean
+.PHONY: demo test check lint lint-nicely test-newest test-side-by-side test-pairs test-alone test-jax test-python test-beside-others test-lowest test-pythons test-node jax-names python always soak bench faults plans accelerators screenshots looks docs clean
 
 demo: $(VENV)/.demo                  ## a real multi-process JAX run on this machine, with the app on it
 	@echo "starting jaxtop demo"
@@ -77,7 +77,7 @@ test-alone: $(VENV)/.ready
 test-jax: $(WITH_JAX)/.ready         ## what depends on the version of JAX, with JAX=… (else the oldest supported) on PYTHON=…
 	$(WITH_JAX)/bin/python -m pytest -m 'jax and not newest' $(SIDE_BY_SIDE) $(JOBS) $(OF_JAX) $(ONCE_MORE)
 
-soak: $(VENV)/.ready test-lowest test-pythons    ## the long repetitions of which CI runs a sample
+soak: $(VENV)/.ready jax-names test-lowest test-pythons    ## the long repetitions of which CI runs a sample
 	$(BIN)/python $(INSTALL) --editable '.[xprof]'
 	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long' --timeout 3600
 
@@ -88,6 +88,9 @@ test-lowest: $(VENV)-lowest/.ready   ## every screen, recordings, the wire and t
 		tests/agent/test_hardware_*.py tests/cli/test_demo.py \
 		tests/agent/test_black_box.py::test_a_killed_process_is_shown_as_it_was_less_than_two_seconds_before \
 		tests/agent/test_black_box.py::test_a_run_says_that_it_records_and_when_it_cannot
+
+jax-names: $(VENV)/.ready            ## every private name of JAX that the agent reads, in the wheels of each minor version (or JAX=…)
+	$(BIN)/python -m tests.jaxnames $(if $(filter command line,$(origin JAX)),$(JAX))
 
 test-python: $(WITH_JAX)/.ready      ## what depends on the version of Python, in the environment of test-jax
 	$(WITH_JAX)/bin/python -m pytest $(SIDE_BY_SIDE) $(JOBS) $(ON_EACH_PYTHON)

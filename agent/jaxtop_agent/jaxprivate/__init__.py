@@ -15,6 +15,7 @@ What is where, in the order in which to read it:
 - errors.py: the exceptions of JAX's runtime
 - profiler.py: JAX's profiler
 - lowered.py: programs as JAX gives them to the compiler
+- declared.py: where JAX defines what all these read
 """
 
 from __future__ import annotations

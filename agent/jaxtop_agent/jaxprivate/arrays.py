@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent.jaxprivate.backends import clients
 from jaxtop_agent.jaxprivate.lookup import find, imported
 
+if TYPE_CHECKING:
+    from jaxtop_agent.jaxprivate.declared import ClassesWithAttributes, GSPMDSharding, HloSharding, SetOfNames
+
 # Classes of JAX whose objects are shown as the one value they hold, with the attributes that may hold it.
-BOXES: dict[str, tuple[str, ...]] = {
+BOXES: ClassesWithAttributes = {
     "PRNGKeyArray": ("_base_array",),
     "Ref": ("_refs",),
     "ArrayRefImpl": ("_buf",),
 }
 # Classes of JAX whose attributes hold a script's arrays; derived classes count as well.
-HOLDERS = frozenset({"JAXSparse", "Partial", "gaussian_kde"})
+HOLDERS: SetOfNames = frozenset({"JAXSparse", "Partial", "gaussian_kde"})
 
 
 def live_arrays() -> list[Any]:
@@ -28,12 +31,12 @@ def array_type() -> type:
     return found
 
 
-def hlo_sharding(sharding: Any) -> Any | None:
+def hlo_sharding(sharding: GSPMDSharding) -> HloSharding | None:
     """Return the compiler's form of a sharding that has no mesh."""
     return getattr(sharding, "_hlo_sharding", None)
 
 
-def tiles(sharding: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+def tiles(sharding: GSPMDSharding) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Return the number of pieces of each dimension in such a sharding, and the device ids in order."""
     hlo = hlo_sharding(sharding)
     assigned = tuple(device.id for device in find(sharding, "_device_assignment"))

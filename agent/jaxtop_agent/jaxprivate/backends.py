@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jaxtop_agent.jaxprivate.lookup import Missing, find, imported
 
+if TYPE_CHECKING:
+    from jaxtop_agent.jaxprivate.declared import Client, Device
 
-def default_client() -> Any | None:
+
+def default_client() -> Client | None:
     """Return the client of the default backend; None until all backends are up. Never wait for them."""
     bridge = imported("jax._src.xla_bridge")
     check = getattr(sys.modules.get("jax._src.config"), "debug_leaked_clients_on_clear_backends", None)
@@ -23,30 +26,30 @@ def default_client() -> Any | None:
     return bridge._default_backend
 
 
-def clients() -> tuple[Any, ...]:
+def clients() -> tuple[Client, ...]:
     return tuple(imported("jax._src.xla_bridge")._backends.values())
 
 
-def local_devices(owner: Any) -> list[Any]:
+def local_devices(owner: Client) -> list[Device]:
     """Return the devices of a client or a program that belong to this process."""
     return list(find(owner, "local_devices")())
 
 
-def process_index(client: Any) -> int:
+def process_index(client: Client) -> int:
     return int(find(client, "process_index")())
 
 
-def process_count(client: Any) -> int:
+def process_count(client: Client) -> int:
     return len({device.process_index for device in find(client, "devices")()})
 
 
-def hardware_ordinal(device: Any) -> int | None:
+def hardware_ordinal(device: Device) -> int | None:
     """Return the number of a device in the platform's runtime in this process, such as CUDA's ordinal."""
     ordinal = getattr(device, "local_hardware_id", None)
     return ordinal if isinstance(ordinal, int) and ordinal >= 0 else None
 
 
-def default_memory(device: Any) -> str | None:
+def default_memory(device: Device) -> str | None:
     """Return the kind of memory in which a device places arrays by default."""
     try:
         return str(device.default_memory().kind)
@@ -54,7 +57,7 @@ def default_memory(device: Any) -> str | None:
         return None
 
 
-def memory_stats(device: Any) -> dict[str, int] | None:
+def memory_stats(device: Device) -> dict[str, int] | None:
     """Return the allocator's figures for a local device; None if its allocator does not count.
 
     Backends that are no PjRt clients, such as Pathways, raise; others return None, as the CPU's and the GPU's

@@ -10,10 +10,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
+    from jaxtop_agent.jaxprivate.declared import (
+        AllArguments,
+        JitInfo,
+        JitOptions,
+        Launch,
+        Lowered,
+        LoweredArguments,
+        Names,
+        Primitive,
+    )
+
 MUCH_MORE = 8
 # JAX reports a compilation within this many calls below the launch of a new function.
 _COMPILES_WITHIN = 16
-_LAUNCHERS = frozenset({"_run_python_pjit", "_python_pjit_helper", "reraise_with_filtered_traceback"})
+# Without it: the same function has the other name in that version.
+_LAUNCHERS: Names = ("_run_python_pjit", "_python_pjit_helper", "reraise_with_filtered_traceback")
 
 
 class BeingCompiled(NamedTuple):
@@ -62,10 +74,10 @@ def being_compiled(frame: FrameType | None) -> BeingCompiled:
     return found
 
 
-def _with_arguments(found: BeingCompiled, computation: Any, folder: str) -> BeingCompiled:
+def _with_arguments(found: BeingCompiled, computation: Lowered, folder: str) -> BeingCompiled:
     """Add what a lowered computation says about itself."""
-    facts: dict[str, Any] = getattr(computation, "compile_args", None) or {}
-    info = facts.get("all_args_info")
+    facts: LoweredArguments = getattr(computation, "compile_args", None) or {}
+    info: AllArguments = facts.get("all_args_info")
     if info is None:
         return found
     source = str(info.debug_info.func_src_info)  # "step at /home/me/train.py:7"
@@ -89,7 +101,7 @@ def _with_arguments(found: BeingCompiled, computation: Any, folder: str) -> Bein
     )
 
 
-def _shardings(facts: dict[str, Any], count: int) -> tuple[Any, ...]:
+def _shardings(facts: LoweredArguments, count: int) -> tuple[Any, ...]:
     """Return the sharding of each argument; None for those that may be anywhere, and for unused ones."""
     given = tuple(facts.get("in_shardings") or ())
     places = sorted(facts.get("kept_var_idx") or ())
@@ -110,6 +122,7 @@ def _settings() -> tuple[Any, ...]:
 
 def setting_names() -> tuple[str, ...]:
     """Return the names of `BeingCompiled.settings`; none on versions that do not list them."""
+    # Without it: a changed setting is reported as "a setting", without its name.
     listed = getattr(imported("jax._src.config"), "trace_context_names", None)
     try:
         return () if listed is None else tuple(map(str, listed()))
@@ -117,7 +130,7 @@ def setting_names() -> tuple[str, ...]:
         return ()
 
 
-def _with_launch(found: BeingCompiled, facts: dict[str, Any], outer: FrameType | None) -> BeingCompiled:
+def _with_launch(found: BeingCompiled, facts: Launch, outer: FrameType | None) -> BeingCompiled:
     """Add what the call of a compiled function says: its static arguments, and which function it is."""
     info, args, kwargs = facts.get("jit_info"), facts.get("args", ()), facts.get("kwargs", {})
     if info is None:
@@ -132,13 +145,13 @@ def _with_launch(found: BeingCompiled, facts: dict[str, Any], outer: FrameType |
         outer = outer.f_back
     if outer is not None and outer.f_code.co_name == "apply_primitive" and outer.f_trace is None:
         # JAX makes a function of its own for each set of parameters of an operation.
-        inner = outer.f_locals
+        inner: Primitive = outer.f_locals
         parameters = inner.get("params") or {}
         return found._replace(function=inner.get("prim"), statics=tuple(parameters.items()), options=0)
     return found
 
 
-def _statics(info: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _statics(info: JitInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     signature = info.fun_signature
     names = [] if signature is None else list(signature.parameters)
     for place in info.static_argnums:
@@ -149,13 +162,13 @@ def _statics(info: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterat
             yield name, kwargs[name]
 
 
-_OPTIONS = (
+_OPTIONS: JitOptions = (
     "donate_argnums", "donate_argnames", "keep_unused", "in_shardings_leaves", "out_shardings_leaves",
     "in_layouts_leaves", "out_layouts_leaves", "compiler_options_kvs",
 )  # fmt: skip
 
 
-def _options(info: Any) -> int:
+def _options(info: JitInfo) -> int:
     try:
         return hash(tuple(getattr(info, name, None) for name in _OPTIONS))
     except TypeError:
@@ -182,18 +195,25 @@ class MonitoringListeners:
         on_event: Callable[..., None],
     ) -> None:
         self._monitoring = imported("jax._src.monitoring")
-        self._listeners = {
-            "scalar": (self._monitoring.register_scalar_listener, on_scalar),
-            "event_duration": (self._monitoring.register_event_duration_secs_listener, on_duration),
-            "event": (self._monitoring.register_event_listener, on_event),
-        }
+        self._on_scalar, self._on_duration, self._on_event = on_scalar, on_duration, on_event
+        self._registers = (
+            (self._monitoring.register_scalar_listener, on_scalar),
+            (self._monitoring.register_event_duration_secs_listener, on_duration),
+            (self._monitoring.register_event_listener, on_event),
+        )
 
     def register(self) -> None:
-        for register, listener in self._listeners.values():
+        for register, listener in self._registers:
             register(listener)
 
     def unregister(self) -> None:
         """Remove our own listeners only; in older versions the function has a private name."""
-        for kind, (_, listener) in self._listeners.items():
-            names = (f"unregister_{kind}_listener", f"_unregister_{kind}_listener_by_callback")
-            find(self._monitoring, *names)(listener)
+        owner = self._monitoring
+        scalar = find(owner, "unregister_scalar_listener", "_unregister_scalar_listener_by_callback")
+        duration = find(
+            owner, "unregister_event_duration_listener", "_unregister_event_duration_listener_by_callback"
+        )
+        event = find(owner, "unregister_event_listener", "_unregister_event_listener_by_callback")
+        scalar(self._on_scalar)
+        duration(self._on_duration)
+        event(self._on_event)

@@ -6,17 +6,20 @@ Only processes of their own use this, which have imported JAX.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent.jaxprivate.lookup import find, imported
 
+if TYPE_CHECKING:
+    from jaxtop_agent.jaxprivate.declared import Client, Device, Dialects, Executable, Shardy
 
-def mlir() -> Any:
+
+def mlir() -> Dialects:
     """Return MLIR's bindings: modules, operations, types and attributes."""
     return import_module("jaxlib.mlir.ir")
 
 
-def shardy() -> Any:
+def shardy() -> Shardy:
     """Return the bindings of Shardy: meshes and shardings."""
     return import_module("jaxlib.mlir.dialects.sdy")
 
@@ -49,7 +52,7 @@ def element_type(dtype: str, context: Any) -> str:
 
 def compiled(
     module: Any, devices: Any, *, is_shardy: bool, open_arguments: list[bool], open_results: list[bool]
-) -> Any:
+) -> Executable:
     """Compile a module for these devices as JAX would, and return the loaded executable.
 
     `open_arguments` and `open_results` say of each which sharding the compiler may choose.
@@ -58,7 +61,8 @@ def compiled(
 
     compiler = import_module("jax._src.compiler")
     assignment = np.array([list(devices)], dtype=object)
-    client = devices[0].client
+    first: Device = devices[0]
+    client: Client = first.client
     options = find(compiler, "get_compile_options")(1, len(devices), assignment, backend=client)
     build = options.executable_build_options
     build.use_shardy_partitioner = is_shardy

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 import warnings
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxtop.base.protobuf import bytes_field, number_field
 from jaxtop_agent.jaxprivate.backends import default_client
 from jaxtop_agent.jaxprivate.lookup import find, imported, named
+
+if TYPE_CHECKING:
+    from jaxtop_agent.jaxprivate.declared import Session
 
 
 class Profiler:
@@ -55,7 +58,7 @@ class Profiler:
         """Whether a profile can be requested from outside the process, which takes no lock."""
         return getattr(self._jax, "_profiler_server", None) is not None
 
-    def start(self) -> Any:
+    def start(self) -> Session:
         """Start a session, which traces everything that runs from now on."""
         # The level that contains the operations of CPUs. On accelerators the host only launches them, and the
         # next level has all threads through which a launch is handed on.
@@ -63,11 +66,11 @@ class Profiler:
         is_enough = self._version >= (0, 10) and getattr(client, "platform", None) == "cpu"
         return self._started(host_level=1 if is_enough else 2, with_programs=False)
 
-    def start_full(self) -> Any:
+    def start_full(self) -> Session:
         """Start a session whose trace has what XProf shows, such as programs, but not Python's calls."""
         return self._started(host_level=2, with_programs=True)
 
-    def _started(self, *, host_level: int, with_programs: bool) -> Any:
+    def _started(self, *, host_level: int, with_programs: bool) -> Session:
         options = find(self._lib, "ProfileOptions")()
         options.python_tracer_level = 0
         options.host_tracer_level = host_level
@@ -75,7 +78,7 @@ class Profiler:
         options.raise_error_on_start_failure = True
         return self._lib.ProfilerSession(options)
 
-    def stop(self, session: Any) -> bytes:
+    def stop(self, session: Session) -> bytes:
         """End the session and return the trace in the profiler's own format."""
         return bytes(session.stop())
 

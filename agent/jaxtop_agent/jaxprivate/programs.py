@@ -6,130 +6,152 @@ import sys
 from functools import partial
 from math import prod
 from types import FunctionType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxtop.base.protobuf import places
 from jaxtop_agent.jaxprivate.backends import clients
 from jaxtop_agent.jaxprivate.lookup import Missing, find, imported, jax_folder
 
+if TYPE_CHECKING:
+    from jaxtop_agent.jaxprivate.declared import (
+        CompiledMemory,
+        Computation,
+        Executable,
+        Instruction,
+        Module,
+        Names,
+        PrintOptions,
+    )
+
 # The types of JAX's own compiled functions: `ufunc` for `jax.numpy.multiply` and similar ones.
-_COMPILED_TYPES = ("PjitFunction", "ufunc")
+_COMPILED_TYPES: Names = ("PjitFunction", "ufunc")
 # A script's function may be wrapped this many times before it is compiled.
 _WRAPPED_WITHIN = 16
 
 
-def live_executables() -> list[Any]:
+def live_executables() -> list[Executable]:
     """Return every loaded program, newest first per client. Drop the list soon, as for `live_arrays`."""
     return [executable for client in clients() for executable in find(client, "live_executables")()]
 
 
-def fingerprint(executable: Any) -> Any | None:
+def fingerprint(executable: Executable) -> Any | None:
     """Return the compiler's identification of a program, equal in all processes that compiled the same."""
     return getattr(executable, "fingerprint", None)
 
 
-def module_name(executable: Any) -> str:
+def module_name(executable: Executable) -> str:
     return str(module(executable).name)
 
 
-def module(executable: Any) -> Any:
+def module(executable: Executable) -> Module:
     """Return the optimized module of a program, as the compiler left it."""
     return find(executable, "hlo_modules")()[0]
 
 
-def parts(module: Any) -> list[Any]:
+def parts(module: Module) -> list[Computation]:
     """Return the computations of a module, each with a name."""
     return list(module.computations())
 
 
-def instructions(computation: Any) -> list[Any]:
+def instructions(computation: Computation) -> list[Instruction]:
     """Return a computation's instructions, with opcode and text.
 
     Raise `Missing` on versions that can only print a whole module.
     """
+    # Without it: the operations are read from the text of the whole module.
     return list(find(computation, "instructions")())
 
 
-def started(instruction: Any) -> str | None:
+def started(instruction: Instruction) -> str | None:
     """Return the name of the operation that an asynchronous start of the general kind wraps, else None."""
     if str(instruction.opcode) != "HloOpcode.kAsyncStart":  # the compiler aborts the process for others
         return None
+    # Without it: the operations are read from the text of the whole module.
     return str(find(instruction, "async_wrapped_root")().name)
 
 
-def module_number(module: Any) -> int | None:
+def module_number(module: Module) -> int | None:
     """Return the compiler's number of a module, as in traces; serialising the module holds the GIL."""
     raw = module_message(module)
     found = (number for field, number, end in places(raw, 0, len(raw)) if field == 5 and end is None)
     return next(found, None)
 
 
-def module_message(module: Any) -> bytes:
+def module_message(module: Module) -> bytes:
     """Return a module as XLA's own message; serialising holds the GIL."""
     found: bytes = find(module, "as_serialized_hlo_module_proto")()
     return found
 
 
-def module_text(module: Any, *, brief: bool) -> str:
+def module_text(module: Module, *, brief: bool) -> str:
     """Return the text of a module; printing holds the GIL for 15 µs per computation, 6 µs if brief."""
     if not brief:
         return str(module.to_string())
-    omitted = ("metadata", "operand_shape", "control_dependencies", "program_shape", "percent")
-    return str(module.to_string(_options(*omitted)))
+    omitted: PrintOptions = (
+        "print_metadata", "print_operand_shape", "print_control_dependencies", "print_program_shape",
+        "print_percent",
+    )  # fmt: skip
+    return str(module.to_string(_options(omitted)))
 
 
-def module_header(module: Any) -> str:
+def module_header(module: Module) -> str:
     """Return the text of a module before its computations, such as its table of stack frames.
 
     It prints as little as possible of the rest, and holds the GIL for 0.3 µs per instruction.
     """
-    details = ("operand_shape", "control_dependencies", "program_shape", "backend_config", "extra_attributes")
-    names = ("operand_names", "result_shape", "large_constants", "percent", "ids")
-    printed = str(module.to_string(_options(*details, *names)))
+    omitted: PrintOptions = (
+        "print_operand_shape", "print_control_dependencies", "print_program_shape", "print_backend_config",
+        "print_extra_attributes", "print_operand_names", "print_result_shape", "print_large_constants",
+        "print_percent", "print_ids",
+    )  # fmt: skip
+    printed = str(module.to_string(_options(omitted)))
     start = printed.find("\nStackFrames\n")  # the last of the tables
     return printed[: max(printed.find("\n\n", start + 1), 0)] if start >= 0 else ""
 
 
-def module_shapes(module: Any) -> str:
+def module_shapes(module: Module) -> str:
     """Return the text of a module with little more than opcodes and the shapes of their results.
 
     It has no values of large constants, and holds the GIL for 6 µs per computation.
     """
-    details = ("metadata", "operand_shape", "control_dependencies", "program_shape")
-    names = ("operand_names", "percent", "ids")
-    return str(module.to_string(_options(*details, *names, "backend_config", "extra_attributes")))
+    omitted: PrintOptions = (
+        "print_metadata", "print_operand_shape", "print_control_dependencies", "print_program_shape",
+        "print_operand_names", "print_percent", "print_ids", "print_backend_config", "print_extra_attributes",
+    )  # fmt: skip
+    return str(module.to_string(_options(omitted)))
 
 
-def _options(*omitted: str) -> Any:
+def _options(omitted: PrintOptions) -> Any:
     """Return options for printing without these details."""
+    # Without it: the class is in `jaxlib._jax`.
     options = find(sys.modules.get("jaxlib._hlo") or imported("jaxlib._jax"), "HloPrintOptions")()
     for detail in omitted:
-        setattr(options, f"print_{detail}", False)
+        setattr(options, detail, False)
     options.include_layout_in_shapes = False
     return options
 
 
-def platform(executable: Any) -> str:
+def platform(executable: Executable) -> str:
     return str(find(executable, "client").platform)
 
 
-def device_count(executable: Any) -> int:
+def device_count(executable: Executable) -> int:
     """Return the number of devices of a program's client, over all processes."""
     return len(find(executable, "client").devices())
 
 
-def code_bytes(executable: Any) -> int | None:
+def code_bytes(executable: Executable) -> int | None:
     """Return the size of the machine code, if the compiler reports it."""
     size = getattr(executable, "size_of_generated_code_in_bytes", None)
     return None if size is None else int(size())
 
 
-def compiled_memory(executable: Any) -> Any:
+def compiled_memory(executable: Executable) -> CompiledMemory:
     """Return the compiler's figures for a program's memory on one device; the call releases the GIL."""
     return find(executable, "get_compiled_memory_stats")()
 
 
-def buffer_assignment(executable: Any) -> bytes:
+def buffer_assignment(executable: Executable) -> bytes:
     """Return the compiler's assignment of buffers, as its own message; the call releases the GIL."""
     found = getattr(compiled_memory(executable), "serialized_buffer_assignment_proto", b"")
     if not found:
@@ -137,11 +159,11 @@ def buffer_assignment(executable: Any) -> bytes:
     return bytes(found)
 
 
-def program_traceback(executable: Any) -> Any | None:
+def program_traceback(executable: Executable) -> Any | None:
     return getattr(executable, "traceback", None)
 
 
-def cuts(executable: Any) -> list[int]:
+def cuts(executable: Executable) -> list[int]:
     """Return the number of pieces of each input and output of a program, over all devices of the run.
 
     The list is empty if the compiler had nothing to partition, as in a program of one device.
@@ -149,12 +171,12 @@ def cuts(executable: Any) -> list[int]:
     return [prod(each) for side in (argument_cuts, _result_cuts) for each in side(executable)]
 
 
-def argument_cuts(executable: Any) -> list[list[int]]:
+def argument_cuts(executable: Executable) -> list[list[int]]:
     """Return the number of pieces of each dimension of each input; with more, of copies of each piece."""
     return [each.tile_assignment_dimensions for each in find(executable, "get_parameter_shardings")() or ()]
 
 
-def _result_cuts(executable: Any) -> list[list[int]]:
+def _result_cuts(executable: Executable) -> list[list[int]]:
     return [each.tile_assignment_dimensions for each in find(executable, "get_output_shardings")() or ()]
 
 
