@@ -97,7 +97,7 @@ test-python: $(WITH_JAX)/.ready      ## what depends on the version of Python, i
 
 test-pythons: $(VENV)/.ready         ## what depends on Python or JAX, on each Python that can be had here with its newest JAX
 	@for each in $(addprefix PYTHON=python,$(PYTHONS)); do \
-		if $(MAKE) --no-print-directory python JAX=newest $$each; then \
+		if $(MAKE) --no-print-directory python JAX=newest $$each 2>/dev/null; then \
 			$(MAKE) test-python test-jax JAX=newest $$each || exit; fi; done
 
 test-node: $(VENV)/.ready            ## the public TypeScript reader of MCAP on files of ours

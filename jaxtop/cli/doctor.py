@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import re
 import shutil
 import socket
 import subprocess
@@ -16,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import __version__
-from jaxtop.base import keys
+from jaxtop.base import keys, tested
 from jaxtop.base.feature import hooks, options_of
 from jaxtop.base.units import in_bytes
 from jaxtop.cli.machine import costs, drivers
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 OK, NOTE, BAD = "ok", "note", "bad"
-OLDEST_TESTED_JAX = (0, 8)
 # Percent of one core, for an agent with ten thousand arrays and one viewer.
 BUDGET_PERCENT = 0.5
 
@@ -146,6 +144,8 @@ def _run_files() -> Iterator[CheckResult]:
     living = [each for each in runfiles.find() if not each.is_stale]
     yield CheckResult("run files", OK, f"{folder}, {len(living)} live here")
     for each in living:
+        if untested := tested.untested(each.hello.jax):
+            yield CheckResult(f"pid {each.hello.pid}", NOTE, untested)
         for source, state in each.hello.sources.items():
             if state.startswith("off"):
                 yield CheckResult(f"pid {each.hello.pid}", NOTE, f"{source} is {state}")
@@ -206,13 +206,8 @@ def _jax() -> Iterator[CheckResult]:
 
 
 def _judge(version: str) -> tuple[str, str]:
-    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
-    if numbers >= OLDEST_TESTED_JAX:
-        return OK, version
-    return (
-        NOTE,
-        f"{version} is older than those jaxtop is tested with (0.8 and newer); some sources may be off",
-    )
+    untested = tested.untested(version)
+    return (NOTE, f"{untested}; some sources may be off") if untested else (OK, version)
 
 
 def _hardware() -> Iterator[CheckResult]:

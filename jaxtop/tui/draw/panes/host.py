@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.base import units
+from jaxtop.base import tested, units
 from jaxtop.model.figure_type import Level
 from jaxtop.model.findings.postmortem_words import facts
 from jaxtop.model.stalls.crashes import ending
@@ -77,6 +77,8 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
         machine, busy = _machine(subject, ink, room, height if count == 2 else None)
     else:
         machine, busy = _at_the_end(subject.postmortem, ink, room)
+    if untested := tested.untested(subject.last.hello.jax if subject.last.hello else None):
+        step += [Text(line, ink.note, end="") for line in wrap(text.printable(untested), room)]
     step.insert(0, head)
     if count == 1:
         return joined(fitted([*step, *machine, *busy], width, height))
