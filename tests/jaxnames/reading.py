@@ -72,21 +72,28 @@ class Declared(NamedTuple):
 
 def uses(files=None):
     """Return every look-up in these files; by default in all of the agent, with the declared types."""
-    declared, results, found = declarations(), {}, []
+    found = [use for each in readers(files) for use in each.found]
+    if files is None:
+        found += [
+            Use(one.path, f"declared.py:{one.line}", without=one.without)
+            for one in declarations().values()
+            if one.path.root != ANYWHERE
+        ]
+    return list(dict.fromkeys(found))
+
+
+def readers(files=None):
+    """Return one reader for each file, which has read it."""
+    declared, results, texts = declarations(), {}, {}
     for file in sorted(PRIVATE.glob("*.py")):
         for node in ast.parse(file.read_text()).body:
             if isinstance(node, ast.FunctionDef):
                 results[node.name] = annotated(node.returns, declared)
+            elif isinstance(node, ast.Assign):
+                texts[ast.unparse(node.targets[0])] = constant(node.value)
     if files is None:
         files = [file for file in sorted(AGENT.rglob("*.py")) if "jaxprivate" in file.read_text()]
-        found += [
-            Use(one.path, f"declared.py:{one.line}", without=one.without)
-            for one in declared.values()
-            if one.path.root != ANYWHERE
-        ]
-    for file in files:
-        found += Reader(file, declared, results).uses()
-    return list(dict.fromkeys(found))
+    return [Reader(file, declared, results, texts) for file in files]
 
 
 def declarations():
@@ -115,22 +122,23 @@ def annotated(annotation, declared):
 
 
 class Reader:
-    """Reads one file: `_name` methods take a node of that type, and the paths of the variables around it."""
+    """Reads one file: `_name` methods take a node of that type, and the paths of the variables around it.
 
-    def __init__(self, file, declared, results):
+    `found` are its look-ups, `untyped` those whose owner has no type. `results` are the types of the
+    functions of `jaxprivate`, `texts` its constants.
+    """
+
+    def __init__(self, file, declared, results, texts):
         self.file, self.is_private = file, PRIVATE in file.parents
         # Other files have types and variables of their own with these names.
         self.declared = (
             declared if self.is_private else {f"declared.{name}": declared[name] for name in declared}
         )
         self.by_name = {name.lower(): one.path for name, one in self.declared.items() if not one.is_names}
-        self.results = results
-        self.found, self.own = [], {}
+        self.results, self.texts = results, texts
+        self.found, self.untyped, self.own = [], [], {}
         self.comments = comments(file.read_text())
-
-    def uses(self):
-        self.block(ast.parse(self.file.read_text()).body, {})
-        return self.found
+        self.block(ast.parse(file.read_text()).body, {})
 
     def note(self, path, node, without="", arguments=None):
         lines = (*range(node.lineno, node.end_lineno + 1), node.lineno - 1)
@@ -268,7 +276,7 @@ class Reader:
         return self.variable(node, names) if node.args and name.endswith(".get") else self.called(node, names)
 
     def imported(self, node, *, is_needed):
-        module = constant(node.args[0]) or ""
+        module = self.texts.get(ast.unparse(node.args[0])) or constant(node.args[0]) or ""
         if module.split(".")[0] not in {"jax", "jaxlib"}:
             return None
         return self.note(Path(module), node, "" if is_needed else "it goes on without the module")
@@ -281,7 +289,10 @@ class Reader:
         without = ""
         if has_default and len(node.args) > 2:
             alternatives, without = alternatives[:1], f"it is taken as {ast.unparse(node.args[2])}"
-        if owner is None or not alternatives or is_pythons(alternatives[0]):
+        if not alternatives or (owner is None and is_pythons(alternatives[0])):
+            return None
+        if owner is None:
+            self.untyped.append(ast.unparse(node))
             return None
         return self.note(owner / alternatives, node, without)
 

@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from tests.jaxnames.index import of_each_minor
-from tests.jaxnames.reading import uses
+from tests.jaxnames.reading import PRIVATE, readers, uses
 from tests.jaxnames.report import Report
 from tests.jaxnames.sources import Sources
 
@@ -146,6 +146,11 @@ def test_the_names_that_the_agent_reads_are_found_in_its_code():
     } <= words
     (put,) = (use for use in uses() if use.path.words.endswith("key_value_set") and use.arguments)
     assert put.arguments == (2, ("allow_overwrite",))
+
+
+def test_what_has_the_names_that_are_looked_up_has_a_type():
+    untyped = [each for reader in readers(sorted(PRIVATE.glob("*.py"))) for each in reader.untyped]
+    assert untyped == ["getattr(aval, 'size', 0)"]
 
 
 def test_the_last_of_each_minor_version_is_checked_and_the_lowest():

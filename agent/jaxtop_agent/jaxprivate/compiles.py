@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Launch,
         Lowered,
         LoweredArguments,
+        Name,
         Names,
         Primitive,
     )
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 MUCH_MORE = 8
 # JAX reports a compilation within this many calls below the launch of a new function.
 _COMPILES_WITHIN = 16
+_IMPLEMENTS: Name = "_pjit_call_impl_python"
 # Without it: the same function has the other name in that version.
 _LAUNCHERS: Names = ("_run_python_pjit", "_python_pjit_helper", "reraise_with_filtered_traceback")
 
@@ -68,7 +70,7 @@ def being_compiled(frame: FrameType | None) -> BeingCompiled:
             found = _with_arguments(found, frame.f_locals.get("self"), folder)
         elif name == "cache_miss":
             return _with_launch(found, frame.f_locals, frame.f_back)
-        elif found.defined and name not in _LAUNCHERS and name != "_pjit_call_impl_python":
+        elif found.defined and name not in _LAUNCHERS and name != _IMPLEMENTS:
             break
         frame = frame.f_back
     return found

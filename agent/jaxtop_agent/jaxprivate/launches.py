@@ -12,6 +12,8 @@ from jaxtop_agent.jaxprivate.lookup import find, imported
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jaxtop_agent.jaxprivate.declared import ExecuteReplicated
+
 
 def name_of(function: Any) -> str:
     """Return the name of a launched function, as its program has it."""
@@ -105,7 +107,7 @@ class _ReportedMethod:
         self._original = original
         self._on_launch = on_launch
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: ExecuteReplicated, owner: type | None = None) -> Any:
         if instance is None:
             return self._original
         with suppress(Exception):  # an error must not stop the launch

@@ -12,7 +12,7 @@ from jaxtop_agent.jaxprivate.backends import default_client
 from jaxtop_agent.jaxprivate.lookup import find, imported, named
 
 if TYPE_CHECKING:
-    from jaxtop_agent.jaxprivate.declared import Session
+    from jaxtop_agent.jaxprivate.declared import ProfileData, Session
 
 
 class Profiler:
@@ -82,7 +82,7 @@ class Profiler:
         """End the session and return the trace in the profiler's own format."""
         return bytes(session.stop())
 
-    def parse(self, raw: bytes) -> Any:
+    def parse(self, raw: bytes) -> ProfileData:
         """Return the content of a trace; this holds the GIL."""
         return self._parse(raw)
 
@@ -107,7 +107,7 @@ def _iterators(parse: Any) -> list[Any]:
     warnings.filterwarnings("ignore", "builtin type .* has no __module__", DeprecationWarning)
     added = [each for each in filters[:1] if each not in before]
     try:
-        profile = parse(bytes_field(xspace.PLANE, plane))
+        profile: ProfileData = parse(bytes_field(xspace.PLANE, plane))
         planes = iter(profile.planes)
         lines = iter(next(planes).lines)
         events = iter(next(lines).events)
