@@ -18,6 +18,8 @@ from tests.support import ROOT
 
 AGENT = ROOT / "agent" / "jaxtop_agent"
 PRIVATE = AGENT / "jaxprivate"
+# They name files of JAX.
+KNOW_FRAMES = (ROOT / "jaxtop" / "model", AGENT / "stalls")
 # The results of a call, and of a loop or an index.
 CALLED, EACH = ("()",), ("[]",)
 # A tuple or list of such values, written as one.
@@ -79,7 +81,18 @@ def uses(files=None):
             for one in declarations().values()
             if one.path.root != ANYWHERE
         ]
+        found += source_files()
     return list(dict.fromkeys(found))
+
+
+def source_files():
+    """Return the files of JAX whose frames mean that a thread waits or compiles, as look-ups."""
+    found = []
+    for file in sorted(each for folder in KNOW_FRAMES for each in folder.rglob("*.py")):
+        texts = filter(None, map(constant, ast.walk(ast.parse(file.read_text()))))
+        names = (text for text in texts if re.fullmatch(r"[\w/]+\.py", text))
+        found += [Use(Path(ANYWHERE, ((name,),)), str(file.relative_to(ROOT))) for name in names]
+    return found
 
 
 def readers(files=None):

@@ -39,11 +39,12 @@ class Sources:
     """The wheels of one version: that of jax, and that of jaxlib."""
 
     def __init__(self, *wheels):
-        self.text, self._binary, self._wheels = {}, set(), wheels
+        self.text, self._binary, self._files, self._wheels = {}, set(), [], wheels
         self.in_libraries, self.anywhere = cache(self._in_libraries), cache(self._anywhere)
         self.bodies, self.global_ = cache(self._bodies), cache(self._global)
         for wheel in wheels:
             with ZipFile(wheel) as archive:
+                self._files += archive.namelist()
                 for name in archive.namelist():
                     if name.endswith((".py", ".pyi")):
                         # A stub says more than a module of the same name.
@@ -95,7 +96,9 @@ class Sources:
         }
 
     def _anywhere(self, name):
-        """Whether a function, a class, an attribute or a whole text of JAX has this name."""
+        """Whether a file, a function, a class, an attribute or a whole text of JAX has this name."""
+        if name.endswith(".py"):
+            return any(f"/{file}".endswith(f"/{name}") for file in self._files)
         if "/" in name:
             return any(
                 f"{quote}{name}{quote}" in text

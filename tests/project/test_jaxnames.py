@@ -6,8 +6,11 @@ import zipfile
 
 import pytest
 
+from jaxtop.base.tested import HIGHEST_JAX
+from tests.jaxnames import index
+from tests.jaxnames.__main__ import main
 from tests.jaxnames.index import of_each_minor
-from tests.jaxnames.reading import PRIVATE, readers, uses
+from tests.jaxnames.reading import ANYWHERE, PRIVATE, Path, Use, readers, uses
 from tests.jaxnames.report import Report
 from tests.jaxnames.sources import Sources
 
@@ -49,17 +52,23 @@ class Generic[T](Base): ...
 
 
 @pytest.fixture
-def report(tmp_path):
-    """What is found of the look-ups in a text in a version of JAX that is made up."""
+def wheel(tmp_path):
+    """A version of JAX that is made up."""
+    found = tmp_path / "jax-9.0-py3-none-any.whl"
+    with zipfile.ZipFile(found, "w") as archive:
+        for name, content in JAX.items():
+            archive.writestr(name, content)
+    return found
+
+
+@pytest.fixture
+def report(tmp_path, wheel):
+    """What is found there of the look-ups in a text."""
 
     def report(code):
-        wheel, file = tmp_path / "jax-9.0-py3-none-any.whl", tmp_path / "agent.py"
-        with zipfile.ZipFile(wheel, "w") as archive:
-            for name, content in JAX.items():
-                archive.writestr(name, content)
+        file = tmp_path / "agent.py"
         file.write_text(code)
         found = Report(uses([file]))
-        found.uses = [each for each in found.uses if each.place.startswith("agent.py")]
         assert found.uses
         found.add("9.0", Sources(wheel))
         return found
@@ -142,15 +151,34 @@ def test_the_names_that_the_agent_reads_are_found_in_its_code():
         "jaxlib._jax.Client.live_executables",
         "jaxlib._jax.LoadedExecutable.hlo_modules",
         "jaxlib._jax.HloPrintOptions.print_metadata",
+        "jax.*.jax/_src/distributed.py",
+        "jax.*.pxla.py",
         "jax.*./jax/core/compile/backend_compile_duration",
     } <= words
     (put,) = (use for use in uses() if use.path.words.endswith("key_value_set") and use.arguments)
     assert put.arguments == (2, ("allow_overwrite",))
 
 
+def test_files_of_jax_are_looked_up_as_well(wheel):
+    found = Report([Use(Path(ANYWHERE, ((each,),)), "") for each in ("api.py", "jax/_src/state.py", "pi.py")])
+    found.add("9.0", Sources(wheel))
+    assert list(found.lacks) == ["jax.*.pi.py"]
+
+
 def test_what_has_the_names_that_are_looked_up_has_a_type():
     untyped = [each for reader in readers(sorted(PRIVATE.glob("*.py"))) for each in reader.untyped]
     assert untyped == ["getattr(aval, 'size', 0)"]
+
+
+@pytest.mark.parametrize(("minor", "is_newer"), [(HIGHEST_JAX[1], False), (HIGHEST_JAX[1] + 1, True)])
+def test_a_minor_version_that_was_never_tested_fails_the_check(minor, is_newer, wheel, monkeypatch, capsys):
+    monkeypatch.setattr(index, "offered", lambda: ["0.8.0", f"{HIGHEST_JAX[0]}.{minor}.1"])
+    monkeypatch.setattr(index, "wheels", lambda _version: [wheel])
+    assert main([]) == 1  # most names are not in these wheels
+    printed = capsys.readouterr()
+    assert ("raise HIGHEST_JAX" in printed.err) == is_newer
+    assert "not stated what the agent does without it: jax._src.config" in printed.err
+    assert "JAX 0.8.0: of " in printed.out
 
 
 def test_the_last_of_each_minor_version_is_checked_and_the_lowest():
