@@ -20,6 +20,7 @@ What is where:
   request, what holds memory at its peak
 - steps/: which launches make a step, how long it takes, what it computes
 - profiler/: windows of JAX's profiler: when, how large, what they contain; full profiles on request
+- logged/: the scalars that the script logs, from the files of their writers
 - ledger/: what the process spends its time on, from its start to its end
 - stalls/: whether anything is launched, where the threads are, what the main thread spends its time on,
   which exception ended the script, and which it caught

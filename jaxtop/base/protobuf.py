@@ -46,6 +46,9 @@ class ProtobufMessage(NamedTuple):
         raw = [value for value in self._values(field) if isinstance(value, bytes)]
         return raw[-1].decode(errors="replace") if raw else None
 
+    def texts(self, field: int) -> list[str]:
+        return [each.decode(errors="replace") for each in self._values(field) if isinstance(each, bytes)]
+
     def raw(self, field: int) -> bytes:
         """Return bytes; empty if the field is missing."""
         return next((value for value in reversed(self._values(field)) if isinstance(value, bytes)), b"")

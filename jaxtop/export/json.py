@@ -190,7 +190,7 @@ def _memory_growth(cluster: Cluster, view: HostView) -> dict[str, Any] | None:
 def _step(view: HostView, its_parts: Parts | None) -> dict[str, Any] | None:
     """Return what the script reported and the step that was found; None where there is neither."""
     last = view.host
-    reported, rhythm = last.pulse.step, last.pulse.rhythm
+    reported, rhythm = last.pulse.reported, last.pulse.rhythm
     step = step_of(view.current)
     if reported is None and rhythm is None:
         return None

@@ -224,9 +224,9 @@ class _Export:
         return True
 
     def _take_pulse(self, frame: wire.Frame, kind: MessageKind, pulse: dict[str, Any]) -> None:
-        step = pulse.get("step")
-        metrics = step.pop("metrics", None) if isinstance(step, dict) else None
-        for name, value in metrics.items() if isinstance(metrics, dict) else ():
+        reports = [each for each in (pulse.get("step"), pulse.pop("logged", None)) if isinstance(each, dict)]
+        metrics = [each.pop("metrics", None) for each in reports]
+        for name, value in chain.from_iterable(each.items() for each in metrics if isinstance(each, dict)):
             if isinstance(value, int | float) and math.isfinite(value):  # JSON has no other numbers
                 topic = f"/{self._of(frame.agent)}/metric/{as_file_name(name)}"
                 self._topics.put(

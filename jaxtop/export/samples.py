@@ -137,10 +137,8 @@ def _of_host(each: HostReading) -> Iterator[_Part]:
         yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_STEPS)
     spent = seconds_by_kind(last.ledger.spent_ms)
     yield from (("spent_seconds", {"kind": kind}, seconds) for kind, seconds in spent.items())
-    if last.pulse.step is not None:
-        yield from (
-            ("step_metric", {"metric": name}, value) for name, value in last.pulse.step.metrics.items()
-        )
+    if (reported := last.pulse.reported) is not None:
+        yield from (("step_metric", {"metric": name}, value) for name, value in reported.metrics.items())
     threads: dict[str, int] = {}
     for thread in host.pulse.host.busy_threads:
         threads[thread.name] = threads.get(thread.name, 0) + thread.cpu_permille

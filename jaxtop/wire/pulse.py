@@ -221,7 +221,11 @@ class Lull(Struct, frozen=True, array_like=True):
 
 
 class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
-    """The figures of one interval. Launch counters are totals; only those that changed are listed."""
+    """The figures of one interval. Launch counters are totals; only those that changed are listed.
+
+    `step` is what the script reports to the agent, `logged` what it logs by other means: the scalars with
+    their latest step, and `calls` counts their values.
+    """
 
     at_ms: TimeMs
     sampled_ms: TimeMs | None = None
@@ -236,3 +240,13 @@ class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
     rhythm: Rhythm | None = None
     counted_ms: TimeMs | None = None  # the last census
     lull: Lull | None = None
+    logged: Step | None = None
+
+    @property
+    def reported(self) -> Step | None:
+        """What the script reported, with what it logged elsewhere: the latest values, and their step."""
+        step, logged = self.step, self.logged
+        if step is None or logged is None:
+            return step or logged
+        calls = step.calls if step.metrics else logged.calls
+        return Step(step.index, calls, {**logged.metrics, **step.metrics})

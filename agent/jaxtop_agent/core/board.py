@@ -173,11 +173,15 @@ class HardwareState(msgspec.Struct):
 
 
 class LedgerState(msgspec.Struct):
-    """What the thread of the ledger has added up, and earlier points for new viewers."""
+    """What the thread of the ledger has added up, and earlier points for new viewers.
+
+    `logged` are the scalars that it has read from the script's event files.
+    """
 
     latest: wire.Ledger | None = None
     past: tuple[wire.LedgerPoint, ...] = ()
     is_final: bool = False  # nothing follows
+    logged: wire.Step | None = None
 
 
 class Bells(NamedTuple):

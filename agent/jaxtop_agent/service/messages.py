@@ -107,6 +107,7 @@ class Messages:
             rhythm=board.sampler.rhythm,
             counted_ms=board.sampler.counted_ms,
             lull=self._stalls.lull,
+            logged=board.ledger.logged,
         )
 
     def _cpu_ppm(self) -> int | None:

@@ -59,7 +59,7 @@ def as_value(postmortem: Postmortem) -> dict[str, Any]:
     """Return a post-mortem as plain values; what is unknown is None."""
     host, error, program = postmortem.host, postmortem.host.error, postmortem.program
     asked = None if postmortem.shortage is None else postmortem.shortage.asked
-    step = host.pulse.step
+    step = host.pulse.reported
     return {
         "run": host.run,
         "name": host.run_name,

@@ -104,7 +104,7 @@ def _program(program: LastProgram | None) -> Iterator[str]:
 
 def _step(found: Postmortem) -> Iterator[str]:
     host = found.host
-    reported, rhythm, count = host.pulse.step, host.pulse.rhythm, steps_of(host)
+    reported, rhythm, count = host.pulse.reported, host.pulse.rhythm, steps_of(host)
     if reported is not None:
         yield f"last step {reported.index:,}, {_ago(found.pulse_age)}"
     elif count is not None:

@@ -40,13 +40,13 @@ def is_loss(metric: str) -> bool:
 
 def followed(losses: tuple[LossValues, ...], before: Pulse, pulse: Pulse) -> tuple[LossValues, ...]:
     """Return the losses after a pulse; the same object if nothing is added."""
-    if pulse.step is None or (not losses and not any(map(is_loss, pulse.step.metrics))):
+    if pulse.reported is None or (not losses and not any(map(is_loss, pulse.reported.metrics))):
         return losses
     known = {each.name: each for each in losses}
     found = tuple(
         [
             _followed(known.get(name) or LossValues(name), value, before, pulse)
-            for name, value in pulse.step.metrics.items()
+            for name, value in pulse.reported.metrics.items()
             if is_loss(name)
         ]
     )
@@ -54,15 +54,15 @@ def followed(losses: tuple[LossValues, ...], before: Pulse, pulse: Pulse) -> tup
 
 
 def _followed(loss: LossValues, value: float, before: Pulse, pulse: Pulse) -> LossValues:
-    assert pulse.step is not None
-    index, calls = pulse.step.index, pulse.step.calls
+    assert pulse.reported is not None
+    index, calls = pulse.reported.index, pulse.reported.calls
     if not isfinite(value):
         if loss.bad and calls == loss.calls:
             return loss
-        if not loss.bad and before.step is not None:  # the last finite value is worth knowing
-            last = before.step.metrics.get(loss.name)
-            if last is not None and isfinite(last) and before.step.index != loss.last_step:
-                loss = _with_value(loss, last, before.step.index, before.at_ms)
+        if not loss.bad and before.reported is not None:  # the last finite value is worth knowing
+            last = before.reported.metrics.get(loss.name)
+            if last is not None and isfinite(last) and before.reported.index != loss.last_step:
+                loss = _with_value(loss, last, before.reported.index, before.at_ms)
         return replace(loss, bad=loss.bad + 1, bad_step=loss.bad_step if loss.bad else index, calls=calls)
     if loss.bad:
         loss = replace(loss, bad=0, bad_step=None)

@@ -20,7 +20,7 @@ FEWEST_SAMPLES = 10
 
 def loss_of(host: Host) -> float | None:
     """Return the loss that the script reported last, of several the first; infinite if one is not finite."""
-    step = host.pulse.step
+    step = host.pulse.reported
     losses = [] if step is None else [value for name, value in step.metrics.items() if is_loss(name)]
     return inf if not all(map(isfinite, losses)) else next(iter(losses), None)
 

@@ -123,7 +123,8 @@ def step_of(host: Host) -> StepView | None:
     peaks = [peak_of(hello, device) for device in hello.devices]
     known = [each for each in peaks if each is not None]
     peak = sum(each.flops for each in known) if known and len(known) == len(peaks) else None
-    tokens = host.pulse.step.metrics.get(TOKENS) if host.pulse.step else None
+    reported = host.pulse.reported
+    tokens = None if reported is None else reported.metrics.get(TOKENS)
     return StepView(
         functions=rhythm.functions,
         is_reported_by_script=not rhythm.functions,

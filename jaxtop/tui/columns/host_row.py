@@ -84,7 +84,7 @@ class HostRow:
     def step(self) -> int | None:
         """The last step that the script reported, also of a process that has exited."""
         last = self.view.host
-        reported = last.pulse.step
+        reported = last.pulse.reported
         return None if reported is None else reported.index
 
     @property

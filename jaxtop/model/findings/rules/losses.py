@@ -49,7 +49,7 @@ def _bad_loss(facts: RunFacts) -> Iterator[Finding]:
     suspects: list[_Loss] = []
     is_reported, share = False, facts.number(SHARE)
     for host in _hosts(facts):
-        step = host.pulse.step
+        step = host.pulse.reported
         for loss in host.losses if step is not None else ():
             value = step.metrics.get(loss.name) if step is not None else None
             if value is None:
@@ -135,9 +135,9 @@ def _with_usual(facts: RunFacts, each: _Loss) -> _Loss:
 def _was_high(each: _Loss) -> bool:
     """Return whether a loss was already high some time ago, in another step."""
     pulse, loss = each.host.pulse, each.loss
-    assert pulse.step is not None
+    assert pulse.reported is not None
     assert each.usual is not None
-    is_last = pulse.step.calls == loss.calls or pulse.at_ms - loss.at_ms < HIGH_FOR_MS
+    is_last = pulse.reported.calls == loss.calls or pulse.at_ms - loss.at_ms < HIGH_FOR_MS
     return loss.values[-2 if is_last else -1] > each.usual.limit
 
 
@@ -148,7 +148,7 @@ def _where(facts: RunFacts, those: list[_Loss], name: str, step: int) -> str:
     differs = any(
         host.agent not in agents and reported.index >= step and name in reported.metrics
         for host in _hosts(facts)
-        if (reported := host.pulse.step) is not None
+        if (reported := host.pulse.reported) is not None
     )
     return f" on {host_names(hosts)}" if differs else ""
 

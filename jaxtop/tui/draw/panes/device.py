@@ -227,7 +227,7 @@ def _held(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
 def _host(subject: DeviceSubject, ink: Ink, width: int) -> list[Text]:
     device, host = subject.device, subject.host
     cpu, machine = (device.read(FIGURES[name]) for name in ("process_cpu_cores", "machine_cpu"))
-    step = host.pulse.step
+    step = host.pulse.reported
     # Steps have numbers only if the script reports them.
     paces = [("step", units.number(step.index))] if step else []
     if (pace := pace_of(host)) is not None:

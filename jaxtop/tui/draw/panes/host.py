@@ -117,7 +117,7 @@ def _at_the_end(found: Postmortem, ink: Ink, room: int) -> tuple[list[Text], lis
 
 def _last_step(subject: HostSubject, ink: Ink) -> list[Text]:
     """Return the step of a process that reports nothing: what makes it, and the last one reported."""
-    made, reported, count = step_of(subject.last), subject.last.pulse.step, steps_of(subject.last)
+    made, reported, count = step_of(subject.last), subject.last.pulse.reported, steps_of(subject.last)
     if reported is None and count is None:
         return [pairs([("step", "not found")], ink)]
     name = _made_of(made) if made else "agent.step()"

@@ -1,0 +1,130 @@
+"""The last values of the scalars that a script logs, from the files that it or its writer has open."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from jaxtop.base import debuglog
+from jaxtop.base.protobuf import Malformed
+from jaxtop.wire import Step
+from jaxtop_agent.logged.tensorboard import EventFile
+from jaxtop_agent.logged.wandb import RunFile
+from jaxtop_agent.steps.progress import LONGEST_NAME, MOST_METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# Files are looked for in every turn of so many. So many are read, for so many scalars.
+LOOK_EVERY, MOST_FILES, MOST_SCALARS = 5, 8, 64
+
+
+class LogFile(Protocol):
+    """A file of scalars that grows."""
+
+    path: Path
+
+    def new_scalars(self) -> Iterator[tuple[str, int, float]]:
+        """Yield what was added since the last time: name, step and value."""
+        ...
+
+
+class LogWriter(NamedTuple):
+    """A library that writes such files: its modules, what marks a name, and who has the file open."""
+
+    modules: tuple[str, ...]
+    mark: str
+    file: Callable[[Path], LogFile]
+    is_a_child: bool
+
+
+WRITERS = (
+    LogWriter(
+        ("tensorboardX", "torch.utils.tensorboard", "tensorboard", "tensorflow"),
+        ".tfevents.",
+        EventFile,
+        is_a_child=False,
+    ),
+    LogWriter(("wandb",), ".wandb", RunFile, is_a_child=True),
+)
+
+
+class LoggedScalars:
+    """The scalars of all these files. One thread looks; what it found is in `latest`."""
+
+    def __init__(self) -> None:
+        self._files: dict[tuple[int, int], LogFile] = {}
+        self._scalars: dict[str, float] = {}
+        self._step = self._reports = self._turn = 0
+        self.latest: Step | None = None
+
+    def look(self) -> None:
+        """Read what was added to the files. A file that cannot be read is left out."""
+        loaded = [each for each in WRITERS if any(name in sys.modules for name in each.modules)]
+        if not loaded:
+            return
+        if self._turn % LOOK_EVERY == 0:
+            self._find(loaded)
+        self._turn += 1
+        before = self._reports
+        for key, file in list(self._files.items()):
+            try:
+                for name, step, value in file.new_scalars():
+                    self._note(self._full_name(name, file), step, value)
+            except (OSError, Malformed, ValueError) as error:
+                debuglog.warning("logged", f"{file.path} cannot be read", error=error)
+                del self._files[key]
+        if self._reports != before:
+            # Each pulse has them, so they are few; whether the run learns is what matters most.
+            names = sorted(self._scalars, key=lambda name: "loss" not in name.lower())[:MOST_METRICS]
+            self.latest = Step(self._step, self._reports, {name: self._scalars[name] for name in names})
+
+    def _find(self, writers: list[LogWriter]) -> None:
+        for writer in writers:
+            for path in open_files(_children() if writer.is_a_child else ["self"]):
+                if writer.mark not in path.name:
+                    continue
+                status = path.stat()
+                key = status.st_dev, status.st_ino
+                if key not in self._files and len(self._files) < MOST_FILES:
+                    self._files[key] = writer.file(path)
+
+    def _full_name(self, name: str, file: LogFile) -> str:
+        """Return the name; with the folder of its file where there are several, as TensorBoard shows it."""
+        folders = {each.path.parent for each in self._files.values()}
+        return (name if len(folders) == 1 else f"{file.path.parent.name}/{name}")[:LONGEST_NAME]
+
+    def _note(self, name: str, step: int, value: float) -> None:
+        if name in self._scalars or len(self._scalars) < MOST_SCALARS:
+            self._scalars[name] = value
+            self._step = max(self._step, step) if self._reports else step
+            self._reports += 1
+
+
+def open_files(processes: list[str]) -> Iterator[Path]:
+    """Yield the files that these processes have open, by their names in `/proc`."""
+    for process in processes:
+        try:
+            descriptors = list(Path(f"/proc/{process}/fd").iterdir())
+        except OSError:  # it has ended, or is another user's
+            continue
+        for descriptor in descriptors:
+            try:
+                target = descriptor.readlink()
+                if target.is_absolute() and target.is_file():  # the name of a deleted file says that it is
+                    yield target
+            except OSError:  # closed meanwhile
+                continue
+
+
+def _children() -> list[str]:
+    """Return the processes that this one has started, as far as the kernel lists them."""
+    found: list[str] = []
+    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - names are all that is needed
+        try:
+            found += Path(f"/proc/self/task/{thread}/children").read_text().split()
+        except OSError:  # the thread has ended, or this kernel has no such file
+            continue
+    return found
