@@ -70,8 +70,11 @@ def of_files(paths: Iterable[Path]) -> tuple[list[JobLedger], list[str]]:
     for path in paths:
         try:
             found = ledgers.read(path)
-        except (ledgers.NotALedger, OSError) as error:
+        except ledgers.NotALedger as error:
             problems.append(str(error))
+            continue
+        except OSError as error:
+            problems.append(f"{path} cannot be read: {error.strerror}")
             continue
         by_lineage[found.who.lineage][found.who.run or found.who.agent].append(found)
     jobs = [

@@ -13,6 +13,7 @@ from jaxtop.base import times
 from jaxtop.base.clock import steady
 from jaxtop.cli import replay, settings, targets
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.machine import processes
 from jaxtop.cli.text.formats import JSON, add_formats
 from jaxtop.cli.text.output import ProgressLine
 from jaxtop.cli.text.words import note, number
@@ -75,6 +76,7 @@ def main(arguments: argparse.Namespace) -> int:
     from jaxtop.features.ledger import compare, compare_text  # imported late: errors must be fast
 
     _refuse_what_says_nothing(arguments)
+    processes.end_with_sigterm()  # it clears the line that shows how far it is
     sides = [
         _side(name, given, at, arguments)
         for name, given, at in (
@@ -115,23 +117,25 @@ def _side(which: str, given: str | None, at: str | None, arguments: argparse.Nam
             return _recorded(which, path, at)
         if is_ledger(path):
             return _of_ledgers(path.name or given, from_files([path]))
-        if jobs := _ended_job(given, arguments):
-            return _of_ledgers(given, jobs)
+        is_here = arguments.via is None and "://" not in given
+        if is_here and not _lives(given):
+            if jobs := of_this_user(given):
+                return _of_ledgers(given, jobs)
+            _refuse_folder(path)
         return _live(name, [given], arguments)
     except UserError as error:
         raise UserError(f"{which} ({name}): {error}", UNREADABLE) from None
 
 
-def _ended_job(name: str, arguments: argparse.Namespace) -> list[JobLedger]:
-    """Return the job of this user with that lineage, unless the name is that of a live run."""
-    if arguments.via is not None or "://" in name:
-        return []
-    lives = any(
-        name in (each.hello.name, each.hello.run, each.hello.agent)
-        for each in runfiles.find()
-        if not each.is_stale
-    )
-    return [] if lives else of_this_user(name)
+def _lives(name: str) -> bool:
+    """Return whether a live run of this user has the name."""
+    living = (each.hello for each in runfiles.find() if not each.is_stale)
+    return any(name in (hello.name, hello.run, hello.agent) for hello in living)
+
+
+def _refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise UserError("there is neither a recording nor a ledger in this folder")
 
 
 def _recorded(which: str, path: Path, typed: str | None) -> ComparedRun:
@@ -186,9 +190,9 @@ def _counted(
     while True:
         start = max(first, end - LONGEST_S)
         counts = CountedSteps()
-        for number, frame in enumerate(session.frames(None if start == first else start, end)):
+        for i, frame in enumerate(session.frames(None if start == first else start, end)):
             counts.feed(frame)
-            if number % FRAMES_A_LOOK == 0:
+            if i % FRAMES_A_LOOK == 0:
                 show("counting steps", (frame.at - start) / max(1e-9, end - start))
         if counts.made_steps() or start == first or not goes_back:
             return counts
@@ -226,22 +230,25 @@ def _of_cluster(
 
 
 def _of_ledgers(name: str, jobs: Sequence[JobLedger]) -> ComparedRun:
-    """Return the last attempt at the latest of these jobs."""
+    """Return the last attempt with steps at the latest of these jobs."""
     from jaxtop.features.ledger import compare, compare_facts, compare_steps
 
     job = jobs[-1]
-    processes = job.attempts[-1].processes
-    took = compare_steps.times_of_ledgers(processes)
+    made_steps = (
+        each.processes for each in reversed(job.attempts) if any(one.steps for one in each.processes)
+    )
+    attempt = next(made_steps, ())
+    took = compare_steps.times_of_ledgers(attempt)
     if took is None:
         raise UserError("it has no steps")
     return compare.ComparedRun(
         name,
         took,
-        spent=compare_facts.spent_of_ledgers(processes),
-        facts=compare_facts.machines_of_ledgers(processes),
+        spent=compare_facts.spent_of_ledgers(attempt),
+        facts=compare_facts.machines_of_ledgers(attempt),
         knows=frozenset({compare.Kind.DEVICES}),
         run=job.name,
-        processes=len(processes),
+        processes=len(attempt),
     )
 
 

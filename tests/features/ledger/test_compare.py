@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.base import keys
 from jaxtop.base.clock import now_ms
+from jaxtop.cli.text.output import ProgressLine
 from jaxtop.features.ledger.compare import ComparedRun, Comparison, MeasuredSteps
 from jaxtop.features.ledger.compare_text import verdict
 from jaxtop.store import ledgers
@@ -328,6 +329,16 @@ def test_the_lineage_of_a_job_is_its_last_attempt(compare, tmp_path, monkeypatch
     assert lines(done)[0].startswith("B is 3")
 
 
+def test_an_attempt_that_never_made_steps_does_not_count(compare, tmp_path):
+    folder = ledger(tmp_path / "a", 0, 0.1)
+    who = ledgers.Who(1, "job", agent_id(1), int((NOW + 500) * 1000), "train", run="r2")
+    sums = ledgers.Sums(int((NOW + 600) * 1000), {"starting": 100.0}, 0)
+    (folder / "later.jsonl").write_bytes(ledgers.line_of(who) + ledgers.line_of(sums))
+    done = compare(folder, ledger(tmp_path / "b", 0, 0.13))
+    assert done.returncode == 1
+    assert lines(done)[0].startswith("B is 3")
+
+
 # Live runs
 
 
@@ -395,6 +406,45 @@ def test_a_ledger_that_is_none_is_named_in_one_line(compare, tmp_path):
     done = compare(bad, Run())
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == f"jaxtop: A ({bad}): {bad} is no ledger: no line names a process\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("missing.mcap", "missing.mcap cannot be read: No such file or directory"),
+        ("missing.jsonl", "missing.jsonl cannot be read: No such file or directory"),
+        ("folder", "there is neither a recording nor a ledger in this folder"),
+        ("missing.invalid", "'missing.invalid' is neither a live run (`jaxtop ls`) nor a host whose "),
+    ],
+)
+def test_what_is_not_there_is_said_in_one_line(compare, tmp_path, monkeypatch, name, why):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    done = compare(Run(), name)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"jaxtop: B ({name}): {why}") and done.stderr.count("\n") == 1
+
+
+def test_a_file_that_is_cut_off_is_compared_up_to_there_or_named(compare, tmp_path):
+    whole = Run().record(tmp_path / "whole.mcap").read_bytes()
+    cut = tmp_path / "cut.mcap"
+    for size in (0, 8, 500, *range(1000, len(whole), len(whole) // 8)):
+        cut.write_bytes(whole[:size])
+        done = compare(cut, tmp_path / "whole.mcap")
+        assert (done.returncode, "no difference" in done.stdout) in ((0, True), (0, False), (3, False))
+        if done.returncode == 3:
+            assert done.stderr.startswith(f"jaxtop: A ({cut}): ") and done.stderr.count("\n") == 1
+
+
+def test_how_far_it_is_is_shown_and_taken_away(compare, monkeypatch):
+    shown = []
+    monkeypatch.setattr(ProgressLine, "show", lambda _, text: shown.append(text))
+    compare(Run(), Run(seed=1))
+    assert shown[-1] == "" and len(shown) == len(dict.fromkeys(shown)) + 1
+    for which in "AB":
+        parts = [each for each in shown if each.startswith(f"{which}: ")]
+        assert {each.split(": ")[2] for each in parts} == {"counting steps", "looking for findings"}
+        assert int(parts[-1].rpartition(" ")[2][:-1]) > 90
 
 
 def test_a_time_outside_of_the_recording_is_named(compare):
