@@ -9,6 +9,7 @@ the time beyond the usual was spent on.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Mapping  # noqa: TC003
@@ -95,7 +96,7 @@ class _Pool:
         self.samples: list[Placed] = []
         self.shares: dict[str, float] = {}  # of the last samples whose shares are final
 
-    def add(self, length: float, samples: Iterable[Placed]) -> None:
+    def add(self, length: float, samples: Iterable[Placed] = ()) -> None:
         """Add a usual gap."""
         self.lengths.append(length)
         self.samples += samples
@@ -172,9 +173,7 @@ class Account:
         """
         if launches and not is_whole and self._last is not None and launches[0].at > self._closed:
             self._pass_over(launches[0])
-        for each in launches:
-            if each.at > self._closed:
-                self._close_gap(each)
+        self._close_gaps(launches)
         if now - self._closed > OPEN_S:
             found = self._open(now, is_stuck=is_stuck, is_over=False)
             self._sums.add(found)
@@ -209,9 +208,38 @@ class Account:
 
     def _pool_of(self, before: LaunchAt, launch: LaunchAt) -> _Pool:
         key = before.function, launch.function
-        return self._pools.setdefault(
-            key if key in self._pools or len(self._pools) < MOST_POOLS else (-1, -1), _Pool()
-        )
+        pool = self._pools.get(key)
+        if pool is None:
+            key = key if len(self._pools) < MOST_POOLS else (-1, -1)
+            pool = self._pools.setdefault(key, _Pool())
+        return pool
+
+    def _close_gaps(self, launches: Iterable[LaunchAt]) -> None:
+        """Close the gaps before launches; a fast script makes thousands that are short and empty."""
+        since = math.inf if self._steps_since is None else self._steps_since
+        seen, i = self._samples, 0
+        spans_start = min((each.start for each in self._spans), default=math.inf)
+        spans_end = max((each.end for each in self._spans), default=-math.inf)
+        for launch in launches:
+            start, end, before = self._closed, launch.at, self._last
+            if end <= start:
+                continue
+            while i < len(seen) and seen[i].at < start:
+                i += 1
+            is_short = end - start <= LONGER_S and before is not None and end > since and not launch.evaluates
+            is_empty = (i == len(seen) or seen[i].at > end) and (end <= spans_start or start >= spans_end)
+            if not (is_short and is_empty):
+                self._close_gap(launch)
+                continue
+            assert before is not None
+            length = end - start
+            pool = self._pool_of(before, launch)
+            pool.add(length)
+            pool.seconds += length
+            self._before_launch[launch.function] += length
+            self._closed, self._last = end, launch
+            if not launch.is_jaxs:
+                self._script_launched = end
 
     def _close_gap(self, launch: LaunchAt) -> None:
         start, end, before = self._closed, launch.at, self._last

@@ -110,6 +110,7 @@ def may_produce(path: str, name: str, *, is_generator: bool) -> bool:
     return (is_generator and not name.startswith("<")) or name in _PRODUCERS
 
 
+@lru_cache(maxsize=4096)
 def evaluates(function: str) -> bool:
     """Return whether a compiled function evaluates, by its name."""
     words = _words(function)
