@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from itertools import count, takewhile
+from itertools import count
 from threading import get_ident, main_thread
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -15,7 +15,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.steps.pattern import FunctionLaunch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from jaxtop.wire import Window
 
@@ -213,14 +213,22 @@ class Launches:
 
         First calls are left out: until the next launch, the script may compile another function.
         """
-        return self._since(at, (noted for noted in reversed(self._recent.copy()) if noted >= 0))
+        return self._since(at, [noted for noted in self._recent.copy() if noted >= 0])
 
     def all_since(self, at: int) -> list[FunctionLaunch]:
         """Return the remembered launches after a time, with first calls."""
-        return self._since(at, map(abs, reversed(self._recent.copy())))
+        return self._since(at, self._recent.copy())
 
-    def _since(self, at: int, newest_first: Iterable[float]) -> list[FunctionLaunch]:
-        return list(takewhile(lambda launch: launch.at > at, map(self._launch, newest_first)))[::-1]
+    def _since(self, at: int, recent: Sequence[float]) -> list[FunctionLaunch]:
+        # One loop without calls: the ledger asks for a thousand launches at a time.
+        found, began = [], self._began
+        for noted in reversed(recent):
+            function, since = divmod(abs(noted), SPAN)
+            ns = round((began + since) * 1e9)
+            if ns <= at:
+                break
+            found.append(FunctionLaunch(ns, int(function)))
+        return found[::-1]
 
     def numbered(self) -> list[Numbered]:
         """Return the remembered launches with their numbers; none if other processes may count otherwise."""

@@ -34,6 +34,8 @@ STALL_S, STALL = 5.0, 6.0
 ALONE_S, AFTER_S = 5.0, 1.0
 # The samples of usual gaps that are put together before their shares are final, and how many say anything.
 WHOLE_POOL, FEWEST_SAMPLES = 256, 8
+# Shares are found anew when there are so many times as many gaps.
+MORE_GAPS = 1.1
 MOST_POOLS, MOST_GAPS = 64, 2048
 # An open gap is attributed so far after this many seconds, so that nothing about it has to be kept.
 OPEN_S = 300.0
@@ -95,11 +97,15 @@ class _Pool:
         self._stride, self._skipped = 1, 0
         self.samples: list[Placed] = []
         self.shares: dict[str, float] = {}  # of the last samples whose shares are final
+        # The shares of the samples so far, and how many samples and gaps there were when they were found.
+        self._so_far: tuple[int, int, dict[str, float]] = 0, 0, {}
+        self._added = 0
 
     def add(self, length: float, samples: Iterable[Placed] = ()) -> None:
         """Add a usual gap."""
         self.lengths.append(length)
         self.samples += samples
+        self._added += 1
         self._skipped += 1
         if self._skipped >= self._stride:
             self._skipped = 0
@@ -119,13 +125,29 @@ class _Pool:
 
     def spent(self) -> dict[str, float]:
         """Return the time of the pool by kind, without what no sample tells apart from stepping."""
-        shares = shares_of(self.samples, self._gaps) if len(self.samples) >= FEWEST_SAMPLES else self.shares
+        shares = self._shares_so_far() if len(self.samples) >= FEWEST_SAMPLES else self.shares
         return {kind: share * self.seconds for kind, share in shares.items()}
+
+    def _shares_so_far(self) -> dict[str, float]:
+        """Return the shares of the samples so far; found anew once there are more, or many more gaps.
+
+        A step of many functions has as many pools, of which few get a sample between two calls.
+        """
+        samples, gaps, shares = self._so_far
+        if samples != len(self.samples) or self._added > MORE_GAPS * gaps:
+            shares = shares_of(self.samples, self._gaps)
+            self._so_far = len(self.samples), self._added, shares
+        return shares
+
+    def find_shares_anew(self) -> None:
+        self._so_far = 0, 0, {}
 
     def finish(self) -> None:
         """Make the shares final, so that a later change of the script does not change the past."""
         self.shares = shares_of(self.samples, self._gaps)
         self.seconds, self.samples, self._gaps = 0.0, [], []
+        self._added = 0
+        self.find_shares_anew()
 
 
 class Account:
@@ -193,7 +215,9 @@ class Account:
         return {kind: seconds for kind, seconds in found.items() if seconds > 0}
 
     def finish(self, now: float) -> None:
-        """Note what only the end of the script shows: a save after the last launch."""
+        """Note what only the end of the script shows: a save after the last launch; all shares are exact."""
+        for pool in self._pools.values():
+            pool.find_shares_anew()
         samples = self._in(self._closed, now)
         seconds = _nearest([(self._closed, now)], samples, IN_JAX)["saving"]
         self._note_saved(self._closed, samples, seconds)
