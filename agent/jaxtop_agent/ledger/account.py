@@ -41,6 +41,8 @@ MOST_POOLS, MOST_GAPS = 64, 2048
 OPEN_S = 300.0
 NOTHING: Mapping[str, float] = MappingProxyType({})
 IN_JAX, IN_SCRIPT = "in jax", "in the script"
+# The script ends the workers of a loader: between steps that is a wait for input, after them it is the end.
+CLOSING = "closes its input"
 
 
 class Seconds(defaultdict[str, float]):
@@ -55,7 +57,7 @@ class Seconds(defaultdict[str, float]):
 
 
 class Sighting(NamedTuple):
-    """What the main thread did at a time: a kind that its stack shows, or `IN_JAX`, or `IN_SCRIPT`."""
+    """What the main thread did: a kind that its stack shows, or `IN_JAX`, `IN_SCRIPT` or `CLOSING`."""
 
     at: float
     kind: str
@@ -388,11 +390,13 @@ class Account:
             in_jax = in_script = "stalled"
         else:
             in_jax, in_script = "stepping", "other" if left > STALL_S else "stepping"
-        found.add(self._by_samples(free, in_jax, in_script))
+        found.add(self._by_samples(free, in_jax, in_script, "ending" if is_over else "input"))
         return found
 
-    def _by_samples(self, free: list[tuple[float, float]], in_jax: str, in_script: str) -> Seconds:
-        samples = self._seen_in(free)
+    def _by_samples(
+        self, free: list[tuple[float, float]], in_jax: str, in_script: str, closing: str = "input"
+    ) -> Seconds:
+        samples = self._seen_in(free, closing)
         found = _nearest(free, samples, IN_JAX)
         found[in_jax] += found.pop(IN_JAX, 0.0)
         found[in_script] += found.pop(IN_SCRIPT, 0.0)
@@ -400,9 +404,10 @@ class Account:
 
     # Spans and samples
 
-    def _seen_in(self, free: list[tuple[float, float]]) -> list[Sighting]:
+    def _seen_in(self, free: list[tuple[float, float]], closing: str = "input") -> list[Sighting]:
         """Return the samples of pieces of time; those between them are explained already."""
-        return [sample for start, end in free for sample in self._in(start, end)]
+        seen = [sample for start, end in free for sample in self._in(start, end)]
+        return [each._replace(kind=closing) if each.kind == CLOSING else each for each in seen]
 
     def _in(self, start: float, end: float) -> list[Sighting]:
         low = bisect_left(self._samples, start, key=lambda each: each.at)

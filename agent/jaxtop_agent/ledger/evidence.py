@@ -12,7 +12,7 @@ from inspect import CO_GENERATOR
 from typing import TYPE_CHECKING
 
 from jaxtop_agent.arrays import origins
-from jaxtop_agent.ledger.account import IN_JAX, IN_SCRIPT
+from jaxtop_agent.ledger.account import CLOSING, IN_JAX, IN_SCRIPT
 from jaxtop_agent.stalls.stacks import short
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ _INPUT_FILES = re.compile(
     r"^(?:torch/utils/data/|torchdata/|grain/|tensorflow/python/data/|tensorflow_datasets/|datasets/|webdataset/|"
     r"seqio/|nvidia/dali/)"
 )
+# Their functions that end workers and threads.
+_ENDING = re.compile(r"^(?:__del__|close|_?shutdown\w*|_?stop\w*)$")
 # Functions of Python that wait for what other threads and processes produce.
 _PRODUCED = re.compile(r"^python[^/]*/(?:queue\.py:get|multiprocessing/(?:queues\.py:get|pool\.py:next))$")
 # Files of libraries that save pictures, tables and logs.
@@ -74,19 +76,21 @@ class StackKinds:
 
     def kind(self, stack: Sequence[FrameType], *, is_in_jax: bool) -> str:
         """Return the kind of time that a stack, the innermost frame first, shows."""
-        found, produces = "", False
+        found, produces, closes = "", False, False
         for frame in stack:
             code = frame.f_code
             if code.co_filename.startswith(_IMPORT):
-                found, produces = "", False
-            elif not found:
+                found, produces, closes = "", False, False
+                continue
+            closes = closes or closes_input(code.co_filename, code.co_name)
+            if not found:
                 found = kind_of_function(code.co_filename, code.co_name)
                 if may_produce(
                     code.co_filename, code.co_name, is_generator=bool(code.co_flags & CO_GENERATOR)
                 ):
                     produces |= self._produces(code, is_in_jax=is_in_jax)
         if found:
-            return found
+            return CLOSING if closes and found == "input" else found
         if is_in_jax:
             return IN_JAX
         return "input" if produces else IN_SCRIPT
@@ -108,6 +112,12 @@ def may_produce(path: str, name: str, *, is_generator: bool) -> bool:
     if origins.is_library(path) or "/" in short(path) or _LOOP.search(_words(name)):
         return False
     return (is_generator and not name.startswith("<")) or name in _PRODUCERS
+
+
+@lru_cache(maxsize=4096)
+def closes_input(path: str, name: str) -> bool:
+    """Return whether a function ends the workers of a loader."""
+    return _ENDING.search(name) is not None and _INPUT_FILES.search(short(path)) is not None
 
 
 @lru_cache(maxsize=4096)

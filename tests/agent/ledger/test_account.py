@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from jaxtop_agent.ledger.account import (
+    CLOSING,
     COMPILING,
     GARBAGE,
     IN_JAX,
@@ -198,6 +199,17 @@ def test_what_follows_the_last_launch_is_the_end_of_a_script_that_has_ended():
     script.does(IN_SCRIPT, 4.0)
     assert script.spent(is_over=True)["ending"] == pytest.approx(4.0)
     assert script.spent(is_stuck=True)["stalled"] == pytest.approx(4.0)
+
+
+def test_a_loader_that_ends_its_workers_between_steps_is_waited_for_and_after_them_is_the_end():
+    script = trained(50, wait=0)
+    script.does(CLOSING, 3.0)
+    trained(50, wait=0, script=script)
+    script.does(CLOSING, 4.0)
+    found = script.spent(is_over=True)
+    assert found["input"] == pytest.approx(3.0, abs=0.3)
+    assert found["ending"] == pytest.approx(4.0)
+    assert CLOSING not in found
 
 
 def test_launches_that_were_forgotten_count_as_steps():

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from jaxtop_agent.ledger.account import IN_SCRIPT
+from jaxtop_agent.ledger.account import CLOSING, IN_SCRIPT
 from jaxtop_agent.ledger.evidence import StackKinds, evaluates, kind_of_function
 
 SCRIPT = "/home/me/train.py"
@@ -148,3 +148,13 @@ def test_an_import_of_a_library_is_no_input():
     importing = seen("look()", "<frozen importlib._bootstrap>")
     outer = seen("look()")
     assert StackKinds().kind([*inner, *importing, *outer], is_in_jax=False) == IN_SCRIPT
+
+
+def test_a_loader_that_ends_its_workers_is_told_from_one_that_waits():
+    loader = "/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py"
+    waits = seen("def _try_get_data(): look()\n_try_get_data()", loader)
+    ends = seen("def _shutdown_workers(): look()\n_shutdown_workers()", loader)
+    stacks = StackKinds()
+    assert stacks.kind(waits, is_in_jax=False) == "input"
+    assert stacks.kind(ends, is_in_jax=False) == stacks.kind([*waits, *ends], is_in_jax=False) == CLOSING
+    assert stacks.kind(seen("def close(): look()\nclose()"), is_in_jax=False) == IN_SCRIPT
