@@ -165,6 +165,8 @@ MESSAGES = (
         3,
         900,
         500,
+        40,
+        wire.InputQueue("threads", 0, 4, 50, 46, 1),
     ),
     wire.Stacks(10, (wire.Thread("MainThread", True, (wire.Place("train.py", 88, "load_batch"),)),)),
     wire.Compile(10, "step", 1500),

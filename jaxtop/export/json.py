@@ -154,6 +154,7 @@ def _host(cluster: Cluster, each: HostReading, now: float, of_agents: Mapping[st
         "running": running and {"function": running.function, "for_s": running.seconds},
         "step": _step(view, of_agents.get(last.agent)),
         "ledger": _ledger(last),
+        "input_queue": _input_queue(view.current),
         "sources": dict(hello.sources) if hello else {},
         "agent": {
             "cpu_percent": scaled(pulse.cost.cpu_ppm, 10_000),
@@ -239,6 +240,21 @@ def _ledger(host: Host) -> dict[str, Any] | None:
             }
             for each in ledger.saves
         ],
+    }
+
+
+def _input_queue(host: Host) -> dict[str, Any] | None:
+    """Return how full the queue is from which a process takes its input; None if that was not seen."""
+    queue = host.activity.input_queue
+    if queue is None:
+        return None
+    return {
+        "kind": queue.kind,
+        "depth": queue.depth,
+        "capacity": queue.capacity,
+        "looks": queue.looks,
+        "empty": queue.empty / max(1, queue.looks),
+        "full": None if queue.capacity is None else queue.full / max(1, queue.looks),
     }
 
 

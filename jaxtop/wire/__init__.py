@@ -26,7 +26,16 @@ What is where, in the order in which to read it:
 - probing.py: the messages and the result of `jaxtop probe`
 """
 
-from jaxtop.wire.activity import COMPILE, FEWEST_ACTIVITY_SAMPLES, LAUNCH, SCRIPT, WAIT, ActiveLine, Activity
+from jaxtop.wire.activity import (
+    COMPILE,
+    FEWEST_ACTIVITY_SAMPLES,
+    LAUNCH,
+    SCRIPT,
+    WAIT,
+    ActiveLine,
+    Activity,
+    InputQueue,
+)
 from jaxtop.wire.arrays import ArrayGroup, Arrays, ArraysChange, Mesh, Sharding
 from jaxtop.wire.bounds import MAX_DEVICES, NewerVersion, Unreadable, tally
 from jaxtop.wire.captures import CaptureAsk, CaptureState

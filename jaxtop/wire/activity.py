@@ -21,6 +21,21 @@ class ActiveLine(Struct, frozen=True, array_like=True):
     samples: int
 
 
+class InputQueue(Struct, frozen=True, array_like=True):
+    """The queue from which the main thread takes its input, as samples have seen it.
+
+    `kind` is "threads", "multiprocessing" or "grain". `capacity` is None if it has no limit. In `empty` and
+    `full` of the `looks` it had nothing, or as much as it can have.
+    """
+
+    kind: str
+    depth: int
+    capacity: int | None
+    looks: int
+    empty: int
+    full: int
+
+
 class Activity(Struct, frozen=True, omit_defaults=True, tag="activity"):
     """The samples of the last `span_ms`, by activity, and the lines with most of them.
 
@@ -37,3 +52,4 @@ class Activity(Struct, frozen=True, omit_defaults=True, tag="activity"):
     gc_us: int = 0
     gc_longest_us: int = 0
     delayed_ms: int | None = None
+    input_queue: InputQueue | None = None

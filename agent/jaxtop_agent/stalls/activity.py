@@ -18,6 +18,7 @@ from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
 from jaxtop_agent.arrays import origins, running
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.ledger.queues import Depth, InputQueue
 from jaxtop_agent.machine import basics
 from jaxtop_agent.stalls import calls, stacks
 
@@ -57,6 +58,7 @@ class _Sample(NamedTuple):
     at: float
     place: wire.Place
     activity: int
+    depth: Depth | None  # of the queue from which the main thread takes its input
     # What had passed by then: garbage collections, and waits of the main thread for a core when last read.
     garbage: GarbageRuns
     delayed_ns: int | None
@@ -71,6 +73,7 @@ class MainThread:
         self._keeper = keeper
         self._began = time.monotonic()
         self._samples: deque[_Sample] = deque()
+        self._queue = InputQueue()
         self._random = random.Random()  # noqa: S311 - it only spreads samples over time
         self._delayed_ns: int | None = None
         self._delay_read_at = 0.0
@@ -103,7 +106,7 @@ class MainThread:
         return NEW_EVERY_S if is_new else EVERY_S
 
     def _look(self, now: float) -> None:
-        read = _read(self._hooks, self._keeper)
+        read = _read(self._hooks, self._keeper, self._queue)
         if read is None:
             return
         samples = self._samples
@@ -146,6 +149,7 @@ class MainThread:
             (last.garbage.total_ns - first.garbage.total_ns) // 1000,
             max((each.garbage.longest_ns for each in islice(self._samples, 1, None)), default=0) // 1000,
             _delay_ms(first, last),
+            _queue_of([each.depth for each in self._samples if each.depth is not None]),
         )
 
 
@@ -159,14 +163,30 @@ def _thinned(samples: list[_Sample], stride: int) -> deque[_Sample]:
     return kept
 
 
+def _queue_of(depths: list[Depth]) -> wire.InputQueue | None:
+    """Return what looks at a queue have shown; None if it has not been looked at."""
+    if not depths:
+        return None
+    last = depths[-1]
+    found = [each.depth for each in depths if each.number == last.number]
+    most = last.capacity
+    full = 0 if most is None else sum(each >= most for each in found)
+    return wire.InputQueue(last.kind, last.depth, most, len(found), found.count(0), full)
+
+
 def _delay_ms(first: _Sample, last: _Sample) -> int | None:
     if first.delayed_ns is None or last.delayed_ns is None:
         return None
     return max(0, last.delayed_ns - first.delayed_ns) // 1_000_000
 
 
-def _read(hooks: Hooks, keeper: LedgerKeeper) -> tuple[wire.Place, int] | None:
-    """Return the line and the activity of the main thread, and note it; None while it runs no Python."""
+def _read(
+    hooks: Hooks, keeper: LedgerKeeper, queue: InputQueue | None = None
+) -> tuple[wire.Place, int, Depth | None] | None:
+    """Return the line and the activity of the main thread, and note it; None while it runs no Python.
+
+    If there is a `queue`, its depth is read, too.
+    """
     frames = running.frames()
     frame = frames.get(threads.main_ident() or 0)
     frames.clear()
@@ -176,8 +196,10 @@ def _read(hooks: Hooks, keeper: LedgerKeeper) -> tuple[wire.Place, int] | None:
     del frame
     try:
         activity = _activity(stack, hooks)
-        keeper.sample(keeper.stacks.kind(stack, is_in_jax=activity != SCRIPT))
-        return _placed(stack), activity
+        kind = keeper.stacks.kind(stack, is_in_jax=activity != SCRIPT)
+        keeper.sample(kind)
+        depth = None if queue is None else queue.look(stack, waits=kind == "input")
+        return _placed(stack), activity, depth
     finally:
         stack.clear()  # a held frame keeps its variables alive
 

@@ -25,7 +25,7 @@ def of_cluster(cluster: Cluster, now: float) -> list[JobLedger]:
     """Return the ledger of each run in a cluster that has one."""
     found = []
     for run in runs(cluster, now):
-        processes = tuple(_of_host(view.host) for view in run.hosts if view.host.ledger.at_ms)
+        processes = tuple(_of_host(view.host, view.current) for view in run.hosts if view.host.ledger.at_ms)
         if processes:
             name, parts = run.name or run.id, _step_parts(cluster.past_steps.get(run.id))
             found.append(JobLedger(name, [Attempt(run.id, name, processes)], parts))
@@ -45,7 +45,7 @@ def _step_parts(past: PastSteps | None) -> StepParts | None:
     return StepParts(shares, whole / 1000)
 
 
-def _of_host(host: Host) -> ProcessLedger:
+def _of_host(host: Host, current: Host) -> ProcessLedger:
     ledger = host.ledger
     points = [(each.at_ms, each.spent_ms) for each in ledger.past] + [(ledger.at_ms, ledger.spent_ms)]
     error = host.error
@@ -60,6 +60,7 @@ def _of_host(host: Host) -> ProcessLedger:
         ledger.saves,
         "" if host.bye is None else host.bye.reason,
         "" if error is None else f"{error.type}: {error.message}",
+        current.activity.input_queue,
     )
 
 

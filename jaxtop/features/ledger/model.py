@@ -17,7 +17,7 @@ from jaxtop.model.wall_time.spent import PRODUCTIVE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from jaxtop.wire import Save
+    from jaxtop.wire import InputQueue, Save
 
 # What is added to the kinds of processes: what was done again, and the time between two attempts.
 LOST, DOWN = "lost", "down"
@@ -62,7 +62,7 @@ class ProcessLedger(NamedTuple):
     """What one process spent its time on: the last of its points has the sums.
 
     `end` says how it ended: "ended", or empty while it runs and where it died. `error` is the exception that
-    ended it.
+    ended it. `queue` is the one from which it takes its input at present; None if it was not seen.
     """
 
     agent: str
@@ -75,6 +75,7 @@ class ProcessLedger(NamedTuple):
     saves: tuple[Save, ...] = ()
     end: str = ""
     error: str = ""
+    queue: InputQueue | None = None
 
     @property
     def label(self) -> str:

@@ -96,7 +96,8 @@ def _sums(job: JobLedger, ink: Ink) -> list[Text]:
 
 def _more(job: JobLedger, now: float) -> list[str]:
     """Return attempts, checkpoints and the processes that are worse than others, as in the report."""
-    found = [*words.steps(job), *words.attempts(job), *words.checkpoints(job, now), *words.processes(job)]
+    found = [*words.steps(job), *words.queue(job), *words.attempts(job)]
+    found += [*words.checkpoints(job, now), *words.processes(job)]
     return found[1:] if found and not found[0] else found
 
 

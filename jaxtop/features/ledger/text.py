@@ -71,6 +71,7 @@ def _kinds(job: JobLedger) -> Iterator[str]:
     rows.append(("in all", f"{device_time(job.total):>11}", "", ""))
     yield from aligned(rows)
     yield from steps(job)
+    yield from queue(job)
 
 
 def steps(job: JobLedger) -> Iterator[str]:
@@ -79,6 +80,21 @@ def steps(job: JobLedger) -> Iterator[str]:
         shares = job.step_parts.shares.items()
         parts = ", ".join(f"{name.replace('_', ' ')} {units.share(share)}" for name, share in shares)
         yield f"steps of the last {units.age(job.step_parts.seconds)}: {parts}"
+
+
+def queue(job: JobLedger) -> Iterator[str]:
+    """Say how full the input queue of a process is: of the one whose queue is empty most often."""
+    seen = [each for each in job.attempts[-1].processes if each.queue is not None and each.queue.looks]
+    share, process = max(
+        ((each.queue.empty / each.queue.looks, each) for each in seen if each.queue is not None),
+        key=lambda each: each[0],
+        default=(0.0, None),
+    )
+    if process is None or process.queue is None:
+        return
+    whose = "" if len(job.attempts[-1].processes) == 1 else f" of {process.label}"
+    most = "" if process.queue.capacity is None else f" of {process.queue.capacity}"
+    yield f"input queue{whose}: {process.queue.depth}{most} batches, empty in {share:.0%} of looks"
 
 
 def attempts(job: JobLedger) -> Iterator[str]:

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.wall_time.gaps import Gap
-    from jaxtop.wire import ActiveLine
+    from jaxtop.wire import ActiveLine, InputQueue
 
 # From this part of a gap on, a finding says that the main thread waits for a core.
 OF_CORE = 0.1
+# So many looks at a queue say how often it is empty; it mostly is from this share of them on.
+FEWEST_LOOKS, MOSTLY = 10, 0.5
 EXPLAINS = ("slower_than_before",)
 SOURCE = (
     "launch counters, windows of the profiler, and samples of the main thread, without its waits for a core"
@@ -74,6 +76,33 @@ def of_core(share: float, core: float) -> str:
     return f", of which {part:.0%} waits for a core" if part >= OF_CORE else ""
 
 
+def _seen_queue(gap: Gap) -> InputQueue | None:
+    queue = gap.host.activity.input_queue
+    return queue if queue is not None and queue.looks >= FEWEST_LOOKS else None
+
+
+def of_queue(gap: Gap) -> str:
+    """Return what the queue of the input says of the loader, as the end of a sentence; empty if nothing."""
+    queue = _seen_queue(gap)
+    if queue is None:
+        return ""
+    empty, full = queue.empty / queue.looks, queue.full / queue.looks
+    if empty >= MOSTLY:
+        return f"; its input queue was empty in {empty:.0%} of looks"
+    return f"; its input queue was full in {full:.0%} of looks" if full >= MOSTLY else ""
+
+
+def _of_queue(gap: Gap) -> tuple[Evidence, ...]:
+    queue, at = _seen_queue(gap), gap.host.pulse_at
+    if queue is None:
+        return ()
+    full = None if queue.capacity is None else queue.full / queue.looks
+    return (
+        Evidence("input queue empty", queue.empty / queue.looks, "ratio", _SAMPLES, at),
+        Evidence("input queue full", full, "ratio", _SAMPLES, at),
+    )
+
+
 def place_of(line: ActiveLine) -> str:
     return f"{source_of(line)} {line.place.function}"
 
@@ -110,6 +139,7 @@ def finding_of(
             Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, at),
             Evidence("main thread in launches", worst.launch, "ratio", _SAMPLES, at),
             Evidence("main thread in waits", worst.wait, "ratio", _SAMPLES, at),
+            *_of_queue(worst),
             Evidence("processes", len(gaps), source=_SAMPLES, at=at),
         ),
         proof=Proof("stacks", row=host.agent),

@@ -12,6 +12,7 @@ from jaxtop.model.findings.gap_findings import (
     gap_over,
     measured_gaps,
     of_core,
+    of_queue,
     place_of,
     worst_of,
 )
@@ -61,7 +62,7 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
         text = (
             f"{facts.acting(found, 'launches', 'launch')} nothing for {gap.ms:.0f} of "
             f"{gap.step_ms:.0f} ms a step "
-            f"({gap.share:.0%}{of_core(gap.share, gap.core)}): {place_of(line)}"
+            f"({gap.share:.0%}{of_core(gap.share, gap.core)}): {place_of(line)}{of_queue(worst)}"
         )
         severity = Severity.CRITICAL if worst.share >= facts.number(INPUT_CRITICAL) else Severity.WARNING
         if worst.share < least:  # more of it is the machine's fault than the script's

@@ -12,6 +12,7 @@ from jaxtop.model.findings.gap_findings import (
     SOURCE,
     finding_of,
     measured_gaps,
+    of_queue,
     place_of,
     worst_of,
 )
@@ -54,7 +55,7 @@ def _pauses(facts: RunFacts) -> Iterator[Finding]:
         worst, line = worst_of(gaps, SCRIPT)
         text = (
             f"{facts.acting(gaps, 'pauses', 'pause')} {_how_often(worst)}, {worst.share:.0%} of the time: "
-            f"{place_of(line)}"
+            f"{place_of(line)}{of_queue(worst)}"
         )
         yield finding_of(facts, gaps, worst, line, severity=Severity.WARNING, text=text)
 
