@@ -149,6 +149,7 @@ class Rhythm(Struct, frozen=True, array_like=True):
     before that. `pauses` counts the long gaps of the last minute, without those much shorter than the latest,
     and without one that is long ago and alone; `pauses_ms` is the time from the first to the last of them,
     and `lost_us` what each step loses by them.
+    `pause_steps` is the number of steps from one to the next, if that is always about the same, else 0.
     """
 
     serial: int
@@ -168,6 +169,7 @@ class Rhythm(Struct, frozen=True, array_like=True):
     pauses: int = 0
     pauses_ms: int = 0
     lost_us: int = 0
+    pause_steps: int = 0
 
 
 class Compiling(Struct, frozen=True, array_like=True):

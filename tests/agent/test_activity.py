@@ -157,7 +157,7 @@ def test_samples_that_are_thinned_keep_their_start_and_their_longest_collection(
     """What the first one says of collections lies before the time of the samples."""
     longest = [900, 0, 50, 0, 0, 70, 0]
     samples = [
-        _Sample(float(i), Place("train.py", 1, "step"), SCRIPT, GarbageRuns(i, 100 * i, each), None)
+        _Sample(float(i), Place("train.py", 1, "step"), SCRIPT, None, GarbageRuns(i, 100 * i, each), None)
         for i, each in enumerate(longest)
     ]
     kept = _thinned(samples, 5)

@@ -494,6 +494,9 @@ def test_pauses_cost_what_steps_take_longer_from_one_to_the_next():
     _, found = paced(*([100] * 19 + [2100]) * 3, *[100] * 5)
     assert (found.paused.number, found.paused.lost_ns) == (3, near(100 * MS))
     assert found.paused.span_ns == near(2 * 4000 * MS)
+    assert found.paused.every == 20
+    uneven = [*[100] * 9, 2100, *[100] * 29, 2100, *[100] * 14, 2100, *[100] * 5]
+    assert paced(*uneven)[1].paused.every == 0
     assert paced(*[100] * 50, 340, *[100] * 9)[1].paused is None
 
 

@@ -84,6 +84,34 @@ class TestGapsOfTheHost:
         assert figures["a step, pauses included"] == pytest.approx(0.2)
         assert only("pauses", stalling(pauses=2, pauses_ms=11_000)).cost.share_of_step == pytest.approx(0.5)
 
+    def test_a_period_that_the_agent_counted_goes_before_one_that_follows_from_times(self):
+        one = only("pauses", stalling(pauses=3, pauses_ms=8_200, pause_steps=20))
+        assert "for 2 s every 20 steps" in one.text
+
+    @pytest.mark.parametrize(
+        ("empty", "full", "words"),
+        [
+            (46, 1, "; its queue empty in 92% of looks"),
+            (2, 40, "; its queue full in 80% of looks"),
+            (20, 20, ""),
+        ],
+        ids=["empty", "full", "neither"],
+    )
+    def test_how_full_the_queue_of_the_input_is_says_whether_the_loader_is_slow(self, empty, full, words):
+        queue = wire.InputQueue("threads", 0, 4, 50, empty, full)
+        one = only("input_bound", run(window(*EVEN), activity(script=50, wait=50, input_queue=queue)))
+        assert (
+            one.text
+            == f"the process launches nothing for 100 of 200 ms a step (50%): train.py:54 load{words}"
+        )
+        figures = {each.name: each.value for each in one.evidence}
+        assert (figures["input queue empty"], figures["input queue full"]) == (empty / 50, full / 50)
+
+    def test_a_queue_that_few_looks_have_seen_says_nothing(self):
+        queue = wire.InputQueue("threads", 0, 4, 5, 5, 0)
+        one = only("input_bound", run(window(*EVEN), activity(script=50, wait=50, input_queue=queue)))
+        assert "queue" not in one.text
+
     @pytest.mark.parametrize("seen", [{"pauses": 1}, {"pauses": 2, "pauses_ms": 40_000}], ids=["one", "two"])
     def test_one_checkpoint_or_two_in_a_minute_are_no_pauses(self, seen):
         assert [found(name, stalling(**seen)) for name in GAPS] == [[]] * len(GAPS)

@@ -145,6 +145,7 @@ class StepRhythm:
             pauses=0 if paused is None else paused.number,
             pauses_ms=0 if paused is None else paused.span_ns // 1_000_000,
             lost_us=0 if paused is None else round(paused.lost_ns / 1000),
+            pause_steps=0 if paused is None else paused.every,
         )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.steps.durations import (
@@ -37,6 +38,8 @@ PAUSE = 3
 LAST_NS, MOST_PAUSES = 60_000_000_000, 64
 LATEST_NS, ENOUGH_PAUSES = 15_000_000_000, 3
 AS_LONG = 0.4
+# They have a period if there are so many times from one to the next, and of these this part differ by less.
+ENOUGH_PERIODS, PERIODICAL, PERIOD_DIFFERS = 2, 0.75, 0.05
 # The usual gap is that of the last ones, this many.
 COMPARED = 64
 
@@ -124,11 +127,15 @@ def _differs(last: Sequence[float], least: float, most: float) -> Callable[[floa
 
 
 class Paused(NamedTuple):
-    """The pauses of the last minute: their number, the time from the first to the last, what a step loses."""
+    """The pauses of the last minute: their number, the time from the first to the last, what a step loses.
+
+    `every` is the number of steps from one to the next, if it is always about the same; 0 if it is not.
+    """
 
     number: int
     span_ns: int
     lost_ns: float
+    every: int = 0
 
 
 class _Pause(NamedTuple):
@@ -177,4 +184,14 @@ class Pauses:
         since = latest[0] if len(latest) >= ENOUGH_PAUSES else first
         steps = last.steps - since.steps
         lost = max(0.0, (last.passed - since.passed) / steps - step) if steps else 0.0
-        return Paused(len(alike), last.end - first.end, lost)
+        return Paused(len(alike), last.end - first.end, lost, _period(alike))
+
+
+def _period(pauses: Sequence[_Pause]) -> int:
+    """Return the steps from pause to pause; 0 if they differ, or there are too few pauses to tell."""
+    apart = [after.steps - before.steps for before, after in pairwise(pauses)]
+    if len(apart) < ENOUGH_PERIODS:
+        return 0
+    usual = round(median(apart))
+    alike = sum(abs(each - usual) <= PERIOD_DIFFERS * usual for each in apart)
+    return usual if alike >= PERIODICAL * len(apart) else 0

@@ -88,8 +88,8 @@ def of_queue(gap: Gap) -> str:
         return ""
     empty, full = queue.empty / queue.looks, queue.full / queue.looks
     if empty >= MOSTLY:
-        return f"; its input queue was empty in {empty:.0%} of looks"
-    return f"; its input queue was full in {full:.0%} of looks" if full >= MOSTLY else ""
+        return f"; its queue empty in {empty:.0%} of looks"
+    return f"; its queue full in {full:.0%} of looks" if full >= MOSTLY else ""
 
 
 def _of_queue(gap: Gap) -> tuple[Evidence, ...]:

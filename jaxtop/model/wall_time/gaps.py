@@ -181,7 +181,7 @@ def pause_of(gap: Gap, least: float = PAUSE_SHARE.default) -> Pause | None:
     if line is None or line[1] < LINE_SHARE or rhythm is None:
         return None
     each_ms = gap.p50_s * 1000 + rhythm.lost_us / 1000  # of a step, with its part of the pauses
-    steps = rhythm.pauses_ms / max(1, rhythm.pauses - 1) / each_ms
+    steps = rhythm.pause_steps or rhythm.pauses_ms / max(1, rhythm.pauses - 1) / each_ms
     lasts_s = steps * rhythm.lost_us / 1e6
     if lasts_s < SHORTEST_S:
         return None  # steps that differ much, and not the pauses, make the mean longer than the median

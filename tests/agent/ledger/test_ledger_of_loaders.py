@@ -14,8 +14,9 @@ pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.timeout(300)]
 
 PROGRAM = ROOT / "tests" / "programs" / "loaders.py"
 LOADERS = ["thread", "grain", "grain_workers", "torch_workers"]
-# A batch takes longer than the rest of a step by 30 ms and more, no time at all, or now and then a second.
-SLOW, FAST, STALLS = (0.04, 0, 0), (0, 0, 0), (0.004, 32, 1.0)
+# A batch takes most of a step, no time at all, or now and then a second. The rest of a step is short, because
+# samples of half a minute measure a wait to 3 % only where most of them, or few, see it.
+SLOW, FAST, STALLS = (0.08, 0, 0), (0, 0, 0), (0.004, 32, 1.0)
 
 
 @pytest.fixture
@@ -59,9 +60,12 @@ def assert_close(ledger, truth):
 
 @pytest.mark.parametrize("loader", LOADERS)
 def test_waits_for_a_slow_loader_are_measured_and_reported(loading, loader):
-    seen, truth, ledger = loading(loader, SLOW, lambda _, seen: "input_bound" in seen)
+    def is_blamed(_, seen):
+        found = seen.get("input_bound")
+        return found and found.cost.share_of_step > 0.5 and "its queue empty in" in found.text
+
+    _, truth, ledger = loading(loader, SLOW, is_blamed)
     assert_close(ledger, truth)
-    assert seen["input_bound"].cost.share_of_step > 0.5
 
 
 @pytest.mark.parametrize("loader", LOADERS if SOAK else ["grain"])
@@ -78,7 +82,9 @@ def test_a_fast_loader_is_not_accused(loading, loader):
 
 @pytest.mark.parametrize("loader", LOADERS if SOAK else ["thread"])
 def test_stalls_of_a_loader_are_reported_with_their_period(loading, loader):
-    seen, truth, ledger = loading(loader, STALLS, lambda _, seen: "pauses" in seen)
+    def is_named(_, seen):
+        return "pauses" in seen and "every 32 steps" in seen["pauses"].text
+
+    seen, truth, ledger = loading(loader, STALLS, is_named)
     assert_close(ledger, truth)
     assert "input_bound" not in seen
-    assert "every 32 steps" in seen["pauses"].text

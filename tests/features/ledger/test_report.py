@@ -44,6 +44,21 @@ def test_the_kinds_of_a_job_sum_up_to_its_wall_time_times_its_devices():
     assert job.total == 440.0 and job.goodput == pytest.approx(400 / 440)
 
 
+def test_how_full_the_input_queue_of_the_worst_process_is():
+    def waiting(index, empty, capacity=4):
+        queue = wire.InputQueue("threads", 0, capacity, 40, empty, 0)
+        return process((10.0, {"stepping": 10.0}), index=index, queue=queue)
+
+    def said(*processes):
+        return list(text.queue(JobLedger("train", [Attempt("r", "train", processes)])))
+
+    assert said(process((10.0, {"stepping": 10.0}))) == []
+    assert said(waiting(0, 30)) == ["input queue: 0 of 4 batches, empty in 75% of looks"]
+    assert said(waiting(0, 4), waiting(1, 30, capacity=None)) == [
+        "input queue of process 1 on node01: 0 batches, empty in 75% of looks"
+    ]
+
+
 def test_what_was_done_after_the_last_complete_checkpoint_is_lost_and_the_pause_is_down():
     first = process(
         (10.0, {"starting": 10.0}),
