@@ -49,7 +49,8 @@ class InputQueue:
     """The queue at which the main thread was last seen waiting; used on the thread that takes samples."""
 
     def __init__(self) -> None:
-        self._number, self._kind, self._capacity = 0, "", None
+        self._number, self._kind = 0, ""
+        self._capacity: int | None = None
         self._queue: weakref.ref[Any] | None = None
         self._depth: Callable[[Any], int] = len
         self._is_off = False
