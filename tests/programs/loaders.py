@@ -1,7 +1,8 @@
 """A script whose steps take their batches from a real loader; it measures itself how long it waits.
 
 Arguments: the loader, the seconds that each batch takes, after how many batches one takes longer (0: none),
-and how long that one takes. It ends when its folder has a file `stop`, and writes its times to `spent.json`.
+how long that one takes, and how many products a step has. It ends when its folder has a file `stop`, and
+writes its times to `spent.json`.
 """
 
 from __future__ import annotations
@@ -89,14 +90,16 @@ LOADERS = {
 
 
 def main() -> None:
-    loader, made_s, every, stall_s = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+    loader, made_s, every, stall_s, products = sys.argv[1], *map(float, sys.argv[2:])
     agent.start("loaders")
     import jax
     import jax.numpy as jnp
 
     @jax.jit
     def step(x, batch):
-        return jnp.tanh(x @ x * 0.01 + batch[0, 0])
+        for _ in range(int(products)):
+            x = jnp.tanh(x @ x * 0.01 + batch[0, 0])
+        return x
 
     def timed(call):
         at = time.monotonic()
@@ -105,8 +108,8 @@ def main() -> None:
         return value
 
     spent: list[float] = []
-    x = jax.device_put(np.ones((64, 64), np.float32))
-    batches = LOADERS[loader](Batches(made_s, every, stall_s))
+    x = jax.device_put(np.ones((256, 256), np.float32))
+    batches = LOADERS[loader](Batches(made_s, int(every), stall_s))
     while not Path("stop").exists():
         batch = np.asarray(timed(lambda: next(batches)))
         x = step(x, batch).block_until_ready()

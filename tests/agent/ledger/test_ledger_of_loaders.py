@@ -16,7 +16,7 @@ PROGRAM = ROOT / "tests" / "programs" / "loaders.py"
 LOADERS = ["thread", "grain", "grain_workers", "torch_workers"]
 # A batch takes most of a step, no time at all, or now and then a second. The rest of a step is short, because
 # samples of half a minute measure a wait to 3 % only where most of them, or few, see it.
-SLOW, FAST, STALLS = (0.08, 0, 0), (0, 0, 0), (0.004, 32, 1.0)
+SLOW, FAST, STALLS = (0.08, 0, 0, 1), (0, 0, 0, 12), (0.004, 32, 1.0, 1)
 
 
 @pytest.fixture
