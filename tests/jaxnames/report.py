@@ -35,9 +35,7 @@ class Report:
         for use in self.uses:
             missing = sources.missing(use)
             if missing:
-                # What an optional first look-up allows for, the later ones of the same name need not say.
-                lack = self.lacks.setdefault(missing, Lack(missing, ""))
-                lack.without = lack.without or use.without
+                lack = self.lacks.setdefault((missing, use.without), Lack(missing, use.without))
                 lack.places += [use.place] if use.place not in lack.places else []
                 lack.versions += [version] if version not in lack.versions else []
             elif missing is not None:

@@ -116,7 +116,7 @@ class Sources:
     def missing(self, use):
         """Return the part of a path that this version lacks, as words; "" if it has all of it.
 
-        None if an earlier part is missing: another look-up reports that.
+        None if an earlier part is missing, or a function that is called: another look-up reports that.
         """
         found, said = self.root(use.path.root), use.path.root
         if found is None:
@@ -124,7 +124,8 @@ class Sources:
         for place, step in enumerate(use.path.steps):
             after = self.after(found, step)
             if after is None:
-                return f"{said}.{'|'.join(step)}" if place == len(use.path.steps) - 1 else None
+                is_first = place == len(use.path.steps) - 1 and use.arguments is None
+                return f"{said}.{'|'.join(step)}" if is_first else None
             if step not in (CALLED, EACH):
                 said = f"{said}.{'|'.join(step)}"
             found = after

@@ -159,10 +159,16 @@ def test_the_names_that_the_agent_reads_are_found_in_its_code():
     assert put.arguments == (2, ("allow_overwrite",))
 
 
+def test_each_look_up_of_a_name_needs_its_own_statement(report):
+    found = report("api = imported('jax._src.api')\nif getattr(api, 'gone', None): ...\napi.gone(1)")
+    assert [lack.places for lack in found.unstated] == [["agent.py:3"]]
+    assert len(found.lacks) == 2
+
+
 def test_files_of_jax_are_looked_up_as_well(wheel):
     found = Report([Use(Path(ANYWHERE, ((each,),)), "") for each in ("api.py", "jax/_src/state.py", "pi.py")])
     found.add("9.0", Sources(wheel))
-    assert list(found.lacks) == ["jax.*.pi.py"]
+    assert [lack.name for lack in found.lacks.values()] == ["jax.*.pi.py"]
 
 
 def test_what_has_the_names_that_are_looked_up_has_a_type():
