@@ -6,9 +6,9 @@ import sys
 
 from jaxtop.base import tested
 from tests.jaxnames import index
-from tests.jaxnames.reading import uses
 from tests.jaxnames.report import Report
 from tests.jaxnames.sources import Sources
+from tests.jaxnames.uses import uses
 
 
 def main(versions):

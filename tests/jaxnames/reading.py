@@ -8,130 +8,16 @@ such as `device`, has that type where nothing else gives it one.
 from __future__ import annotations
 
 import ast
-import re
-import tokenize
-from dataclasses import dataclass, replace
-from io import StringIO
-from typing import NamedTuple
+from dataclasses import replace
 
+from tests.jaxnames.annotations import annotated, comments, constant, spelled
+from tests.jaxnames.names import CALLED, EACH, LISTED, Path, Use
 from tests.support import ROOT
 
 AGENT = ROOT / "agent" / "jaxtop_agent"
 PRIVATE = AGENT / "jaxprivate"
-# They name files of JAX.
-KNOW_FRAMES = (ROOT / "jaxtop" / "model", AGENT / "stalls")
-# The results of a call, and of a loop or an index.
-CALLED, EACH = ("()",), ("[]",)
-# A tuple or list of such values, written as one.
-LISTED = ("[…]",)
-# A comment beside a look-up, or above it, that says what the agent does without the name.
-WITHOUT = "# Without it: "
-# The root of names that may be anywhere in JAX.
-ANYWHERE = "jax.*"
 # They give a type back, or the types in it.
 SAME = {"list", "tuple", "iter", "next"}
-
-
-@dataclass(frozen=True)
-class Path:
-    """What a look-up leads to: names from a module or a class of JAX on, each with its alternatives."""
-
-    root: str
-    steps: tuple[tuple[str, ...], ...] = ()
-
-    def __truediv__(self, step):
-        return replace(self, steps=(*self.steps, step))
-
-    @property
-    def words(self):
-        return self.root + "".join(
-            step[0] if step in (CALLED, EACH) else "." + "|".join(step) for step in self.steps
-        )
-
-
-@dataclass(frozen=True)
-class Use:
-    """A look-up in the code of the agent.
-
-    `arguments` are the number of those without names and the names of the others, where it is called.
-    `without` is what the agent does where the name is missing.
-    """
-
-    path: Path
-    place: str
-    arguments: tuple[int, tuple[str, ...]] | None = None
-    without: str = ""
-
-
-class Declared(NamedTuple):
-    """A type of `declared.py`, or a list of names of it."""
-
-    path: Path
-    is_names: bool
-    line: int
-    without: str
-
-
-def uses(files=None):
-    """Return every look-up in these files; by default in all of the agent, with the declared types."""
-    found = [use for each in readers(files) for use in each.found]
-    if files is None:
-        found += [
-            Use(one.path, f"declared.py:{one.line}", without=one.without)
-            for one in declarations().values()
-            if one.path.root != ANYWHERE
-        ]
-        found += source_files()
-    return list(dict.fromkeys(found))
-
-
-def source_files():
-    """Return the files of JAX whose frames mean that a thread waits or compiles, as look-ups."""
-    found = []
-    for file in sorted(each for folder in KNOW_FRAMES for each in folder.rglob("*.py")):
-        texts = filter(None, map(constant, ast.walk(ast.parse(file.read_text()))))
-        names = (text for text in texts if re.fullmatch(r"[\w/]+\.py", text))
-        found += [Use(Path(ANYWHERE, ((name,),)), str(file.relative_to(ROOT))) for name in names]
-    return found
-
-
-def readers(files=None):
-    """Return one reader for each file, which has read it."""
-    declared, results, texts = declarations(), {}, {}
-    for file in sorted(PRIVATE.glob("*.py")):
-        for node in ast.parse(file.read_text()).body:
-            if isinstance(node, ast.FunctionDef):
-                results[node.name] = annotated(node.returns, declared)
-            elif isinstance(node, ast.Assign):
-                texts[ast.unparse(node.targets[0])] = constant(node.value)
-    if files is None:
-        files = [file for file in sorted(AGENT.rglob("*.py")) if "jaxprivate" in file.read_text()]
-    return [Reader(file, declared, results, texts) for file in files]
-
-
-def declarations():
-    """Return the types of `declared.py` by name."""
-    text = (PRIVATE / "declared.py").read_text()
-    found, said = {}, comments(text)
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("Annotated["):
-            name, kind, root = re.findall(r"^(\w+) = Annotated\[(.*), '(.*)'\]$", ast.unparse(node))[0]
-            without = said.get(node.lineno, said.get(node.lineno - 1, ""))
-            is_names = kind.startswith("tuple") or root == ANYWHERE
-            found[name] = Declared(Path(root), is_names, node.lineno, without)
-    return found
-
-
-def spelled(annotation):
-    """Return the names in an annotation, such as `Client` in `list[Client]`, or `declared.Client`."""
-    nodes = ast.walk(annotation) if annotation is not None else ()
-    return [ast.unparse(each) for each in nodes if isinstance(each, ast.Name | ast.Attribute)]
-
-
-def annotated(annotation, declared):
-    """Return the path of the declared type in an annotation."""
-    kinds = (declared.get(name) for name in spelled(annotation))
-    return next((kind.path for kind in kinds if kind is not None and not kind.is_names), None)
 
 
 class Reader:
@@ -333,25 +219,6 @@ def each(path):
     return replace(path, steps=path.steps[:-1]) if path.steps[-1] == LISTED else path / EACH
 
 
-def constant(node):
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
-
-
 def is_pythons(name):
     """Whether Python gives this name to functions, classes or modules."""
     return name.startswith("__") and name != "__version__"
-
-
-def comments(text):
-    """Return what comments say of a missing name, by the line where they end."""
-    found, before = {}, None
-    for token in tokenize.generate_tokens(StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            line, words = token.start[0], token.string
-            if WITHOUT in words:
-                found[line] = words.partition(WITHOUT)[2]
-                before = line
-            elif before == line - 1:
-                found[line] = f"{found.pop(before)} {words.removeprefix('# ')}"
-                before = line
-    return found

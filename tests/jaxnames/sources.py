@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import dataclass
 from functools import cache, cached_property
-from zipfile import ZipFile
 
-from tests.jaxnames.reading import ANYWHERE, CALLED, EACH
+from tests.jaxnames.names import ANYWHERE, CALLED, EACH
+from tests.jaxnames.syntax import DEFINITIONS, definition, from_, is_property, parsed, parts, statements
+from tests.jaxnames.wheels import Wheels
 
-# Larger than the libraries that only load another one, and than those of single operations.
-LIBRARY_BYTES = 3_000_000
 # The value is of a type of Python, or of another library: its attributes are not JAX's.
 FOREIGN, COMPILED = "foreign", "compiled"
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @dataclass(frozen=True)
@@ -35,78 +32,12 @@ class Found:
         return isinstance(self.node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
-class Sources:
-    """The wheels of one version: that of jax, and that of jaxlib."""
+class Sources(Wheels):
+    """One version of JAX."""
 
     def __init__(self, *wheels):
-        self.text, self._binary, self._files, self._wheels = {}, set(), [], wheels
-        self.in_libraries, self.anywhere = cache(self._in_libraries), cache(self._anywhere)
+        super().__init__(*wheels)
         self.bodies, self.global_ = cache(self._bodies), cache(self._global)
-        for wheel in wheels:
-            with ZipFile(wheel) as archive:
-                self._files += archive.namelist()
-                for name in archive.namelist():
-                    if name.endswith((".py", ".pyi")):
-                        # A stub says more than a module of the same name.
-                        self.text.setdefault(module_of(name), []).insert(0, archive.read(name).decode())
-                    elif name.endswith(".so"):
-                        self._binary.add(module_of(name))
-
-    @cached_property
-    def _libraries(self):
-        found = []
-        for wheel in self._wheels:
-            with ZipFile(wheel) as archive:
-                entries = [each for each in archive.infolist() if each.filename.endswith(".so")]
-                most = max((each.file_size for each in entries), default=0)
-                large = [each for each in entries if each.file_size >= min(most, LIBRARY_BYTES)]
-                found += [part for each in large for part in constants(archive.read(each))]
-        return found
-
-    def _in_libraries(self, name):
-        """Whether a library has this name as a text of its own, or in the signature of a function.
-
-        Linkers keep a name that is the end of a longer one only once, as that end.
-        """
-        text, signature = name.encode() + b"\0", b"def " + name.encode() + b"("
-        for library in self._libraries:
-            if signature in library:
-                return True
-            at = library.find(text)
-            while at >= 0:
-                if (
-                    not at
-                    or library[at - 1 : at] == b"\0"
-                    or chr(library[at - 1]).isalnum()
-                    or library[at - 1] == ord("_")
-                ):
-                    return True
-                at = library.find(text, at + 1)
-        return False
-
-    @cached_property
-    def _everything(self):
-        words = re.compile(r"^\s*(?:def|class)\s+(\w+)|\b(\w+)\s*[:=]", re.MULTILINE)
-        return {
-            word
-            for texts in self.text.values()
-            for text in texts
-            for pair in words.findall(text)
-            for word in pair
-        }
-
-    def _anywhere(self, name):
-        """Whether a file, a function, a class, an attribute or a whole text of JAX has this name."""
-        if name.endswith(".py"):
-            return any(f"/{file}".endswith(f"/{name}") for file in self._files)
-        if "/" in name:
-            return any(
-                f"{quote}{name}{quote}" in text
-                for texts in self.text.values()
-                for text in texts
-                for quote in "'\""
-            )
-        return name in self._everything or self.in_libraries(name)
 
     def _bodies(self, module):
         return [parsed(text).body for text in self.text.get(module, ())]
@@ -338,101 +269,5 @@ class Sources:
         return f"{said}({', '.join(lacks)})" if lacks else ""
 
 
-def constants(library):
-    """Return the parts of a library that have its constants; all of another file."""
-    if not library.startswith(b"\x7fELF\x02\x01"):
-        return [library]
-    start, size, count = (
-        int.from_bytes(library[at:to], "little") for at, to in ((0x28, 0x30), (0x3A, 0x3C), (0x3C, 0x3E))
-    )
-    found = []
-    for at in range(start, start + size * count, size):
-        kind = int.from_bytes(library[at + 4 : at + 8], "little")
-        flags, _, offset, length = (
-            int.from_bytes(library[at + i : at + i + 8], "little") for i in (8, 16, 24, 32)
-        )
-        if kind == 1 and flags & 2 and not flags & 4:  # content that is loaded, but not executed
-            found.append(library[offset : offset + length])
-    return found
-
-
-def parsed(text):
-    """Return the syntax of a source; parameters of types are a spelling that older Pythons do not know."""
-    try:
-        return ast.parse(text)
-    except SyntaxError:
-        plain = re.sub(r"^(\s*(?:class|def|async def)\s+\w+)\[.*?\](?=[(:])", r"\1", text, flags=re.MULTILINE)
-        return ast.parse(re.sub(r"^(\s*)type (\w+)(\[.*?\])? =", r"\1\2 =", plain, flags=re.MULTILINE))
-
-
-def module_of(name):
-    """Return the module of a file in a wheel."""
-    path = re.sub(r"(\.cpython[^.]*|\.abi3)?\.(pyi?|so)$", "", name)
-    return path.removesuffix("/__init__").replace("/", ".")
-
-
 def is_jax(module):
     return module.split(".")[0] in {"jax", "jaxlib"}
-
-
-def is_property(node):
-    return any("property" in ast.unparse(each) for each in node.decorator_list)
-
-
-def statements(body):
-    """Return the statements of a block, also those in conditions and the like, but not in definitions."""
-    for node in body:
-        yield node
-        if not isinstance(node, DEFINITIONS):
-            for field in ("body", "orelse", "finalbody"):
-                yield from statements(getattr(node, field, ()))
-            for handler in getattr(node, "handlers", ()):
-                yield from statements(handler.body)
-
-
-def definition(body, name):
-    """Return the last statement of a block that defines a name, a definition or annotation before others."""
-    found = None
-    for node in statements(body):
-        if name in defined(node) and (found is None or isinstance(node, (*DEFINITIONS, ast.AnnAssign))):
-            found = node
-    return found
-
-
-def defined(node):
-    if isinstance(node, DEFINITIONS):
-        return {node.name}
-    if isinstance(node, ast.ImportFrom):
-        return {each.asname or each.name for each in node.names}
-    if isinstance(node, ast.Import):
-        return {each.asname or each.name.split(".")[0] for each in node.names}
-    targets = (
-        node.targets
-        if isinstance(node, ast.Assign)
-        else [node.target]
-        if isinstance(node, ast.AnnAssign)
-        else []
-    )
-    return {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
-
-
-def from_(module, node, is_package):
-    """Return the module that an import takes names from."""
-    if not node.level:
-        return node.module or ""
-    parents = module.split(".") if is_package else module.split(".")[:-1]
-    parents = parents[: len(parents) - node.level + 1]
-    return ".".join([*parents, *([node.module] if node.module else [])])
-
-
-def parts(node):
-    """Return the types in an annotation, in order."""
-    if isinstance(node, ast.BinOp):
-        return [*parts(node.left), *parts(node.right)]
-    if isinstance(node, ast.Subscript):
-        return [*parts(node.value), *parts(node.slice)]
-    if isinstance(node, ast.Tuple):
-        return [part for each in node.elts for part in parts(each)]
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return parts(ast.parse(node.value, mode="eval").body)
-    return [node] if isinstance(node, ast.Name | ast.Attribute) else []

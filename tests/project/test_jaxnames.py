@@ -10,9 +10,11 @@ from jaxtop.base.tested import HIGHEST_JAX
 from tests.jaxnames import index
 from tests.jaxnames.__main__ import main
 from tests.jaxnames.index import of_each_minor
-from tests.jaxnames.reading import ANYWHERE, PRIVATE, Path, Use, readers, uses
+from tests.jaxnames.names import ANYWHERE, Path, Use
+from tests.jaxnames.reading import PRIVATE
 from tests.jaxnames.report import Report
 from tests.jaxnames.sources import Sources
+from tests.jaxnames.uses import readers, uses
 
 JAX = {
     "jax/__init__.py": "from jax._src import api as api\n",

@@ -124,7 +124,7 @@ def _settings() -> tuple[Any, ...]:
 
 def setting_names() -> tuple[str, ...]:
     """Return the names of `BeingCompiled.settings`; none on versions that do not list them."""
-    # Without it: a changed setting is reported as "a setting", without its name.
+    # Without it: a changed setting is reported without its name.
     listed = getattr(imported("jax._src.config"), "trace_context_names", None)
     try:
         return () if listed is None else tuple(map(str, listed()))
