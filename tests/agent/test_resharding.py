@@ -156,6 +156,13 @@ def test_a_gather_of_weights_bears_the_name_of_the_operation_that_uses_them(vers
     }
 
 
+def test_a_marked_collective_that_has_the_name_of_its_use_keeps_it():
+    """JAX 0.11.0 names the all-to-all of a reshape so; most marked ones have the name of their operand."""
+    (found,) = hlo.read(text("reshaped", "0.11.0")).collectives
+    assert (found.kind, found.source, found.line) == ("all-to-all", "reshape", "capture.py:90")
+    assert (found.added, found.operand) == (RESHARDING, "the result of sin (capture.py:90)")
+
+
 @pytest.mark.parametrize(
     ("path", "source", "added"),
     [

@@ -1,7 +1,7 @@
 """Which collectives the partitioner added, and the operand whose sharding its consumer does not want.
 
 From JAX 0.11 on, the compiler marks the collectives that the partitioner added, and gives most of them the
-name of their operand: the operation that they are for is found among those that use the result. Before, a
+name of their operand: the operation that they are for is found among those that use the result, unless they have its name. Before, a
 collective has the name of that operation. If it is no collective of JAX, such as `psum`, but `dot_general`
 or `sort`, the partitioner added it.
 """
@@ -118,7 +118,8 @@ class Partitioner:
         is_of_jax = all(map(_OF_JAX.fullmatch, names)) if names else is_sum
         if found.kind in _ONLY_WRITTEN or (is_of_jax and not is_marked):
             return None
-        operand, has, line = self._moved(found, frames)
+        origin, passed = self._origin(found)
+        operand, has, line = self._moved(origin, frames)
         if is_sum:
             return Added(REDUCTION, operand, has, f"the sum over {group_size or 'its'} parts")
         is_for_parts = found.kind == "all-gather" and self._is_only_sliced(found, pause)
@@ -129,7 +130,7 @@ class Partitioner:
             has or _cut_by(found, group_size),
             _wanted(found, how),
             "" if names else line,
-            self._consumer(found, pause) if is_marked else None,
+            self._consumer(found, pause) if is_marked and not _is_named_after_use(found, passed) else None,
         )
 
     def forget(self) -> None:
@@ -177,9 +178,8 @@ class Partitioner:
         called = made_by(user) if user.opcode == "fusion" else []
         return self._sliced.get(called[0][0], {}).get(place) if called else None
 
-    def _moved(self, found: FoundCollective, frames: Frames) -> tuple[str, str, str]:
+    def _moved(self, origin: Instruction | None, frames: Frames) -> tuple[str, str, str]:
         """Return the value that a collective moves, its sharding and the line that made it, where known."""
-        origin = self._origin(found)
         if origin is None:
             return "", "", ""
         if origin.opcode == "parameter":
@@ -187,20 +187,24 @@ class Partitioner:
         line, result = frames.line(origin), f"the result of {origin.source or origin.opcode}"
         return shorten(f"{result} ({line})" if line else result, LONGEST), "", line
 
-    def _origin(self, found: FoundCollective) -> Instruction | None:
-        """Return the argument of the program, or the operation, whose value a collective moves."""
-        computation = found.computation
+    def _origin(self, found: FoundCollective) -> tuple[Instruction | None, list[Instruction]]:
+        """Return the argument of the program, or the operation, whose value a collective moves.
+
+        Before it stands what the value passes on its way, the last one first.
+        """
+        computation, passed = found.computation, []
         by: Instruction | None = found.by
         index: int | None = None  # of an element, while `by` is a tuple
         for _ in range(FARTHEST):
             if by is None:
                 break
+            passed.append(by)
             inside = self._inside.get(computation, {})
             names = by.operand_names if by.opcode != "parameter" else []
             operand = next(iter(names), "")
             if by.opcode == "parameter":
                 if computation not in self._callers:
-                    return by if by.name_stack else None
+                    return by if by.name_stack else None, passed
                 computation, caller = self._callers[computation]
                 by, index = self._passed(computation, caller, by, index), None
             elif by.opcode == "get-tuple-element":
@@ -213,8 +217,9 @@ class Partitioner:
             else:
                 called = made_by(by) if by.opcode == "fusion" else []
                 computing = self._computing.get(called[0][0]) if called else None
-                return computing if computing is not None and computing.source else by
-        return None
+                origin = computing if computing is not None and computing.source else by
+                return origin, [*passed, origin]
+        return None, passed
 
     def _moves(self, by: Instruction) -> bool:
         if by.opcode in _MOVES or by.opcode.startswith(_STEPS):
@@ -244,6 +249,17 @@ class Partitioner:
             return None
         elements = start.operand_names
         return inside.get(elements[index]) if index < len(elements) else None
+
+
+def _is_named_after_use(found: FoundCollective, passed: list[Instruction]) -> bool:
+    """Return whether a marked collective has the name of the operation that it is for, not of its operand.
+
+    The compiler of JAX 0.11.0 names those for a reshape so.
+    """
+    if not found.by.name_stack or len(passed) < 2:
+        return False
+    of_operand = {each.name_stack for each in passed[1:] if _IS_MARKED not in each.quoted}
+    return bool(of_operand) and all(of_operand) and found.by.name_stack not in of_operand
 
 
 def _users(listed: Iterable[Instruction], pause: Callable[[], None] = lambda: None) -> Users:

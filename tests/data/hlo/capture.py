@@ -84,3 +84,11 @@ keep(
 )
 keep("pmap", jax.pmap(parallel, axis_name="batch"), jax.ShapeDtypeStruct((8, 16), np.float32))
 keep("callback", jax.jit(calling_back), jax.ShapeDtypeStruct((4,), np.float32))
+
+
+def reshaped(x):
+    mixed = jnp.sin(x).reshape(-1)
+    return lax.with_sharding_constraint(mixed, NamedSharding(mesh, P("data"))) + 1
+
+
+keep("reshaped", jax.jit(reshaped), cut((64, 64), P(None, "data")))
