@@ -1,9 +1,9 @@
 """Which collectives the partitioner added, and the operand whose sharding its consumer does not want.
 
 From JAX 0.11 on, the compiler marks the collectives that the partitioner added, and gives most of them the
-name of their operand: the operation that they are for is found among those that use the result, unless they have its name. Before, a
-collective has the name of that operation. If it is no collective of JAX, such as `psum`, but `dot_general`
-or `sort`, the partitioner added it.
+name of their operand: the operation that they are for is found among those that use the result, unless they
+have its name. Before, a collective has the name of that operation. If it is no collective of JAX, such as
+`psum`, but `dot_general` or `sort`, the partitioner added it.
 """
 
 from __future__ import annotations
