@@ -10,7 +10,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.export import to_document
 from jaxtop.model import FIGURES
-from tests import builders, memory_runs, staged_stalls
+from tests import builders, made_traces, memory_runs, staged_stalls
 from tests.agent import test_buffers, test_launch_numbers
 from tests.features.operations import staged_operations, test_operations_shown
 from tests.made_clusters import NOW, cluster, everything
@@ -60,10 +60,10 @@ def documents():
         test_at_peak.pulse(11, *(500,) * 4),
     )
     yield to_document(risen, 11.0)
-    first, second = test_launch_numbers.split(test_launch_numbers.launches(4, 6, late=3))
+    first, second = test_launch_numbers.split(made_traces.launches(4, 6, late=3))
     at_odds = test_launch_numbers.cluster()
-    tell(at_odds, (2, "r1-0", test_launch_numbers.window(test_launch_numbers.Made(first), 0, 30)))
-    tell(at_odds, (3, "r1-1", test_launch_numbers.window(test_launch_numbers.Made(second), 1, 31)))
+    tell(at_odds, (2, "r1-0", test_launch_numbers.window(made_traces.Made(first), 0, 30)))
+    tell(at_odds, (3, "r1-1", test_launch_numbers.window(made_traces.Made(second), 1, 31)))
     yield to_document(at_odds, 3.0)
 
 
