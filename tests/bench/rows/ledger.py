@@ -29,9 +29,9 @@ def measure(setting: Setting) -> Iterator[Figure]:
             }
             for name in (ON, OFF):
                 trainers[name].do("start")
-            first = {name: _block(trainers[name], setting.pick(30, 2), rate, name) for name in trainers}
+            first = {name: _block(trainers[name], setting.pick(30, 2), rate, name) for name in (ON, OFF)}
             rounds = [
-                {name: _block(trainer, setting.pick(10, 2), rate, name) for name, trainer in trainers.items()}
+                {name: _block(trainer, setting.pick(5, 2), rate, name) for name, trainer in trainers.items()}
                 for _ in range(setting.pick(12, 2))
             ]
         yield from _figures(f"{rate} steps a second", first, rounds)
