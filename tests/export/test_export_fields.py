@@ -10,16 +10,22 @@ import pytest
 from jaxtop import wire
 from jaxtop.export import to_document
 from jaxtop.model import FIGURES
-from tests import builders, made_traces, memory_runs, staged_stalls
-from tests.agent import test_buffers, test_launch_numbers
-from tests.features.operations import staged_operations, test_operations_shown
+from tests import (
+    builders,
+    made_ledgers,
+    memory_runs,
+    staged,
+    staged_collectives,
+    staged_hardware,
+    staged_stalls,
+)
+from tests.features.operations import staged_operations
 from tests.made_clusters import NOW, cluster, everything
 from tests.made_runs import run_of
 from tests.made_windows import Made
-from tests.model import test_at_peak
 from tests.pages import DOCS
-from tests.stories import cluster_of, running, tell
-from tests.tui.test_looks import SCENES
+from tests.staged_findings import Staged
+from tests.stories import cluster_of, running
 
 # Objects whose fields are names that the run chooses, or kinds that other pages list.
 BY_NAME = {
@@ -30,41 +36,55 @@ BY_NAME = {
 OF_FIGURES = {"hosts[].machine", "hosts[].step", "hosts[].devices[]"}
 
 
+PEAK = wire.Peak(
+    1, "jit_step", "f1", argument_bytes=4096, temporary_bytes=8192, alive_bytes=8000,
+    buffers=(wire.Buffer("argument", 4096, "w.1", "parameter", "f32[1024]", "", "w"),),
+)  # fmt: skip
+DOT = wire.Operation("dot.1", "matmul", "train.py:12", 600, 2, 2 * 10**8, 10**6)
+
+
 def documents():
     """Yield documents that have each object at least once."""
     yield to_document(cluster(), NOW)
     yield to_document(everything(), NOW)
     yield to_document(run_of(Made(hosts=3, devices=2, late=1), windows=5), 11.0)
-    yield to_document(staged_operations.cluster_of(test_operations_shown.SHOWN), 1.0)
-    for frames, *_ in SCENES.values():
+    for frames in (
+        builders.well(),
+        builders.training(),
+        [*builders.well(), builders.trouble(1, "closed")],
+        [builders.frame("", wire.Link("refused", "node01"))],
+        staged.held(),
+        staged.at_odds(),
+        staged_collectives.late(),
+        staged_hardware.working(),
+        made_ledgers.run(saves=(made_ledgers.SAVED,)),
+    ):
         yield to_document(builders.folded(frames), builders.NOW)
 
     compiled = wire.Compilation(12_000, "step", "train.py:9", 700, "first")
     lines = (wire.CompiledLine("step", "train.py:9", 1, 700),)
     programs = wire.Programs(13_000, compilations=(compiled,), lines=lines)
-    yield to_document(cluster_of(*running(0), (13, "r1-0", programs)), 20.0)
+    empty = wire.Window(at_ms=18_000, duration_us=900_000, unassigned_permille=400)
+    yield to_document(cluster_of(*running(0), (13, "r1-0", programs), (14, "r1-0", empty)), 20.0)
 
-    memory = memory_runs.Run().live(60, rss=lambda second, _: (4 + second) * memory_runs.GIB)
+    peak = Staged(2)
+    peak.tell(0, wire.Programs(int(peak.at * 1000), (wire.Program("jit_step", "f1", 2, 1),), (0,)))
+    peak.tell(0, PEAK)
+    peak.train(3)
+    yield to_document(peak.cluster, peak.at)
+
+    operations = wire.Operations(5_000, staged_operations.NAME, "f1", launches=2, operations=(DOT,))
+    yield to_document(staged_operations.cluster_of(operations), 1.0)
+
+    memory = memory_runs.Run(memory_runs.array("params['w']", (8, 8), memory_runs.WHOLE))
+    memory.live(30, rss=lambda second, _: (4 + second) * memory_runs.GIB, peak_bytes=1 << 30)
+    memory.live(30, rss=lambda second, _: (4 + second) * memory_runs.GIB, peak_bytes=1 << 31)
     yield to_document(memory.cluster, memory.now)
     stalled = staged_stalls.Run(2)
     stalled.compiling = {1: "step"}
     stalled.stand(0, at=staged_stalls.VALUE)
     stalled.go_on()
     yield to_document(stalled.cluster, stalled.now)
-    at_peak = test_buffers.staged(test_buffers.PEAK)
-    yield to_document(at_peak.cluster, at_peak.at)
-
-    risen = test_at_peak.watched(
-        test_at_peak.pulse(10, 1, 1, 1, 1),
-        test_at_peak.counted(10.5, test_at_peak.STATE),
-        test_at_peak.pulse(11, *(500,) * 4),
-    )
-    yield to_document(risen, 11.0)
-    first, second = test_launch_numbers.split(made_traces.launches(4, 6, late=3))
-    at_odds = test_launch_numbers.cluster()
-    tell(at_odds, (2, "r1-0", test_launch_numbers.window(made_traces.Made(first), 0, 30)))
-    tell(at_odds, (3, "r1-1", test_launch_numbers.window(made_traces.Made(second), 1, 31)))
-    yield to_document(at_odds, 3.0)
 
 
 @pytest.fixture(scope="module")
