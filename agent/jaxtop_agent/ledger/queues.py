@@ -45,7 +45,7 @@ class _Found(NamedTuple):
     capacity: int | None
 
 
-class InputQueue:
+class SeenQueue:
     """The queue at which the main thread was last seen waiting; used on the thread that takes samples."""
 
     def __init__(self) -> None:
