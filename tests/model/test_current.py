@@ -320,7 +320,7 @@ def test_a_process_that_has_exited_has_no_current_figure_at_all():
 
 # What a process that reports nothing still has, and what ended with its reports.
 LASTS: dict[type[msgspec.Struct], set[str]] = {
-    wire.Pulse: {"at_ms", "memory_source", "devices", "host", "launches", "step", "cost"},
+    wire.Pulse: {"at_ms", "memory_source", "devices", "host", "launches", "step", "logged", "cost"},
     wire.DeviceSample: {
         "used_bytes", "peak_bytes", "limit_bytes", "reserved_bytes", "largest_free_bytes", "pool_bytes",
         "peak_reserved_bytes", "driver_used_bytes", "driver_total_bytes", "power_limit_mw",
