@@ -83,10 +83,11 @@ class LoggedScalars:
 
     def _find(self, writers: list[LogWriter]) -> None:
         for writer in writers:
-            for path in open_files(_children() if writer.is_a_child else ["self"]):
-                if writer.mark not in path.name:
+            for path in open_files(_children() if writer.is_a_child else ["self"], writer.mark):
+                try:
+                    status = path.stat()
+                except OSError:  # deleted: its name says so, too
                     continue
-                status = path.stat()
                 key = status.st_dev, status.st_ino
                 if key not in self._files and len(self._files) < MOST_FILES:
                     self._files[key] = writer.file(path)
@@ -103,8 +104,8 @@ class LoggedScalars:
             self._reports += 1
 
 
-def open_files(processes: list[str]) -> Iterator[Path]:
-    """Yield the files that these processes have open, by their names in `/proc`."""
+def open_files(processes: list[str], mark: str) -> Iterator[Path]:
+    """Yield the files with this in their names that these processes, named as in `/proc`, have open."""
     for process in processes:
         try:
             descriptors = list(Path(f"/proc/{process}/fd").iterdir())
@@ -113,10 +114,10 @@ def open_files(processes: list[str]) -> Iterator[Path]:
         for descriptor in descriptors:
             try:
                 target = descriptor.readlink()
-                if target.is_absolute() and target.is_file():  # the name of a deleted file says that it is
-                    yield target
             except OSError:  # closed meanwhile
                 continue
+            if target.is_absolute() and mark in target.name:
+                yield target
 
 
 def _children() -> list[str]:

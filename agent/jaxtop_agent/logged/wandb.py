@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FILE_HEADER, BLOCK = 7, 1 << 15
 _HEAD = struct.Struct("<IHB")
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
-BLOCKS_AT_ONCE = 32
+BLOCKS_AT_ONCE, LONGEST_RECORD = 32, 1 << 24
 # Fields of a record, of its history, of an item of that, and of a step.
 _HISTORY, _ITEM, _STEP, _NUMBER = 2, 1, 2, 1
 _KEY, _NESTED_KEY, _VALUE = 1, 2, 16
@@ -29,7 +29,7 @@ _OWN = "_"  # the first letter of what W&B adds itself, such as `_runtime`
 
 
 class RunFile:
-    """How far the file of a run was read. Blocks are read whole, and the last one when it grows no more."""
+    """How far the file of a run was read, with the begun record of which more follows."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._at, self._begun = path, FILE_HEADER, b""
@@ -53,6 +53,8 @@ class RunFile:
                 break
             part, end = data[first : first + length], first + length
             self._begun = part if kind in (_WHOLE, _FIRST) else self._begun + part
+            if len(self._begun) > LONGEST_RECORD:
+                raise ValueError("a record without end")
             if kind in (_WHOLE, _LAST):
                 yield from scalars_in(self._begun)
                 self._begun = b""
