@@ -21,7 +21,7 @@ from jaxtop.export.json import to_json
 from jaxtop.model import reported_findings
 from jaxtop_agent.logged.scalars import MOST_SCALARS, LoggedScalars
 from jaxtop_agent.logged.tensorboard import scalars_in
-from jaxtop_agent.logged.wandb import BLOCK, RunFile
+from jaxtop_agent.logged.wandb import BLOCK, WandbFile
 from tests.support import (
     PYTHON,
     environment,
@@ -141,7 +141,7 @@ RUN_FILE = Path(__file__).parent.parent / "data/logged/run-trial.wandb"
 
 
 def test_a_file_of_weights_and_biases_has_the_values_that_were_logged():
-    found = list(RunFile(RUN_FILE).new_scalars())
+    found = list(WandbFile(RUN_FILE).new_scalars())
     losses = {step: value for name, step, value in found if name == "train/loss"}
     assert math.isnan(losses.pop(130))
     assert losses == {step: 1 / (step + 1) for step in range(130)}
@@ -152,10 +152,10 @@ def test_a_file_of_weights_and_biases_has_the_values_that_were_logged():
 def test_a_file_that_grows_is_read_as_one_that_is_there(tmp_path, size):
     whole, path = RUN_FILE.read_bytes(), tmp_path / "run.wandb"
     path.write_bytes(whole[:size])
-    file = RunFile(path)
+    file = WandbFile(path)
     found = list(file.new_scalars())
     path.write_bytes(whole)
-    assert [*map(str, (*found, *file.new_scalars()))] == [*map(str, RunFile(RUN_FILE).new_scalars())]
+    assert [*map(str, (*found, *file.new_scalars()))] == [*map(str, WandbFile(RUN_FILE).new_scalars())]
 
 
 LOGS_TO_WANDB = """

@@ -10,11 +10,6 @@ TESTS = Path(__file__).parents[1]
 LEFT = {
     "agent/test_window_operations.py: tests.agent.test_windows",
     "cli/test_config.py: tests.model.test_findings_time",
-    "export/test_export_fields.py: tests.agent.test_buffers",
-    "export/test_export_fields.py: tests.agent.test_launch_numbers",
-    "export/test_export_fields.py: tests.features.operations.test_operations_shown",
-    "export/test_export_fields.py: tests.model.test_at_peak",
-    "export/test_export_fields.py: tests.tui.test_looks",
     "export/test_export_lint.py: tests.export.test_export_series",
     "features/captures/test_captures_live.py: tests.features.captures.test_captures_merged",
     "features/inject/test_inject_refused.py: tests.features.inject.test_inject",

@@ -11,7 +11,7 @@ from jaxtop.base import debuglog
 from jaxtop.base.protobuf import Malformed
 from jaxtop.wire import Step
 from jaxtop_agent.logged.tensorboard import EventFile
-from jaxtop_agent.logged.wandb import RunFile
+from jaxtop_agent.logged.wandb import WandbFile
 from jaxtop_agent.steps.progress import LONGEST_NAME, MOST_METRICS
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ WRITERS = (
         EventFile,
         is_a_child=False,
     ),
-    LogWriter(("wandb",), ".wandb", RunFile, is_a_child=True),
+    LogWriter(("wandb",), ".wandb", WandbFile, is_a_child=True),
 )
 
 

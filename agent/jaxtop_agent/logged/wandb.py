@@ -28,7 +28,7 @@ _KEY, _NESTED_KEY, _VALUE = 1, 2, 16
 _OWN = "_"  # the first letter of what W&B adds itself, such as `_runtime`
 
 
-class RunFile:
+class WandbFile:
     """How far the file of a run was read, with the begun record of which more follows."""
 
     def __init__(self, path: Path) -> None:
