@@ -303,6 +303,7 @@ from jaxtop.transport import Question, Subscriber
 owner, own = sys.argv[1].encode(), keys.KeyPair(sys.argv[2].encode(), sys.argv[3].encode())
 context, telemetry, requests = zmq.Context(), *sys.argv[4:6]
 viewer = Subscriber(context, own, owner, queue=10)
+viewer.socket.setsockopt(zmq.HEARTBEAT_IVL, 0)  # with them ZeroMQ may end the agent: docs/security.md
 viewer.socket.sndhwm = 100
 viewer.connect(telemetry)
 asker = Question(context, own, owner, requests, b"a question")
