@@ -36,6 +36,8 @@ from tests.support import (
 if TYPE_CHECKING:
     from jaxtop import wire
 
+pytestmark = pytest.mark.newest
+
 
 def latest(files: LoggedScalars) -> wire.Step:
     assert files.latest is not None
@@ -204,7 +206,6 @@ if __name__ == "__main__":
 
 
 @pytest.mark.jax
-@pytest.mark.newest
 def test_a_loss_that_only_tensorboard_is_told_is_found_bad(tmp_path):
     with processes([PYTHON, script(tmp_path, LOGS), tmp_path / "board"], env=environment(1)):
         until_a_run_is_found()
