@@ -253,8 +253,8 @@ def _input_queue(host: Host) -> dict[str, Any] | None:
         "depth": queue.depth,
         "capacity": queue.capacity,
         "looks": queue.looks,
-        "empty": queue.empty / max(1, queue.looks),
-        "full": None if queue.capacity is None else queue.full / max(1, queue.looks),
+        "empty": queue.empty_share,
+        "full": queue.full_share,
     }
 
 

@@ -66,16 +66,19 @@ def recent(
 
 def thinned(cluster: ClusterState, agent: str, figure: Figure, count: int, since: float = 0.0) -> list[Point]:
     """Return about `count` points of a host's figure from this time on, evenly spaced."""
-    past = [each for each in cluster.figures.get(agent, ()) if each[0] >= since]
-    return [(at, _column(raw, figure.name)[0]) for at, raw in past[:: max(1, len(past) // count)]]
+    return [(at, _column(raw, figure.name)[0]) for at, raw in _spaced(cluster, agent, count, since)]
 
 
 def host_samples(
     cluster: ClusterState, agent: str, count: int, since: float = 0.0
 ) -> list[tuple[float, HostSample]]:
     """Return about `count` samples of a host from this time on, evenly spaced: all its figures at once."""
+    return [(at, _host_of(raw)) for at, raw in _spaced(cluster, agent, count, since)]
+
+
+def _spaced(cluster: ClusterState, agent: str, count: int, since: float) -> list[tuple[float, bytes]]:
     past = [each for each in cluster.figures.get(agent, ()) if each[0] >= since]
-    return [(at, _host_of(raw)) for at, raw in past[:: max(1, len(past) // count)]]
+    return past[:: max(1, len(past) // count)]
 
 
 def oldest(cluster: ClusterState, agent: str, read: Callable[[HostSample], int | None]) -> int | None:

@@ -35,6 +35,16 @@ class InputQueue(Struct, frozen=True, array_like=True):
     empty: int
     full: int
 
+    @property
+    def empty_share(self) -> float:
+        """The share of the looks in which it was empty."""
+        return self.empty / max(1, self.looks)
+
+    @property
+    def full_share(self) -> float | None:
+        """The share of the looks in which it was full; None if it has no limit."""
+        return None if self.capacity is None else self.full / max(1, self.looks)
+
 
 class Activity(Struct, frozen=True, omit_defaults=True, tag="activity"):
     """The samples of the last `span_ms`, by activity, and the lines with most of them.

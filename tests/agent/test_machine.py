@@ -211,7 +211,7 @@ def test_the_parts_of_memory_are_those_of_real_groups_of_version_2(tmp_path):
     ("name", "inactive", "parts"),
     [
         ("version-1", 1531834368, (996831232, 4047540224, 9166848)),  # with the groups inside
-        ("version-1-old", 7003344896, (1930993664, None, None)),  # shared memory is not told from files
+        ("version-1-old", 7003344896, (1930993664, None, None)),  # shared memory counts as files
     ],
 )
 def test_the_parts_of_memory_are_those_of_real_groups_of_version_1(tmp_path, name, inactive, parts):

@@ -44,8 +44,8 @@ def test_doctor_says_it_of_the_installed_version_and_of_live_runs():
     assert verdict == "note" and RANGE in words and "some sources may be off" in words
     runfiles.write(hello_here("a1", run="r1", jax=NEWER))
     runfiles.write(hello_here("a2", run="r1", jax="0.10.2"))
-    told = [each for each in doctor._run_files() if RANGE in each.text]
-    assert [each.verdict for each in told] == ["note"]
+    shown = [each for each in doctor._run_files() if RANGE in each.text]
+    assert [each.verdict for each in shown] == ["note"]
 
 
 def test_the_header_has_a_quiet_word_and_the_pane_of_a_host_the_sentence():

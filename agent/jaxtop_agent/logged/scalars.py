@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from jaxtop.base import debuglog
 from jaxtop.base.protobuf import Malformed
 from jaxtop.wire import Step
+from jaxtop_agent.logged.files import children_of_this, open_files
 from jaxtop_agent.logged.tensorboard import EventFile
 from jaxtop_agent.logged.wandb import WandbFile
 from jaxtop_agent.steps.progress import LONGEST_NAME, MOST_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 # Files are looked for in every turn of so many. So many are read, for so many scalars.
 LOOK_EVERY, MOST_FILES, MOST_SCALARS = 5, 8, 64
@@ -83,7 +83,7 @@ class LoggedScalars:
 
     def _find(self, writers: list[LogWriter]) -> None:
         for writer in writers:
-            for path in open_files(_children() if writer.is_a_child else ["self"], writer.mark):
+            for path in open_files(children_of_this() if writer.is_a_child else ["self"], writer.mark):
                 try:
                     status = path.stat()
                 except OSError:  # deleted: its name says so, too
@@ -100,32 +100,5 @@ class LoggedScalars:
     def _note(self, name: str, step: int, value: float) -> None:
         if name in self._scalars or len(self._scalars) < MOST_SCALARS:
             self._scalars[name] = value
-            self._step = max(self._step, step) if self._reports else step
+            self._step = max(self._step, step)
             self._reports += 1
-
-
-def open_files(processes: list[str], mark: str) -> Iterator[Path]:
-    """Yield the files with this in their names that these processes, named as in `/proc`, have open."""
-    for process in processes:
-        try:
-            descriptors = list(Path(f"/proc/{process}/fd").iterdir())
-        except OSError:  # it has ended, or is another user's
-            continue
-        for descriptor in descriptors:
-            try:
-                target = descriptor.readlink()
-            except OSError:  # closed meanwhile
-                continue
-            if target.is_absolute() and mark in target.name:
-                yield target
-
-
-def _children() -> list[str]:
-    """Return the processes that this one has started, as far as the kernel lists them."""
-    found: list[str] = []
-    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - names are all that is needed
-        try:
-            found += Path(f"/proc/self/task/{thread}/children").read_text().split()
-        except OSError:  # the thread has ended, or this kernel has no such file
-            continue
-    return found

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from typing import TYPE_CHECKING
 
 from jaxtop.base.protobuf import ProtobufMessage, read
+from jaxtop_agent.logged.files import added
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,11 +33,7 @@ class EventFile:
 
     def new_scalars(self) -> Iterator[tuple[str, int, float]]:
         """Yield the scalars that were added; an unfinished record is left for later."""
-        if self.path.stat().st_size < self.at + _HEADER.size + _CHECKSUM:
-            return
-        with self.path.open("rb", buffering=0) as file:
-            data = os.pread(file.fileno(), BYTES_AT_ONCE, self.at)
-        end = 0
+        data, end = added(self.path, self.at, BYTES_AT_ONCE), 0
         while end + _HEADER.size <= len(data):
             length, _ = _HEADER.unpack_from(data, end)
             first = end + _HEADER.size

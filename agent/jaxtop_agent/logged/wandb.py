@@ -7,11 +7,11 @@ The format is that of LevelDB's log, with a header of its own: https://github.co
 from __future__ import annotations
 
 import json
-import os
 import struct
 from typing import TYPE_CHECKING
 
 from jaxtop.base.protobuf import read
+from jaxtop_agent.logged.files import added
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,12 +36,7 @@ class WandbFile:
 
     def new_scalars(self) -> Iterator[tuple[str, int, float]]:
         """Yield the scalars that were added."""
-        size = self.path.stat().st_size
-        if size < self._at + _HEAD.size:
-            return
-        with self.path.open("rb", buffering=0) as file:
-            data = os.pread(file.fileno(), BLOCKS_AT_ONCE * BLOCK, self._at)
-        start, end = self._at, 0
+        data, start, end = added(self.path, self._at, BLOCKS_AT_ONCE * BLOCK), self._at, 0
         while end + _HEAD.size <= len(data):
             left = BLOCK - (start + end) % BLOCK
             if left < _HEAD.size:  # a block ends with zeros that hold no head

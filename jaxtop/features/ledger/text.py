@@ -84,17 +84,14 @@ def steps(job: JobLedger) -> Iterator[str]:
 
 def queue(job: JobLedger) -> Iterator[str]:
     """Say how full the input queue of a process is: of the one whose queue is empty most often."""
-    seen = [each for each in job.attempts[-1].processes if each.queue is not None and each.queue.looks]
-    share, process = max(
-        ((each.queue.empty / each.queue.looks, each) for each in seen if each.queue is not None),
-        key=lambda each: each[0],
-        default=(0.0, None),
-    )
-    if process is None or process.queue is None:
+    processes = job.attempts[-1].processes
+    seen = [(each, each.queue) for each in processes if each.queue is not None and each.queue.looks]
+    if not seen:
         return
-    whose = "" if len(job.attempts[-1].processes) == 1 else f" of {process.label}"
-    most = "" if process.queue.capacity is None else f" of {process.queue.capacity}"
-    yield f"input queue{whose}: {process.queue.depth}{most} batches, empty in {share:.0%} of looks"
+    process, worst = max(seen, key=lambda each: each[1].empty_share)
+    whose = "" if len(processes) == 1 else f" of {process.label}"
+    most = "" if worst.capacity is None else f" of {worst.capacity}"
+    yield f"input queue{whose}: {worst.depth}{most} batches, empty in {worst.empty_share:.0%} of looks"
 
 
 def attempts(job: JobLedger) -> Iterator[str]:

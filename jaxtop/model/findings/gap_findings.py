@@ -23,7 +23,7 @@ EXPLAINS = ("slower_than_before",)
 SOURCE = (
     "launch counters, windows of the profiler, and samples of the main thread, without its waits for a core"
 )
-_WINDOWS, _SAMPLES = "launch counters and profiler windows", "samples of the main thread"
+_WINDOWS, SAMPLES = "launch counters and profiler windows", "samples of the main thread"
 
 
 def measured_gaps(facts: RunFacts) -> list[Gap]:
@@ -86,7 +86,7 @@ def of_queue(gap: Gap) -> str:
     queue = _seen_queue(gap)
     if queue is None:
         return ""
-    empty, full = queue.empty / queue.looks, queue.full / queue.looks
+    empty, full = queue.empty_share, queue.full_share or 0.0
     if empty >= MOSTLY:
         return f"; its queue empty in {empty:.0%} of looks"
     return f"; its queue full in {full:.0%} of looks" if full >= MOSTLY else ""
@@ -96,10 +96,9 @@ def _of_queue(gap: Gap) -> tuple[Evidence, ...]:
     queue, at = _seen_queue(gap), gap.host.pulse_at
     if queue is None:
         return ()
-    full = None if queue.capacity is None else queue.full / queue.looks
     return (
-        Evidence("input queue empty", queue.empty / queue.looks, "ratio", _SAMPLES, at),
-        Evidence("input queue full", full, "ratio", _SAMPLES, at),
+        Evidence("input queue empty", queue.empty_share, "ratio", SAMPLES, at),
+        Evidence("input queue full", queue.full_share, "ratio", SAMPLES, at),
     )
 
 
@@ -133,14 +132,14 @@ def finding_of(
         cost=cost or FindingCost(worst.ms, worst.share),
         evidence=(
             Evidence("host gap", gap, "ratio", _WINDOWS, parts.at if parts else at),
-            Evidence("host gap that waits for a core", core, "ratio", _SAMPLES, at),
+            Evidence("host gap that waits for a core", core, "ratio", SAMPLES, at),
             Evidence("median step", worst.p50_s, "seconds", _WINDOWS, at),
             Evidence("a step, pauses included", worst.step_ms / 1000, "seconds", _WINDOWS, at),
-            Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, at),
-            Evidence("main thread in launches", worst.launch, "ratio", _SAMPLES, at),
-            Evidence("main thread in waits", worst.wait, "ratio", _SAMPLES, at),
+            Evidence("main thread in the script", worst.script, "ratio", SAMPLES, at),
+            Evidence("main thread in launches", worst.launch, "ratio", SAMPLES, at),
+            Evidence("main thread in waits", worst.wait, "ratio", SAMPLES, at),
             *_of_queue(worst),
-            Evidence("processes", len(gaps), source=_SAMPLES, at=at),
+            Evidence("processes", len(gaps), source=SAMPLES, at=at),
         ),
         proof=Proof("stacks", row=host.agent),
         explains=(

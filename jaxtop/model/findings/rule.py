@@ -129,7 +129,7 @@ class RunFacts:
         """The gaps of the processes for whose scripts all others wait."""
         return list(self._lateness.scripts)
 
-    @property
+    @cached_property
     def perhaps_late(self) -> list[Gap]:
         """The processes that are late by their scripts, unless their devices compute meanwhile."""
         return list(self._lateness.perhaps)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from jaxtop.model.earlier import LossValues
 
 if TYPE_CHECKING:
-    from jaxtop.wire import Pulse
+    from jaxtop.wire import Pulse, Step
 
 # One value is kept in this many milliseconds, and this many of them: those of two minutes.
 VALUE_EVERY_MS, MOST_VALUES = 2_000, 60
@@ -40,36 +40,36 @@ def is_loss(metric: str) -> bool:
 
 def followed(losses: tuple[LossValues, ...], before: Pulse, pulse: Pulse) -> tuple[LossValues, ...]:
     """Return the losses after a pulse; the same object if nothing is added."""
-    if pulse.reported is None or (not losses and not any(map(is_loss, pulse.reported.metrics))):
+    reported = pulse.reported
+    if reported is None or (not losses and not any(map(is_loss, reported.metrics))):
         return losses
     known = {each.name: each for each in losses}
     found = tuple(
         [
-            _followed(known.get(name) or LossValues(name), value, before, pulse)
-            for name, value in pulse.reported.metrics.items()
+            _followed(known.get(name) or LossValues(name), value, before, pulse.at_ms, reported)
+            for name, value in reported.metrics.items()
             if is_loss(name)
         ]
     )
     return losses if list(map(id, found)) == list(map(id, losses)) else found
 
 
-def _followed(loss: LossValues, value: float, before: Pulse, pulse: Pulse) -> LossValues:
-    assert pulse.reported is not None
-    index, calls = pulse.reported.index, pulse.reported.calls
+def _followed(loss: LossValues, value: float, before: Pulse, at_ms: int, reported: Step) -> LossValues:
+    index, calls = reported.index, reported.calls
     if not isfinite(value):
         if loss.bad and calls == loss.calls:
             return loss
-        if not loss.bad and before.reported is not None:  # the last finite value is worth knowing
-            last = before.reported.metrics.get(loss.name)
-            if last is not None and isfinite(last) and before.reported.index != loss.last_step:
-                loss = _with_value(loss, last, before.reported.index, before.at_ms)
+        if not loss.bad and (then := before.reported) is not None:  # the last finite value is worth knowing
+            last = then.metrics.get(loss.name)
+            if last is not None and isfinite(last) and then.index != loss.last_step:
+                loss = _with_value(loss, last, then.index, before.at_ms)
         return replace(loss, bad=loss.bad + 1, bad_step=loss.bad_step if loss.bad else index, calls=calls)
     if loss.bad:
         loss = replace(loss, bad=0, bad_step=None)
-    is_due = not 0 <= pulse.at_ms - loss.at_ms < VALUE_EVERY_MS
+    is_due = not 0 <= at_ms - loss.at_ms < VALUE_EVERY_MS
     if not is_due or calls == loss.calls:
         return loss
-    return replace(_with_value(loss, value, index, pulse.at_ms), calls=calls)
+    return replace(_with_value(loss, value, index, at_ms), calls=calls)
 
 
 def _with_value(loss: LossValues, value: float, index: int, at_ms: int) -> LossValues:

@@ -154,12 +154,13 @@ def gap_of(host: Host, parts: Parts | None) -> Gap | None:
 
 
 def _paused(rhythm: Rhythm, pace: float, in_steps: float) -> float:
-    """Return the share of wall time that pauses take at most; `in_steps` is that of the median step.
-
-    Without any, steps only waver. What a single one costs is not known.
-    """
-    beyond = max(0.0, 1 - in_steps) if rhythm.pauses else 0.0
-    return beyond if rhythm.pauses == 1 else min(beyond, rhythm.lost_us * pace / 1e6)
+    """Return the share of wall time that pauses take at most; `in_steps` is that of the median step."""
+    if not rhythm.pauses:
+        return 0.0  # steps only waver
+    beyond = max(0.0, 1 - in_steps)
+    if rhythm.pauses == 1:
+        return beyond  # what a single one costs is not known
+    return min(beyond, rhythm.lost_us * pace / 1e6)
 
 
 class Pause(NamedTuple):

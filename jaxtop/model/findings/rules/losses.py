@@ -134,10 +134,10 @@ def _with_usual(facts: RunFacts, each: _Loss) -> _Loss:
 
 def _was_high(each: _Loss) -> bool:
     """Return whether a loss was already high some time ago, in another step."""
-    pulse, loss = each.host.pulse, each.loss
-    assert pulse.reported is not None
+    pulse, reported, loss = each.host.pulse, each.host.pulse.reported, each.loss
+    assert reported is not None
     assert each.usual is not None
-    is_last = pulse.reported.calls == loss.calls or pulse.at_ms - loss.at_ms < HIGH_FOR_MS
+    is_last = reported.calls == loss.calls or pulse.at_ms - loss.at_ms < HIGH_FOR_MS
     return loss.values[-2 if is_last else -1] > each.usual.limit
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base import names
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
+from jaxtop.model.findings.gap_findings import SAMPLES
 from jaxtop.model.findings.rule import Rule, Unmeasured, never
 from jaxtop.model.host import device_entry
 from jaxtop.model.programs.compiles import cause_of, lost_ms
@@ -149,9 +150,7 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
         cost=FindingCost(None if lost is None or not pace else lost * 1000 / pace, lost),
         evidence=(
             Evidence("compilations", count, source="JAX's compilation events", at=host.pulse_at),
-            Evidence(
-                "main thread in compilation", share, "ratio", "samples of the main thread", host.pulse_at
-            ),
+            Evidence("main thread in compilation", share, "ratio", SAMPLES, host.pulse_at),
             *_of_variants(host, None if line is not None else len(variants)),
             *_of_cause(host, name, cause, line),
         ),

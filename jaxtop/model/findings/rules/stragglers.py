@@ -9,7 +9,7 @@ from jaxtop.model.collectives.doubts import doubts_about
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
 from jaxtop.model.collectives.words import lateness_in_words, op_with_axes
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
-from jaxtop.model.findings.gap_findings import gap_over, of_core, place_of, source_of
+from jaxtop.model.findings.gap_findings import SAMPLES, gap_over, of_core, place_of, source_of
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.naming.sentences import acting
 from jaxtop.model.tuning import Number
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.wall_time.gaps import Gap
     from jaxtop.model.windows import Straggler
+    from jaxtop.wire import ActiveLine
 
 CRITICAL_SHARE = Number("critical_share", 0.25, "lateness is critical from this share of a step on")
 # A process is as slow as the late one if its main thread is in the script for at least this part of its time.
 EVENLY = 0.8
 OF_LATENESS = Number("share", 0.7, "reported if the others of its process wait this share of its lateness")
 FEW = "too few windows of the profiler yet"
-_WINDOWS, _SAMPLES = "profiler windows", "samples of the main thread"
+_WINDOWS = "profiler windows"
 NO_COLLECTIVES = "no collectives were measured"
 
 
@@ -62,12 +63,16 @@ def _why_few(facts: RunFacts) -> str:
     return next(iter(doubts_about(facts.cluster, facts.run.id).words), FEW)
 
 
+def _in_script(gap: Gap) -> tuple[ActiveLine | None, str]:
+    """Return the line of the script with most samples, and its place as the end of a sentence."""
+    found = gap.line(SCRIPT)
+    return (None, "") if found is None else (found[0], f": {place_of(found[0])}")
+
+
 def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
     """Return the finding of the processes whose main threads are in the script while all others wait."""
     worst = late[0]
-    host, found = worst.host, worst.line(SCRIPT)
-    line = None if found is None else found[0]
-    where = "" if line is None else f": {place_of(line)}"
+    host, (line, where) = worst.host, _in_script(worst)
     at, many = host.pulse_at, len(late) > 1
     step_ms = facts.step_ms or worst.step_ms  # all wait: it is the step of all
     ms = worst.share * step_ms
@@ -82,8 +87,8 @@ def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
         cost=FindingCost(ms, worst.share),
         evidence=(
             Evidence("step longer than its programs", worst.share, "ratio", "steps and windows", at),
-            Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, at),
-            Evidence("processes", len(late), source=_SAMPLES, at=at),
+            Evidence("main thread in the script", worst.script, "ratio", SAMPLES, at),
+            Evidence("processes", len(late), source=SAMPLES, at=at),
         ),
         proof=Proof("stacks", row=host.agent),
         explains=("slower_than_before", "communication_bound"),
@@ -95,9 +100,7 @@ def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
 def _perhaps(late: list[Gap]) -> Finding:
     """Return the note on processes that are late, unless their devices compute while their scripts run."""
     worst = late[0]
-    host, found = worst.host, worst.line(SCRIPT)
-    line = None if found is None else found[0]
-    where = "" if line is None else f": {place_of(line)}"
+    host, (line, where) = worst.host, _in_script(worst)
     return Finding(
         Severity.INFO,
         0.5,
@@ -107,8 +110,8 @@ def _perhaps(late: list[Gap]) -> Finding:
         Subject.of(host, source=source_of(line)),
         about=host.agent,
         evidence=(
-            Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, host.pulse_at),
-            Evidence("processes", len(late), source=_SAMPLES, at=host.pulse_at),
+            Evidence("main thread in the script", worst.script, "ratio", SAMPLES, host.pulse_at),
+            Evidence("processes", len(late), source=SAMPLES, at=host.pulse_at),
         ),
         proof=Proof("stacks", row=host.agent),
         advice="No recent window of the profiler shows whether its devices compute meanwhile: take one (c).",
@@ -130,9 +133,7 @@ def _as_slow(facts: RunFacts, late: Sequence[Gap]) -> list[Gap]:
 def _evenly(facts: RunFacts, even: Sequence[Gap], op: str = "") -> Finding:
     """Return the finding of processes of which each alone would make a step as long, whoever comes last."""
     worst = max(even, key=lambda each: each.whole)
-    found = worst.line(SCRIPT)
-    line = None if found is None else found[0]
-    where = "" if line is None else f": {place_of(line)}"
+    line, where = _in_script(worst)
     everyone = len(even) == len(facts.present)
     gap = gap_over(facts, even, worst)
     one = Subject.of(worst.host, collective=op, source=source_of(line))
@@ -147,7 +148,7 @@ def _evenly(facts: RunFacts, even: Sequence[Gap], op: str = "") -> Finding:
         cost=FindingCost(gap.ms, gap.share),
         evidence=(
             Evidence("gap of these", gap.share, "ratio", "steps and windows", worst.host.pulse_at),
-            Evidence("processes", len(even), source=_SAMPLES, at=worst.host.pulse_at),
+            Evidence("processes", len(even), source=SAMPLES, at=worst.host.pulse_at),
         ),
         proof=Proof("stacks", row=worst.host.agent),
         explains=("slower_than_before", "communication_bound"),
