@@ -10,6 +10,7 @@ What is where, in the order in which to read it:
 - accepting.py: lets ZeroMQ accept one connection at a time
 - monitors.py: the events of connections
 - authenticator.py: the answers to ZeroMQ's authentication protocol
+- first_messages.py: reading sockets whose peers send one message for each connection
 - server.py: the agent's side: telemetry, and answers to requests
 - telemetry.py: the telemetry socket and its viewers
 - client.py: the viewer's side: subscription and questions

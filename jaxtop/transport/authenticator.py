@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from jaxtop.base.keys import KeyPair
 
-OWNER = b"owner"
-GUEST = b"guest"
+OWNER = "owner"
+GUEST = "guest "  # and the public key
 DOMAIN = b"jaxtop"
 
 
@@ -37,12 +37,17 @@ def router(
     return opened
 
 
+def sender_of(message: zmq.Frame) -> str:
+    """Return whom the authenticator admitted as the sender of this message."""
+    try:
+        return str(message.get("User-Id"))
+    except zmq.ZMQError:
+        return ""
+
+
 def is_from_owner(message: zmq.Frame) -> bool:
     """Return whether the authenticator admitted the sender of this message as the owner."""
-    try:
-        return message.get("User-Id") == OWNER.decode()
-    except zmq.ZMQError:
-        return False
+    return sender_of(message) == OWNER
 
 
 class Authenticator:
@@ -57,6 +62,7 @@ class Authenticator:
     ) -> None:
         self._owner = owner.public
         self._guests = guests
+        self._refused: set[str] = set()
         self.socket = context.socket(zmq.REP)
         self.socket.linger = 0
         self.socket.bind("inproc://zeromq.zap.01")
@@ -65,14 +71,21 @@ class Authenticator:
         parts = self.socket.recv_multipart()
         request_id = parts[1] if len(parts) > 1 else b""
         role = self._role(parts)
-        verdict = (b"400", b"this key is not admitted", b"") if role is None else (b"200", b"OK", role)
+        verdict = (b"400", b"this key is not admitted", b"")
+        if role is not None and role not in self._refused:
+            verdict = (b"200", b"OK", role.encode())
         self.socket.send_multipart([b"1.0", request_id, *verdict, b""])
 
-    def _role(self, parts: list[bytes]) -> bytes | None:
+    def refuse(self, sender: str) -> None:
+        """Admit this guest no more. The owner is never refused."""
+        if sender.startswith(GUEST):
+            self._refused.add(sender)
+
+    def _role(self, parts: list[bytes]) -> str | None:
         if len(parts) != 7 or parts[0] != b"1.0" or parts[2] != DOMAIN or parts[5] != b"CURVE":
             return None
         public = z85.encode(parts[6])
         if public == self._owner:
             return OWNER
         # Read only for other keys: the owner's handshake must not wait for a file system.
-        return GUEST if public in self._guests() else None
+        return GUEST + public.decode() if public in self._guests() else None

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import zmq
 
-from jaxtop.transport.authenticator import Authenticator, router
+from jaxtop.transport.authenticator import Authenticator, is_from_owner, router
 from jaxtop.transport.listener import PORTS, Listener
-from jaxtop.transport.server import FAREWELL_MS, KERNEL_BUFFER, MAX_REQUEST, take_asked
+from jaxtop.transport.server import FAREWELL_MS, KERNEL_BUFFER, MAX_REQUEST, ReceivedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.base.keys import KeyPair
-    from jaxtop.transport.server import ReceivedRequest
 
 # The relay itself bounds what is on the way to a viewer; this many messages never fill a queue before that.
 QUEUE = 256
@@ -29,7 +29,7 @@ class Hub:
         self._authenticator = Authenticator(self._context, keys, guests)
         self._socket = router(self._context, keys, QUEUE, MAX_REQUEST)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a viewer that left is then an error
-        self._listener = Listener((self._socket,), KERNEL_BUFFER)
+        self._listener = Listener((self._socket,), self._authenticator.socket, KERNEL_BUFFER)
 
     def bind(self, host: str, first: int, ports: int = PORTS) -> int:
         """Take the first free of these ports of an address, and return it."""
@@ -40,7 +40,13 @@ class Hub:
         self._listener.guard(time.monotonic())
         while self._authenticator.socket.poll(0):
             self._authenticator.answer()
-        return take_asked(self._socket, QUEUE)
+        taken: list[ReceivedRequest] = []
+        with suppress(zmq.Again):
+            while len(taken) < QUEUE:
+                parts = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+                if len(parts) == 2:
+                    taken.append(ReceivedRequest(parts[0].bytes, is_from_owner(parts[1]), parts[1].bytes))
+        return taken
 
     def send(self, to: bytes, raw: bytes) -> bool:
         """Send without waiting; return False if the queue is full. `ConnectionError`: nobody is there."""

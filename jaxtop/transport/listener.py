@@ -16,6 +16,7 @@ import socket
 import struct
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,16 +50,32 @@ CROWD_A_SECOND, SHORT_BACKLOG = 8, 16
 MOST_A_SECOND, SHUT_S = 64, 1.0
 # A peer with the key has sent more than this by the end of its handshake; no peer without it gets so far.
 HANDSHAKE_BYTES = 400
+# More than any viewer sends, with its handshake, its longest request and two signs of life a second.
+ALLOWED_BYTES, ALLOWED_A_SECOND = 1 << 17, 1024
+_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_ACCEPT_FAILED | zmq.EVENT_DISCONNECTED
 _BYTES_RECEIVED_AT = 128  # in the kernel's struct tcp_info
 _ATTACH_FILTER, _DETACH_FILTER = 26, 27  # SO_ATTACH_FILTER, SO_DETACH_FILTER
+
+
+@dataclass
+class _Door:
+    """A listening socket of ours, which of the guarded sockets it serves, and ZeroMQ's copy of it."""
+
+    listening: socket.socket
+    serves: int
+    address: str
+    copy: int = -1
 
 
 class Listener:
     """Listens for the sockets it is given; used only by the thread that owns them."""
 
-    def __init__(self, guarded: Iterable[zmq.Socket[bytes]], send_buffer: int) -> None:
+    def __init__(
+        self, guarded: Iterable[zmq.Socket[bytes]], authenticator: zmq.Socket[bytes], send_buffer: int
+    ) -> None:
+        self._authenticator = authenticator
         self._send_buffer = send_buffer
-        self._listening: list[socket.socket] = []
+        self._doors: list[_Door] = []
         self._open: dict[tuple[int, int], float] = {}  # time of acceptance, by socket and descriptor
         self._ended: set[tuple[int, int]] = set()
         self._came: list[float] = []
@@ -67,14 +84,12 @@ class Listener:
         self._entries: list[Entry] = []
         self._are_armed = self._is_crowded = False
         self._counted = 0.0
-        self._descriptors: list[int] = []  # ZeroMQ's copies of the listening sockets
-        events = zmq.EVENT_ACCEPTED | zmq.EVENT_ACCEPT_FAILED | zmq.EVENT_DISCONNECTED
         self._guarded = list(guarded)
         self._spare = os.open(os.devnull, os.O_RDONLY)
-        self.monitors = [monitor_of(each, events) for each in self._guarded]
+        self.monitors = [monitor_of(each, _EVENTS) for each in self._guarded]
 
     def ports(self) -> list[int]:
-        return [each.getsockname()[1] for each in self._listening]
+        return [each.listening.getsockname()[1] for each in self._doors]
 
     def bind(self, bound: zmq.Socket[bytes], host: str, first: int, ports: int = PORTS) -> int:
         """Serve this socket at the first free of these ports of an address, and return the port."""
@@ -84,18 +99,40 @@ class Listener:
                 break
         else:
             raise OSError(f"no free port on {host} from {first} up")
-        own = os.dup(listening.fileno())
+        address = f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+        door = _Door(listening, self._guarded.index(bound), address)
         try:
-            bound.setsockopt(zmq.USE_FD, own)
-            bound.bind(f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}")
+            self._open_door(door)
         except zmq.ZMQError:
-            os.close(own)
             listening.close()
             raise
-        self._listening.append(listening)
-        self._descriptors.append(own)
+        self._doors.append(door)
         self._count_descriptors(time.monotonic())
         return port
+
+    def _open_door(self, door: _Door) -> None:
+        door.copy = os.dup(door.listening.fileno())
+        try:
+            self._guarded[door.serves].setsockopt(zmq.USE_FD, door.copy)
+            self._guarded[door.serves].bind(door.address)
+        except zmq.ZMQError:
+            os.close(door.copy)
+            raise
+
+    def replace(self, old: zmq.Socket[bytes], make: Callable[[], zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
+        """Close a guarded socket with all its connections, and serve another one at its addresses."""
+        which = self._guarded.index(old)
+        close_monitored((old,), (self.monitors[which],), 0, self._authenticator)
+        self._open = {key: at for key, at in self._open.items() if key[0] != which}
+        self._ended = {key for key in self._ended if key[0] != which}
+        new = self._guarded[which] = make()
+        self.monitors[which] = monitor_of(new, _EVENTS)
+        for door in self._doors:
+            if door.serves == which:
+                self._open_door(door)
+        self._entries = []
+        self._count_descriptors(time.monotonic())
+        return new
 
     def _listen(self, host: str, port: int) -> socket.socket | None:
         """Return a listening socket at this port; None if the port is taken."""
@@ -135,6 +172,7 @@ class Listener:
             self._filter(_DETACH_FILTER)
         if now - self._counted >= COUNT_EVERY_S:
             self._count_descriptors(now)
+            self._end_floods(now)
         if self._entries:
             self._admit()
 
@@ -146,8 +184,8 @@ class Listener:
                 each.accept_all()
             self._entries = []
             self._set_backlog(is_crowded=False)
-        elif len(self._entries) < len(self._descriptors):
-            self._entries = [_entry(each) for each in self._descriptors]
+        elif len(self._entries) < len(self._doors):
+            self._entries = [_entry(each.copy) for each in self._doors]
 
     def _admit(self) -> None:
         """Let each listening socket accept one more connection, unless there are too many."""
@@ -160,10 +198,10 @@ class Listener:
     def _set_backlog(self, *, is_crowded: bool) -> None:
         if is_crowded != self._is_crowded:
             self._is_crowded = is_crowded
-            for each in self._listening:
-                each.listen(SHORT_BACKLOG if is_crowded else BACKLOG)
+            for each in self._doors:
+                each.listening.listen(SHORT_BACKLOG if is_crowded else BACKLOG)
                 if is_crowded:
-                    drop_waiting(each.fileno(), BACKLOG)
+                    drop_waiting(each.listening.fileno(), BACKLOG)
 
     def _take_in(self, now: float) -> int:
         came = 0
@@ -190,10 +228,23 @@ class Listener:
                 return
             if key not in self._ended:
                 excess -= 1
-                if self._with(key[1], _shut_down):
-                    self._ended.add(key)
-                else:  # its end was not reported
-                    self._open.pop(key, None)
+                self._end_one(key)
+
+    def _end_one(self, key: tuple[int, int]) -> None:
+        if self._with(key[1], _shut_down):
+            self._ended.add(key)
+        else:  # its end was not reported
+            self._open.pop(key, None)
+
+    def _end_floods(self, now: float) -> None:
+        """End the connections that sent far more than viewers do.
+
+        A message of endless parts reaches us only when it is complete, and takes memory until then.
+        """
+        for key, since in list(self._open.items()):
+            allowed = ALLOWED_BYTES + ALLOWED_A_SECOND * (now - since)
+            if key not in self._ended and self._with(key[1], _received) > allowed:
+                self._end_one(key)
 
     def _with(self, fd: int, do: Callable[[socket.socket], int]) -> int:
         """Call `do` with a connection; return 0 if it is not ours, as the descriptor may now be another file.
@@ -211,21 +262,21 @@ class Listener:
             return 0
         finally:
             twin.detach()
-            os.dup2(self._listening[0].fileno(), self._spare, inheritable=False)
+            os.dup2(self._doors[0].listening.fileno(), self._spare, inheritable=False)
 
     def _filter(self, option: int) -> None:
         """Make the kernel drop, or accept again, what is sent to the listening sockets."""
         drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF: return 0
         program = struct.pack("HL", 1, ctypes.addressof(drop_all))
-        for each in self._listening:
+        for each in self._doors:
             with suppress(OSError):  # a kernel without filters: new connections are only ended
-                each.setsockopt(socket.SOL_SOCKET, option, program)
+                each.listening.setsockopt(socket.SOL_SOCKET, option, program)
 
     def close(self, linger_ms: int) -> None:
         """Close the guarded sockets, and allow their last messages so much time to leave."""
-        close_monitored(self._guarded, self.monitors, linger_ms)
-        for each in self._listening:
-            each.close()
+        close_monitored(self._guarded, self.monitors, linger_ms, self._authenticator)
+        for each in self._doors:
+            each.listening.close()
         os.close(self._spare)
 
 

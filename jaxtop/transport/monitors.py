@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # The longest wait for sockets that nothing holds up.
 CLOSED_WITHIN_S = 1.0
+POLLED_MS = 10
 _numbers = count()
 
 
@@ -35,13 +36,17 @@ def events_of(monitor: zmq.Socket[bytes]) -> Iterator[_MonitorMessage]:
 
 
 def close_monitored(
-    sockets: Sequence[zmq.Socket[bytes]], monitors: Sequence[zmq.Socket[bytes]], linger_ms: int
+    sockets: Sequence[zmq.Socket[bytes]],
+    monitors: Sequence[zmq.Socket[bytes]],
+    linger_ms: int,
+    authenticator: zmq.Socket[bytes] | None = None,
 ) -> None:
     """Close sockets with their monitors, and allow their last messages so much time to leave.
 
     Many events may come at once: without free descriptors, each attempt to accept a connection is one. Once
     nobody reads them, ZeroMQ's I/O thread waits for room with a lock that `disable_monitor` takes while it
-    holds the GIL. So events are read until the sockets are gone.
+    holds the GIL. So events are read until the sockets are gone. Connections that were authenticated end only
+    while the authenticator's socket is polled, too.
     """
     for each in sockets:
         each.close(linger_ms)
@@ -50,8 +55,10 @@ def close_monitored(
     for monitor in monitors:
         poller.register(monitor, zmq.POLLIN)
     while poller.sockets and (left := end - time.monotonic()) > 0:
-        for monitor, _ in poller.poll(round(left * 1000)):
+        for monitor, _ in poller.poll(min(POLLED_MS, round(left * 1000))):
             if any(event["event"] == zmq.EVENT_MONITOR_STOPPED for event in events_of(monitor)):
                 poller.unregister(monitor)
+        if authenticator is not None:
+            authenticator.poll(0)
     for monitor in monitors:
         monitor.close(linger=0)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import zmq
 
-from jaxtop.base import room
+from jaxtop.base import debuglog, room
 from jaxtop.transport.accepting import numbers
 from jaxtop.transport.authenticator import Authenticator, is_from_owner, router
+from jaxtop.transport.first_messages import FirstMessages, SentTwice
 from jaxtop.transport.listener import Listener
 from jaxtop.transport.telemetry import MAX_SENT, TelemetrySocket
 
@@ -44,17 +45,6 @@ class ReceivedRequest(NamedTuple):
     raw: bytes
 
 
-def take_asked(requests: zmq.Socket[bytes], most: int) -> list[ReceivedRequest]:
-    """Return the requests that have arrived at a socket behind the authenticator."""
-    taken: list[ReceivedRequest] = []
-    with suppress(zmq.Again):
-        while len(taken) < most:
-            parts = requests.recv_multipart(zmq.NOBLOCK, copy=False)
-            if len(parts) == 2:
-                taken.append(ReceivedRequest(parts[0].bytes, is_from_owner(parts[1]), parts[1].bytes))
-    return taken
-
-
 class Server:
     """Telemetry and answers behind one authenticator; created, used and closed by one thread."""
 
@@ -63,15 +53,20 @@ class Server:
         room.require_threads(THREADS)
         before = frozenset(numbers("/proc/self/task"))
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._keys = keys
         self._authenticator = Authenticator(self._context, keys, guests)
-        self._telemetry = TelemetrySocket(router(self._context, keys, QUEUE, MAX_SENT))
-        self._requests = router(self._context, keys, QUEUE, MAX_REQUEST)
+        self._telemetry = TelemetrySocket(self._router(MAX_SENT))
+        self._requests = FirstMessages(self._router(MAX_REQUEST))
         self.own_threads = frozenset(numbers("/proc/self/task")) - before
         self._answers_from = 0.0
-        self._listener = Listener((self._telemetry.socket, self._requests), KERNEL_BUFFER)
+        guarded = (self._telemetry.socket, self._requests.socket)
+        self._listener = Listener(guarded, self._authenticator.socket, KERNEL_BUFFER)
         self._poller = zmq.Poller()
         for each in (self._authenticator.socket, *self._listener.monitors):
             self._poller.register(each, zmq.POLLIN)
+
+    def _router(self, max_message: int) -> zmq.Socket[bytes]:
+        return router(self._context, self._keys, QUEUE, max_message)
 
     @property
     def viewers(self) -> int:
@@ -89,7 +84,7 @@ class Server:
     def bind(self, host: str, first: int = FIRST_PORT) -> tuple[int, int]:
         """Take the first two free ports of this address; return those of requests and of telemetry."""
         room.require_descriptors(DESCRIPTORS_TO_BIND)
-        requests = self._listener.bind(self._requests, host, first)
+        requests = self._listener.bind(self._requests.socket, host, first)
         telemetry = self._listener.bind(self._telemetry.socket, host, requests + 1)
         return requests, telemetry
 
@@ -97,19 +92,52 @@ class Server:
         """Wait; return whether a viewer came, and the requests. Handshakes are answered meanwhile."""
         now = time.monotonic()
         self._telemetry.check(now)
-        reads = {self._telemetry.socket: self._telemetry.rests_until, self._requests: self._answers_from}
-        for each, rests_until in reads.items():
-            self._poller.register(each, zmq.POLLIN if now >= rests_until else 0)
-            if now < rests_until:
-                timeout_ms = min(timeout_ms, math.ceil((rests_until - now) * 1000))
+        self._poller.register(self._telemetry.socket, zmq.POLLIN)
+        self._poller.register(self._requests.socket, zmq.POLLIN if now >= self._answers_from else 0)
+        if now < self._answers_from:
+            timeout_ms = min(timeout_ms, math.ceil((self._answers_from - now) * 1000))
         if (shut_for := self._listener.wakes_in(now)) is not None:
             timeout_ms = min(timeout_ms, math.ceil(shut_for * 1000))
         ready = dict(self._poller.poll(timeout_ms))
         self._listener.guard(time.monotonic())
         if self._authenticator.socket in ready:
             self._authenticator.answer()
-        came = self._telemetry.socket in ready and self._telemetry.take()
-        return came, take_asked(self._requests, QUEUE) if self._requests in ready else []
+        came = self._telemetry.socket in ready and self._take_viewers()
+        return came, self._take_asked() if self._requests.socket in ready else []
+
+    def _take_viewers(self) -> bool:
+        try:
+            return self._telemetry.take()
+        except SentTwice as peer:
+            missed = self._telemetry.missed
+            self._telemetry = TelemetrySocket(self._replace(self._telemetry.socket, MAX_SENT, peer.sender))
+            self._telemetry.missed = missed
+            return False
+
+    def _take_asked(self) -> list[ReceivedRequest]:
+        """Return the requests that have arrived. Those beside one that is sent twice are asked again."""
+        try:
+            return [
+                ReceivedRequest(sender, is_from_owner(message), message.bytes)
+                for sender, message in self._requests.take(QUEUE)
+            ]
+        except SentTwice as peer:
+            self._requests = FirstMessages(self._replace(self._requests.socket, MAX_REQUEST, peer.sender))
+            return []
+
+    def _replace(self, old: zmq.Socket[bytes], max_message: int, sender: str) -> zmq.Socket[bytes]:
+        """Open another socket at the same addresses for the one on which a peer sent twice.
+
+        All its connections are lost. Viewers come again; a guest that did this is not admitted any more.
+        """
+        debuglog.warning("server", "a peer sent a second message, so the socket was replaced", sender)
+        self._authenticator.refuse(sender)
+        for each in (old, *self._listener.monitors):
+            self._poller.unregister(each)
+        new = self._listener.replace(old, lambda: self._router(max_message))
+        for each in self._listener.monitors:
+            self._poller.register(each, zmq.POLLIN)
+        return new
 
     def rest(self, seconds: float) -> None:
         """Take no requests for this long; requests wait in our queue, then in the sender's."""
@@ -122,7 +150,7 @@ class Server:
     def reply(self, to: bytes, parts: list[bytes]) -> None:
         """Answer one request; a sender that left, or does not read, misses the answer."""
         with suppress(zmq.ZMQError):
-            self._requests.send_multipart([to, *parts], zmq.NOBLOCK)
+            self._requests.socket.send_multipart([to, *parts], zmq.NOBLOCK)
 
     def close(self) -> None:
         """Close; if there are viewers, allow the last messages a moment to leave."""

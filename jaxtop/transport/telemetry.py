@@ -1,4 +1,4 @@
-"""The telemetry socket and its viewers: each connection is a viewer, and what viewers send is dropped."""
+"""The telemetry socket and its viewers: each connection is a viewer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 import zmq
+
+from jaxtop.transport.first_messages import FirstMessages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +17,6 @@ MOST_VIEWERS = 64
 # A viewer sends one empty message. ZeroMQ disconnects a peer that sends a message with a larger part.
 MAX_SENT = 4096
 AT_ONCE = 64
-REST_S = 0.05
 # A viewer that left is noticed when something is sent to it, at least this often.
 CHECK_S = 1.0
 
@@ -30,9 +31,9 @@ class TelemetrySocket:
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a peer that left is then an error
         self.socket = socket
+        self._announced = FirstMessages(socket)
         self._viewers: dict[bytes, None] = {}
         self.missed = 0  # messages that did not fit into a viewer's queue
-        self.rests_until = 0.0  # viewers sent so much that we read nothing until then
         self._checked = time.monotonic()
 
     @property
@@ -42,15 +43,10 @@ class TelemetrySocket:
     def take(self) -> bool:
         """Read what viewers sent; return whether a new viewer came."""
         came = False
-        for _ in range(AT_ONCE):
-            try:
-                viewer, *_ = self.socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return came
-            if viewer not in self._viewers and len(self._viewers) < MOST_VIEWERS:
+        for viewer, _ in self._announced.take(AT_ONCE):
+            if len(self._viewers) < MOST_VIEWERS:
                 self._viewers[viewer] = None
                 came = True
-        self.rests_until = time.monotonic() + REST_S
         return came
 
     def send(self, parts: Sequence[bytes]) -> None:

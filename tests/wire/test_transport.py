@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -15,9 +16,8 @@ import zmq
 from jaxtop.base import keys
 from jaxtop.transport import Question, Server, Subscriber, client, reachability
 from jaxtop.transport.telemetry import MAX_SENT
-from tests import patience
 from tests.sockets import Agent, Relay, local, noticed, outcome_of
-from tests.support import PYTHON, environment, eventually, free_port, processes, run
+from tests.support import PYTHON, SOAK, environment, eventually, free_port, processes, run
 
 MARK = b"a figure that only the owner may read"
 
@@ -299,58 +299,101 @@ def test_a_viewer_that_stops_reading_costs_little_and_holds_up_nobody():
 GUEST = """
 import sys, time, zmq
 from jaxtop.base import keys
-from jaxtop.transport import Question, Subscriber
 owner, own = sys.argv[1].encode(), keys.KeyPair(sys.argv[2].encode(), sys.argv[3].encode())
-context, telemetry, requests = zmq.Context(), *sys.argv[4:6]
-viewer = Subscriber(context, own, owner, queue=10)
-viewer.socket.setsockopt(zmq.HEARTBEAT_IVL, 0)  # with them ZeroMQ may end the agent: docs/security.md
-viewer.socket.sndhwm = 100
-viewer.connect(telemetry)
-asker = Question(context, own, owner, requests, b"a question")
-subscriber = context.socket(zmq.SUB)
-subscriber.sndhwm = 0
-subscriber.curve_serverkey, subscriber.curve_publickey, subscriber.curve_secretkey = owner, *own
-subscriber.connect("tcp://" + telemetry)
-for i in range(200_000):
-    subscriber.subscribe(b"%d" % i + bytes(100))
-print("subscribed", flush=True)
+parts, context, made = int(sys.argv[4]), zmq.Context(), []
+for address in sys.argv[5:]:
+    made.append(context.socket(zmq.DEALER))
+    made[-1].sndhwm, made[-1].heartbeat_ivl, made[-1].heartbeat_timeout = 1000, 1, 100_000
+    made[-1].curve_serverkey, made[-1].curve_publickey, made[-1].curve_secretkey = owner, *own
+    made[-1].connect("tcp://" + address)
+    made[-1].send(b"")
+print("connected", flush=True)
+sys.stdin.readline()
 while True:                       # as fast as it is taken
-    for each in (viewer, asker):
+    for each in made:
         try:
-            each.socket.send(bytes(3_000), zmq.NOBLOCK)
+            for _ in range(parts - 1):
+                each.send(bytes(3_000), zmq.NOBLOCK | zmq.SNDMORE)
+            each.send(bytes(3_000), zmq.NOBLOCK)
         except zmq.Again:
             time.sleep(0.0001)
 """
 
 
-def test_an_authorised_guest_that_sends_without_end_costs_little(owner, viewers):
-    """Subscriptions, questions, anything: it stays in the guest's own queues, and others are still served."""
+@contextmanager
+def flood(agent, owner, addresses, parts=1):
+    """A guest that has sent one message to each address; it sends without end once its input is closed."""
     guest = keys.throwaway()
-    agent = Agent(owner, {guest.public})
-    words = [owner.public, guest.public, guest.secret]
-    words = [PYTHON, "-c", GUEST, *(word.decode() for word in words), agent.telemetry, agent.requests]
-    before = psutil.Process().memory_info().rss
-
-    def grown():
-        return psutil.Process().memory_info().rss - before
-
-    with processes(words, stdout=subprocess.PIPE) as (process,):
+    agent.guests = {guest.public}
+    words = [word.decode() for word in (owner.public, guest.public, guest.secret)]
+    words = [PYTHON, "-c", GUEST, *words, str(parts), *addresses]
+    with processes(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as (process,):
         os.set_blocking(process.stdout.fileno(), False)
         agent.until(process.stdout.readline)
-        for _ in range(5):
-            asked, end, deadline = 0, time.monotonic() + 0.5, patience.deadline()
-            while time.monotonic() < end or not asked:  # on a busy machine the guest has its turn later
-                assert deadline.left() > 0
-                agent.turn()
-                asked += len(agent.asked)
-                agent.asked.clear()  # else questions that the test itself holds would count
-            assert grown() < 16 * 2**20
-        viewer = viewers(agent)
-        agent.until(lambda: agent.server.viewers == 2)
+        yield guest, process
+
+
+def told(agent, viewer):
+    """A message that this viewer gets, though it may have to connect again before."""
+
+    def taken():
+        viewer.changes()
         agent.server.publish([b"pulse", b"header", MARK])
-        assert agent.until(lambda: viewer.take(10)) == [[b"pulse", b"header", MARK]]
-    agent.until(lambda: agent.server.viewers == 1)
-    assert grown() < 16 * 2**20
+        return viewer.take(10)
+
+    return agent.until(taken)[0]
+
+
+@pytest.mark.parametrize("which", ["telemetry", "requests", "both"])
+def test_a_guest_that_sends_twice_is_refused_and_others_are_served(agent, viewers, owner, which):
+    """Its messages would fill a queue, and ZeroMQ ends a process that reads on after such a peer has died."""
+    viewer = viewers(agent)
+    told(agent, viewer)
+    addresses = [agent.telemetry, agent.requests] if which == "both" else [getattr(agent, which)]
+    before = psutil.Process().memory_info().rss
+    with flood(agent, owner, addresses) as (guest, process):
+        process.stdin.close()
+        for _ in range(5):
+            agent.turn_for(0.2)
+            agent.asked.clear()  # else questions that the test itself holds would count
+            assert psutil.Process().memory_info().rss - before < 16 * 2**20
+        agent.until(noticed(viewers(agent, guest), client.NOT_ADMITTED))
+        assert told(agent, viewer) == [b"pulse", b"header", MARK]
+        agent.until(lambda: agent.server.viewers == 1)
+    assert told(agent, viewer) == [b"pulse", b"header", MARK]
+
+
+def test_a_message_without_an_end_is_cut_off(agent, viewers, owner):
+    """Its parts would be kept until the last one."""
+    viewer = viewers(agent)
+    before = psutil.Process().memory_info().rss
+    with flood(agent, owner, [agent.telemetry], parts=10**9) as (_, process):
+        process.stdin.close()
+        most = 0
+        for _ in range(100):
+            agent.turn_for(0.05)
+            most = max(most, psutil.Process().memory_info().rss - before)
+        assert told(agent, viewer) == [b"pulse", b"header", MARK]
+    assert most < 512 * 2**20
+
+
+@pytest.mark.long
+def test_an_agent_outlives_guests_that_die_while_their_queue_is_full(owner, viewers):
+    """And whose signs of life are among what it has not read, and whose end is a reset."""
+    agent = Agent(owner)
+    for _ in range(100 if SOAK else 3):
+        with flood(agent, owner, [agent.telemetry, agent.requests]) as (_, process):
+            agent.until(lambda: agent.server.viewers and agent.asked)
+            process.stdin.close()
+            time.sleep(0.2)  # Python does not run, and the queue fills
+            for _ in range(50):
+                agent.server.publish([b"pulse", b"header", bytes(1000)])  # what it has not read makes a reset
+            process.kill()
+            process.wait()
+            time.sleep(0.1)
+            agent.asked.clear()
+            agent.turn_for(0.2)
+    assert told(agent, viewers(agent)) == [b"pulse", b"header", MARK]
     agent.server.close()
 
 
@@ -454,10 +497,7 @@ def test_a_viewer_that_sends_too_much_at_once_is_disconnected(agent, owner, cont
     )
     monitor = other.get_monitor_socket(zmq.EVENT_DISCONNECTED)
     other.connect(f"tcp://{agent.telemetry}")
-    other.send(b"")
-    agent.until(lambda: agent.server.viewers == 1)
     other.send(b"x" * size)
-    other.send(b"")
     agent.until(lambda: monitor.poll(0) or (stays and agent.turn_for(0.5) is None))
     assert bool(monitor.poll(0)) != stays
     other.disable_monitor()
