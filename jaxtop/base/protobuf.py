@@ -108,6 +108,24 @@ def places(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int, int | None
         at += size
 
 
+def run_end(raw: bytes, at: int, end: int, field: int, most: int) -> int:
+    """Return where a run of fields with this number (below 16) and with bytes ends, which starts at `at`.
+
+    It is the end of the last of them within `most` bytes, or of the first one if that is longer.
+    """
+    key, begin = field << 3 | BYTES, at
+    while at < end and raw[at] == key:
+        is_short = at + 1 < end and raw[at + 1] < 0x80
+        size, after = (raw[at + 1], at + 2) if is_short else varint(raw, at + 1)
+        after += size
+        if after > end:
+            raise Malformed("a field that is longer than its message")
+        if after - begin > most and at > begin:
+            break
+        at = after
+    return at
+
+
 def _packed(raw: bytes) -> Iterator[int]:
     at = 0
     while at < len(raw):

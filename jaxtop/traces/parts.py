@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -241,19 +242,26 @@ def rounds(ops: Iterable[Op]) -> tuple[dict[tuple[str, int], dict[int, Op]], int
 
 def reading(seen: Seen, events: Iterable[Any]) -> Iterator[Any]:
     """Yield and count these events, with pauses; raise `TooLarge` if there are more than may be read."""
-    for event in breathing(events, seen.pause):
-        seen.events += 1
+    for some in _handfuls(events):
+        seen.events += len(some)
         if seen.events > seen.most:
             raise TooLarge
-        yield event
+        yield from some
+        seen.pause()
 
 
 def breathing(events: Iterable[Any], pause: Callable[[], object]) -> Iterator[Any]:
     """Yield these events, with pauses in which others can take the GIL."""
-    for number, event in enumerate(events):
-        yield event
-        if not number % BETWEEN_BREATHS:
-            pause()
+    for some in _handfuls(events):
+        yield from some
+        pause()
+
+
+def _handfuls(events: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yield lists of events: a generator for each single event would cost as much as what is read of it."""
+    left = iter(events)
+    while some := list(islice(left, BETWEEN_BREATHS)):
+        yield some
 
 
 def stats(event: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Hub:
 
     def take(self) -> list[ReceivedRequest]:
         """Return what has arrived, without waiting; answer handshakes."""
-        self._listener.guard(time.monotonic())
+        self._listener.guard(time.monotonic(), self._listener.monitors)
         while self._authenticator.socket.poll(0):
             self._authenticator.answer()
         taken: list[ReceivedRequest] = []

@@ -28,7 +28,7 @@ from jaxtop.transport.accepting import Entry, drop_waiting, entry
 from jaxtop.transport.monitors import close_monitored, events_of, monitor_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
 PORTS = 2048
 # While a process is stopped, its viewers' connection attempts queue in the kernel. Once this queue is full, a
@@ -156,9 +156,12 @@ class Listener:
         """Return the seconds until `guard` has to run; None if it has only to react to connections."""
         return None if self._shut_until is None else max(0.0, self._shut_until - now)
 
-    def guard(self, now: float) -> None:
-        """Register connections that opened and closed, and enforce the bound."""
-        came = self._take_in(now)
+    def guard(self, now: float, happened: Container[zmq.Socket[bytes]]) -> None:
+        """Register connections that opened and closed, and enforce the bound.
+
+        `happened` has those of the monitors that have something to tell.
+        """
+        came = self._take_in(now, happened)
         self._came = [at for at in self._came if now - at < 1.0] + [now] * came
         if came:
             excess = len(self._open) - len(self._ended) - most_connections(len(self._open))
@@ -203,9 +206,11 @@ class Listener:
                 if is_crowded:
                     drop_waiting(each.listening.fileno(), BACKLOG)
 
-    def _take_in(self, now: float) -> int:
+    def _take_in(self, now: float, happened: Container[zmq.Socket[bytes]]) -> int:
         came = 0
         for which, monitor in enumerate(self.monitors):
+            if monitor not in happened:
+                continue
             for event in events_of(monitor):
                 key = which, event["value"]
                 if event["event"] != zmq.EVENT_DISCONNECTED:

@@ -99,7 +99,7 @@ class Server:
         if (shut_for := self._listener.wakes_in(now)) is not None:
             timeout_ms = min(timeout_ms, math.ceil(shut_for * 1000))
         ready = dict(self._poller.poll(timeout_ms))
-        self._listener.guard(time.monotonic())
+        self._listener.guard(time.monotonic(), ready)
         if self._authenticator.socket in ready:
             self._authenticator.answer()
         came = self._telemetry.socket in ready and self._take_viewers()

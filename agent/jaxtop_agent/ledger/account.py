@@ -34,8 +34,8 @@ STALL_S, STALL = 5.0, 6.0
 ALONE_S, AFTER_S = 5.0, 1.0
 # The samples of usual gaps that are put together before their shares are final, and how many say anything.
 WHOLE_POOL, FEWEST_SAMPLES = 256, 8
-# The shares of a pool are computed again when it has this many times as many gaps as for the last time.
-MORE_GAPS = 1.1
+# The shares of a pool are computed again when it has this many times as many samples or gaps.
+MORE = 1.1
 MOST_POOLS, MOST_GAPS = 64, 2048
 # An open gap is attributed so far after this many seconds, so that nothing about it has to be kept.
 OPEN_S = 300.0
@@ -131,12 +131,12 @@ class _Pool:
         return {kind: share * self.seconds for kind, share in shares.items()}
 
     def _shares_so_far(self) -> dict[str, float]:
-        """Return the shares of the samples so far; computed again when there are more, or many more gaps.
+        """Return the shares of the samples so far; computed again when there are many more of them, or gaps.
 
         A step of many functions has as many pools, of which few get a sample between two calls.
         """
         samples, gaps, shares = self._so_far
-        if samples != len(self.samples) or self._added > MORE_GAPS * gaps:
+        if len(self.samples) > MORE * samples or self._added > MORE * gaps:
             shares = shares_of(self.samples, self._gaps)
             self._so_far = len(self.samples), self._added, shares
         return shares

@@ -12,7 +12,7 @@ import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.base.protobuf import bytes_field, encoded, number_field, places
+from jaxtop.base.protobuf import bytes_field, encoded, number_field, places, run_end
 from jaxtop.traces.xspace import EVENT, LINE, LINE_NAME, PLANE, PLANE_NAME
 
 if TYPE_CHECKING:
@@ -115,6 +115,9 @@ class TraceLine:
     def events(self) -> Iterator[Any]:
         until = self._plane.trace.until_ns
         for piece in self._pieces():
+            if until == math.inf:
+                yield from self._plane.events(piece)
+                continue
             for event in self._plane.events(piece):
                 start = event.start_ns
                 if start > until:
@@ -125,8 +128,10 @@ class TraceLine:
     def _pieces(self) -> Iterator[bytes]:
         """Yield the line in pieces: lines with fewer events."""
         raw, size, begin = self._plane.trace.raw, self._plane.piece_bytes, self._begin
-        until = begin
-        for field, _, end in places(raw, begin, self._last):
+        while (until := run_end(raw, begin, self._last, EVENT, size)) > begin:
+            yield self._head + raw[begin:until]
+            begin = until
+        for field, _, end in places(raw, begin, self._last):  # where other fields are between them
             if field != EVENT or end is None:
                 continue
             if end - begin > size and until > begin:
