@@ -148,6 +148,14 @@ MESSAGES = (
     ),
     wire.NcclTimes(10, 5_000, 300, (wire.NcclTime("all-reduce", 8, 1 << 20, 40, 120, 300),)),
     wire.TpuCores(10, 5_000, (wire.TpuCore(3, 1, True, 0x3F2, "%all-reduce.7", "abcd", 77, 5, 2, "HBM"),)),
+    wire.Scalars(
+        10,
+        (
+            wire.Scalar("loss", 840, 3.5e38, 3, 838, 2.31, 837),
+            wire.Scalar("aux_loss", 840, 9.5, rise=wire.Rise(830, 9.5, 840, 1.5, 2.5, 2.0, "grad_norm", 12)),
+            wire.Scalar("params/embed", 840, 12.5, nonfinite=0.0, same=300, same_step=540),
+        ),
+    ),
     wire.Ledger(
         10_000,
         0,

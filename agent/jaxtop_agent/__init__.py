@@ -20,7 +20,8 @@ What is where:
   request, what holds memory at its peak
 - steps/: which launches make a step, how long it takes, what it computes
 - profiler/: windows of JAX's profiler: when, how large, what they contain; full profiles on request
-- logged/: the scalars that the script logs, from the files of their writers
+- logged/: the scalars that the script logs, from the files of their writers; how each scalar develops
+- trees.py: the norms of a tree, computed in the script's own step
 - ledger/: what the process spends its time on, from its start to its end
 - stalls/: whether anything is launched, where the threads are, what the main thread spends its time on,
   which exception ended the script, and which it caught
@@ -46,8 +47,9 @@ from jaxtop_agent.ledger.phases import Phase
 
 if TYPE_CHECKING:
     from jaxtop_agent.service.agent import Agent
+    from jaxtop_agent.trees import Norms
 
-__all__ = ["phase", "start", "status", "step", "stop", "watch"]
+__all__ = ["norms", "phase", "start", "status", "step", "stop", "watch"]
 
 _agent: Agent | None = None
 _why_off = "agent.start() was not called"
@@ -155,12 +157,26 @@ def _in_forked_child() -> None:
 
 
 def step(index: int, /, **metrics: object) -> None:
-    """Report the current step to viewers, with its numbers or scalar arrays (`loss=`, `tokens=`).
+    """Report the current step to viewers, with its numbers, scalar arrays (`loss=`, `tokens=`) and norms.
 
-    Arrays are read once they are ready; the call never waits for them.
+    Arrays are read once they are ready; the call never waits for them. Norms are those of `norms`.
     """
     if _agent is not None:
         _agent.progress.step(index, metrics)
+
+
+def norms(tree: object) -> Norms:
+    """Compute the norms of a tree inside the script's own jitted step, for `agent.step(i, grads=norms)`.
+
+    Returns the L2 norm of the whole tree and of each of its parts, and how many of their elements are not
+    finite: a pytree of two small arrays, which the step returns with its other results. A part is a branch
+    where the paths of the tree first differ, such as a layer. No callback and no transfer is added; the tree
+    is read once. Arrays may be sharded in any way under `jax.jit`. Inside `jax.shard_map` a tree has only the
+    part of one device: call it outside of that, in the function that is jitted.
+    """
+    from jaxtop_agent.trees import norms_of
+
+    return norms_of(tree)
 
 
 def phase(name: str) -> Phase:

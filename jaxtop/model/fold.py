@@ -52,6 +52,7 @@ _REPLACES: dict[type, str] = {
     wire.NcclTimes: "nccl_times",
     wire.TpuCores: "cores",
     wire.Activity: "activity",
+    wire.Scalars: "scalars",
     wire.Bye: "bye",
 }
 

@@ -33,6 +33,7 @@ from jaxtop.wire import (
     Peer,
     Programs,
     Pulse,
+    Scalars,
     Stacks,
     TpuCores,
     Uncaught,
@@ -51,6 +52,7 @@ NO_ARRAYS = Arrays(at_ms=0)
 NO_PROGRAMS = Programs(at_ms=0)
 NO_STACKS = Stacks(at_ms=0, threads=())
 NO_ACTIVITY = Activity(at_ms=0, span_ms=0)
+NO_SCALARS = Scalars(at_ms=0)
 NO_LEDGER = Ledger(at_ms=0, started_ms=0)
 NO_NCCL = Nccl(at_ms=0)
 NO_NCCL_TIMES = NcclTimes(at_ms=0)
@@ -101,6 +103,8 @@ class Host:
     cores: TpuCores = NO_CORES
     nccl_times: NcclTimes = NO_NCCL_TIMES
     activity: Activity = NO_ACTIVITY
+    # Scalars of its script that are not finite or have risen, and parts of trees.
+    scalars: Scalars = NO_SCALARS
     # What it has spent its time on, with earlier points.
     ledger: Ledger = NO_LEDGER
     bye: Bye | None = None

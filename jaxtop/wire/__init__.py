@@ -20,6 +20,7 @@ What is where, in the order in which to read it:
 - operations.py: the operations of a program in a window
 - activity.py: what the main thread did, and garbage collections
 - stacks.py: the threads of a process, and where they are
+- scalars.py: how scalars of the script have developed
 - ledger.py: what a process has spent its time on
 - libraries.py: what NCCL and the runtime of TPUs report
 - captures.py: a full profile, in parts
@@ -101,5 +102,6 @@ from jaxtop.wire.pulse import (
     Stall,
     Step,
 )
+from jaxtop.wire.scalars import Rise, Scalar, Scalars, is_loss, is_norm
 from jaxtop.wire.stacks import COMPILED, Place, Stacks, Thread
 from jaxtop.wire.windows import Launch, Round, Window

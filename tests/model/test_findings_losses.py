@@ -13,7 +13,8 @@ from jaxtop import wire
 from jaxtop.export.json import to_json
 from jaxtop.model import keyframe, reported_findings
 from jaxtop.model.finding import Severity
-from jaxtop.model.steps.losses import MOST_VALUES, is_loss
+from jaxtop.model.steps.losses import MOST_VALUES
+from jaxtop.wire import is_loss
 from tests.builders import NOW, agent_id, folded
 from tests.staged_findings import Staged, reports
 from tests.support import PYTHON, environment, processes, script, until_a_run_is_found, viewer

@@ -31,7 +31,7 @@ from jaxtop_agent.ledger.account import (
     Span,
 )
 from jaxtop_agent.ledger.evidence import StackKinds, evaluates
-from jaxtop_agent.logged.scalars import LoggedScalars
+from jaxtop_agent.logged.courses import Courses
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
@@ -70,7 +70,7 @@ class LedgerKeeper:
         # What was before the first sample, such as imports, is not what the first sample shows.
         self._account.note([Sighting(time.monotonic(), IN_SCRIPT)])
         self.stacks = StackKinds()  # used on the thread that reads stacks
-        self._logged: LoggedScalars | None = LoggedScalars()
+        self._scalars: Courses | None = Courses(board, progress)
         self._samples: deque[Sighting] = deque(maxlen=MOST_SAMPLES)
         self._launched_ns = 0
         self._recent: deque[LaunchAt] = deque(maxlen=REMEMBERED)
@@ -105,7 +105,7 @@ class LedgerKeeper:
         try:
             while not board.stopping:
                 self._look(is_over=False)
-                self._read_logged()
+                self._read_scalars()
                 wait(board.bells.ledger, EVERY_S)
             self._look(is_over=True)
         except Exception as error:
@@ -115,17 +115,15 @@ class LedgerKeeper:
         finally:
             board.ledger.is_final = True
 
-    def _read_logged(self) -> None:
-        """Read what the script logs elsewhere: on this thread, since a disk may keep the one that reads."""
-        if self._logged is None:
+    def _read_scalars(self) -> None:
+        """Follow the scalars of the script: on this thread, since a disk may keep the one that reads."""
+        if self._scalars is None:
             return
         try:
-            self._logged.look()
+            self._scalars.look()
         except Exception as error:
             debuglog.warning("logged", "scalars of the script are not read any more", error=error)
-            self._logged = None
-            return
-        self._board.ledger.logged = self._logged.latest
+            self._scalars = None
 
     def _look(self, *, is_over: bool) -> None:
         now, account = time.monotonic(), self._account

@@ -52,9 +52,13 @@ WRITERS = (
 
 
 class LoggedScalars:
-    """The scalars of all these files. One thread looks; what it found is in `latest`."""
+    """The scalars of all these files. One thread looks; the last values are in `latest`.
 
-    def __init__(self) -> None:
+    Each value is passed to `note`: its name, step and number.
+    """
+
+    def __init__(self, note: Callable[[str, int, float], None] = lambda *_: None) -> None:
+        self._pass_on = note
         self._files: dict[tuple[int, int], LogFile] = {}
         self._scalars: dict[str, float] = {}
         self._step = self._reports = self._turn = 0
@@ -102,3 +106,4 @@ class LoggedScalars:
             self._scalars[name] = value
             self._step = max(self._step, step)
             self._reports += 1
+            self._pass_on(name, step, value)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import operator
 from collections import deque
 from itertools import islice, takewhile
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
+from jaxtop_agent.steps.reports import Reports, is_ready, number_of
+from jaxtop_agent.trees import Norms
+
 if TYPE_CHECKING:
     from jaxtop.wire import Step
     from jaxtop_agent.steps.finder import StepCall
+    from jaxtop_agent.steps.reports import ReadValue
 
 MOST_METRICS = 16
 LONGEST_NAME = 100
@@ -24,7 +27,8 @@ class Progress:
     """The latest step and metrics. `step` runs on the user's thread and only stores the values.
 
     JAX's arrays are read later, when they are ready. One array per name is held until it can be read: while
-    launches run ahead of the device, the array of the newest step would never be ready.
+    launches run ahead of the device, the array of the newest step would never be ready. Beside these,
+    `Reports` keeps the values of the last calls.
     """
 
     def __init__(self) -> None:
@@ -32,6 +36,7 @@ class Progress:
         self._values: dict[str | None, float | None] = {}
         self._waiting: dict[str | None, Any] = {}
         self._is_closed = False
+        self._reports = Reports()
         self._times: deque[tuple[int, int | None]] = deque(maxlen=REMEMBERED)
 
     def step(self, index: object, metrics: dict[str, object]) -> None:
@@ -39,9 +44,11 @@ class Progress:
         if self._is_closed:
             return
         self._times.append((monotonic_ns(), index if type(index) is int else None))
-        self._note(INDEX, index)
-        for name, value in islice(metrics.items(), MOST_METRICS):
-            self._note(name[:LONGEST_NAME], value)
+        at = self._note(INDEX, index)
+        named = [(name[:LONGEST_NAME], value) for name, value in islice(metrics.items(), MOST_METRICS)]
+        noted = [(name, self._note(name, value)) for name, value in named]
+        if noted and at is not None:
+            self._reports.keep(at, [each for each in noted if each[1] is not None])
         while len(self._values) > MOST_METRICS + 1:  # a script may use new names forever
             # Of a copy: `gather` and other threads of the script may add a name meanwhile.
             self._values.pop(next(name for name in list(self._values) if name is not INDEX), None)
@@ -58,27 +65,44 @@ class Progress:
         newest_first = takewhile(lambda each: each[0] > at, reversed(self._times.copy()))
         return [StepCall(*each) for each in newest_first][::-1]
 
-    def _note(self, name: str | None, value: Any) -> None:
+    def _note(self, name: str | None, value: Any) -> Any:
+        """Note a value; return it as a number or an array, or None if it is neither."""
         # The type decides, so that no property of a foreign object runs here and no tracer of JAX is held.
         try:
             if isinstance(value, int | float):
-                self._values[name] = value if name is INDEX else float(value)
-            elif type(value).__module__ in {"numpy", "ml_dtypes"}:
-                self._values[name] = float(value.item())
-            elif hasattr(type(value), "is_ready") and value.size == 1 and len(self._waiting) <= MOST_METRICS:
-                self._values.setdefault(name, None)  # so that the other thread never resizes the dict
-                self._waiting.setdefault(name, value)
+                noted = value if name is INDEX else float(value)
+                self._values[name] = noted
+                return noted
+            if type(value) is Norms:
+                self._values.setdefault(name, None)
+                return value if value.is_computed else None
+            if type(value).__module__ in {"numpy", "ml_dtypes"}:
+                self._values[name] = number = float(value.item())
+                return number
+            if hasattr(type(value), "is_ready") and value.size == 1:
+                if len(self._waiting) <= MOST_METRICS:
+                    self._values.setdefault(name, None)  # so that the other thread never resizes the dict
+                    self._waiting.setdefault(name, value)
+                return value
         except Exception:  # not a number, or too large: this must not end a training run
             pass
+        return None
 
     def gather(self) -> None:
         """Read and release the arrays that are ready; call it on the thread that may use JAX."""
         for name, value in list(self._waiting.items()):
-            if _is_ready(value):
-                number = _number(value)
+            if is_ready(value):
+                number = number_of(value)
                 if number is not None and name in self._values:
                     self._values[name] = number
                 self._waiting.pop(name, None)
+        for name, number in self._reports.gather().items():
+            if name in self._values:
+                self._values[name] = number
+
+    def taken(self) -> list[ReadValue]:
+        """Return the numbers that were read since the last time, each with its step."""
+        return self._reports.taken()
 
     def read(self) -> Step | None:
         """Return the latest step and metrics; None if no valid step was reported."""
@@ -95,20 +119,4 @@ class Progress:
         """Release the held arrays: nothing will read them."""
         self._is_closed = True
         self._waiting.clear()
-
-
-def _is_ready(value: Any) -> bool:
-    """Return whether a read would not wait; also true for deleted, donated and failed arrays."""
-    try:
-        # `is_ready` crashes on a deleted array. Both calls are made inside `any`, because the script might
-        # delete the array between two calls from Python code.
-        return any(map(operator.call, (value.is_deleted, value.is_ready)))
-    except Exception:
-        return True
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value.item())
-    except Exception:  # deleted, not a single number, or on another host
-        return None
+        self._reports.clear()

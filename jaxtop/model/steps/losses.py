@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import isfinite
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from jaxtop.model.earlier import LossValues
+from jaxtop.wire import is_loss
 
 if TYPE_CHECKING:
     from jaxtop.wire import Pulse, Step
@@ -20,8 +20,6 @@ VALUE_EVERY_MS, MOST_VALUES = 2_000, 60
 FEWEST_VALUES = 8
 # The median deviation of normally distributed values, times this, is their standard deviation.
 _DEVIATION = 1.4826
-# Metrics with these words are settings of a loss, which change by factors on purpose.
-_SETTINGS = ("scale", "weight", "coef", "lossless")
 
 
 class Usual(NamedTuple):
@@ -29,13 +27,6 @@ class Usual(NamedTuple):
 
     median: float
     limit: float
-
-
-@lru_cache(maxsize=1024)
-def is_loss(metric: str) -> bool:
-    """Return whether a metric is a loss, by its name."""
-    name = metric.lower()
-    return "loss" in name and not any(word in name for word in _SETTINGS)
 
 
 def followed(losses: tuple[LossValues, ...], before: Pulse, pulse: Pulse) -> tuple[LossValues, ...]:

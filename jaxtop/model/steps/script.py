@@ -6,8 +6,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.liveness import SAMPLES_OF_STEPS, is_current
-from jaxtop.model.steps.losses import is_loss
-from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
+from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT, is_loss
 
 if TYPE_CHECKING:
     from jaxtop.model.host import Host

@@ -8,6 +8,7 @@ What is where, in the order in which to read it:
 - meshes.py: meshes that differ between hosts
 - correctness.py: hosts with other programs, versions, flags or time
 - losses.py: losses that are not finite, or too large
+- scalars.py: other scalars that are not finite or rise, and parameters that do not change
 - stragglers.py: a process or device that the others wait for
 - host_gaps.py: devices that are idle because of the script
 - pauses.py: pauses between steps
@@ -39,6 +40,7 @@ from jaxtop.model.findings.rules import (
     pauses,
     placement,
     recompiling,
+    scalars,
     starts,
     step_times,
     stragglers,
@@ -52,6 +54,7 @@ RULES = (
     *meshes.RULES,
     *correctness.RULES,
     *losses.RULES,
+    *scalars.RULES,
     *stragglers.RULES,
     *host_gaps.RULES,
     *pauses.RULES,

@@ -10,7 +10,9 @@ from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.naming.sentences import host_names
 from jaxtop.model.steps.losses import Usual, may_be_high, usual
+from jaxtop.model.steps.scalars import ScalarOn, first_bad, measure, scalars_on, shortened
 from jaxtop.model.tuning import Number
+from jaxtop.wire import is_loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,8 +50,10 @@ def _bad_loss(facts: RunFacts) -> Iterator[Finding]:
     bad: list[_Loss] = []
     suspects: list[_Loss] = []
     is_reported, share = False, facts.number(SHARE)
-    for host in _hosts(facts):
+    risen: list[ScalarOn] = []
+    for host in reporting_hosts(facts):
         step = host.pulse.reported
+        risen += [each for each in scalars_on([host]) if _has_risen(each, share)]
         for loss in host.losses if step is not None else ():
             value = step.metrics.get(loss.name) if step is not None else None
             if value is None:
@@ -59,44 +63,104 @@ def _bad_loss(facts: RunFacts) -> Iterator[Finding]:
                 bad.append(_Loss(host, loss, value))
             elif may_be_high(loss, value, share):
                 suspects.append(_Loss(host, loss, value))
-    if not is_reported:
+    if not is_reported and not risen:
         raise Unmeasured("the script reports no loss: agent.step(i, loss=…)")
     high = [each for each in map(partial(_with_usual, facts), suspects) if each.is_high]
     if bad:
         yield _not_finite(facts, bad)
+    elif risen:
+        yield in_rise(min(risen, key=lambda each: each.host.process_index or 0), Severity.WARNING, 0.8)
     elif lasting := [each for each in high if _was_high(each)]:
         yield _spike(facts, high, lasting)
 
 
-def _hosts(facts: RunFacts) -> Iterator[Host]:
+def reporting_hosts(facts: RunFacts) -> Iterator[Host]:
+    """Yield the hosts whose scalars count: those that report, or after the end of a run all."""
     views = facts.run.hosts if facts.run.has_ended else facts.reporting
     return (view.host for view in views)
 
 
+def _has_risen(each: ScalarOn, share: float) -> bool:
+    rise = each.scalar.rise
+    return (
+        rise is not None and is_loss(each.scalar.name) and rise.value - rise.median > share * abs(rise.median)
+    )
+
+
+def in_rise(each: ScalarOn, severity: Severity, confidence: float) -> Finding:
+    """Return the finding about a scalar that has risen, by what its agent has seen of each value."""
+    host, scalar, rise = each.host, each.scalar, each.scalar.rise
+    assert rise is not None
+    led = f", {rise.led_steps:,} steps after {shortened(rise.led_by)}" if rise.led_by else ""
+    return Finding(
+        severity,
+        confidence,
+        f"{each.name} rose to {rise.value:.4g} from its usual {rise.low:.4g} to {rise.high:.4g} "
+        f"at step {rise.step:,}{led}",
+        Subject(agent=host.agent),
+        about="high",
+        evidence=(
+            Evidence(scalar.name, measure(rise.value), source="script", at=host.pulse_at),
+            Evidence("step of this value", rise.value_step, source="script"),
+            Evidence("first step of the rise", rise.step, source="script"),
+            Evidence("its usual median", measure(rise.median), source="script"),
+            Evidence("usual from", measure(rise.low), source="script"),
+            Evidence("usual to", measure(rise.high), source="script"),
+            *((Evidence("rose before it", rise.led_by, source="script"),) if rise.led_by else ()),
+        ),
+        proof=Proof("hosts", row=host.agent, column="loss"),
+    )
+
+
 def _not_finite(facts: RunFacts, bad: list[_Loss]) -> Finding:
     # The host where it began names the step: the one with most reports changes from check to check.
-    host, loss, value, _ = min(bad, key=lambda each: (each.loss.bad_step or 0, each.host.process_index or 0))
+    exact = [each for each in map(_exactly, bad) if each is not None]
+    host, loss, value, _ = min(bad, key=lambda each: (_since(each), each.host.process_index or 0))
+    known = next((each for each in exact if each.host is host and each.scalar.name == loss.name), None)
     last, since = loss.values[-1] if loss.values else None, loss.bad_step or 0
-    in_a_row = max(each.loss.bad for each in bad)
+    last_step, in_a_row = loss.last_step, max(each.loss.bad for each in bad)
+    before = ", the first one" if last is None else f"; it was {last:.4g} before"
+    when, cause = f"since about step {since:,}{before}", ""
+    evidence: tuple[Evidence, ...] = ()
+    if known is not None:
+        when, since, in_a_row = known.since, known.bad_step, max(in_a_row, known.scalar.bad)
+        last, last_step = known.scalar.finite, known.scalar.finite_step
+        evidence = (Evidence("first step that was not finite", since, source="script"),)
+        first = first_bad(scalars_on(reporting_hosts(facts)))
+        if first is not None and first.bad_step < since:
+            cause = f"; {first.name} since step {first.bad_step:,}"
+            evidence = (*evidence, Evidence("not finite before it", first.scalar.name, source="script"))
     what, lasting = "NaN" if isnan(value) else "infinite", facts.number(LASTING_REPORTS)
     where = _where(facts, bad, loss.name, since)
-    before = ", the first one" if last is None else f"; it was {last:.4g} before"
     return Finding(
         Severity.CRITICAL if in_a_row >= lasting else Severity.WARNING,
         1.0,
-        f"{loss.name} is {what}{where} since about step {since:,}{before}",
+        f"{shortened(loss.name)} is {what}{where} {when}{cause}",
         Subject(agent=host.agent, process_index=host.process_index if where else None),
         about="not finite",
         evidence=(
             Evidence(loss.name, what, source="script", at=host.pulse_at),
-            Evidence("last finite value", last, source="script"),
-            Evidence("its step", loss.last_step, source="script"),
+            Evidence("last finite value", measure(last), source="script"),
+            Evidence("its step", last_step, source="script"),
             Evidence("reports in a row that were not finite", in_a_row, source="script", at=host.pulse_at),
+            *evidence,
         ),
         proof=Proof("hosts", row=host.agent, column="loss"),
+        explains=("bad_value", "norm_rose"),
         advice="Go back to a checkpoint before that step; with jax.config.update('jax_debug_nans', True) JAX "
         "names the operation. Look at the input and the learning rate of that step.",
     )
+
+
+def _exactly(each: _Loss) -> ScalarOn | None:
+    """Return what the agent has noted of a loss that is not finite; None if it has not yet, or is older."""
+    found = (on for on in scalars_on([each.host]) if on.scalar.name == each.loss.name and on.scalar.bad)
+    return next(found, None)
+
+
+def _since(each: _Loss) -> int:
+    exact = _exactly(each)
+    return (each.loss.bad_step or 0) if exact is None else exact.bad_step
 
 
 def _spike(facts: RunFacts, high: list[_Loss], lasting: list[_Loss]) -> Finding:
@@ -111,7 +175,7 @@ def _spike(facts: RunFacts, high: list[_Loss], lasting: list[_Loss]) -> Finding:
         Subject(agent=host.agent, process_index=host.process_index if where else None),
         about="high",
         evidence=(
-            Evidence(loss.name, value, source="script", at=host.pulse_at),
+            Evidence(loss.name, measure(value), source="script", at=host.pulse_at),
             Evidence("its median in two minutes", before.median, source="script"),
             Evidence("limit", before.limit, source="script"),
         ),
@@ -147,7 +211,7 @@ def _where(facts: RunFacts, those: list[_Loss], name: str, step: int) -> str:
     agents = {host.agent for host in hosts}
     differs = any(
         host.agent not in agents and reported.index >= step and name in reported.metrics
-        for host in _hosts(facts)
+        for host in reporting_hosts(facts)
         if (reported := host.pulse.reported) is not None
     )
     return f" on {host_names(hosts)}" if differs else ""
@@ -158,14 +222,15 @@ RULES = (
         name="bad_loss",
         title="Bad loss",
         threshold="a metric with 'loss' in its name is NaN or infinite (critical from two reports in a row "
-        "on), or exceeds its median of two minutes by half and by ten times its usual spread, in two steps "
-        "2 s apart",
+        "on), or exceeds its usual median by half and by ten times its usual spread, and its highest value, "
+        "in three values in a row (of scripts whose agents do not see each: in two steps 2 s apart)",
         rationale="A loss that is not finite has usually spoilt the parameters: all later steps are lost.",
-        source="agent.step(i, loss=…)",
+        source="agent.step(i, loss=…), files of TensorBoard and Weights & Biases",
         advice="Look at the input of these steps and at the learning rate; if it does not come down, go "
         "back to an earlier checkpoint.",
         check=_bad_loss,
         holds_for=0.0,
+        explains=("norm_rose",),
         numbers=(SHARE, SPREADS, LASTING_REPORTS),
     ),
 )
