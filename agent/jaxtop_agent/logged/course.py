@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from math import isfinite
 from statistics import median
 from typing import NamedTuple
@@ -13,6 +14,9 @@ from jaxtop.wire import Rise, Scalar
 FEWEST_VALUES = 40
 # So many samples stand for all values; when there are more, every second one is dropped.
 MOST_SAMPLES = 256
+# The last values are not part of what is usual yet, or a loss that rises slowly would set its own limit: a
+# sixteenth of all values, within these bounds.
+FEWEST_RECENT, MOST_RECENT = 16, 256
 # A value is high if it exceeds the median by this many usual deviations and by this share, and the highest
 # of the usual values by this share of its distance from the median.
 SPREADS, SHARE, BEYOND = 10.0, 0.5, 0.5
@@ -160,8 +164,14 @@ class History:
         self._samples, self._highest = array("d"), array("d")
         self._stride, self._in_sample, self._top = 1, 0, float("-inf")
         self._middle, self._due = 0.0, FEWEST_VALUES
+        self._recent: deque[float] = deque()
 
     def add(self, value: float) -> None:
+        self._recent.append(value)
+        while len(self._recent) > min(MOST_RECENT, max(FEWEST_RECENT, self.count // 16)):
+            self._add(self._recent.popleft())
+
+    def _add(self, value: float) -> None:
         self.count += 1
         self._in_sample += 1
         self._top = max(self._top, value)
@@ -202,6 +212,7 @@ class History:
         if not spread:  # it has no noise, so nothing says which change is large
             self.limit = float("inf")
             return
-        top = max(*self._last_half(self._highest), self._top)
+        # Of three quarters: what happens now and then is in a longer time.
+        top = max(*self._highest[len(self._highest) // 4 :], self._top)
         margin = max(SPREADS * spread, SHARE * abs(middle), (1 + BEYOND) * (top - middle))
         self.limit = middle + margin
