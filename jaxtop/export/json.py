@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives import StepShare
     from jaxtop.model.wall_time.parts import Parts
     from jaxtop.store.probed import Probe
+    from jaxtop.wire import Scalar
 
 SCHEMA = 1
 
@@ -153,6 +154,7 @@ def _host(cluster: Cluster, each: HostReading, now: float, of_agents: Mapping[st
         ],
         "running": running and {"function": running.function, "for_s": running.seconds},
         "step": _step(view, of_agents.get(last.agent)),
+        "scalars": [_scalar(each) for each in last.scalars.scalars],
         "ledger": _ledger(last),
         "input_queue": _input_queue(view.current),
         "sources": dict(hello.sources) if hello else {},
@@ -215,6 +217,33 @@ def _step(view: HostView, its_parts: Parts | None) -> dict[str, Any] | None:
         **figures,
         "past_s": None if step is None else step.past_s,
         "parts": its_parts and _parts(its_parts),
+    }
+
+
+def _scalar(each: Scalar) -> dict[str, Any]:
+    """Return what is notable about a scalar of the script; a number that is not finite is null."""
+    rise = each.rise
+    return {
+        "name": each.name,
+        "step": each.step,
+        "value": each.value,
+        "bad_step": each.bad_step,
+        "is_exact": each.is_exact,
+        "finite": each.finite,
+        "finite_step": each.finite_step,
+        "nonfinite": each.nonfinite,
+        "same_step": each.same_step,
+        "rise": None
+        if rise is None
+        else {
+            "step": rise.step,
+            "value": rise.value,
+            "value_step": rise.value_step,
+            "usual": [rise.low, rise.high],
+            "median": rise.median,
+            "led_by": rise.led_by or None,
+            "led_steps": rise.led_steps if rise.led_by else None,
+        },
     }
 
 

@@ -200,7 +200,7 @@ if __name__ == "__main__":
     with SummaryWriter(sys.argv[1], flush_secs=1) as writer:
         for i in range(100_000):
             x = step(x)
-            writer.add_scalar("loss", float("nan") if i > 50 else 1.0, i)
+            writer.add_scalar("loss", float("nan") if i > 50 else 1.0 + i, i)
             time.sleep(0.05)
 """
 
@@ -217,3 +217,46 @@ def test_a_loss_that_only_tensorboard_is_told_is_found_bad(tmp_path):
             shown = json.loads(to_json(attached.cluster, time.time()))["hosts"][0]["step"]
     assert pulse.step is None and pulse.logged.index > 50 and math.isnan(pulse.logged.metrics["loss"])
     assert shown["metrics"] == {"loss": None} and shown["index"] == pulse.logged.index
+
+
+@pytest.mark.jax
+def test_the_step_of_a_loss_that_was_bad_before_a_viewer_came_is_exact(tmp_path):
+    with processes([PYTHON, script(tmp_path, LOGS), tmp_path / "board"], env=environment(1)):
+        until_a_run_is_found()
+        time.sleep(5)
+        with viewer("logs") as attached:
+            attached.until(
+                lambda: any("step 51" in each.text for each in reported_findings(attached.cluster))
+            )
+            texts = [each.text for each in reported_findings(attached.cluster) if each.rule == "bad_loss"]
+    assert texts == ["loss is NaN since step 51; it was 51 at step 50"]
+
+
+RISES = """
+import random, sys, time
+import jax, jax.numpy as jnp
+from tensorboardX import SummaryWriter
+from jaxtop import agent
+
+if __name__ == "__main__":
+    agent.start(name="rises")
+    step = jax.jit(lambda x: x * 1.01)
+    x, dice = jnp.ones(8), random.Random(1)
+    with SummaryWriter(sys.argv[1], flush_secs=1) as writer:
+        for i in range(100_000):
+            x = step(x)
+            writer.add_scalar("train/loss", dice.gauss(2, 0.1) * (4 if i >= 300 else 1), i)
+            writer.add_scalar("train/grad_norm", dice.lognormvariate(0, 0.3) * (20 if i >= 288 else 1), i)
+            time.sleep(0.01 if i < 300 else 0.2)
+"""
+
+
+@pytest.mark.jax
+def test_a_rise_of_a_loss_in_a_file_has_its_step_and_the_norm_that_led(tmp_path):
+    with processes([PYTHON, script(tmp_path, RISES), tmp_path / "board"], env=environment(1)):
+        until_a_run_is_found()
+        with viewer("rises") as attached:
+            attached.until(lambda: any("after" in each.text for each in reported_findings(attached.cluster)))
+            (text,) = [each.text for each in reported_findings(attached.cluster) if each.rule == "bad_loss"]
+    assert text.endswith(" at step 300, 12 steps after train/grad_norm")
+    assert text.startswith("train/loss rose to ")

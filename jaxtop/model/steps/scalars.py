@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.wire import Scalar
 
-LONGEST_NAME = 40
+LONGEST_NAME = 30
 # Evidence has no larger numbers.
 _LARGEST = float(1 << 62)
 
