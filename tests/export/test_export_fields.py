@@ -73,6 +73,11 @@ def documents():
     peak.train(3)
     yield to_document(peak.cluster, peak.at)
 
+    scalars = Staged(1)
+    risen = wire.Scalar("loss", 850, 7.0, rise=wire.Rise(838, 7.2, 845, 2.3, 2.6, 2.4, "grad_norm", 12))
+    scalars.tell(0, wire.Scalars(5_000, (risen,)))
+    yield to_document(scalars.cluster, scalars.at)
+
     operations = wire.Operations(5_000, staged_operations.NAME, "f1", launches=2, operations=(DOT,))
     yield to_document(staged_operations.cluster_of(operations), 1.0)
 

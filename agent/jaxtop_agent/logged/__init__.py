@@ -2,4 +2,8 @@
 
 Nothing of a writer is called or wrapped, so no step takes longer. A value is known when the writer has
 written it: many do so every two minutes, or when their buffer is full.
+
+- scalars.py: the last values of all files; files.py, tensorboard.py, wandb.py: what was added to each
+- courses.py: all scalars, with those that the script reports to the agent, and what is sent of them
+- course.py: one scalar: since when it is not finite, and whether it has risen
 """

@@ -48,7 +48,7 @@ class Course:
         self._finite: tuple[int, float] | None = None
         self._nonfinite = 0.0
         self._same, self._same_step = 0, 0
-        self._history = History()
+        self._history = UsualValues()
         self._high: list[tuple[int, float]] = []  # high values in a row, up to a rise
         self._rise: Rise | None = None
         self._length = self._low_again = 0  # of the rise
@@ -140,7 +140,7 @@ class Course:
         if self._low_again >= IN_A_ROW:
             self._rise = None
         elif self._length >= max(LONGEST_RISE, self._history.count // 2):
-            self._rise, self._history = None, History()
+            self._rise, self._history = None, UsualValues()
         elif value > rise.value:
             self._rise = Rise(
                 rise.step, value, step, rise.low, rise.high, rise.median, rise.led_by, rise.led_steps
@@ -155,7 +155,7 @@ class Course:
         self._since_streak = 0
 
 
-class History:
+class UsualValues:
     """What is usual: samples of the values so far, evenly spaced, and the highest value around each."""
 
     def __init__(self) -> None:

@@ -9,4 +9,5 @@ What is where, in the order in which to read it:
 - work.py: the operations of a launch
 - figures.py: the figures of a step
 - progress.py: what the script reports with `agent.step()`
+- reports.py: the values of its last calls, read when they are ready
 """

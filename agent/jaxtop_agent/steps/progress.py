@@ -45,10 +45,13 @@ class Progress:
             return
         self._times.append((monotonic_ns(), index if type(index) is int else None))
         at = self._note(INDEX, index)
-        named = [(name[:LONGEST_NAME], value) for name, value in islice(metrics.items(), MOST_METRICS)]
-        noted = [(name, self._note(name, value)) for name, value in named]
-        if noted and at is not None:
-            self._reports.keep(at, [each for each in noted if each[1] is not None])
+        values = [
+            (short, noted)
+            for name, value in islice(metrics.items(), MOST_METRICS)
+            if (noted := self._note(short := name[:LONGEST_NAME], value)) is not None
+        ]
+        if values and at is not None:
+            self._reports.keep(at, values)
         while len(self._values) > MOST_METRICS + 1:  # a script may use new names forever
             # Of a copy: `gather` and other threads of the script may add a name meanwhile.
             self._values.pop(next(name for name in list(self._values) if name is not INDEX), None)

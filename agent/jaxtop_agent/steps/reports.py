@@ -15,7 +15,7 @@ from jaxtop_agent.trees import Norms
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# At most so many calls are kept, with so many arrays together.
+# At most so many calls are kept, with so many values together.
 MOST_CALLS, MOST_HELD = 64, 256
 # So many arrays are read in a turn, spread over the calls; others only if one of these is not finite.
 MOST_READS = 32
@@ -25,7 +25,7 @@ RAREST = 1024
 MOST_TAKEN = 4096
 
 
-class Call(NamedTuple):
+class KeptCall(NamedTuple):
     """The values of one call; `has_gap` if there were calls before it that are not kept."""
 
     index: Any
@@ -47,7 +47,7 @@ class Reports:
     """Keeps calls on the script's thread, reads them on the thread that may use JAX."""
 
     def __init__(self) -> None:
-        self._calls: deque[Call] = deque()
+        self._calls: deque[KeptCall] = deque()
         self._has_gap = self._has_overflowed = False
         self._every = self._turn = 1
         # Of calls that are not kept: the first numbers that are not finite, with their steps.
@@ -61,11 +61,10 @@ class Reports:
         """Keep the values of a call, if there is room. It runs on the script's thread."""
         self._turn += 1
         if self._turn >= self._every:
-            held = sum(type(value) is not float for _, value in values)
-            kept = len(self._calls)
-            if kept < MOST_CALLS and kept * max(1, held) < MOST_HELD:
+            # As if all values were arrays.
+            if len(self._calls) < min(MOST_CALLS, MOST_HELD // len(values)):
                 self._turn = 0
-                self._calls.append(Call(index, values, self._has_gap))
+                self._calls.append(KeptCall(index, values, self._has_gap))
                 self._has_gap = False
                 return
             self._has_overflowed = True
@@ -90,7 +89,7 @@ class Reports:
         elif len(self._calls) < MOST_CALLS // 4:
             self._every = max(1, self._every // 2)
         bad, self._bad = self._bad, {}
-        ready: list[Call] = []
+        ready: list[KeptCall] = []
         while self._calls and all(is_ready(each) for each in _arrays(self._calls[0])):
             ready.append(self._calls.popleft())
         wholes: dict[str, float] = {}
@@ -141,7 +140,7 @@ class Reports:
             wholes[name] = numbers[0].value
 
 
-def _chosen(ready: list[Call]) -> set[int]:
+def _chosen(ready: list[KeptCall]) -> set[int]:
     """Return which calls are read: all, or some at even distances up to the last."""
     if not ready:
         return set()
@@ -150,7 +149,7 @@ def _chosen(ready: list[Call]) -> set[int]:
     return set(range(len(ready) - 1, -1, -stride))
 
 
-def _arrays(call: Call) -> Iterator[Any]:
+def _arrays(call: KeptCall) -> Iterator[Any]:
     for value in (call.index, *(value for _, value in call.values)):
         if type(value) is Norms:
             yield value.norm
