@@ -143,8 +143,14 @@ def test_a_whole_tree_that_stays_the_same_is_a_warning():
 
 def test_parts_that_change_or_have_not_been_followed_for_long_are_none():
     assert noted(part("params"), part("params/embed", same=150)).found("unchanged") == []
-    run = noted()
-    assert "agent.norms" in run.cluster.findings.unchecked["r1", "unchanged"]
+
+
+def test_rules_about_values_that_are_not_reported_are_not_checked():
+    unchecked = noted().cluster.findings.unchecked
+    assert "agent.norms" in unchecked["r1", "unchanged"] and "agent.norms" in unchecked["r1", "norm_rose"]
+    assert ("r1", "bad_value") not in unchecked
+    assert "no values" in noted(loss=None).cluster.findings.unchecked["r1", "bad_value"]
+    assert ("r1", "norm_rose") not in noted(part("params")).cluster.findings.unchecked
 
 
 def test_long_names_and_huge_numbers_leave_findings_short_and_valid():

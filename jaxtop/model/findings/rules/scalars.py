@@ -9,7 +9,7 @@ from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.rules.losses import in_rise, reporting_hosts
 from jaxtop.model.steps.scalars import ScalarOn, first_bad, measure, scalars_on
 from jaxtop.model.tuning import Number
-from jaxtop.wire import is_loss
+from jaxtop.wire import is_loss, is_norm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.rule import RunFacts
 
 STEPS = Number("steps", 200, "unchanged for so many steps, and in as many reports")
+_NO_NORMS = "the script reports no norms: agent.step(i, params=agent.norms(params))"
 _SOURCE = "agent.step(i, name=…), files of TensorBoard and Weights & Biases"
 
 
@@ -24,6 +25,8 @@ def _not_finite(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding about the first scalar that stopped being finite, of the most severe ones."""
     bad = [each for each in _reported(facts) if each.scalar.bad and not _is_shown_loss(each)]
     if not bad:
+        if not _names(facts):
+            raise Unmeasured("the script reports no values: agent.step(i, name=…)")
         return
     worst = max(map(_severity, bad), key=lambda each: each.rank)
     first = first_bad(each for each in bad if _severity(each) is worst)
@@ -68,6 +71,8 @@ def _is_shown_loss(each: ScalarOn) -> bool:
 
 def _norm_rose(facts: RunFacts) -> Iterator[Finding]:
     risen = [each for each in _reported(facts) if each.scalar.rise and not is_loss(each.scalar.name)]
+    if not risen and not any(map(is_norm, _names(facts))):
+        raise Unmeasured(_NO_NORMS)
     if risen:
         yield in_rise(min(risen, key=_rose_at), Severity.INFO, 0.5)
 
@@ -81,7 +86,7 @@ def _unchanged(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding for each tree of which all or some parts stay exactly the same."""
     parts = [each for each in _reported(facts) if each.scalar.nonfinite is not None]
     if not parts:
-        raise Unmeasured("the script reports no norms: agent.step(i, params=agent.norms(params))")
+        raise Unmeasured(_NO_NORMS)
     host = parts[0].host  # each process has the norms of the whole arrays
     names = [each.scalar.name for each in parts if each.host is host]
     same = [each for each in parts if each.host is host and _is_same(each, facts.number(STEPS))]
@@ -117,6 +122,14 @@ def _same(those: list[ScalarOn], whole: str, *, is_all: bool) -> Finding:
         ),
         proof=Proof("hosts", row=first.host.agent),
     )
+
+
+def _names(facts: RunFacts) -> set[str]:
+    """Return the names of all scalars: of what is not notable, pulses have the last values."""
+    hosts = list(reporting_hosts(facts))
+    found = {name for host in hosts if (step := host.pulse.reported) is not None for name in step.metrics}
+    has_norms = any(each.scalar.nonfinite is not None for each in scalars_on(hosts))
+    return found | {"norm"} if has_norms else found
 
 
 def _reported(facts: RunFacts) -> list[ScalarOn]:
