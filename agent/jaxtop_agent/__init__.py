@@ -25,6 +25,7 @@ What is where:
 - ledger/: what the process spends its time on, from its start to its end
 - stalls/: whether anything is launched, where the threads are, what the main thread spends its time on,
   which exception ended the script, and which it caught
+- stuck/: ends the process where the script asks for it, once the whole run is stuck
 - hardware/: drivers of NVIDIA, AMD and TPU devices, on a thread of their own
 - machine/: control groups, pressure, disks, threads, from small kernel files
 - handle.py, loading.py: what `start` returns; imports the rest on a thread of its own
@@ -64,6 +65,7 @@ def start(
     interval: float | None = None,
     record: str | os.PathLike[str] | None = None,
     collectives: str | None = None,
+    end_if_stuck: float | None = None,
 ) -> Handle:
     """Make this process visible to `jaxtop`; return the handle of the agent, as `status` does.
 
@@ -82,6 +84,9 @@ def start(
         collectives: whether short windows of JAX's profiler measure how long collectives take: "auto" (the
             default: "sampled" on CPUs and TPUs, "on request" on AMD GPUs, "off" on NVIDIA GPUs where the end
             of a profile can end the run), "sampled", "on request", "off".
+        end_if_stuck: after how many seconds without any movement in any process of the run the agent ends
+            this process, with exit status 138 and a black box; never by default. All processes of the run
+            need it. Give more seconds than the longest launch takes.
     """
     global _agent  # noqa: PLW0603 - there is one agent per process
     if _agent is not None:
@@ -95,7 +100,7 @@ def start(
         from jaxtop_agent.core.settings import read
         from jaxtop_agent.service.agent import Agent
 
-        settings = read(name, bind, interval, collectives, record)
+        settings = read(name, bind, interval, collectives, record, end_if_stuck=end_if_stuck)
         if settings.on:
             _prepare_for_forks()
             _agent = Agent(settings)

@@ -70,6 +70,20 @@ class BlackBox:
         self._writer.run()
 
     @property
+    def is_over(self) -> bool:
+        """Whether nothing more is written."""
+        return self._writer.is_over
+
+    @property
+    def failure(self) -> str:
+        return self._writer.failure or ""
+
+    @property
+    def path(self) -> Path:
+        """The newest file."""
+        return self._writer.path
+
+    @property
     def wants_keyframe(self) -> bool:
         """Whether a new file was begun, which must start with the full state."""
         return self._writer.wants_keyframe and not self._writer.is_over

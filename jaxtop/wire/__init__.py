@@ -62,7 +62,19 @@ from jaxtop.wire.codec import (
     pack,
     unpack,
 )
-from jaxtop.wire.hosts import INTERRUPTED, SCRIPT_ENDED, Bye, Compile, Device, Event, Hello, Uncaught
+from jaxtop.wire.hosts import (
+    ENDINGS,
+    INTERRUPTED,
+    SCRIPT_ENDED,
+    STUCK,
+    STUCK_STATUS,
+    Bye,
+    Compile,
+    Device,
+    Event,
+    Hello,
+    Uncaught,
+)
 from jaxtop.wire.ids import Ids, pack_ids, pack_runs, unpack_ids, unpack_runs
 from jaxtop.wire.ledger import MOST_POINTS, MOST_SAVES, SPENT_ON, Ledger, LedgerPoint, Save
 from jaxtop.wire.libraries import (
@@ -75,7 +87,7 @@ from jaxtop.wire.libraries import (
     TpuCore,
     TpuCores,
 )
-from jaxtop.wire.links import MAX_PATH, READING, Costs, Link, Peer, Reply, Request, Roster
+from jaxtop.wire.links import MAX_PATH, READING, Costs, Link, Peer, Reply, Request, Roster, Still
 from jaxtop.wire.operations import Operation, Operations
 from jaxtop.wire.programs import (
     Buffer,

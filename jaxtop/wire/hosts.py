@@ -97,8 +97,13 @@ class Uncaught(Struct, frozen=True, array_like=True):
 INTERRUPTED = 130
 
 
-# The reason of the last message where the script has ended; with any other reason the script goes on.
-SCRIPT_ENDED = "ended"
+# The reason of the last message where the script has ended, and where the agent has ended it because the
+# whole run was stuck; with any other reason the script goes on.
+SCRIPT_ENDED, STUCK = "ended", "stuck"
+ENDINGS = frozenset({SCRIPT_ENDED, STUCK})
+# The exit status of a process that its agent has ended. Kubeflow's operators restart it under the policy
+# `ExitCode`, for which it means: retry, says the program. It is none that Python, shells or ssh use.
+STUCK_STATUS = 138
 
 
 class Bye(Struct, frozen=True, omit_defaults=True, tag="bye"):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from jaxtop.wire.bounds import AgentId, Process, TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import AgentId, Count, Process, SpanMs, TimeMs  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.captures import CaptureAsk, CaptureState  # noqa: TC001 - as above
 
 # The most relays between an agent and a viewer.
@@ -58,24 +58,35 @@ class Link(Struct, frozen=True, omit_defaults=True, tag="link"):
 READING = frozenset({"ping", "roster", "state", "cost", "stacks"})
 
 
+class Still(Struct, frozen=True, omit_defaults=True):
+    """The report of a process to the agent of process 0 of its run: nothing of it has moved for so long."""
+
+    run: AgentId
+    process_index: Process
+    for_ms: Count
+
+
 class Request(Struct, frozen=True, omit_defaults=True, tag="request"):
     """A viewer's request to one agent. Those in `READING` only read; others change what the agent does.
 
     `at_ms` is when a requested window or capture begins, so that it is the same moment on all hosts. Requests
     about a capture name it in `capture`: `profile` begins it, `profile_part` fetches a part of it,
-    `profile_end` ends it and discards what was not fetched.
+    `profile_end` ends it and discards what was not fetched. A `still` comes from another agent of the run,
+    which is to be ended if all of it is stuck.
     """
 
     what: str
     interval_ms: int | None = None
     at_ms: TimeMs | None = None
     capture: CaptureAsk | None = None
+    still: Still | None = None
 
 
 class Reply(Struct, frozen=True, omit_defaults=True, tag="reply"):
     """The first part of the answer; the requested messages follow it.
 
-    `relay` is the id of the relay that answers; an agent has none.
+    `relay` is the id of the relay that answers; an agent has none. `ends_in_ms` answers a report of a process
+    that is stuck: all of its run are, and end after so long.
     """
 
     what: str
@@ -83,6 +94,7 @@ class Reply(Struct, frozen=True, omit_defaults=True, tag="reply"):
     at_ms: int = 0
     relay: AgentId = ""
     capture: CaptureState | None = None
+    ends_in_ms: SpanMs | None = None
 
 
 class Costs(Struct, frozen=True, omit_defaults=True, tag="costs"):

@@ -80,6 +80,10 @@ class Outbox:
             self.dropped += 1
         self._messages.append(message)
 
+    @property
+    def waiting(self) -> int:
+        return len(self._messages)
+
     def take(self) -> wire.Message | None:
         try:
             return self._messages.popleft()
@@ -195,6 +199,7 @@ class Bells(NamedTuple):
     libraries: Bell
     activity: Bell
     ledger: Bell
+    stuck: Bell
 
 
 class Board:

@@ -21,6 +21,8 @@ OFF, ON = ("0", "off", "false", "no"), ("1", "on", "true", "yes")
 SHORTEST_INTERVAL, USUAL_INTERVAL, LONGEST_INTERVAL = 0.1, 1.0, 60.0
 # How many minutes the black box keeps; 0 keeps everything.
 MINUTES = 10
+# After how many seconds a run that is stuck is ended, at least and at most.
+LEAST_STUCK, MOST_STUCK = 5.0, 30 * 86_400.0
 MOST_MINUTES, MOST_FLOPS, MOST_BYTES = 1e6, 1e18, 1e15
 # The source under which viewers read which settings were ignored, and the length of a value there.
 SOURCE, LONGEST_VALUE = "settings", 40
@@ -50,8 +52,17 @@ class AgentSettings(NamedTuple):
     lineage: str = ""
     # Viewers may look, but not act.
     read_only: bool = False
+    # Seconds after which the agent ends a process of a run that is stuck; 0: never.
+    end_if_stuck: float = 0.0
     # A sentence for each value that cannot be used: why, and what is used instead.
     ignored: tuple[str, ...] = ()
+
+    @property
+    def minutes(self) -> int:
+        """How many minutes the black box keeps: also those before a run was stuck for so long."""
+        if not (self.record_minutes and self.end_if_stuck):
+            return self.record_minutes
+        return self.record_minutes + math.ceil(self.end_if_stuck / 60)
 
     @property
     def sources(self) -> dict[str, str]:
@@ -65,9 +76,11 @@ def read(
     interval: float | None = None,
     collectives: str | None = None,
     record: str | os.PathLike[str] | None = None,
+    *,
+    end_if_stuck: float | None = None,
 ) -> AgentSettings:
     """Return the settings in force; a value that cannot be used counts as missing, and is noted."""
-    given = _Given({"interval": interval, "collectives": collectives})
+    given = _Given({"interval": interval, "collectives": collectives, "end_if_stuck": end_if_stuck})
     settings = AgentSettings(
         on=given.flag("JAXTOP", otherwise=True),
         name=name or os.environ.get("JAXTOP_NAME") or None,
@@ -85,6 +98,7 @@ def read(
         lineage=os.environ.get("JAXTOP_LINEAGE", "").strip()[:LONGEST_LINEAGE],
         # An unclear value forbids: too few rights do less harm than too many.
         read_only=given.flag("JAXTOP_READONLY", otherwise=bool(os.environ.get("JAXTOP_READONLY"))),
+        end_if_stuck=given.number("JAXTOP_END_IF_STUCK", 0, LEAST_STUCK, MOST_STUCK, "end_if_stuck"),
         ignored=tuple(given.ignored),  # the last field: those above add to it
     )
     for each in settings.ignored:
@@ -117,7 +131,7 @@ class _Given:
     ) -> float:
         """Return the number. One outside its bounds is moved into them, or dropped if the usual is none."""
         name, value = self._value(variable, argument)
-        if value is None or value == "":
+        if value is None or value == "" or (not usual and str(value).strip().lower() in OFF):
             return usual
         try:
             number = float(value)

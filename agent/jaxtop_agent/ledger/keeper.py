@@ -70,6 +70,9 @@ class LedgerKeeper:
         # What was before the first sample, such as imports, is not what the first sample shows.
         self._account.note([Sighting(time.monotonic(), IN_SCRIPT)])
         self.stacks = StackKinds()  # used on the thread that reads stacks
+        # When the main thread last did each kind, and whether it was last seen in JAX.
+        self.seen_at: dict[str, float] = {}
+        self.is_in_jax = False
         self._scalars: Courses | None = Courses(board, progress)
         self._samples: deque[Sighting] = deque(maxlen=MOST_SAMPLES)
         self._launched_ns = 0
@@ -95,9 +98,16 @@ class LedgerKeeper:
         """Whether steps are launched only since shortly, or not yet: samples come more often then."""
         return self._stepping_at is None or time.monotonic() - self._stepping_at < NEW_FOR_S
 
-    def sample(self, kind: str) -> None:
+    @property
+    def has_stepped(self) -> bool:
+        """Whether steps were launched."""
+        return self._stepping_at is not None
+
+    def sample(self, kind: str, *, is_in_jax: bool) -> None:
         """Note what the main thread does now."""
-        self._samples.append(Sighting(time.monotonic(), kind))
+        now = time.monotonic()
+        self._samples.append(Sighting(now, kind))
+        self.seen_at[kind], self.is_in_jax = now, is_in_jax
 
     def run(self) -> None:
         """Keep the account until the agent stops. A failure turns off only this source."""

@@ -30,9 +30,12 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.core.settings import AgentSettings
     from jaxtop_agent.ledger.file import Book
+    from jaxtop_agent.ledger.keeper import LedgerKeeper
     from jaxtop_agent.profiler.worker import WindowThread
     from jaxtop_agent.service.logthread import LogThread
     from jaxtop_agent.service.publisher import Publisher
+    from jaxtop_agent.stuck.evidence import LastAct
+    from jaxtop_agent.stuck.thread import StuckWatch
 
 # The longest that the agent may delay a script's exit; each call into jaxlib is far shorter.
 PATIENCE = 2.0
@@ -57,6 +60,7 @@ class Agent:
         self._deadline: float | None = None
         self._loader: Worker | None = None
         self._log: LogThread | None = None
+        self._last_act: LastAct | None = None
         self.is_over = False
         self.failure = ""  # why this process is not shown
         self.loading = Loading()
@@ -176,7 +180,14 @@ class Agent:
         keeper = LedgerKeeper(board, hooks, self.progress, self.phases, self._book(board))
         stalls = Stalls(board, hooks, self.progress, self._own_idents)
         messages = Messages(board, hooks, self.progress, self._own_threads, stalls)
-        answers = Answers(board, messages, stalls, is_read_only=settings.read_only)
+        stuck = self._stuck_watch(board, keeper)
+        answers = Answers(
+            board,
+            messages,
+            stalls,
+            is_read_only=settings.read_only,
+            agreement=None if stuck is None else stuck.agreement,
+        )
         publisher = self._publisher = Publisher(
             board, messages, stalls, answers, bind=settings.bind, black_box=black_box
         )
@@ -196,13 +207,53 @@ class Agent:
                 ("activity", MainThread(board, hooks, keeper)),
                 ("ledger", keeper),
                 ("recording", black_box),
+                ("stuck", stuck),
             )
             if each is not None
         ]
         if self.loading.is_stopped:  # `stop` has waited long enough, and closed the bells
             raise Stopped
+        if stuck is not None:
+            from jaxtop_agent.stuck.evidence import LastAct
+
+            self._last_act = LastAct(board, publisher, stalls, self._start_late)
+            stuck.end = self._last_act.end
         for worker in self._workers:
             worker.start()
+
+    def _start_late(self, name: str, target: Callable[[], None]) -> None:
+        """Start one more thread of the agent."""
+        worker = Worker(name, target, self._failure(name))
+        self._workers = [*self._workers, worker]
+        worker.start()
+
+    def _stuck_watch(self, board: Board, keeper: LedgerKeeper) -> StuckWatch | None:
+        """Return what ends this process if it is stuck; None if nobody asked for it, or if it cannot."""
+        if not self._settings.end_if_stuck:
+            return None
+        try:
+            import mcap.data_stream  # here, where no fork can interrupt it, and no stuck import can hold it
+            import mcap.records  # noqa: F401
+            import zstandard  # noqa: F401
+
+            from jaxtop_agent.stuck import evidence, usage  # noqa: F401 - as above
+            from jaxtop_agent.stuck.thread import StuckWatch
+
+            usage.read(time.monotonic(), (), frozenset())
+            assert self._hooks is not None
+            return StuckWatch(
+                board,
+                self._hooks,
+                self.progress,
+                self.phases,
+                keeper,
+                own_threads=self._own_threads,
+                limit=self._settings.end_if_stuck,
+            )
+        except Exception as error:
+            debuglog.warning("agent", "the process is not ended if it is stuck", error=error)
+            board.switch_off("end if stuck", error)
+            return None
 
     def _book(self, board: Board) -> Book | None:
         """Return the file of the ledger; None if the user wants none."""
@@ -227,7 +278,7 @@ class Agent:
 
             from jaxtop_agent.blackbox import BlackBox
 
-            return BlackBox(board, record, self._settings.record_minutes)
+            return BlackBox(board, record, self._settings.minutes)
         except Exception as error:
             debuglog.warning("agent", "the black box cannot be created", error=error)
             board.switch_off("recording", error)
@@ -265,6 +316,8 @@ class Agent:
         """Stop at the script's exit, even if one of its signal handlers raises meanwhile."""
         while not self.is_over and os.getpid() == self.pid:
             with suppress(BaseException):  # a second Ctrl-C: the script is already exiting
+                if self._last_act is not None:
+                    self._last_act.hold()
                 self.stop("ended")  # as wire.SCRIPT_ENDED, which may not be imported here before JAX is
 
     def stop(self, reason: str) -> None:

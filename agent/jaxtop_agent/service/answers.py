@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.service.messages import Messages
     from jaxtop_agent.stalls.watch import Stalls
+    from jaxtop_agent.stuck.agreement import Agreement
 
     # The kind of a message, and its bytes.
     Encoded = tuple[str, bytes]
@@ -22,17 +24,27 @@ if TYPE_CHECKING:
 READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
 NOT_OWNER = "only the owner of the run may do this"
 NO_PROFILE = "no profile can be taken here: "
+NOT_ASKED = "end_if_stuck is not set in this process"
 NO_STACKS = "the stacks cannot be read here: "
 
 
 class Answers:
     """Answers requests on the publisher's thread."""
 
-    def __init__(self, board: Board, messages: Messages, stalls: Stalls, *, is_read_only: bool) -> None:
+    def __init__(
+        self,
+        board: Board,
+        messages: Messages,
+        stalls: Stalls,
+        *,
+        is_read_only: bool,
+        agreement: Agreement | None = None,
+    ) -> None:
         self._board = board
         self._messages = messages
         self._stalls = stalls
         self._is_read_only = is_read_only
+        self._agreement = agreement
 
     def to(
         self, request: wire.Request, state: Callable[[], list[Encoded]], *, is_owner: bool
@@ -41,6 +53,7 @@ class Answers:
         error = ""
         messages: list[Encoded] = []
         capture: wire.CaptureState | None = None
+        ends_in_ms: int | None = None
         match request.what:
             case "ping":
                 pass
@@ -66,10 +79,18 @@ class Answers:
                     error = NO_STACKS + self._board.sources["stalls"]
                 else:
                     messages = [("stacks", wire.encode(stacks))]
+            case "still":
+                error, ends_in_ms = self._report(request, is_owner=is_owner)
             case other:
                 error = f"this agent does not know the request {other!r}; is its jaxtop older?"
         debuglog.debug("publisher", f"the request {request.what!r}", error or "answered")
-        return wire.Reply(request.what, error, now_ms(), capture=capture), messages
+        return wire.Reply(request.what, error, now_ms(), capture=capture, ends_in_ms=ends_in_ms), messages
+
+    def _report(self, request: wire.Request, *, is_owner: bool) -> tuple[str, int | None]:
+        """Note that another process is stuck; return why its report does not count, and when all end."""
+        if not is_owner or self._agreement is None or request.still is None:
+            return NOT_ASKED if is_owner else NOT_OWNER, None
+        return "", self._agreement.note(request.still, time.monotonic())
 
     def _refusal(self, is_owner: bool, *, is_profile: bool) -> str:
         """Return why this viewer may not change this agent, or why nothing can be profiled; else ""."""

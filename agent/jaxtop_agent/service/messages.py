@@ -156,7 +156,8 @@ class Messages:
         before += self._last_ledger()
         if error is not None:
             before.append(self.pulse(dropped))
-        return before, wire.Bye(now_ms(), reason, error, exit_status() if has_ended else None)
+        status = wire.STUCK_STATUS if reason == wire.STUCK else exit_status() if has_ended else None
+        return before, wire.Bye(now_ms(), reason, error, status)
 
 
 def device_sample(board: Board, now: float) -> wire.DeviceSample:

@@ -73,7 +73,7 @@ class Publisher:
         self._stalls = stalls
         self._answers = answers
         self._bind = bind
-        self._black_box = black_box
+        self.black_box = black_box  # one may be begun later
         self._sequence: dict[str, int] = {}
         self._hello = b""  # as it was sent last
         self._last = LastFrames(
@@ -99,8 +99,8 @@ class Publisher:
             self._end_black_box()
 
     def _end_black_box(self) -> None:
-        if self._black_box is not None:
-            self._black_box.end()
+        if self.black_box is not None:
+            self.black_box.end()
 
     def _publish_all(self) -> None:
         pair = keys.load()
@@ -113,7 +113,7 @@ class Publisher:
             for message in (*before, bye):
                 self._send(server, message)
             self._end_black_box()  # before the sockets are closed, which may take a while
-            if bye.reason == wire.SCRIPT_ENDED:  # for viewers that come later, also while the process lingers
+            if bye.reason in wire.ENDINGS:  # for viewers that come later, also while the process lingers
                 runfiles.leave(self._messages.hello(), bye)
         finally:
             runfiles.remove(self._board.identity.agent)
@@ -189,8 +189,8 @@ class Publisher:
             self._send(server, self._messages.pulse(self._oversized))
 
     def _record_state(self, _server: transport.Server) -> None:
-        if self._black_box is not None and self._black_box.wants_keyframe:
-            self._black_box.take_state(self._state_aside())
+        if self.black_box is not None and self.black_box.wants_keyframe:
+            self.black_box.take_state(self._state_aside())
 
     def _note_dropped(self, server: transport.Server) -> None:
         self._changes.note_dropped(self._board.outbox.dropped, server.missed)
@@ -310,8 +310,8 @@ class Publisher:
 
     def _publish(self, server: transport.Server, kind: str, payload: bytes) -> None:
         """Send a message to all viewers, and to the black box."""
-        if self._black_box is not None:
-            self._black_box.take(kind, self._sequence.get(kind, 0) + 1, payload)
+        if self.black_box is not None:
+            self.black_box.take(kind, self._sequence.get(kind, 0) + 1, payload)
         if not self._board.publisher.viewers:
             return
         if len(payload) > wire.MAX_TELEMETRY:

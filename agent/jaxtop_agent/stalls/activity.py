@@ -196,8 +196,9 @@ def _read(
     del frame
     try:
         activity = _activity(stack, hooks)
-        kind = keeper.stacks.kind(stack, is_in_jax=activity != SCRIPT)
-        keeper.sample(kind)
+        is_in_jax = activity != SCRIPT
+        kind = keeper.stacks.kind(stack, is_in_jax=is_in_jax)
+        keeper.sample(kind, is_in_jax=is_in_jax)
         depth = None if queue is None else queue.look(stack, waits=kind == "input")
         return _placed(stack), activity, depth
     finally:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.stalls.case import is_lost
 from jaxtop.model.stalls.stacks import line_text
-from jaxtop.wire import INTERRUPTED
+from jaxtop.wire import INTERRUPTED, STUCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +43,8 @@ def ended_at(host: Host) -> float:
 def ending(bye: Bye) -> str:
     """Return how a script ended: "ended with ValueError at train.py:51 main: the message"."""
     error = bye.error
+    if bye.reason == STUCK:
+        return "was ended by its agent: all processes of the run were stuck"
     if error is None:
         return "was interrupted" if bye.status == INTERRUPTED else "ended"
     place = "" if error.place is None else f" at {line_text(error.place)}"

@@ -69,7 +69,10 @@ def _has_finished(state: ClusterState, run: str) -> bool:
     if not all(has_exited(host) for host in state.hosts.values() if run_of(host) == run):
         return False  # this check is cheap: many processes may end at once
     byes = [host.bye for host in newest_hosts(state) if run_of(host) == run]
-    return all(bye is not None and bye.error is None and bye.status != wire.INTERRUPTED for bye in byes)
+    return all(
+        bye is not None and bye.error is None and bye.status != wire.INTERRUPTED and bye.reason != wire.STUCK
+        for bye in byes
+    )
 
 
 def _is_news(stall: RunStall, found: Diagnosis, at: float) -> bool:
