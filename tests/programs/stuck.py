@@ -200,6 +200,11 @@ def small():
         time.sleep(3)
 
 
+def pause():
+    """Do nothing for a while: whether that is stuck depends on who asks."""
+    time.sleep(SECONDS)
+
+
 def stopped():
     """Say that it can be stopped now; who stops it lets it go on."""
     (FOLDER / "stop-me").touch()
@@ -207,6 +212,8 @@ def stopped():
 
 
 local = jax.jit(lambda x: x + 1)
+if os.environ.get("NOT_ASKED") == str(index):
+    os.environ.pop("JAXTOP_END_IF_STUCK")
 agent.start(name=os.environ.get("NAME", "stuck"))
 if coordinator != "-":
     jax.distributed.initialize(coordinator, count, index)

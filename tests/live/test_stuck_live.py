@@ -1,0 +1,105 @@
+"""Runs that ask to be ended if they are stuck: those that are end with evidence, and no other does."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from subprocess import PIPE
+
+import pytest
+
+from jaxtop.wire import STUCK_STATUS
+from tests.support import PYTHON, ROOT, SOAK, environment, eventually, free_port, jaxtop_here, processes
+
+pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.quiet, pytest.mark.timeout(240)]
+
+PROGRAM = ROOT / "tests" / "programs" / "stuck.py"
+LIMIT, SECONDS = 5, 20
+# Longer than the limit, the notice and the evidence take together: a run that was ended would not have got on.
+assert SECONDS > LIMIT + 8 + 5
+STUCK = ("sleep", "mismatch", "lock", "threads", "native", "poll", "silent", "child")
+MOVING = (
+    "trace", "unroll", "compute", "save_checkpoint", "phase", "write", "read", "receive", "subprocesses",
+    "load", "steps", "small",
+)  # fmt: skip
+# In the gate one of each is run, and `make soak` counts: 20 that are stuck, 40 that are not.
+STUCK_CASES = [(what, count) for count in (2, 1, 2) for what in STUCK if what != "mismatch" or count > 1][:20]
+MOVING_CASES = [(what, count) for count in (2, 1, 2) for what in MOVING]
+STOPPED_CASES = [0, 1, 0, 1]
+
+
+def run_of(home, what, count=2, stop=None, **more):
+    """Run it to its end; return the statuses and what each process wrote to standard error."""
+    coordinator = f"127.0.0.1:{free_port()}" if count > 1 else "-"
+    commands = [[PYTHON, PROGRAM, what, coordinator, count, i] for i in range(count)]
+    env = environment(
+        1, STEER=str(home), SECONDS=str(SECONDS), **{"JAXTOP_END_IF_STUCK": str(LIMIT), **more}
+    )
+    with processes(*commands, env=env, stdout=PIPE, stderr=PIPE) as running:
+        if stop is not None:
+            eventually((home / "stop-me").exists)
+            time.sleep(0.3)
+            running[stop].send_signal(signal.SIGSTOP)
+            time.sleep(SECONDS)
+            running[stop].send_signal(signal.SIGCONT)
+        said = [each.communicate() for each in running]
+        return [each.returncode for each in running], said
+
+
+def ends(home, what, count=2):
+    statuses, said = run_of(home, what, count)
+    assert statuses == [STUCK_STATUS] * count, said
+    boxes = []
+    for _, err in said:
+        (line,) = [each for each in err.splitlines() if each.startswith("jaxtop:")]
+        whole = "the run" if count == 1 else f"all {count} processes of the run"
+        assert line.startswith(f"jaxtop: ended this process (exit status {STUCK_STATUS}): {whole} stood still")
+        boxes.append(line.rpartition(" what it did is in ")[2])
+    return said, boxes
+
+
+def goes_on(home, what, count=2, stop=None, **more):
+    statuses, said = run_of(home, what, count, stop, **more)
+    assert statuses == [0] * count, said
+    assert all(f"done {count * 30.0}" in out and "jaxtop:" not in err for out, err in said), said
+
+
+def test_a_stuck_run_ends_with_the_stacks_of_all_its_processes_in_their_black_boxes(home):
+    """Of which one sleeps for ever in Python, and the other waits for it in a collective."""
+    said, boxes = ends(home, "sleep")
+    assert "stuck.py:" in said[0][1] and " sleep; what it did" in said[1][1]
+    done = jaxtop_here("postmortem", *boxes)
+    assert done.stdout.count("was ended by its agent: all processes of the run were stuck") == 2
+    frames = [json.loads(each) for each in jaxtop_here("replay", boxes[1], "--export", "-").stdout.splitlines()]
+    print(len(frames))
+
+
+def test_a_run_of_which_one_process_compiles_for_long_goes_on(home):
+    goes_on(home, "trace")
+
+
+def test_without_the_setting_nothing_is_ended(home):
+    goes_on(home, "pause", JAXTOP_END_IF_STUCK="")
+
+
+def test_where_one_process_does_not_ask_for_it_nothing_is_ended(home):
+    goes_on(home, "pause", NOT_ASKED="1")
+
+
+@pytest.mark.skipif(not SOAK, reason="a part of make soak")
+@pytest.mark.parametrize(("number", "what", "count"), [(i, *each) for i, each in enumerate(STUCK_CASES)])
+def test_each_stuck_run_ends(home, number, what, count):
+    ends(home, what, count)
+
+
+@pytest.mark.skipif(not SOAK, reason="a part of make soak")
+@pytest.mark.parametrize(("number", "what", "count"), [(i, *each) for i, each in enumerate(MOVING_CASES)])
+def test_no_run_that_moves_ends(home, number, what, count):
+    goes_on(home, what, count)
+
+
+@pytest.mark.skipif(not SOAK, reason="a part of make soak")
+@pytest.mark.parametrize(("number", "process"), list(enumerate(STOPPED_CASES)))
+def test_no_run_of_which_a_process_was_stopped_ends(home, number, process):
+    goes_on(home, "stopped", stop=process)
