@@ -14,4 +14,5 @@ NAMES = (
     "web",
     "ledger",
     "notebook",
+    "mcp",
 )
