@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
+from pathlib import Path
 from subprocess import PIPE
 
 import pytest
 
-from jaxtop.wire import STUCK_STATUS
+from jaxtop.cli import replay
+from jaxtop.model import newest_hosts
+from jaxtop.wire import STUCK, STUCK_STATUS
 from tests.support import PYTHON, ROOT, SOAK, environment, eventually, free_port, jaxtop_here, processes
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.quiet, pytest.mark.timeout(240)]
 
 PROGRAM = ROOT / "tests" / "programs" / "stuck.py"
 LIMIT, SECONDS = 5, 20
-# Longer than the limit, the notice and the evidence take together: a run that was ended would not have got on.
+# Longer than the limit, the notice and the evidence take together: a run that was ended would not get on.
 assert SECONDS > LIMIT + 8 + 5
-STUCK = ("sleep", "mismatch", "lock", "threads", "native", "poll", "silent", "child")
+FOREVER = ("sleep", "mismatch", "lock", "threads", "native", "poll", "silent", "child")
 MOVING = (
     "trace", "unroll", "compute", "save_checkpoint", "phase", "write", "read", "receive", "subprocesses",
     "load", "steps", "small",
 )  # fmt: skip
 # In the gate one of each is run, and `make soak` counts: 20 that are stuck, 40 that are not.
-STUCK_CASES = [(what, count) for count in (2, 1, 2) for what in STUCK if what != "mismatch" or count > 1][:20]
+STUCK_CASES = [(what, count) for count in (2, 1, 2) for what in FOREVER if what != "mismatch" or count > 1][
+    :20
+]
 MOVING_CASES = [(what, count) for count in (2, 1, 2) for what in MOVING]
 STOPPED_CASES = [0, 1, 0, 1]
 
@@ -33,9 +37,7 @@ def run_of(home, what, count=2, stop=None, **more):
     """Run it to its end; return the statuses and what each process wrote to standard error."""
     coordinator = f"127.0.0.1:{free_port()}" if count > 1 else "-"
     commands = [[PYTHON, PROGRAM, what, coordinator, count, i] for i in range(count)]
-    env = environment(
-        1, STEER=str(home), SECONDS=str(SECONDS), **{"JAXTOP_END_IF_STUCK": str(LIMIT), **more}
-    )
+    env = environment(1, STEER=str(home), SECONDS=str(SECONDS), **{"JAXTOP_END_IF_STUCK": str(LIMIT), **more})
     with processes(*commands, env=env, stdout=PIPE, stderr=PIPE) as running:
         if stop is not None:
             eventually((home / "stop-me").exists)
@@ -54,7 +56,7 @@ def ends(home, what, count=2):
     for _, err in said:
         (line,) = [each for each in err.splitlines() if each.startswith("jaxtop:")]
         whole = "the run" if count == 1 else f"all {count} processes of the run"
-        assert line.startswith(f"jaxtop: ended this process (exit status {STUCK_STATUS}): {whole} stood still")
+        assert line.startswith(f"jaxtop: ended this process (exit status {STUCK_STATUS}): {whole} stood")
         boxes.append(line.rpartition(" what it did is in ")[2])
     return said, boxes
 
@@ -71,8 +73,13 @@ def test_a_stuck_run_ends_with_the_stacks_of_all_its_processes_in_their_black_bo
     assert "stuck.py:" in said[0][1] and " sleep; what it did" in said[1][1]
     done = jaxtop_here("postmortem", *boxes)
     assert done.stdout.count("was ended by its agent: all processes of the run were stuck") == 2
-    frames = [json.loads(each) for each in jaxtop_here("replay", boxes[1], "--export", "-").stdout.splitlines()]
-    print(len(frames))
+    for box, function in zip(boxes, ("<module>", "sleep"), strict=True):
+        with replay.opened([Path(box)]) as (session, (_, end)):
+            (host,) = newest_hosts(session.at(end))
+        main = next(each for each in host.stacks.threads if each.is_main)
+        assert function in [each.function for each in main.frames]
+        assert (host.bye.reason, host.bye.status) == (STUCK, STUCK_STATUS)
+        assert host.devices and host.ledger.at_ms
 
 
 def test_a_run_of_which_one_process_compiles_for_long_goes_on(home):
@@ -87,19 +94,26 @@ def test_where_one_process_does_not_ask_for_it_nothing_is_ended(home):
     goes_on(home, "pause", NOT_ASKED="1")
 
 
-@pytest.mark.skipif(not SOAK, reason="a part of make soak")
-@pytest.mark.parametrize(("number", "what", "count"), [(i, *each) for i, each in enumerate(STUCK_CASES)])
-def test_each_stuck_run_ends(home, number, what, count):
-    ends(home, what, count)
+def named(cases):
+    return [f"{what}-{count}" for what, count in cases]
 
 
-@pytest.mark.skipif(not SOAK, reason="a part of make soak")
-@pytest.mark.parametrize(("number", "what", "count"), [(i, *each) for i, each in enumerate(MOVING_CASES)])
-def test_no_run_that_moves_ends(home, number, what, count):
-    goes_on(home, what, count)
+in_soak = pytest.mark.skipif(not SOAK, reason="a part of make soak")
 
 
-@pytest.mark.skipif(not SOAK, reason="a part of make soak")
-@pytest.mark.parametrize(("number", "process"), list(enumerate(STOPPED_CASES)))
-def test_no_run_of_which_a_process_was_stopped_ends(home, number, process):
-    goes_on(home, "stopped", stop=process)
+@in_soak
+@pytest.mark.parametrize("case", range(len(STUCK_CASES)), ids=named(STUCK_CASES))
+def test_each_stuck_run_ends(home, case):
+    ends(home, *STUCK_CASES[case])
+
+
+@in_soak
+@pytest.mark.parametrize("case", range(len(MOVING_CASES)), ids=named(MOVING_CASES))
+def test_no_run_that_moves_ends(home, case):
+    goes_on(home, *MOVING_CASES[case])
+
+
+@in_soak
+@pytest.mark.parametrize("case", range(len(STOPPED_CASES)))
+def test_no_run_of_which_a_process_was_stopped_ends(home, case):
+    goes_on(home, "stopped", stop=STOPPED_CASES[case])

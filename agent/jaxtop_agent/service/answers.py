@@ -75,10 +75,8 @@ class Answers:
                     self._board.bells.windows.ring()
             case "stacks":  # they contain no values, so every authorized viewer may read them
                 stacks = self._stalls.stacks()
-                if stacks is None:
-                    error = NO_STACKS + self._board.sources["stalls"]
-                else:
-                    messages = [("stacks", wire.encode(stacks))]
+                error = NO_STACKS + self._board.sources["stalls"] if stacks is None else ""
+                messages = [] if stacks is None else [("stacks", wire.encode(stacks))]
             case "still":
                 error, ends_in_ms = self._report(request, is_owner=is_owner)
             case other:

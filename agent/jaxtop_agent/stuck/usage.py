@@ -108,6 +108,8 @@ def read(at: float, own: Collection[int], ports: frozenset[int]) -> Usage:
 
 
 def _threads(own: Collection[int]) -> dict[int, Use]:
+    if files.text("/proc/self/io") is None:
+        raise Unreadable("the kernel does not count what threads read and write")
     found = {}
     for name in _listed("/proc/self/task"):
         task = int(name)
@@ -118,18 +120,14 @@ def _threads(own: Collection[int]) -> dict[int, Use]:
             words = (files.text(f"/proc/self/task/{name}/schedstat") or "").split()
             delayed = (files.number(words[1]) or 0) / 1e9 if len(words) > 1 else 0.0
             found[task] = Use(cpu, delayed, _bytes(f"/proc/self/task/{name}/io"))
-    if not found or not files.text("/proc/self/io"):
-        raise Unreadable("the kernel does not count what threads read and write")
     return found
 
 
 def _bytes(path: str) -> int:
     # `rchar` has what caches and network file systems served, `read_bytes` what mapped files read.
     counts = files.numbers(files.text(path), ": ")
-    return sum(
-        max(counts.get(all_, 0), counts.get(disk, 0))
-        for all_, disk in (("rchar", "read_bytes"), ("wchar", "write_bytes"))
-    )
+    pairs = (("rchar", "read_bytes"), ("wchar", "write_bytes"))
+    return sum(max(counts.get(each, 0) for each in pair) for pair in pairs)
 
 
 def _connections(ports: frozenset[int]) -> dict[tuple[int, int], int]:
