@@ -8,6 +8,7 @@ import socket
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -150,14 +151,21 @@ class TestAgreement:
 
 
 class TestUsage:
-    """Of this process, whose other threads sleep."""
+    """Of this process: one thread acts, and the one that reads is left out, as the agent's are."""
+
+    @pytest.fixture(autouse=True)
+    def thread(self):
+        with ThreadPoolExecutor(1) as self.pool:
+            self.pool.submit(int).result()
+            yield
+
+    def read(self, ports=frozenset()):
+        return usage.read(time.monotonic(), (threading.get_native_id(),), ports)
 
     def moved(self, act, seconds=1.0, ports=frozenset()):
-        threading.Thread(target=lambda: None).start()
-        before = usage.read(time.monotonic(), (), ports)
-        act()
-        time.sleep(0.2)
-        now = usage.read(time.monotonic(), (), ports)
+        before = self.read(ports)
+        self.pool.submit(act).result()
+        now = self.read(ports)
         return usage.moved(before._replace(at=now.at - seconds), now)
 
     def test_one_that_sleeps_does_not_move(self):
@@ -205,8 +213,7 @@ class TestUsage:
 
     def test_threads_that_are_left_out_count_neither_for_cpu_nor_for_bytes(self):
         own = threading.get_native_id()
-        assert own in usage.read(0.0, (), frozenset()).threads
-        assert own not in usage.read(0.0, (own,), frozenset()).threads
+        assert own in usage.read(0.0, (), frozenset()).threads and own not in self.read().threads
         before, now = Usage(0.0, {7: Use()}, {}, {}), Usage(1.0, {7: Use(cpu=0.9)}, {}, {})
         assert usage.moved(before, now) == "computes"
         assert usage.moved(before, now, {8}.__contains__) == ""
