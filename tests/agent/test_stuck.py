@@ -14,7 +14,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop_agent.stuck import usage
-from jaxtop_agent.stuck.agreement import NOTICE_S, VALID_S, Agreement, Notice
+from jaxtop_agent.stuck.agreement import NOTICE_S, VALID_S, StillReports, Notice
 from jaxtop_agent.stuck.standstill import LATE_S, TIMES_LONGEST, Looked, Standstill
 from jaxtop_agent.stuck.usage import Usage, Use
 from tests.support import PYTHON, eventually
@@ -100,7 +100,7 @@ class TestAgreement:
         return agreement.decide(is_stuck=is_stuck, missing=missing, count=count, now=now)
 
     def test_all_must_say_it(self):
-        agreement = Agreement()
+        agreement = StillReports()
         assert self.report(agreement, 1, 10) is None
         assert not self.decide(agreement, 10) and agreement.missing(3, "r", 10) == [2]
         assert self.report(agreement, 2, 10) is None
@@ -112,7 +112,7 @@ class TestAgreement:
             assert self.decide(agreement, second) == (second >= 10 + NOTICE_S)
 
     def test_one_that_moves_again_calls_it_off(self):
-        agreement = Agreement()
+        agreement = StillReports()
         self.report(agreement, 1, 10)
         self.report(agreement, 2, 10)
         self.decide(agreement, 10)
@@ -121,7 +121,7 @@ class TestAgreement:
         assert self.report(agreement, 1, 10.2 + VALID_S) is None
 
     def test_process_0_must_be_stuck_itself_and_other_runs_do_not_count(self):
-        agreement = Agreement()
+        agreement = StillReports()
         for index in (1, 2):
             self.report(agreement, index, 10)
         self.decide(agreement, 10, is_stuck=False)
@@ -130,7 +130,7 @@ class TestAgreement:
         assert agreement.missing(3, "r", 10) == [2]
 
     def test_alone_it_needs_nobody(self):
-        assert self.decide(Agreement(), 10, count=1)
+        assert self.decide(StillReports(), 10, count=1)
 
     def test_the_others_end_when_process_0_says_unless_it_falls_silent(self):
         notice = Notice()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.service.messages import Messages
     from jaxtop_agent.stalls.watch import Stalls
-    from jaxtop_agent.stuck.agreement import Agreement
+    from jaxtop_agent.stuck.agreement import StillReports
 
     # The kind of a message, and its bytes.
     Encoded = tuple[str, bytes]
@@ -38,7 +38,7 @@ class Answers:
         stalls: Stalls,
         *,
         is_read_only: bool,
-        agreement: Agreement | None = None,
+        agreement: StillReports | None = None,
     ) -> None:
         self._board = board
         self._messages = messages

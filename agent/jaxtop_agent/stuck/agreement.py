@@ -21,21 +21,21 @@ NOTICE_S = 8.0
 EVIDENCE_S, FIRST_S = 5.0, 1.0
 
 
-class _Report(NamedTuple):
+class _Heard(NamedTuple):
     at: float
     run: str
 
 
-class Agreement:
+class StillReports:
     """The reports at process 0. The publisher notes them; the thread that decides reads them."""
 
     def __init__(self) -> None:
-        self._reports: dict[int, _Report] = {}
+        self._reports: dict[int, _Heard] = {}
         self.ends_at: float | None = None  # set while all are stuck
 
     def note(self, still: Still, now: float) -> int | None:
         """Note a report; return in how many milliseconds all end, None while they do not."""
-        self._reports[still.process_index] = _Report(now, still.run)
+        self._reports[still.process_index] = _Heard(now, still.run)
         return None if self.ends_at is None else max(0, round((self.ends_at - now) * 1000))
 
     def missing(self, count: int, run: str, now: float) -> list[int]:
