@@ -14,7 +14,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop_agent.stuck import usage
-from jaxtop_agent.stuck.agreement import NOTICE_S, VALID_S, StillReports, Notice
+from jaxtop_agent.stuck.agreement import NOTICE_S, VALID_S, Notice, StillReports
 from jaxtop_agent.stuck.standstill import LATE_S, TIMES_LONGEST, Looked, Standstill
 from jaxtop_agent.stuck.usage import Usage, Use
 from tests.support import PYTHON, eventually

@@ -11,7 +11,7 @@ from jaxtop.base import debuglog, keys, units
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.stuck import usage
-from jaxtop_agent.stuck.agreement import REPORT_EVERY_S, VALID_S, StillReports, Notice
+from jaxtop_agent.stuck.agreement import REPORT_EVERY_S, VALID_S, Notice, StillReports
 from jaxtop_agent.stuck.standstill import Looked, Standstill
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class StuckWatch:
         self._standstill = Standstill(limit, time.monotonic(), self._read)
         self._looked_at = time.monotonic()
         self.agreement = StillReports()
-        self._report = _Reporter()
+        self._report = _ReportToFirst()
         board.sources[NAME] = self._on = f"on: after {units.age(limit)}"
 
     def run(self) -> None:
@@ -175,7 +175,7 @@ class StuckWatch:
         return found
 
 
-class _Reporter:
+class _ReportToFirst:
     """Sends the reports of a process to the agent of process 0, and reads the answers."""
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _FABRIC = "/sys/class/infiniband/*/ports/*/counters/port_{}_data"
 
 
-class Unreadable(Exception):
+class Uncounted(Exception):
     """This system does not say what the process uses."""
 
 
@@ -102,14 +102,14 @@ def _moved_of_children(before: Usage, now: Usage, seconds: float) -> str:
 def read(at: float, own: Collection[int], ports: frozenset[int]) -> Usage:
     """Read it; leave out the agent's own threads, and connections to or from one of these ports.
 
-    Raise `Unreadable` where the system does not say.
+    Raise `Uncounted` where the system does not say.
     """
     return Usage(at, _threads(own), _connections(ports), *_children(), _fabric())
 
 
 def _threads(own: Collection[int]) -> dict[int, Use]:
     if files.text("/proc/self/io") is None:
-        raise Unreadable("the kernel does not count what threads read and write")
+        raise Uncounted("the kernel does not count what threads read and write")
     found = {}
     for name in _listed("/proc/self/task"):
         task = int(name)
@@ -142,7 +142,7 @@ def _connections(ports: frozenset[int]) -> dict[tuple[int, int], int]:
         if _libc.getsockopt(number, _TCP, _TCP_INFO, info, ctypes.byref(size)):
             continue
         if size.value < _BYTES_AT + 16:
-            raise Unreadable("the kernel does not count the bytes of connections")
+            raise Uncounted("the kernel does not count the bytes of connections")
         if ports.isdisjoint(_ports(number, name)):
             with suppress(OSError):
                 found[number, os.fstat(number).st_ino] = sum(struct.unpack_from("=QQ", info, _BYTES_AT))
@@ -187,7 +187,7 @@ def _children_of(pid: str) -> list[str]:
     for task in _listed(f"/proc/{pid}/task"):
         text = files.text(f"/proc/{pid}/task/{task}/children")
         if text is None and pid == "self" and task == str(os.getpid()):
-            raise Unreadable("the kernel does not list the processes that it started")
+            raise Uncounted("the kernel does not list the processes that it started")
         found += (text or "").split()
     return found
 

@@ -29,7 +29,7 @@ class CannotAnswer(Exception):
     """Why there is no answer, in one line."""
 
 
-class Answer(NamedTuple):
+class PrintedAnswer(NamedTuple):
     """The document that a command printed, when it was asked, its notes and its exit status."""
 
     document: Any
@@ -52,9 +52,9 @@ class Asking:
     """Asks commands; what was asked a moment ago is not asked again."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, ...], Answer] = {}
+        self._kept: dict[tuple[str, ...], PrintedAnswer] = {}
 
-    async def ask(self, *words: str, measures_s: float = 0.0, fresh: bool = True) -> Answer:
+    async def ask(self, *words: str, measures_s: float = 0.0, fresh: bool = True) -> PrintedAnswer:
         """Return what `jaxtop` answers to these words, which print JSON.
 
         Raise `CannotAnswer` with what it says where it prints none.
@@ -70,7 +70,7 @@ class Asking:
             document = msgspec.json.decode(out)
         except msgspec.DecodeError:
             raise CannotAnswer("; ".join(notes) or f"jaxtop ended with status {status}") from None
-        answer = Answer(document, asked_at, notes, status)
+        answer = PrintedAnswer(document, asked_at, notes, status)
         self._kept[words] = answer
         while len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.features.mcp.asking import Answer, Asking, CannotAnswer
+from jaxtop.features.mcp.asking import Asking, CannotAnswer, PrintedAnswer
 from jaxtop.features.mcp.bounded import MOST_BYTES, fitted, page
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Tools:
     """The questions. Their docstrings are what the assistant reads."""
 
     def __init__(self, target: Sequence[str], options: Sequence[str]) -> None:
-        """Answer for this target where none is named; the options say how it is reached."""
+        """PrintedAnswer for this target where none is named; the options say how it is reached."""
         self._target, self._options = tuple(target), tuple(options)
         self._asking = Asking()
         # One question at a time: each of them starts a process and may measure the run.
@@ -135,11 +135,11 @@ class Tools:
         found: dict[str, Any] = fitted({**answer.head(), **answer.document})
         return found
 
-    async def _snapshot(self, target: str, watch: float, *, fresh: bool) -> Answer:
+    async def _snapshot(self, target: str, watch: float, *, fresh: bool) -> PrintedAnswer:
         watching = ("--watch", f"{watch:g}") if watch else ()
         return await self._ask("snapshot", *watching, *self._words(target), measures_s=watch, fresh=fresh)
 
-    async def _ask(self, *words: str, measures_s: float = 0.0, fresh: bool = True) -> Answer:
+    async def _ask(self, *words: str, measures_s: float = 0.0, fresh: bool = True) -> PrintedAnswer:
         async with self._turn:
             return await self._asking.ask(*words, measures_s=measures_s, fresh=fresh)
 
