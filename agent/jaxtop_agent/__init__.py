@@ -32,21 +32,21 @@ What is where:
 - blackbox.py: the agent's messages in files, which outlast the process
 - probe/, planning/, demo/: processes of `jaxtop probe`, `jaxtop plan --compile` and `jaxtop demo`;
   `probe/planning.py` and `probe/placing.py` choose devices for `best_devices`
-- boot/: what `jaxtop run` puts before the script
+- boot/: what `jaxtop run` puts before the script, and what its children inherit
 - selfcheck.py: which parts work with this JAX, for `jaxtop doctor`
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent.handle import Handle
 from jaxtop_agent.ledger.phases import Phase
 
 if TYPE_CHECKING:
+    from jaxtop_agent.boot.children import Family
     from jaxtop_agent.service.agent import Agent
     from jaxtop_agent.trees import Norms
 
@@ -66,12 +66,14 @@ def start(
     record: str | os.PathLike[str] | None = None,
     collectives: str | None = None,
     end_if_stuck: float | None = None,
+    role: str | None = None,
 ) -> Handle:
     """Make this process visible to `jaxtop`; return the handle of the agent, as `status` does.
 
-    Returns at once and never raises because of an error inside the agent. It may be called before or after
-    `jax.distributed.initialize()`; a second call does nothing. A process that is short of threads, memory or
-    file descriptors is not shown; `jaxtop ls` reports it.
+    Returns at once and never raises because of an error inside the agent. The process is shown once it uses
+    JAX's devices; the processes that it starts are shown, too, once they do. It may be called before or after
+    `jax.distributed.initialize()`; a second call does nothing but set `role`. A process that is short of
+    threads, memory or file descriptors is not shown; `jaxtop ls` reports it.
 
     Args:
         name: name of the run (default: name of the script).
@@ -87,30 +89,67 @@ def start(
         end_if_stuck: after how many seconds without any movement in any process of the run the agent ends
             this process, with exit status 138 and a black box; never by default. All processes of the run
             need it. Give more seconds than the longest launch takes.
+        role: what this process is for among those that belong together, such as "learner" or "actor".
     """
-    global _agent  # noqa: PLW0603 - there is one agent per process
-    if _agent is not None:
+    given = {
+        "name": name,
+        "bind": bind,
+        "interval": interval,
+        "record": record,
+        "collectives": collectives,
+        "end_if_stuck": end_if_stuck,
+        "role": role,
+    }
+    running = _agent
+    if running is not None and not (running.is_inherited and running.waits):
+        if role:
+            running.take_role(role)
         _did_nothing("the agent was started before")
         return status()
-    if sys._getframe(1).f_globals.get("__name__") == "__mp_main__":
-        # A spawned worker imports the script again. It belongs to the run, but is not another host of it.
-        _did_nothing("this is a worker that multiprocessing has spawned, not a process of the run")
-        return status()
+    before: tuple[dict[str, Any], Family] | None
+    if running is not None:
+        before = running.given, running.family
+        stop()
+    else:
+        before = _inherited()
+    if before is None:
+        _start(given, None)
+    else:  # what the script says goes before what it has inherited
+        _start(before[0] | {each: value for each, value in given.items() if value is not None}, before[1])
+    return status()
+
+
+def start_in_child() -> None:
+    """Start the agent in a process that a process with an agent has started, if it has not."""
+    if _agent is None and (before := _inherited()) is not None:
+        _start(*before)
+
+
+def _inherited() -> tuple[dict[str, Any], Family] | None:
+    try:
+        from jaxtop_agent.boot import children
+
+        return children.inherited()
+    except Exception:  # a mark of another version
+        return None
+
+
+def _start(given: dict[str, Any], family: Family | None) -> None:
+    global _agent  # noqa: PLW0603 - there is one agent per process
     try:
         from jaxtop_agent.core.settings import read
         from jaxtop_agent.service.agent import Agent
 
-        settings = read(name, bind, interval, collectives, record, end_if_stuck=end_if_stuck)
+        settings = read(**given)
         if settings.on:
             _prepare_for_forks()
-            _agent = Agent(settings)
+            _agent = Agent(settings, given, family)
             _agent.start()
         else:
             _did_nothing("JAXTOP is set to off")
     except Exception as error:
         _agent = None
         _did_nothing("it failed", error)
-    return status()
 
 
 def _did_nothing(why: str, error: BaseException | None = None) -> None:
@@ -155,9 +194,15 @@ def _go_on() -> None:
 
 
 def _in_forked_child() -> None:
-    global _agent
-    parents, _agent = _agent, None
-    if parents is not None:
+    global _agent  # noqa: PLW0603 - as above
+    _held.clear()
+    parents = _agent
+    if parents is None:
+        return
+    if parents.waits:  # the child may use JAX itself
+        parents.goes_on_in_child()
+    else:
+        _agent = None
         parents.after_fork()
 
 

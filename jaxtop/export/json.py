@@ -18,8 +18,11 @@ from jaxtop.export.readings import OF_DEVICES, fields, of_device, of_host, of_st
 from jaxtop.model import (
     EMPTY_HOST,
     Part,
+    Role,
     array_views,
     at_peaks,
+    family_of,
+    groups,
     mesh_views,
     program_views,
     runs,
@@ -60,6 +63,7 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
     of_agents = parts_of_hosts(cluster, now)
     more = [fields_of(cluster, now, probe) for fields_of in hooks("program_fields")]
     checkup = Checkup.of(cluster, now)
+    by_run = {run.id: each.role for each in groups(cluster, now) for run in each.runs}
     late = {each.agent: fields(each, lateness) for each in last_arrivals(cluster)}
     return {
         "schema": SCHEMA,
@@ -68,6 +72,8 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
         "runs": [
             {
                 **fields(run, ("id", "name", "process_count")),
+                "family": family_of(run),
+                "role": _role(by_run.get(run.id)),
                 "goodput": goodput(view.host for view in run.hosts),
                 "step": _step_of_run(cluster, now, run.id),
             }
@@ -104,6 +110,10 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
         "rejected": dict(cluster.rejected),
         "dropped_processes": cluster.dropped.count,
     }
+
+
+def _role(role: Role | None) -> dict[str, Any] | None:
+    return role and {"name": role.name, "is_guess": role.is_guess}
 
 
 def _process_of(cluster: Cluster, agent: str) -> int | None:

@@ -13,6 +13,7 @@ What is where:
 - derived.py: the memo of results that views derive; a result is derived again when an input is another
   object
 - hosts.py, devices.py: runs, their hosts in order and in their states, devices
+- families.py: runs that belong together, and what each is for
 - naming/: whether a run calls its processes hosts or processes; their names in sentences
 - liveness.py: the state of a host, and which of its figures are current
 - exited.py: which exited processes stay, and for how long
@@ -45,6 +46,7 @@ from jaxtop.model.arrays.memory import PARTS, MemoryView, Part, memory_total, me
 from jaxtop.model.arrays.meshes import MeshView, mesh_views
 from jaxtop.model.cluster import Cluster
 from jaxtop.model.devices import DeviceView, device_views, fullest, launch_rate, scaled
+from jaxtop.model.families import Group, Role, family_of, groups, main_run, role_of
 from jaxtop.model.figure_type import Figure, Scope, Unit
 from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, MEMORY, STEP_FIGURES, STEP_TIME
 from jaxtop.model.finding import Finding, Severity
@@ -63,13 +65,13 @@ from jaxtop.model.tuning import HOLDS_FOR, Mute, Tuning
 from jaxtop.wire import Buffer, BusyThread, Peak, Place, Pulse, Stacks
 
 __all__ = [
-    "DEVICE_FIGURES", "EMPTY_HOST", "FIGURES", "HOLDS_FOR", "HOST_FIGURES", "MEMORY", "PARTS",
-    "RULES", "RULES_BY_NAME", "STEP_FIGURES", "STEP_TIME", "ArrayView", "ArraysAtPeak", "AtPeak", "Buffer",
-    "BusyThread", "Cluster", "DeviceView", "Figure", "Finding", "Grower", "Host", "HostView",
-    "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "Peak", "Place", "ProgramView", "Pulse", "Run",
-    "Scope", "Severity", "Span", "Stacks", "State", "Tuning", "Unit", "array_views", "at_peaks",
-    "device_views", "diagnose", "distinct", "figure_series", "fullest", "growers", "host_views",
-    "launch_rate", "memory_total", "memory_views", "mesh_views", "newest_hosts", "newest_sample",
-    "pace_of", "program_views", "recent", "reported_figures", "reported_findings", "run_of", "runs", "scaled",
-    "slices", "stack_groups", "state_of", "step_of", "step_of_run", "steps_of",
+    "DEVICE_FIGURES", "EMPTY_HOST", "FIGURES", "HOLDS_FOR", "HOST_FIGURES", "MEMORY", "PARTS", "RULES",
+    "RULES_BY_NAME", "STEP_FIGURES", "STEP_TIME", "ArrayView", "ArraysAtPeak", "AtPeak", "Buffer",
+    "BusyThread", "Cluster", "DeviceView", "Figure", "Finding", "Group", "Grower", "Host", "HostView",
+    "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "Peak", "Place", "ProgramView", "Pulse", "Role",
+    "Run", "Scope", "Severity", "Span", "Stacks", "State", "Tuning", "Unit", "array_views", "at_peaks",
+    "device_views", "diagnose", "distinct", "family_of", "figure_series", "fullest", "groups", "growers",
+    "host_views", "launch_rate", "main_run", "memory_total", "memory_views", "mesh_views", "newest_hosts",
+    "newest_sample", "pace_of", "program_views", "recent", "reported_figures", "reported_findings", "role_of",
+    "run_of", "runs", "scaled", "slices", "stack_groups", "state_of", "step_of", "step_of_run", "steps_of",
 ]  # fmt: skip

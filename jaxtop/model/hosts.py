@@ -98,10 +98,17 @@ def _members(cluster: ClusterState) -> dict[str, list[Host]]:
 def _lack(members: list[Host], host: Host) -> bool:
     """Return whether a run has room for this host; processes that have exited free their places."""
     count = members[0].process_count or host.process_count
+    if count is None and any(_are_of_one_family(each, host) for each in members):
+        return False  # workers that their parent has started, each with devices of its own
     index = host.process_index
     there = [each for each in members if not has_exited(each)]
     is_free = index is None or all(each.process_index != index for each in there)
     return is_free and (count is None or len(there) < count)
+
+
+def _are_of_one_family(one: Host, other: Host) -> bool:
+    families = [host.hello.family for host in (one, other) if host.hello is not None]
+    return len(families) == 2 and families[0] is not None and families[0] == families[1]
 
 
 def host_views(cluster: ClusterState, now: float) -> list[HostView]:

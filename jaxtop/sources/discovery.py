@@ -119,7 +119,7 @@ def _newest(found: list[runfiles.RunFile], show: Callable[[str], None], *, stays
 
 def _choice(meant: Hello, living: list[Hello], own: str | None) -> str:
     """Return which run was chosen of the living ones; empty if there is nothing to choose."""
-    count = len({each.run or each.agent for each in living})
+    count = len({each.family or each.run or each.agent for each in living})
     shown = f"showing {meant.name or 'one without a name'} ({meant.run or meant.agent})"
     which, others = "the newest", "`jaxtop ls` lists all of them"
     if own is not None and meant.job not in (own, None):
@@ -157,7 +157,7 @@ def _seeds_of(
 ) -> list[Seed]:
     named = _named(target, found)
     if named:  # of several runs of one name, the newest is meant
-        return _seeds_like(named[0].hello, named)
+        return _seeds_like(named[0].hello, found)
     if target.endswith(".mcap"):
         raise NoTarget(
             f"{target} is no live run; `jaxtop replay {target}` opens a recording (--at T: one moment)"
@@ -186,7 +186,7 @@ def _named(target: str, found: list[runfiles.RunFile]) -> list[runfiles.RunFile]
 
 
 def _is_of(target: str, hello: Hello) -> bool:
-    return target in (hello.name, hello.run, hello.agent)
+    return target in (hello.name, hello.run, hello.agent, hello.family)
 
 
 def _ended(target: str, endings: list[Past]) -> list[Seed]:
@@ -208,7 +208,11 @@ def _has_ended(target: str, ended: list[Seed]) -> str:
 
 
 def _is_beside(one: Hello, other: Hello) -> bool:
-    return other.agent == one.agent or (one.run is not None and other.run == one.run)
+    """Return whether two agents are shown together: those of a run, and of runs of one family."""
+    return other.agent == one.agent or any(
+        of_one is not None and of_one == of_other
+        for of_one, of_other in ((one.run, other.run), (one.family, other.family))
+    )
 
 
 def _seeds_like(newest: Hello, found: list[runfiles.RunFile]) -> list[Seed]:

@@ -204,6 +204,8 @@ class LiveSource:
         elif isinstance(message, wire.Roster):
             for listed in message.peers:
                 self._meet(listed, message.run, message.process_count)
+            for listed in message.kin:
+                self._meet(listed, None, None)
 
     def _take_relayed(self, relay: str, frame: wire.Frame) -> None:
         """Pass on a frame that came through a relay. Its agents are not dialled from here."""

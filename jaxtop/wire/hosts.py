@@ -31,7 +31,9 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     the clock of process 0 is ahead of this one, to a tenth of a second; None if they were not compared.
     `flags` are those of XLA and settings of JAX that change programs; None from older agents. `job` is the
     number that the scheduler of the cluster gave the job. `simulated_limit_bytes` is the limit of the memory
-    of each device that its owner set where the devices report none.
+    of each device that its owner set where the devices report none. Processes that belong together, because
+    one of them has started the others, have the same `family`; `parent_pid` is None in the first of them.
+    `role` is what the process is for there, as the script says or as the agent guesses.
     """
 
     agent: AgentId
@@ -61,6 +63,10 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     flags: dict[str, str] | None = None
     job: str | None = None
     simulated_limit_bytes: int | None = None
+    family: AgentId | None = None
+    role: str | None = None
+    is_role_guessed: bool = False
+    parent_pid: int | None = None
 
 
 class Compile(Struct, frozen=True, omit_defaults=True, tag="compile"):

@@ -28,13 +28,17 @@ class Peer(Struct, frozen=True, omit_defaults=True):
 
 
 class Roster(Struct, frozen=True, omit_defaults=True, tag="roster"):
-    """All agents of a run that one of them knows. Addresses only: a peer proves its identity with the key."""
+    """All agents of a run that one of them knows. Addresses only: a peer proves its identity with the key.
+
+    `kin` are agents of other runs that belong to the same family.
+    """
 
     agent: AgentId
     peers: tuple[Peer, ...]
     run: str | None = None
     name: str | None = None
     process_count: Process | None = None
+    kin: tuple[Peer, ...] = ()
 
 
 class Link(Struct, frozen=True, omit_defaults=True, tag="link"):

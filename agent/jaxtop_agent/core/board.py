@@ -137,6 +137,7 @@ class RegistrarState(msgspec.Struct):
     """The processes that the registrar found, and the offset from our clock to that of process 0."""
 
     roster: wire.Roster | None = None
+    kin: tuple[wire.Peer, ...] = ()  # agents of the same family in other runs
     clock_offset: float = 0.0
     clock_error: float | None = None  # None: the clocks were not compared
 

@@ -26,7 +26,8 @@ LEAST_STUCK, MOST_STUCK = 5.0, 30 * 86_400.0
 MOST_MINUTES, MOST_FLOPS, MOST_BYTES = 1e6, 1e18, 1e15
 # The source under which viewers read which settings were ignored, and the length of a value there.
 SOURCE, LONGEST_VALUE = "settings", 40
-LONGEST_LINEAGE = 100
+LONGEST_LINEAGE, LONGEST_ROLE = 100, 40
+ROLE = "JAXTOP_ROLE"
 
 # The scripts that run the kernel of a notebook.
 _KERNELS = frozenset({"ipykernel_launcher", "colab_kernel_launcher"})
@@ -50,6 +51,8 @@ class AgentSettings(NamedTuple):
     ledger: bool = True
     ledger_folder: str | None = None
     lineage: str = ""
+    # What the process is for; empty if nobody says.
+    role: str = ""
     # Viewers may look, but not act.
     read_only: bool = False
     # Seconds after which the agent ends a process of a run that is stuck; 0: never.
@@ -78,6 +81,7 @@ def read(
     record: str | os.PathLike[str] | None = None,
     *,
     end_if_stuck: float | None = None,
+    role: str | None = None,
 ) -> AgentSettings:
     """Return the settings in force; a value that cannot be used counts as missing, and is noted."""
     given = _Given({"interval": interval, "collectives": collectives, "end_if_stuck": end_if_stuck})
@@ -96,6 +100,7 @@ def read(
         ledger=(folder := os.environ.get("JAXTOP_LEDGER", "").strip()).lower() not in OFF,
         ledger_folder=None if not folder or folder.lower() in OFF + ON else folder,
         lineage=os.environ.get("JAXTOP_LINEAGE", "").strip()[:LONGEST_LINEAGE],
+        role=named_role(role or os.environ.get(ROLE)),
         # An unclear value forbids: too few rights do less harm than too many.
         read_only=given.flag("JAXTOP_READONLY", otherwise=bool(os.environ.get("JAXTOP_READONLY"))),
         end_if_stuck=given.number("JAXTOP_END_IF_STUCK", 0, LEAST_STUCK, MOST_STUCK, "end_if_stuck"),
@@ -104,6 +109,11 @@ def read(
     for each in settings.ignored:
         debuglog.warning("settings", each)
     return settings
+
+
+def named_role(given: object) -> str:
+    """Return a role as messages have it; empty if there is none."""
+    return legible(str(given)).strip()[:LONGEST_ROLE] if given else ""
 
 
 def bounded(interval: float) -> float:

@@ -8,6 +8,7 @@ What is where, in the order in which to read it:
 
 - lookup.py: look-ups of JAX's modules and attributes; `Missing`
 - backends.py: clients of the backends, their devices and memory, the coordination service
+- starting.py: the moment before the first backend
 - arrays.py: live arrays, the types that hold arrays, and shardings
 - launches.py: what JAX calls at each launch
 - programs.py: loaded programs, and what the compiler reports about them
@@ -37,6 +38,7 @@ from jaxtop_agent.jaxprivate.backends import (
     default_memory,
     expected,
     hardware_ordinal,
+    has_backends,
     local_devices,
     memory_stats,
     process_count,
@@ -51,7 +53,7 @@ from jaxtop_agent.jaxprivate.compiles import (
 )
 from jaxtop_agent.jaxprivate.errors import LAUNCHES_SLOWLY, TRIES_PLATFORMS, RuntimeErrors
 from jaxtop_agent.jaxprivate.launches import LaunchHook, SlowLaunches, ThreadHooks, name_of
-from jaxtop_agent.jaxprivate.lookup import Missing, versions
+from jaxtop_agent.jaxprivate.lookup import Missing, find, imported, versions
 from jaxtop_agent.jaxprivate.lowered import compiled, element_type, lowered, mlir, portable, shardy
 from jaxtop_agent.jaxprivate.profiler import Profiler
 from jaxtop_agent.jaxprivate.programs import (
@@ -78,6 +80,7 @@ from jaxtop_agent.jaxprivate.programs import (
     program_traceback,
     started,
 )
+from jaxtop_agent.jaxprivate.starting import when_backends_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -87,6 +90,7 @@ def features() -> dict[str, str]:
     """Return for each feature "on", or why it does not work with this JAX; JAX must be imported."""
     checks: Iterable[tuple[str, Callable[[], object]]] = (
         ("backends", default_client),
+        ("start of backends", lambda: find(imported("jax._src.xla_bridge"), "_plugin_lock")),
         ("coordination", Coordination),
         ("launches", LaunchHook),
         ("compiles", lambda: MonitoringListeners(_ignore, _ignore, _ignore)),

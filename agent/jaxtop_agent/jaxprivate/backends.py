@@ -26,6 +26,12 @@ def default_client() -> Client | None:
     return bridge._default_backend
 
 
+def has_backends() -> bool:
+    """Whether JAX has made backends; never waits for them."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return bool(getattr(bridge, "_backends", None))
+
+
 def clients() -> tuple[Client, ...]:
     return tuple(imported("jax._src.xla_bridge")._backends.values())
 

@@ -8,14 +8,17 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxtop._version import __version__
 from jaxtop.base import debuglog, room
 from jaxtop.base.debuglog import LOG
 from jaxtop.base.names import reason
+from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays.watched import WatchedNames
-from jaxtop_agent.core.settings import script_name
+from jaxtop_agent.boot import children
+from jaxtop_agent.boot.children import Family
+from jaxtop_agent.core.settings import ROLE, named_role, script_name
 from jaxtop_agent.core.threads import Worker
 from jaxtop_agent.hooks.imports import when_imported
 from jaxtop_agent.hooks.jax import Hooks
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 # The longest that the agent may delay a script's exit; each call into jaxlib is far shorter.
 PATIENCE = 2.0
 START_RETURNS_WITHIN = 0.01
+# Multiprocessing ends the work of a process in the order of these numbers, the largest first.
+LAST = -1000
 # Enough for the agent's and ZeroMQ's threads, and as many again for the script.
 THREADS = 16
 
@@ -47,8 +52,21 @@ THREADS = 16
 class Agent:
     """Waits for JAX, then starts the publisher, the sampler and the registrar."""
 
-    def __init__(self, settings: AgentSettings) -> None:
+    def __init__(
+        self,
+        settings: AgentSettings,
+        given: dict[str, Any] | None = None,
+        family: Family | None = None,
+    ) -> None:
+        """Take the settings, what was `given` of them in the call, and the family of a child process."""
         self._settings = settings
+        self.given = given or {}
+        self.family = family or Family(os.urandom(8).hex())
+        # Whether a parent has started this agent, and the script has not.
+        self.is_inherited = family is not None
+        self.role = settings.role if settings.role != self.family.role else ""
+        # Until then it has no thread, no socket and no file.
+        self.waits = True
         self.pid = os.getpid()
         self._workers: list[Worker] = []
         self._board: Board | None = None
@@ -85,18 +103,51 @@ class Agent:
         """Where viewers attach; empty until the agent serves."""
         return self._board.publisher.requests if self._board else ""
 
+    def take_role(self, role: str) -> None:
+        self.role = named_role(role)
+        board = self._board
+        if board is not None:
+            from msgspec.structs import replace  # not before JAX is imported
+
+            board.identity = replace(board.identity, role=self.role, is_role_guessed=False)
+            board.bells.publisher.ring()
+
     def start(self) -> None:
-        """Start once JAX has been imported; until then the agent has no thread and no socket."""
+        """Start once JAX makes its first backend; until then the agent has no thread and no socket."""
         if "jax" not in sys.modules:
             debuglog.info("start", "waits until the script imports jax")
-        self._call_off = when_imported("jax", self._begin)
+        self._pass_on()
+        self._call_off = when_imported("jax", self._wait_for_backends)
 
-    def _begin(self) -> None:
+    def _pass_on(self) -> None:
+        """Let the children of this process start agents, too."""
+        try:
+            if jaxprivate.has_backends():  # their threads may read the environment at any time
+                return
+            own, record = self.family, self.given.get("record")
+            script = own.script or script_name()
+            settings = {each: self.given.get(each) for each in ("name", "bind", "interval", "collectives")}
+            settings["record"] = None if record is None else str(Path(record).expanduser().absolute())
+            children.pass_on({**settings, "family": (own.id, script, os.environ.get(ROLE, ""))})
+        except Exception as error:
+            debuglog.warning("start", "children of this process are not shown", error=error)
+
+    def _wait_for_backends(self) -> None:
         # This runs on the user's thread, inside `import jax` or `agent.start()`: no exception may leave it.
         try:
-            room.require_address_space(THREADS)
             hooks = self._hooks = Hooks()
             hooks.install()
+            self._call_off = jaxprivate.when_backends_start(self._begin)
+        except Exception as error:  # a JAX that hides its backends: the process is shown at once
+            debuglog.warning("start", "does not wait for the backends", error=error)
+            self._begin()
+
+    def _begin(self) -> None:
+        # On the user's thread, too.
+        self.waits = False
+        try:
+            room.require_address_space(THREADS)
+            self._end_with_worker()
 
             # Registered after JAX's own exit hooks, and so called before them: JAX destroys its clients at
             # exit, and none of our threads may be inside one then.
@@ -105,6 +156,18 @@ class Agent:
             self._loader.start()
         except Exception as error:
             self._not_loaded(error)
+
+    def _end_with_worker(self) -> None:
+        """In a process of multiprocessing that has been forked, end as its work does: no exit hook runs."""
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None and util.process.parent_process() is not None:
+            util.Finalize(None, self._end_worker, exitpriority=LAST)
+
+    def _end_worker(self) -> None:
+        from jaxtop_agent.stalls.uncaught import note_worker_error  # loads the messages
+
+        note_worker_error(sys.exc_info()[1])
+        self._end()
 
     def _load(self) -> None:
         time.sleep(START_RETURNS_WITHIN)  # otherwise `start` would wait for the GIL in its last lines
@@ -145,7 +208,9 @@ class Agent:
             debuglog.warning("agent", "agent.watch() failed", ", ".join(names), error)
 
     def _assemble(self) -> None:
-        from jaxtop.store import runfiles  # `loading` has imported all of these before
+        from msgspec.structs import replace  # `loading` has imported all of these before
+
+        from jaxtop.store import runfiles
         from jaxtop_agent import collectors
         from jaxtop_agent.core import redaction
         from jaxtop_agent.core.board import Board
@@ -155,6 +220,7 @@ class Agent:
         from jaxtop_agent.profiler.offset import ClockOffset
         from jaxtop_agent.profiler.worker import WindowThread
         from jaxtop_agent.programs.compiles.storms import Storms
+        from jaxtop_agent.service import roles
         from jaxtop_agent.service.answers import Answers
         from jaxtop_agent.service.identity import identify
         from jaxtop_agent.service.messages import Messages
@@ -169,7 +235,11 @@ class Agent:
         redaction.prepare()
         settings = self._settings
         board = self._board = Board(
-            identify(settings.name, settings.peak_flops, settings.simulated_limit),
+            replace(
+                identify(settings.name, settings.peak_flops, settings.simulated_limit),
+                family=self.family.id,
+                **roles.of_process(self.role, self.family),
+            ),
             interval=settings.interval,
             sources=settings.sources,
         )
@@ -325,6 +395,8 @@ class Agent:
         self._call_off()
         if self.is_over or os.getpid() != self.pid:
             return
+        with suppress(Exception):
+            children.pass_on_nothing()
         self.loading.is_stopped = True
         if self._deadline is None:
             self._deadline = time.monotonic() + PATIENCE
@@ -365,6 +437,16 @@ class Agent:
         """After a fork, in the parent."""
         LOG.writing.go_on()
         self.loading.busy.go_on()
+
+    def goes_on_in_child(self) -> None:
+        """In a forked child that may use JAX itself: wait there, too."""
+        self.pid = os.getpid()
+        self.loading = Loading()
+        self.is_inherited = True
+        script = self.family.script or script_name()
+        self.family = Family(self.family.id, script, os.environ.get(ROLE, ""))
+        self.role = ""
+        LOG.forked("waits until this process uses JAX")
 
     def after_fork(self) -> None:
         """In a forked child, drop the agent: it stays with the parent, and the child keeps no connection."""

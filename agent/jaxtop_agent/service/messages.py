@@ -126,9 +126,11 @@ class Messages:
 
     def roster(self) -> wire.Roster:
         board = self._board
-        if board.registrar.roster is not None:
-            return board.registrar.roster
-        return wire.Roster(board.identity.agent, (board.peer(),), name=board.identity.name)
+        roster = board.registrar.roster
+        if roster is None:
+            roster = wire.Roster(board.identity.agent, (board.peer(),), name=board.identity.name)
+        kin = board.registrar.kin
+        return msgspec.structs.replace(roster, kin=kin) if kin else roster
 
     def costs(self) -> wire.Costs:
         return costs(self._board.sampler.costs, self._own_threads(), time.monotonic() - self._began)

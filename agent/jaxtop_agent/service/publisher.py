@@ -85,6 +85,7 @@ class Publisher:
                 "pulse": self._whole_pulse,
             }
         )
+        self._kin: tuple[wire.Peer, ...] = board.registrar.kin
         self._oversized = 0
         self._changes = ChangeLog()
         self._pulse = Duty(self._send_pulse, self._interval)
@@ -133,6 +134,7 @@ class Publisher:
         duties = (
             Duty(self._place),
             Duty(self._refresh_hello, lambda: HELLO_EVERY_S),
+            Duty(self._introduce_kin),
             Duty(self._listen),
             Duty(self._send_waiting),
             Duty(self._watch_for_stalls),
@@ -278,6 +280,12 @@ class Publisher:
         if why_not := runfiles.write(hello):
             self._board.sources["run file"] = f"off: {why_not}"
         self._send_payload(server, "hello", payload)
+
+    def _introduce_kin(self, server: transport.Server) -> None:
+        """Send the roster when others of the family have come or gone."""
+        if self._board.registrar.kin is not self._kin:
+            self._kin = self._board.registrar.kin
+            self._send(server, self._messages.roster())
 
     def _answer_all(self, server: transport.Server, questions: list[transport.ReceivedRequest]) -> None:
         """Answer, then rest, so that endless requests use only a fixed share of the time."""

@@ -5,6 +5,7 @@ Its calls may block for as long as the coordinator does not answer, so it has it
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from jaxtop.base import debuglog
 from jaxtop.wire import Peer, Roster
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.service.kin import EVERY_S, Kin
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
@@ -36,22 +38,35 @@ class Registrar:
         self._agent = board.identity.agent
         self._registered: Peer | None = None
         self._clock = clock
+        self._kin = Kin(board)
 
     def run(self) -> None:
         board = self._board
-        pause = FIRST_PAUSE
+        pause = FIRST_PAUSE / 2
+        due = 0.0
         board.sources["roster"] = "waiting: for the backends"
         while not board.stopping:
-            complete = False
-            try:
-                complete = self._is_time() and self._look()
-                with suppress(Exception):  # an unknown offset counts as 0
-                    self._clock.refresh(board)
-            except Exception as error:
-                debuglog.warning("registrar", "the roster cannot be exchanged", error=error)
-                board.switch_off("roster", error)
-            asked = wait(board.bells.registrar, LONGEST_PAUSE if complete else pause)
-            pause = FIRST_PAUSE if asked else min(pause * 2, LONGEST_PAUSE)
+            with suppress(Exception):  # a viewer on this machine finds them without the agent
+                self._kin.look()
+            if time.monotonic() >= due:
+                pause = self._turn(pause)
+                due = time.monotonic() + pause
+            # Until the next turn others of the family are looked for.
+            if wait(board.bells.registrar, min(due - time.monotonic(), EVERY_S)):
+                due, pause = 0.0, FIRST_PAUSE / 2
+
+    def _turn(self, pause: float) -> float:
+        """Exchange the roster if it is time; return the seconds until the next turn."""
+        board = self._board
+        complete = False
+        try:
+            complete = self._is_time() and self._look()
+            with suppress(Exception):  # an unknown offset counts as 0
+                self._clock.refresh(board)
+        except Exception as error:
+            debuglog.warning("registrar", "the roster cannot be exchanged", error=error)
+            board.switch_off("roster", error)
+        return LONGEST_PAUSE if complete else min(pause * 2, LONGEST_PAUSE)
 
     def _is_time(self) -> bool:
         # The backends must exist at this moment before the coordination client may be used; see

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LONGEST_MESSAGE = 300
 # The attributes as Python defines them: those of a class of the script could run its code.
+_OF_WORKER: list[BaseException] = []
 _ARGS, _STRERROR = vars(BaseException)["args"].__get__, vars(OSError)["strerror"].__get__
 
 
@@ -45,8 +46,15 @@ def exit_status() -> int | None:
         return None
 
 
+def note_worker_error(error: BaseException | None) -> None:
+    """Note what ends the work of a process of multiprocessing, which handles it after its exit hooks."""
+    _OF_WORKER[:] = [error] if error is not None else []
+
+
 def _last() -> tuple[BaseException | None, TracebackType | None]:
     """Return what ended the script, with its traceback; None if nothing is known to have ended it."""
+    if _OF_WORKER:
+        return _OF_WORKER[0], _OF_WORKER[0].__traceback__
     error, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
     if error is None or trace is None or hasattr(sys, "ps1"):
         return None, None  # at a prompt, an error ends nothing

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.model.collectives.present import old_windows
+from jaxtop.model.families import main_run
 from jaxtop.model.finding import Ongoing, Severity
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
 from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
@@ -86,8 +87,9 @@ def checked_step(state: ClusterState, now: float) -> CheckedStep:
     """
 
     def derive() -> CheckedStep:
-        hosts = [view.current for run in runs(state, now) for view in reporting(run)]
-        return CheckedStep(run_parts(state, now), wall_time_of_run(hosts))
+        run = main_run(state, now)
+        hosts = [] if run is None else [view.current for view in reporting(run)]
+        return CheckedStep(run_parts(state, now, None if run is None else run.id), wall_time_of_run(hosts))
 
     return state.derived.get("step at the last check", (state.findings.checked_at,), derive)
 

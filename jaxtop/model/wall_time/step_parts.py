@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.families import main_run
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views
 from jaxtop.model.wall_time.gaps import launches_of, lost_to_launches
@@ -44,7 +45,8 @@ class RunParts(NamedTuple):
 
 def too_little_of(cluster: ClusterState, now: float) -> str:
     """Return why too little is measured to call the runs healthy; empty if enough is, or no part is."""
-    found = run_parts(cluster, now)
+    run = main_run(cluster, now)
+    found = run_parts(cluster, now, None if run is None else run.id)
     if found is None or found.is_enough:
         return ""
     return f"not enough measured: {found.parts.unknown:.0%} of a step is unknown"

@@ -40,6 +40,12 @@ class HostRow:
         return self.moment.run_names[self.moment.run_of(self.host)]
 
     @property
+    def role(self) -> str | None:
+        """What its run is for, with a tilde where that is a guess; None if it is unknown."""
+        found = self.moment.roles.get(self.moment.run_of(self.host))
+        return None if found is None else str(found)
+
+    @property
     def place(self) -> tuple[str, int] | None:
         """The run and the process index, which sort processes of all runs; None if the index is unknown."""
         index = self.host.process_index

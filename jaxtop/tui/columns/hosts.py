@@ -200,6 +200,7 @@ def columns_for(
         Column("process", "proc", 4, "right", lambda row: row.place, lambda row: _index(row.place)),
         words("host", "host", 11, lambda row: row.host.hostname, flexible=True),
         *((words("run", "run", 12, lambda row: row.run),) if len(moment.runs) > 1 else ()),
+        *((words("role", "role", 10, lambda row: row.role),) if moment.roles else ()),
         figure("devices", "dev", 3, lambda row: row.device_count, units.number),
         figure("memory", "memory", 6, lambda row: row.used_bytes, units.size),
         figure("steps", "steps/s", 7, lambda row: row.steps, partial(units.number, digits=2)),

@@ -14,10 +14,12 @@ from jaxtop.model import (
     Cluster,
     DeviceView,
     Finding,
+    Group,
     Host,
     HostView,
     MeshView,
     ProgramView,
+    Role,
     Run,
     State,
 )
@@ -155,13 +157,29 @@ class Moment:
         return of_collectives.waits_by_device(self.cluster, self.now)
 
     @cached_property
+    def groups(self) -> list[Group]:
+        """The runs that belong together, by what they are for; none where nobody says or guesses it."""
+        return model.groups(self.cluster, self.now)
+
+    @cached_property
+    def roles(self) -> dict[str, Role]:
+        """What each run is for, by run id, where it is known."""
+        return {run.id: group.role for group in self.groups for run in group.runs}
+
+    @cached_property
+    def stepping(self) -> tuple[HostView, ...]:
+        """The processes whose steps stand for all: those of one run, for runs step independently."""
+        found = model.main_run(self.cluster, self.now)
+        return () if found is None else found.hosts
+
+    @cached_property
     def step(self) -> RunStep | None:
-        """The step of all processes together; None while none reports one."""
-        return model.step_of_run(view.current for view in self.host_views)
+        """The step of these processes together; None while none reports one."""
+        return model.step_of_run(view.current for view in self.stepping)
 
     @cached_property
     def checked_step(self) -> CheckedStep:
-        """The step of all processes together as the findings have it: where it goes, and its wall time."""
+        """The step of these processes together as the findings have it: where it goes, and its wall time."""
         return checked_step(self.cluster, self.now)
 
     @cached_property

@@ -54,6 +54,7 @@ OF_HOSTS: dict[str, Field[HostRow]] = {
     "state": Field(lambda row: str(row.state), words),
     "host": Field(lambda row: row.host.hostname, words),
     "run": Field(lambda row: row.run, words),
+    "role": Field(lambda row: row.role, words),
     "process": Field(lambda row: row.host.process_index, count),
     "devices": Field(lambda row: row.device_count, count),
     "memory": Field(lambda row: row.used_bytes, number),

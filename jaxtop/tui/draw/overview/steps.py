@@ -62,10 +62,10 @@ class Timespan:
 
 
 def timespan(moment: Moment) -> Timespan:
-    """Return the time that the plots cover, of the run with the most processes."""
-    run = max(moment.runs, key=lambda each: len(each.hosts), default=None)
-    past = moment.cluster.past_steps.get(run.id) if run is not None else None
-    hosts = [view.current for view in moment.host_views]
+    """Return the time that the plots cover, of the run whose steps stand for all."""
+    run = moment.run_of(moment.stepping[0].host) if moment.stepping else ""
+    past = moment.cluster.past_steps.get(run)
+    hosts = [view.current for view in moment.stepping]
     late = [host.pulse.rhythm.p99_us for host in hosts if host.pulse.rhythm and host.pulse.rhythm.p99_us]
     paces = [pace for host in hosts if (pace := pace_of(host)) is not None]
     median = moment.step.p50_s if moment.step else None

@@ -1,0 +1,73 @@
+"""The agents of the same family on this machine that are in other runs: found by their run files.
+
+The eldest of a family lists all others, and the others list the eldest: a viewer that reaches one of them
+reaches all.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from jaxtop.store import runfiles
+from jaxtop.wire import Peer
+
+if TYPE_CHECKING:
+    from jaxtop.wire import Hello
+    from jaxtop_agent.core.board import Board
+
+EVERY_S = 2.0
+# At most so many are listed: a roster has to fit into one message.
+MOST = 500
+
+
+class Kin:
+    """Keeps `board.registrar.kin` up to date."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._due = 0.0
+        self._seen: tuple[int, ...] = ()
+
+    def look(self) -> None:
+        """Read the run files again if any of them has changed; do nothing if it was done a moment ago."""
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + EVERY_S
+        seen = tuple(_changed_at())
+        if seen == self._seen:
+            return
+        self._seen = seen
+        own = self._board.identity
+        roster = self._board.registrar.roster
+        family = [
+            each.hello for each in runfiles.find() if each.hello.family == own.family and not each.is_stale
+        ]
+        eldest = min(family, key=lambda hello: (hello.started_ms, hello.agent), default=None)
+        if eldest is None:
+            return
+        run = None if roster is None else roster.run
+        listed = family if eldest.agent == own.agent else [eldest]
+        kin = tuple(
+            _peer(hello)
+            for hello in sorted(listed, key=lambda hello: hello.agent)[:MOST]
+            if hello.agent != own.agent and (hello.run is None or hello.run != run)
+        )
+        if kin != self._board.registrar.kin:
+            self._board.registrar.kin = kin
+            self._board.bells.publisher.ring()
+
+
+def _changed_at() -> list[int]:
+    """Return when each folder of run files changed last."""
+    found = []
+    for folder in runfiles.folders():
+        try:
+            found.append(folder.stat().st_mtime_ns)
+        except OSError:
+            found.append(0)
+    return found
+
+
+def _peer(hello: Hello) -> Peer:
+    return Peer(*(getattr(hello, name) for name in Peer.__struct_fields__))

@@ -1,0 +1,111 @@
+"""Runs that belong together, because one process has started the others, and what each of them is for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.hosts import Run, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jaxtop.model.state import ClusterState
+    from jaxtop.wire import Hello
+
+# The role of the process that was first, if nobody says another one.
+MAIN = "main"
+
+
+class Role(NamedTuple):
+    """What a run is for, and whether that is a guess."""
+
+    name: str
+    is_guess: bool = False
+
+    def __str__(self) -> str:
+        return f"~{self.name}" if self.is_guess else self.name
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of a family that have one role. Each has steps, a mesh and verdicts of its own."""
+
+    family: str
+    role: Role
+    runs: tuple[Run, ...]
+
+
+def groups(cluster: ClusterState, now: float) -> list[Group]:
+    """Return the groups of each family, that of its first process first; none where nothing has a role."""
+    return cluster.derived.get("groups", (cluster.changes, now), lambda: _groups(runs(cluster, now)))
+
+
+def main_run(cluster: ClusterState, now: float) -> Run | None:
+    """Return the run whose steps stand for all: with most processes, then what started the others."""
+    found = runs(cluster, now)
+    live = [run for run in found if not run.has_ended] or found
+    return max(live, key=lambda run: (len(run.hosts), not _is_child(run), -_started(run)), default=None)
+
+
+def role_of(cluster: ClusterState, now: float, run: str) -> Role | None:
+    """Return what a run is for; None if it belongs to no others and nobody says."""
+    by_run = {each.id: group.role for group in groups(cluster, now) for each in group.runs}
+    return by_run.get(run)
+
+
+def family_of(run: Run) -> str | None:
+    """Return the family of a run: of several, because its hosts have one each, the first by name."""
+    return min((hello.family for hello in _hellos(run) if hello.family), default=None)
+
+
+def _groups(all_runs: Iterable[Run]) -> list[Group]:
+    families: dict[str, list[Run]] = defaultdict(list)
+    for run, family in _joined(all_runs):
+        families[family].append(run)
+    found = []
+    for family, members in families.items():
+        by_role: dict[Role, list[Run]] = defaultdict(list)
+        for run in sorted(members, key=lambda run: (_is_child(run), _started(run))):
+            if (role := _role(run, is_alone=len(members) == 1)) is not None:
+                by_role[role].append(run)
+        found += [Group(family, role, tuple(those)) for role, those in by_role.items()]
+    return found
+
+
+def _joined(all_runs: Iterable[Run]) -> list[tuple[Run, str]]:
+    """Return the runs with their family. Families that share a run are one, named as the first of them."""
+    heads: dict[str, str] = {}
+
+    def head(family: str) -> str:
+        while (above := heads.get(family, family)) != family:
+            family = above
+        return family
+
+    placed = []
+    for run in all_runs:
+        known = sorted({head(hello.family) for hello in _hellos(run) if hello.family})
+        heads.update(dict.fromkeys(known[1:], known[0]) if known else {})
+        placed += [(run, known[0])] if known else []
+    return [(run, head(family)) for run, family in placed]
+
+
+def _role(run: Run, *, is_alone: bool) -> Role | None:
+    roles = [Role(hello.role, hello.is_role_guessed) for hello in _hellos(run) if hello.role]
+    said = [role for role in roles if not role.is_guess]
+    if roles:
+        return (said or roles)[0]
+    return None if is_alone else Role(MAIN, is_guess=True)
+
+
+def _hellos(run: Run) -> list[Hello]:
+    return [view.host.hello for view in run.hosts if view.host.hello is not None]
+
+
+def _is_child(run: Run) -> bool:
+    return any(hello.parent_pid is not None for hello in _hellos(run))
+
+
+def _started(run: Run) -> int:
+    return min((hello.started_ms for hello in _hellos(run)), default=0)
