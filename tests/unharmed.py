@@ -43,6 +43,8 @@ WAYS = ("run", "start", "hot")
 # Added to the line that imports JAX: the script continues once this file exists. The agent loads on its own
 # thread, and a script of one second would end before a viewer could see it.
 WAIT = "[*iter(lambda: __import__('time').sleep(0.01) or __import__('os').path.exists('go'), True)]"
+# An agent starts with the backends. Workers import the script, too, and need none.
+WITH_BACKENDS = f"__name__ == '__main__' and __import__('jax').devices(), {WAIT}"
 
 
 class Outcome(NamedTuple):
@@ -125,17 +127,19 @@ def outcome(
     *words: str,
     flags: tuple[str, ...] = (),
     watch: Watch | None = None,
+    uses_jax: bool = True,
     **options: Any,
 ) -> Outcome:
     """Run the script in one of the ways (WAYS) and wait for its end; `{start}` in it is where `start` goes.
 
-    `words` are its arguments, or instead of the script `-m MODULE` or `-c CODE` with theirs. With a `watch`
-    the script waits behind its import of JAX until it was met.
+    `words` are its arguments, or instead of the script `-m MODULE` or `-c CODE` with theirs. Behind its
+    import of JAX the script makes the backends, if it `uses_jax`, and waits for a `watch` to meet it.
     """
     for old in (*folder.glob("result*"), *folder.glob("go")):
         old.unlink()
     start = {"start": START, "hot": START_HOT}.get(way, "pass")
-    text = re.sub(r"^( *import .*\bjax)$", rf"\1; {WAIT}", text, count=1, flags=re.MULTILINE)
+    wait = WITH_BACKENDS if uses_jax else WAIT
+    text = re.sub(r"^( *import .*\bjax)$", rf"\1; {wait}", text, count=1, flags=re.MULTILINE)
     path = script(folder, text.replace("{start}", start))
     what = [*words] if words[:1] in (("-m",), ("-c",)) else [path.name, *words]
     launcher = [PYTHON, *flags, *JAXTOP[1:], "run"] if way == "run" else [PYTHON, *flags]

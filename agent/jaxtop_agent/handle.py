@@ -6,7 +6,6 @@ This is loaded with the package: `start()` may load nothing more that can fail.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,7 @@ class Handle:
 
     @property
     def state(self) -> str:
-        """One of "off", "waits" (for JAX), "starts", "serves", "failed" and "stopped"."""
+        """One of "off", "waits" (for JAX's devices), "starts", "serves", "failed" and "stopped"."""
         agent = self._agent
         if agent is None:
             return OFF
@@ -37,7 +36,7 @@ class Handle:
             return STOPPED
         if agent.address:
             return SERVES
-        return STARTS if "jax" in sys.modules else WAITS
+        return WAITS if agent.waits else STARTS
 
     @property
     def address(self) -> str | None:
@@ -97,7 +96,7 @@ class Handle:
                 ("in a notebook", False),
                 *notes,
             ]
-        said = {WAITS: f"waits until jax is imported, then serves {name}", STARTS: f"starts {name}"}
+        said = {WAITS: f"waits until jax is used, then serves {name}", STARTS: f"starts {name}"}
         if state in said:
             return [
                 (f"{said[state]} – watch it with", False),

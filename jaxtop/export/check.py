@@ -6,6 +6,7 @@ import re
 import time
 from dataclasses import dataclass
 from textwrap import wrap
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,14 +15,23 @@ from jaxtop import __version__
 from jaxtop.base.names import legible
 from jaxtop.base.times import timestamp
 from jaxtop.export.findings import as_value
-from jaxtop.model import RULES_BY_NAME, Severity, reported_findings, runs
+from jaxtop.model import (
+    RULES_BY_NAME,
+    Role,
+    Severity,
+    family_of,
+    groups,
+    names_of_runs,
+    reported_findings,
+    runs,
+)
 from jaxtop.model.findings.coverage import HEALTHY, NOT_CHECKED, Coverage, coverage_of
 from jaxtop.model.findings.words import costs
 from jaxtop.model.stalls.crashes import ended_at, exit_status
 from jaxtop.model.wall_time.step_parts import too_little_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from jaxtop.model import Cluster, Finding, Run
 
@@ -45,13 +55,18 @@ class Checkup:
     unchecked: dict[tuple[str, str], str]
     # Why too little is measured to call the runs healthy; empty if enough is.
     too_little: str = ""
+    names: Mapping[str, str] = MappingProxyType({})  # of runs, by id
+    roles: Mapping[str, Role] = MappingProxyType({})
     coverage: Coverage = NOT_CHECKED
 
     @classmethod
     def of(cls, cluster: Cluster, at: float) -> Checkup:
         unchecked, why = dict(cluster.findings.unchecked), too_little_of(cluster, at)
         found = tuple(reported_findings(cluster))
-        return cls(at, tuple(runs(cluster, at)), found, unchecked, why, coverage_of(cluster))
+        roles = {run.id: group.role for group in groups(cluster, at) for run in group.runs}
+        names = names_of_runs(cluster, at)
+        all_runs = tuple(runs(cluster, at))
+        return cls(at, all_runs, found, unchecked, why, names, roles, coverage_of(cluster))
 
     @property
     def status(self) -> int:
@@ -76,7 +91,7 @@ class Checkup:
 
     def name_of(self, run_id: str) -> str:
         """Return the name of a run that people use."""
-        return next((run.name or run.id for run in self.runs if run.id == run_id), run_id)
+        return self.names.get(run_id, run_id)
 
     @property
     def title(self) -> str:
@@ -133,13 +148,25 @@ def to_json(checkup: Checkup) -> str:
         "status": checkup.status,
         "verdict": checkup.verdict,
         "runs": [
-            {"id": run.id, "name": run.name, "process_count": run.process_count, **_ended(run)}
+            {
+                "id": run.id,
+                "name": run.name,
+                "process_count": run.process_count,
+                "family": family_of(run),
+                "role": as_role(checkup.roles.get(run.id)),
+                **_ended(run),
+            }
             for run in checkup.runs
         ],
         "findings": [as_value(each, checkup.at) for each in checkup.findings],
         **of_rules(checkup),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def as_role(role: Role | None) -> dict[str, Any] | None:
+    """Return a role as it stands in JSON."""
+    return role and {"name": role.name, "is_guess": role.is_guess}
 
 
 def of_rules(checkup: Checkup) -> dict[str, Any]:

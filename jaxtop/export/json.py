@@ -13,12 +13,11 @@ from jaxtop.export import collectives as of_collectives
 from jaxtop.export import compiles as of_compiles
 from jaxtop.export import findings as of_findings
 from jaxtop.export import peaks
-from jaxtop.export.check import Checkup, of_rules
+from jaxtop.export.check import Checkup, as_role, of_rules
 from jaxtop.export.readings import OF_DEVICES, fields, of_device, of_host, of_step, percent, readings, slowed
 from jaxtop.model import (
     EMPTY_HOST,
     Part,
-    Role,
     array_views,
     at_peaks,
     family_of,
@@ -63,7 +62,8 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
     of_agents = parts_of_hosts(cluster, now)
     more = [fields_of(cluster, now, probe) for fields_of in hooks("program_fields")]
     checkup = Checkup.of(cluster, now)
-    by_run = {run.id: each.role for each in groups(cluster, now) for run in each.runs}
+    all_groups = groups(cluster, now)
+    by_run = {run.id: each.role for each in all_groups for run in each.runs}
     late = {each.agent: fields(each, lateness) for each in last_arrivals(cluster)}
     return {
         "schema": SCHEMA,
@@ -73,11 +73,15 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
             {
                 **fields(run, ("id", "name", "process_count")),
                 "family": family_of(run),
-                "role": _role(by_run.get(run.id)),
+                "role": as_role(by_run.get(run.id)),
                 "goodput": goodput(view.host for view in run.hosts),
                 "step": _step_of_run(cluster, now, run.id),
             }
             for run in runs(cluster, now)
+        ],
+        "groups": [
+            {"family": each.family, "role": as_role(each.role), "runs": [run.id for run in each.runs]}
+            for each in all_groups
         ],
         "verdict": checkup.verdict,
         "findings": [of_findings.as_value(each, now) for each in checkup.findings],
@@ -110,10 +114,6 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
         "rejected": dict(cluster.rejected),
         "dropped_processes": cluster.dropped.count,
     }
-
-
-def _role(role: Role | None) -> dict[str, Any] | None:
-    return role and {"name": role.name, "is_guess": role.is_guess}
 
 
 def _process_of(cluster: Cluster, agent: str) -> int | None:

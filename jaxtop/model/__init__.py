@@ -47,6 +47,7 @@ from jaxtop.model.arrays.meshes import MeshView, mesh_views
 from jaxtop.model.cluster import Cluster
 from jaxtop.model.devices import DeviceView, device_views, fullest, launch_rate, scaled
 from jaxtop.model.families import Group, Role, family_of, groups, main_run, role_of
+from jaxtop.model.families import names as names_of_runs
 from jaxtop.model.figure_type import Figure, Scope, Unit
 from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, MEMORY, STEP_FIGURES, STEP_TIME
 from jaxtop.model.finding import Finding, Severity
@@ -71,7 +72,8 @@ __all__ = [
     "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "Peak", "Place", "ProgramView", "Pulse", "Role",
     "Run", "Scope", "Severity", "Span", "Stacks", "State", "Tuning", "Unit", "array_views", "at_peaks",
     "device_views", "diagnose", "distinct", "family_of", "figure_series", "fullest", "groups", "growers",
-    "host_views", "launch_rate", "main_run", "memory_total", "memory_views", "mesh_views", "newest_hosts",
-    "newest_sample", "pace_of", "program_views", "recent", "reported_figures", "reported_findings", "role_of",
-    "run_of", "runs", "scaled", "slices", "stack_groups", "state_of", "step_of", "step_of_run", "steps_of",
+    "host_views", "launch_rate", "main_run", "memory_total", "memory_views", "mesh_views", "names_of_runs",
+    "newest_hosts", "newest_sample", "pace_of", "program_views", "recent", "reported_figures",
+    "reported_findings", "role_of", "run_of", "runs", "scaled", "slices", "stack_groups", "state_of",
+    "step_of", "step_of_run", "steps_of",
 ]  # fmt: skip

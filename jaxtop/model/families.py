@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,10 +36,38 @@ class Group:
     role: Role
     runs: tuple[Run, ...]
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """The names of its runs among those of the family, by run id: "actor 1"."""
+        name = self.role.name
+        if len(self.runs) == 1:
+            return {self.runs[0].id: name}
+        return {run.id: f"{name} {number}" for number, run in enumerate(self.runs)}
+
+    def __str__(self) -> str:
+        return str(self.role) if len(self.runs) == 1 else f"{len(self.runs)} × {self.role}"
+
 
 def groups(cluster: ClusterState, now: float) -> list[Group]:
     """Return the groups of each family, that of its first process first; none where nothing has a role."""
     return cluster.derived.get("groups", (cluster.changes, now), lambda: _groups(runs(cluster, now)))
+
+
+def names(cluster: ClusterState, now: float) -> dict[str, str]:
+    """Return the display name of each run, by run id: with what it is for, or with its id, if need be."""
+    return cluster.derived.get("names of runs", (cluster.changes, now), lambda: _names(cluster, now))
+
+
+def _names(cluster: ClusterState, now: float) -> dict[str, str]:
+    all_runs = runs(cluster, now)
+    found = {run.id: run.name or run.id for run in all_runs}
+    for group in groups(cluster, now):
+        for run in group.runs:
+            label = group.labels[run.id]
+            is_said_twice = run.name in (None, group.role.name)
+            found[run.id] = label if is_said_twice else f"{run.name} {label}"
+    often = Counter(found.values())
+    return {run: name if often[name] == 1 or name == run else f"{name} {run}" for run, name in found.items()}
 
 
 def main_run(cluster: ClusterState, now: float) -> Run | None:

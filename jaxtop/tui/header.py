@@ -67,7 +67,7 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Sty
     names = list(moment.run_names.values())
     live, expected = moment.live_and_expected
     parts: list[tuple[str, str | Style]] = [
-        (names[0] if len(names) == 1 else f"{len(names)} runs", Style(bold=True, meta={"press": "runs"})),
+        (_name(moment, names), Style(bold=True, meta={"press": "runs"})),
         (f"{live}/{expected} {moment.nouns()} live", palette.good if live == expected else palette.bad),
     ]
     intervals = {
@@ -81,8 +81,9 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Sty
     parts.append((f"{count} {'device' if count == 1 else 'devices'}", ""))
     # Steps come before launches, because a narrow screen has no room for all parts.
     hosts = [view.current for view in moment.host_views]
+    if len(moment.runs) == 1 or len(moment.groups) > 1:
+        parts += _steps(moment, [view.current for view in moment.stepping], palette)
     if len(moment.runs) == 1:
-        parts += _steps(moment, hosts, palette)
         share = goodput(view.host for view in moment.host_views)
         if share is not None:
             parts.append((f"goodput {units.share(share)}", ""))
@@ -93,6 +94,17 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Sty
     if untested:
         parts.append((f"{' and '.join(untested)} untested", palette.muted))
     return parts
+
+
+def _name(moment: Moment, names: list[str]) -> str:
+    """Return the name of the run, or of the runs that belong together."""
+    if len(names) == 1:
+        return names[0]
+    families = {group.family for group in moment.groups}
+    if len(families) != 1 or len(moment.roles) < len(names):
+        return f"{len(names)} runs"
+    first = moment.groups[0].runs[0]
+    return f"{first.name or first.id}: {', '.join(map(str, moment.groups))}"
 
 
 def _steps(moment: Moment, hosts: list[Host], palette: Palette) -> list[tuple[str, str]]:

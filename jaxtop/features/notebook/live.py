@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHORTEST_S, LONGEST_S = 0.5, 3600.0
-WAITS = "waits until jax is imported and the agent serves"
+WAITS = "waits until jax is used and the agent serves"
 _current: Live | None = None
 
 

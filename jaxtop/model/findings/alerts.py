@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import legible
+from jaxtop.model.families import names as names_of_runs
 from jaxtop.model.findings.reducer import reported_findings
 from jaxtop.model.findings.rules import RULES_BY_NAME
 from jaxtop.model.findings.words import costs
-from jaxtop.model.hosts import runs
 
 if TYPE_CHECKING:
     from jaxtop.model.finding import Finding, Severity
@@ -61,7 +61,7 @@ class AlertBook:
                 del self._open[key]
                 ended.append(alert._replace(event=ENDS, at=at))
         started = []
-        names = {run.id: run.name or run.id for run in runs(cluster, at)}
+        names = names_of_runs(cluster, at)
         for finding in reported_findings(cluster):
             before = self._open.get(finding.key)
             # One that was a warning and is now critical has another alert.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -68,16 +67,8 @@ class Moment:
 
     @cached_property
     def run_names(self) -> dict[str, str]:
-        """The display name of each run, by run id. Runs with the same name also show their ids."""
-        often = Counter(run.name for run in self.runs)
-        return {
-            run.id: run.id
-            if run.name is None
-            else f"{run.name} {run.id}"
-            if often[run.name] > 1
-            else run.name
-            for run in self.runs
-        }
+        """The display name of each run, by run id. Runs with the same name also show roles or their ids."""
+        return model.names_of_runs(self.cluster, self.now)
 
     def run_name(self, run: str) -> str:
         return self.run_names.get(run, run)
@@ -165,6 +156,13 @@ class Moment:
     def roles(self) -> dict[str, Role]:
         """What each run is for, by run id, where it is known."""
         return {run.id: group.role for group in self.groups for run in group.runs}
+
+    @cached_property
+    def group_labels(self) -> dict[str, str]:
+        """The names of runs among those that belong together, by run id; empty where there is one run."""
+        if len(self.runs) == 1:
+            return {}
+        return {run: label for group in self.groups for run, label in group.labels.items()}
 
     @cached_property
     def stepping(self) -> tuple[HostView, ...]:

@@ -235,7 +235,7 @@ class StacksView(TableView[StackTable]):
         for run in moment.runs:
             found = diagnose(moment.cluster, run.id, moment.now)
             if found is not None:
-                name = f"{run.name or run.id}: " if len(moment.runs) > 1 else ""
+                name = f"{moment.run_name(run.id)}: " if len(moment.runs) > 1 else ""
                 colour = palette.of_severity(Severity(found.severity).rank)
                 lines.append(Text(text.printable(f"! {name}{found.text}"), colour))
         present = [view for view in moment.host_views if not view.state.is_silent]

@@ -87,7 +87,7 @@ class TestHandle:
         code = "from jaxtop import agent; print(agent.status())\n"
         code += "print(agent.start(), agent.start(), agent.status())"
         waits = (
-            "<jaxtop agent: waits until jax is imported, then serves python – watch it with "
+            "<jaxtop agent: waits until jax is used, then serves python – watch it with "
             "jaxtop attach python in a terminal, or jaxtop.live() in a notebook>"
         )
         done = run(PYTHON, "-c", code)
@@ -225,7 +225,7 @@ for _ in range(100):
 def test_a_notebook_shows_its_run_and_variables_have_their_own_names(tmp_path):
     with kernel(tmp_path) as (cells, process):
         ((kind, content),) = cells.run("from jaxtop import agent; agent.start()")
-        assert kind == "execute_result" and "waits until jax is imported" in content["data"]["text/html"]
+        assert kind == "execute_result" and "waits until jax is used" in content["data"]["text/html"]
         cells.run("import jax, jaxtop, jax.numpy as jnp")
         cells.run("params = {'w': jnp.ones((11, 64))}; x = jnp.ones((10, 64))")
 

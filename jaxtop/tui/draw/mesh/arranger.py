@@ -252,7 +252,7 @@ class Arranger:
 
     def _host_blocks(self) -> tuple[Block, ...]:
         """Return a block for each host. The result is the same object while hosts, names and devices are."""
-        names = tuple(run.name for run in self.moment.runs)
+        names = tuple(self.moment.run_names.values())
         key = self._cluster, names, tuple(self.moment.states[agent] for agent in self._silent)
         if self._blocks[0] != key:
             self._blocks = key, _blocks(self.moment)
@@ -290,7 +290,7 @@ def _blocks(moment: Moment) -> tuple[Block, ...]:
         for view in run.hosts:
             count = counts[view.host.agent]
             unknown = (placeholder(moment.states[view.host.agent]),) * usual
-            names = _host_names(view.host, f"{run.name or run.id} " if several else "")
+            names = _host_names(view.host, f"{moment.run_name(run.id)} " if several else "")
             blocks.append(Block(names, tuple(range(start, start + count)) or unknown))
             start += count
     return tuple(blocks)

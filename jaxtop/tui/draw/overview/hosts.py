@@ -64,6 +64,8 @@ class HostLines:
     count: int
     live: int
     nouns: str
+    # The groups, where there are several.
+    groups: str = ""
 
 
 def host_lines(moment: Moment) -> HostLines:
@@ -79,6 +81,7 @@ def host_lines(moment: Moment) -> HostLines:
         len(moment.host_views),
         sum(view.state is State.LIVE for view in moment.host_views),
         moment.nouns(),
+        ", ".join(map(str, moment.groups)) if len(moment.groups) > 1 else "",
     )
 
 
@@ -99,7 +102,7 @@ def _host(view: HostView, finding: Finding | None, parts: Mapping[str, Parts], m
             note = f"waits {units.share(its.waiting)}"
     return HostLine(
         view.state,
-        name_of(view.host),
+        _label(view, moment),
         step,
         None if step is None or its is None else step * (1 - its.waiting),
         recent(moment.cluster, view.host.agent, STEP_TIME, 0, PAST),
@@ -111,12 +114,26 @@ def _host(view: HostView, finding: Finding | None, parts: Mapping[str, Parts], m
     )
 
 
+def _label(view: HostView, moment: Moment) -> str:
+    """Return the name of a process: what its run is for, and in a run of several its own name."""
+    run = moment.run_of(view.host)
+    label = moment.group_labels.get(run, "")
+    if not label:
+        return name_of(view.host)
+    is_alone = sum(moment.run_of(each.host) == run for each in moment.host_views) == 1
+    return label if is_alone else f"{label} {name_of(view.host)}"
+
+
 def hosts(found: HostLines, ink: Ink) -> OverviewPanel | None:
     """Return the panel; None where there is no process."""
     if not found.listed:
         return None
     return OverviewPanel(
-        Heading(found.nouns.capitalize(), f"{found.live} of {found.count} live", keys=(("3", "Hosts"),)),
+        Heading(
+            found.nouns.capitalize(),
+            "  ".join(filter(None, (f"{found.live} of {found.count} live", found.groups))),
+            keys=(("3", "Hosts"),),
+        ),
         "hosts",
         lambda _: min(found.count, MOST_HOSTS) + 1,
         partial(_lines, found, ink),
