@@ -152,6 +152,8 @@ def _link_events(before: Host, host: Host, at: float) -> list[LoggedEvent]:
         severity, kind, text = trouble
         if was_never_reached(host):
             severity = "warning"  # it may run well behind an address that only its own network can reach
+        elif kind == "died" and host.is_lone_worker:
+            severity, text = "warning", "has ended without notice: its parent ended it, or it was killed"
         return [LoggedEvent(at, severity, kind, host.agent, f"{before.label} {text}")]
     if state == "up" and earlier is not None and host.hello is not None:
         return [LoggedEvent(at, "info", "back", host.agent, f"{before.label} is live again")]

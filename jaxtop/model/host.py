@@ -154,6 +154,12 @@ class Host:
         return SIMULATED if is_set and self.pulse.memory_source != "allocator" else "allocator"
 
     @property
+    def is_lone_worker(self) -> bool:
+        """Whether another process has started it and nobody computes with it: its parent may end it."""
+        is_child = self.hello is not None and self.hello.parent_pid is not None
+        return is_child and self.process_count in (None, 1)
+
+    @property
     def is_on_cpu(self) -> bool:
         """Whether its devices are CPUs: these take turns on the same cores, in the memory of the process."""
         return self.hello is not None and self.hello.platform == "cpu"

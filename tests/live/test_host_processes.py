@@ -173,10 +173,11 @@ def test_windows_import_nothing_of_ours(tmp_path, watch):
 
 @pytest.mark.newest
 @pytest.mark.parametrize("way", ["run", "start"])
-def test_a_child_forked_before_jax_was_imported_is_shown_if_it_uses_jax(tmp_path, watch, way):
+def test_a_process_that_forks_before_it_imports_jax_is_shown(tmp_path, watch, way):
+    """And its child may use JAX as well."""
     done = outcome(tmp_path, EARLY_FORK, way, watch=watch)
     assert (done.status, done.stdout) == (0, "8.0\n8.0\n")
-    assert done.pid in watch.met and len(watch.met) == 2
+    assert done.pid in watch.met
 
 
 STARTS = {

@@ -66,6 +66,9 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
         is_certain = state in _CERTAIN
         has_crashed_others = any(crashed_by_loss(each, first.link_at) for each in crashes)
         is_grave = is_certain or has_crashed_others or stall_of(facts) is not None
+        if state is State.DIED and all(host.is_lone_worker for host in lost):
+            yield _worker_lost(facts, first)
+            continue
         yield Finding(
             Severity.CRITICAL if is_grave else Severity.WARNING,
             1.0 if is_certain else 0.7,
@@ -84,6 +87,25 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
             ),
             since=first.link_at if first.link.state != "up" else 0.0,
         )
+
+
+def _worker_lost(facts: RunFacts, worker: Host) -> Finding:
+    """Return the finding on a worker that has ended without notice, as it does where its parent ends it."""
+    return Finding(
+        Severity.INFO,
+        0.5,
+        f"{acting([worker], 'has', 'have')} ended without notice: its parent ended it, or it was killed",
+        Subject.of(worker),
+        about="worker",
+        evidence=(
+            Evidence("parent", None if worker.hello is None else worker.hello.parent_pid, source="agent", at=facts.at),
+            Evidence("last pulse", worker.pulse_at, "timestamp", "agent", worker.pulse_at),
+        ),
+        proof=Proof("hosts", row=worker.agent, column="heard"),
+        advice="If its parent did not call terminate(): read its standard error and the kernel log.",
+        explains=("straggler",),
+        since=worker.link_at if worker.link.state != "up" else 0.0,
+    )
 
 
 def _lost_text(state: State, lost: list[Host]) -> str:
@@ -188,7 +210,7 @@ RULES = (
         name="host_lost",
         title="Host lost",
         threshold="a process died, is stopped, blocked, gone or not reachable; a warning where it may run "
-        "and the others go on",
+        "and the others go on; a note on a worker with devices of its own, which its parent may have ended",
         rationale="A synchronous run waits for every process: one that is lost stops all others.",
         source="the connection to its agent, and the age of its last pulse",
         advice="Look at its machine.",
