@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import wrap
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -55,8 +54,8 @@ class Checkup:
     unchecked: dict[tuple[str, str], str]
     # Why too little is measured to call the runs healthy; empty if enough is.
     too_little: str = ""
-    names: Mapping[str, str] = MappingProxyType({})  # of runs, by id
-    roles: Mapping[str, Role] = MappingProxyType({})
+    names: Mapping[str, str] = field(default_factory=dict)  # of runs, by id
+    roles: Mapping[str, Role] = field(default_factory=dict)
     coverage: Coverage = NOT_CHECKED
 
     @classmethod

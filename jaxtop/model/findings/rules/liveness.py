@@ -91,6 +91,7 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
 
 def _worker_lost(facts: RunFacts, worker: Host) -> Finding:
     """Return the finding on a worker that has ended without notice, as it does where its parent ends it."""
+    parent = None if worker.hello is None else worker.hello.parent_pid
     return Finding(
         Severity.INFO,
         0.5,
@@ -98,7 +99,7 @@ def _worker_lost(facts: RunFacts, worker: Host) -> Finding:
         Subject.of(worker),
         about="worker",
         evidence=(
-            Evidence("parent", None if worker.hello is None else worker.hello.parent_pid, source="agent", at=facts.at),
+            Evidence("parent", parent, source="agent", at=facts.at),
             Evidence("last pulse", worker.pulse_at, "timestamp", "agent", worker.pulse_at),
         ),
         proof=Proof("hosts", row=worker.agent, column="heard"),
