@@ -33,7 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
                 targets.open_here(arguments).close()  # a wrong target is an error here, not elsewhere
             return int(option.serve(arguments))
     is_named = arguments.target or arguments.hostfile or arguments.via
-    if not is_named and not terminal.is_in_browser() and len(ls.live_runs()) > 1:
+    if not is_named and not terminal.is_in_browser() and len(ls.first_of_families(ls.live_runs())) > 1:
         terminal.need("`jaxtop ls` lists the live runs, `jaxtop snapshot NAME` prints one")
         from jaxtop.cli.live import app  # heavy: errors above must be fast
 

@@ -56,20 +56,42 @@ def live_runs() -> list[dict[str, Any]]:
                 "started_s": round(first.started_ms / 1000, 3),
                 "target": first.requests,
                 "pids": [hello.pid for hello in members],
+                "family": first.family,
+                "role": None
+                if first.role is None
+                else {"name": first.role, "is_guess": first.is_role_guessed},
             }
         )
     return sorted(runs, key=lambda run: -run["started_s"])
 
 
+def first_of_families(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the runs without those that the process of another one has started: they are shown together."""
+    first = {run["family"] or run["id"]: run for run in runs}  # the newest first, so the oldest remains
+    return [run for run in runs if first[run["family"] or run["id"]] is run]
+
+
 def cells(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     """Return the column titles, then the cells of each run."""
-    rows: list[tuple[str, ...]] = [("NAME", "ID", "PROCESSES", "DEVICES", "PLATFORM", "UP", "TARGET")]
+    with_roles = any(run["role"] for run in runs)
+    titles = (
+        "NAME",
+        *(["ROLE"] if with_roles else []),
+        "ID",
+        "PROCESSES",
+        "DEVICES",
+        "PLATFORM",
+        "UP",
+        "TARGET",
+    )
+    rows: list[tuple[str, ...]] = [titles]
     for run in runs:
         count = run["process_count"]
         processes = f"{run['processes_here']} of {count}" if count else f"{run['processes_here']}"
         rows.append(
             (
                 legible(run["name"] or "n/a"),
+                *([_role(run["role"])] if with_roles else []),
                 run["id"],
                 processes,
                 str(run["devices_here"]),
@@ -79,6 +101,10 @@ def cells(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:
             )
         )
     return rows
+
+
+def _role(role: dict[str, Any] | None) -> str:
+    return "" if role is None else legible(f"{'~' * role['is_guess']}{role['name']}")
 
 
 def _duration(seconds: float) -> str:

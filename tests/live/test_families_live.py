@@ -45,8 +45,8 @@ WORKERS = """
         if how == "executor":
             with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
                 print(list(pool.map(work, [2])))
-        kinds = {*map(os.readlink, map("/proc/self/fd/{}".format, sorted(os.listdir("/proc/self/fd"))[:-1]))}
-        print(len(os.listdir("/proc/self/task")), "jaxtop.wire" in sys.modules, len(kinds))
+        tasks, files = (len(os.listdir(f"/proc/self/{kind}")) for kind in ("task", "fd"))
+        print(tasks, files, "jaxtop.wire" in sys.modules)
 """
 
 
@@ -69,7 +69,7 @@ def test_workers_that_use_jax_are_shown_and_their_parent_is_not(tmp_path, way, m
     path = script(tmp_path, text)
     (tmp_path / "go").unlink()
     before = [] if way == "start" else ["-m", "jaxtop", "run"]
-    with processes([PYTHON, *before, path.name, method, how], cwd=tmp_path, stdout=PIPE, stderr=PIPE) as (
+    with processes([PYTHON, *before, path, method, how], cwd=tmp_path, stdout=PIPE, stderr=PIPE) as (
         process,
     ):
         (worker,) = eventually(lambda: [int(each.name[3:]) for each in tmp_path.glob("up-*")])
@@ -156,7 +156,7 @@ ACTORS = """
 def test_a_learner_and_its_actors_are_groups_with_steps_of_their_own(tmp_path):
     def ends(*before):
         (tmp_path / "go").unlink(missing_ok=True)
-        command = [PYTHON, *before, script(tmp_path, ACTORS).name, "spawn"]
+        command = [PYTHON, *before, script(tmp_path, ACTORS), "spawn"]
         with processes(command, cwd=tmp_path, stdout=PIPE, stderr=PIPE) as (process,):
             if before:
                 eventually(lambda: len(runfiles.find()) == 3)

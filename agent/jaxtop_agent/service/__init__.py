@@ -3,6 +3,8 @@
 What is where, in the order in which to read it:
 
 - agent.py: creates the board, the threads and the hooks, and connects them
+- roles.py: what this process is for among those that belong together
+- kin.py: the agents of the same family on this machine
 - identity.py: the identity of an agent
 - flags.py: the flags that all processes of a run must share
 - addresses.py: chooses the address to serve on

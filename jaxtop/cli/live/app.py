@@ -33,7 +33,7 @@ def pick() -> str | None:
 
 
 def live_runs() -> LiveRuns:
-    runs = ls.live_runs()
+    runs = ls.first_of_families(ls.live_runs())
     titles, *rows = ls.cells(runs)
     return LiveRuns(titles, {str(run["id"]): row for run, row in zip(runs, rows, strict=True)})
 
