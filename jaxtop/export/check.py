@@ -90,7 +90,8 @@ class Checkup:
 
     def name_of(self, run_id: str) -> str:
         """Return the name of a run that people use."""
-        return self.names.get(run_id, run_id)
+        known = {run.id: run.name or run.id for run in self.runs} | dict(self.names)
+        return known.get(run_id, run_id)
 
     @property
     def title(self) -> str:

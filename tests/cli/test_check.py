@@ -136,7 +136,7 @@ def test_json_has_the_findings_of_the_snapshot():
     same = ("verdict", "findings", "checked", "unchecked")
     assert {name: document[name] for name in same} == {name: shown[name] for name in same}
     assert document["schema"] == 1 and document["status"] == 2
-    ends = {"ended_at": None, "exit_statuses": None}
+    ends = {"family": None, "role": None, "ended_at": None, "exit_statuses": None}
     assert document["runs"] == [{"id": "r1", "name": "train", "process_count": 2, **ends}]
     names = {rule.name for rule in RULES}
     missing = {each["rule"] for each in document["unchecked"]}

@@ -235,7 +235,15 @@ def test_the_document_says_what_the_hosts_said():
         "1970-01-01T00:00:20.000Z",
     )
     (run,) = document["runs"]
-    assert run == {"id": "r1", "name": "train", "process_count": 2, "goodput": None, "step": None}
+    assert run == {
+        "id": "r1",
+        "name": "train",
+        "process_count": 2,
+        "family": None,
+        "role": None,
+        "goodput": None,
+        "step": None,
+    }
     host = document["hosts"][0]
     assert (host["state"], host["age_s"], host["incarnation"]) == ("live", 1.0, 1)
     assert (host["sampled_age_s"], host["counted_age_s"]) == (0.4, 10.0)

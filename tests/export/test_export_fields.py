@@ -61,6 +61,9 @@ def documents():
     ):
         yield to_document(builders.folded(frames), builders.NOW)
 
+    learner = builders.hello(0, 1, family="f1", role="learner")
+    yield to_document(builders.folded([builders.frame(learner.agent, learner)]), builders.NOW)
+
     compiled = wire.Compilation(12_000, "step", "train.py:9", 700, "first")
     lines = (wire.CompiledLine("step", "train.py:9", 1, 700),)
     programs = wire.Programs(13_000, compilations=(compiled,), lines=lines)
