@@ -104,6 +104,7 @@ def test_it_is_seen_in_the_process_the_debug_log_the_commands_and_the_findings(t
         "from jaxtop import agent\n"
         "import jax\n"
         "agent.start()\n"
+        "jax.devices()\n"
         "for _ in range(600):\n"
         "    if agent.status().state == 'serves': break\n"
         "    time.sleep(0.1)\n"

@@ -216,7 +216,7 @@ class TestAgent:
         assert ("jaxtop INFO" in text) == (how == "level")
 
     @pytest.mark.newest
-    @pytest.mark.parametrize("how", ["threads", "loader", "off", "invalid", "twice", "spawned"])
+    @pytest.mark.parametrize("how", ["threads", "loader", "off", "invalid", "twice"])
     def test_why_start_did_nothing_is_in_the_file(self, tmp_path, how):
         variables, prepare, start = {"JAXTOP_DEBUG": "debug.log"}, "pass", START_HOT
         match how:
@@ -238,14 +238,6 @@ class TestAgent:
             case "twice":
                 start = START + ";" + START
                 text = "agent.start() did nothing: the agent was started before"
-            case "spawned":
-                prepare = "import multiprocessing"
-                start = (
-                    START
-                    + "; sys.exit() if __name__ == '__mp_main__' else SPAWN.Process(target=print).start()"
-                )
-                start = start.replace("SPAWN", "multiprocessing.get_context('spawn')")
-                text = "agent.start() did nothing: this is a worker that multiprocessing has spawned"
         with training(tmp_path, prepare.strip(), start, **variables) as (process,):
             assert process.stdout.readline() == "ready\n"
             eventually(lambda: text in written(tmp_path))

@@ -282,6 +282,7 @@ STARTED = """
     from jaxtop_agent.core import redaction
     print(sum(each.cache_info().currsize for each in redaction._EXPRESSIONS))
     agent.start()
+    jax.devices()
     while agent.status().state == "starts":
         pass
     print(agent.status().state, "psutil" in sys.modules)

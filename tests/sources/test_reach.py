@@ -31,6 +31,7 @@ AGENT = """
     import time, jax
     from jaxtop import agent
     agent.start(name="lonely")
+    jax.devices()
     time.sleep(600)
 """
 

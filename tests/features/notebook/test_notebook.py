@@ -68,6 +68,7 @@ class TestHandle:
             import jax, sys
             from jaxtop import agent
             print(agent.start(), flush=True)
+            jax.devices()
             sys.stdin.readline()
         """
         file = script(tmp_path, code, "my run.py")
