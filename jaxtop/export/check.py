@@ -18,8 +18,8 @@ from jaxtop.model import (
     RULES_BY_NAME,
     Role,
     Severity,
+    family_groups,
     family_of,
-    groups,
     names_of_runs,
     reported_findings,
     runs,
@@ -62,7 +62,7 @@ class Checkup:
     def of(cls, cluster: Cluster, at: float) -> Checkup:
         unchecked, why = dict(cluster.findings.unchecked), too_little_of(cluster, at)
         found = tuple(reported_findings(cluster))
-        roles = {run.id: group.role for group in groups(cluster, at) for run in group.runs}
+        roles = {run.id: group.role for group in family_groups(cluster, at) for run in group.runs}
         names = names_of_runs(cluster, at)
         all_runs = tuple(runs(cluster, at))
         return cls(at, all_runs, found, unchecked, why, names, roles, coverage_of(cluster))

@@ -20,8 +20,8 @@ from jaxtop.model import (
     Part,
     array_views,
     at_peaks,
+    family_groups,
     family_of,
-    groups,
     mesh_views,
     program_views,
     runs,
@@ -62,7 +62,7 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
     of_agents = parts_of_hosts(cluster, now)
     more = [fields_of(cluster, now, probe) for fields_of in hooks("program_fields")]
     checkup = Checkup.of(cluster, now)
-    all_groups = groups(cluster, now)
+    all_groups = family_groups(cluster, now)
     by_run = {run.id: each.role for each in all_groups for run in each.runs}
     late = {each.agent: fields(each, lateness) for each in last_arrivals(cluster)}
     return {

@@ -13,7 +13,6 @@ What is where:
 - derived.py: the memo of results that views derive; a result is derived again when an input is another
   object
 - hosts.py, devices.py: runs, their hosts in order and in their states, devices
-- families.py: runs that belong together, and what each is for
 - naming/: whether a run calls its processes hosts or processes; their names in sentences
 - liveness.py: the state of a host, and which of its figures are current
 - exited.py: which exited processes stay, and for how long
@@ -46,8 +45,6 @@ from jaxtop.model.arrays.memory import PARTS, MemoryView, Part, memory_total, me
 from jaxtop.model.arrays.meshes import MeshView, mesh_views
 from jaxtop.model.cluster import Cluster
 from jaxtop.model.devices import DeviceView, device_views, fullest, launch_rate, scaled
-from jaxtop.model.families import Group, Role, family_of, groups, main_run, role_of
-from jaxtop.model.families import names as names_of_runs
 from jaxtop.model.figure_type import Figure, Scope, Unit
 from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, MEMORY, STEP_FIGURES, STEP_TIME
 from jaxtop.model.finding import Finding, Severity
@@ -56,6 +53,15 @@ from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
 from jaxtop.model.host import EMPTY_HOST, Host, run_of
 from jaxtop.model.hosts import Run, host_views, newest_hosts, runs
 from jaxtop.model.liveness import HostView, State, state_of
+from jaxtop.model.naming.families import (
+    Group,
+    Role,
+    family_groups,
+    family_of,
+    main_run,
+    names_of_runs,
+    role_of,
+)
 from jaxtop.model.programs.views import ProgramView, program_views
 from jaxtop.model.series import figure_series, newest_sample, recent, reported_figures
 from jaxtop.model.stalls.diagnosis import diagnose
@@ -71,9 +77,9 @@ __all__ = [
     "BusyThread", "Cluster", "DeviceView", "Figure", "Finding", "Group", "Grower", "Host", "HostView",
     "LoggedEvent", "MemoryView", "MeshView", "Mute", "Part", "Peak", "Place", "ProgramView", "Pulse", "Role",
     "Run", "Scope", "Severity", "Span", "Stacks", "State", "Tuning", "Unit", "array_views", "at_peaks",
-    "device_views", "diagnose", "distinct", "family_of", "figure_series", "fullest", "groups", "growers",
-    "host_views", "launch_rate", "main_run", "memory_total", "memory_views", "mesh_views", "names_of_runs",
-    "newest_hosts", "newest_sample", "pace_of", "program_views", "recent", "reported_figures",
-    "reported_findings", "role_of", "run_of", "runs", "scaled", "slices", "stack_groups", "state_of",
-    "step_of", "step_of_run", "steps_of",
+    "device_views", "diagnose", "distinct", "family_groups", "family_of", "figure_series", "fullest",
+    "growers", "host_views", "launch_rate", "main_run", "memory_total", "memory_views", "mesh_views",
+    "names_of_runs", "newest_hosts", "newest_sample", "pace_of", "program_views", "recent",
+    "reported_figures", "reported_findings", "role_of", "run_of", "runs", "scaled", "slices", "stack_groups",
+    "state_of", "step_of", "step_of_run", "steps_of",
 ]  # fmt: skip

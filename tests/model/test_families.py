@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.model import Cluster, Severity, groups, main_run, names_of_runs, reported_findings, runs
+from jaxtop.model import Cluster, Severity, family_groups, main_run, names_of_runs, reported_findings, runs
 from jaxtop.tui.core.moment import Moment
 from tests import builders
 from tests.builders import NOW, frame
@@ -39,7 +39,7 @@ def cluster_of(*hellos, step_ms=None):
 
 
 def roles(cluster):
-    return [(str(group), [run.id for run in group.runs]) for group in groups(cluster, NOW)]
+    return [(str(group), [run.id for run in group.runs]) for group in family_groups(cluster, NOW)]
 
 
 def test_a_process_and_those_that_it_has_started_are_groups_of_one_family():
@@ -65,7 +65,7 @@ def test_families_that_share_a_run_are_one():
     """The processes of a learner were started on each host for itself."""
     there = process("a9", "r0", family="f2", process_index=1, process_count=2)
     learner = replace(LEARNER, process_count=2)
-    found = groups(cluster_of(learner, there, worker("a1", "r1", family="f2")), NOW)
+    found = family_groups(cluster_of(learner, there, worker("a1", "r1", family="f2")), NOW)
     assert {group.family for group in found} == {"f1"}
     assert [str(group) for group in found] == ["~main", "~actor"]
 

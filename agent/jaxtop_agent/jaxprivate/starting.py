@@ -18,11 +18,14 @@ def when_backends_start(then: Callable[[], None]) -> Callable[[], None]:
     `then` runs on the thread that needs the backend, and must not raise. No frame of ours is on its stack
     while JAX works: it would be in the traceback of an error.
     """
-    bridge, distributed = imported("jax._src.xla_bridge"), imported("jax._src.distributed")
+    bridge = imported("jax._src.xla_bridge")
+    distributed = imported("jax._src.distributed")
     if bridge._backends or distributed.global_state.client is not None:
         then()
         return _nothing
-    start = _FirstStart(bridge, find(distributed, "State"), then)
+    # Without these names: `Missing`, and the agent starts with the import of JAX.
+    lock, state = find(bridge, "_plugin_lock"), find(distributed, "State")
+    start = _FirstStart(bridge, lock, state, then)
     start.wait()
     return start.cancel
 
@@ -34,10 +37,8 @@ def _nothing() -> None:
 class _FirstStart:
     """Stands in for two names of JAX, once: the lock that it takes first of all, and how it joins a run."""
 
-    def __init__(self, bridge: Any, state: Any, then: Callable[[], None]) -> None:
-        self._bridge, self._state = bridge, state
-        # Without it: `Missing`, and the agent starts with the import of JAX.
-        self.lock = find(bridge, "_plugin_lock")
+    def __init__(self, bridge: Any, lock: Any, state: Any, then: Callable[[], None]) -> None:
+        self._bridge, self.lock, self._state = bridge, lock, state
         self.initialize = vars(state)[INITIALIZE]
         self._then = [then]  # the thread that takes it calls it
 

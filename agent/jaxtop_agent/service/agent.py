@@ -137,8 +137,17 @@ class Agent:
         try:
             hooks = self._hooks = Hooks()
             hooks.install()
+            # Registered after JAX's own exit hooks, and so called before them: JAX destroys its clients at
+            # exit, and none of our threads may be inside one then.
+            atexit.register(self._end)
+            self._begin_with_backends()
+        except Exception as error:
+            self._not_loaded(error)
+
+    def _begin_with_backends(self) -> None:
+        try:
             self._call_off = jaxprivate.when_backends_start(self._begin)
-        except Exception as error:  # a JAX that hides its backends: the process is shown at once
+        except jaxprivate.Missing as error:  # the process is shown at once
             debuglog.warning("start", "does not wait for the backends", error=error)
             self._begin()
 
@@ -149,9 +158,6 @@ class Agent:
             room.require_address_space(THREADS)
             self._end_with_worker()
 
-            # Registered after JAX's own exit hooks, and so called before them: JAX destroys its clients at
-            # exit, and none of our threads may be inside one then.
-            atexit.register(self._end)
             self._loader = Worker("loader", self._load, self._not_loaded)
             self._loader.start()
         except Exception as error:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import legible
-from jaxtop.model.families import names as names_of_runs
 from jaxtop.model.findings.reducer import reported_findings
 from jaxtop.model.findings.rules import RULES_BY_NAME
 from jaxtop.model.findings.words import costs
+from jaxtop.model.naming.families import names_of_runs
 
 if TYPE_CHECKING:
     from jaxtop.model.finding import Finding, Severity

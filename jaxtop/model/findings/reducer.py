@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.model.collectives.present import old_windows
-from jaxtop.model.families import main_run
 from jaxtop.model.finding import Ongoing, Severity
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
 from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import runs
 from jaxtop.model.liveness import has_exited, is_of_present_steps
+from jaxtop.model.naming.families import main_run
 from jaxtop.model.state import LoggedEvent
 from jaxtop.model.steps.views import wall_time_of_run
 from jaxtop.model.wall_time.lateness import reporting

@@ -1,1 +1,1 @@
-"""What hosts are called: the noun of a run (`nouns.py`), and their names in sentences (`sentences.py`)."""
+"""What hosts are called: the noun of a run (`nouns.py`), names in sentences (`sentences.py`); `families.py`."""

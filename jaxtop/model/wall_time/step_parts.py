@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.families import main_run
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views
+from jaxtop.model.naming.families import main_run
 from jaxtop.model.wall_time.gaps import launches_of, lost_to_launches
 from jaxtop.model.wall_time.lateness import NO_LATENESS, lateness_by_run
 from jaxtop.model.wall_time.launch_times import has_current_windows

@@ -150,7 +150,7 @@ class Moment:
     @cached_property
     def groups(self) -> list[Group]:
         """The runs that belong together, by what they are for; none where nobody says or guesses it."""
-        return model.groups(self.cluster, self.now)
+        return model.family_groups(self.cluster, self.now)
 
     @cached_property
     def roles(self) -> dict[str, Role]:

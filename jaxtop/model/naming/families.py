@@ -48,12 +48,12 @@ class Group:
         return str(self.role) if len(self.runs) == 1 else f"{len(self.runs)} × {self.role}"
 
 
-def groups(cluster: ClusterState, now: float) -> list[Group]:
+def family_groups(cluster: ClusterState, now: float) -> list[Group]:
     """Return the groups of each family, that of its first process first; none where nothing has a role."""
     return cluster.derived.get("groups", (cluster.changes, now), lambda: _groups(runs(cluster, now)))
 
 
-def names(cluster: ClusterState, now: float) -> dict[str, str]:
+def names_of_runs(cluster: ClusterState, now: float) -> dict[str, str]:
     """Return the display name of each run, by run id: with what it is for, or with its id, if need be."""
     return cluster.derived.get("names of runs", (cluster.changes, now), lambda: _names(cluster, now))
 
@@ -61,7 +61,7 @@ def names(cluster: ClusterState, now: float) -> dict[str, str]:
 def _names(cluster: ClusterState, now: float) -> dict[str, str]:
     all_runs = runs(cluster, now)
     found = {run.id: run.name or run.id for run in all_runs}
-    for group in groups(cluster, now):
+    for group in family_groups(cluster, now):
         for run in group.runs:
             label = group.labels[run.id]
             is_said_twice = run.name in (None, group.role.name)
@@ -79,7 +79,7 @@ def main_run(cluster: ClusterState, now: float) -> Run | None:
 
 def role_of(cluster: ClusterState, now: float, run: str) -> Role | None:
     """Return what a run is for; None if it belongs to no others and nobody says."""
-    by_run = {each.id: group.role for group in groups(cluster, now) for each in group.runs}
+    by_run = {each.id: group.role for group in family_groups(cluster, now) for each in group.runs}
     return by_run.get(run)
 
 
