@@ -161,6 +161,9 @@ def test_a_learner_and_its_actors_are_groups_with_steps_of_their_own(tmp_path):
             if before:
                 eventually(lambda: len(runfiles.find()) == 3)
                 found = eventually(stepping, every=1.0)
+                actor = next(each.hello for each in runfiles.find() if each.hello.parent_pid)
+                # From an address of one of them, all are found.
+                eventually(lambda: len(snapshot("--wait", "4", actor.requests)[1]["hosts"]) == 3)
             (tmp_path / "go").touch()
             out, err = process.communicate()
         lines = [line for line in err.splitlines() if "import_lock" not in line]

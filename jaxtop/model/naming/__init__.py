@@ -1,1 +1,1 @@
-"""What hosts are called: the noun of a run (`nouns.py`), names in sentences (`sentences.py`); `families.py`."""
+"""What hosts are called: nouns of runs (`nouns.py`), names in sentences (`sentences.py`), `families.py`."""
