@@ -29,21 +29,24 @@ def watched(folder, watch, text, *words, **options):
 
 
 def test_backends_are_not_initialised_by_the_agent(tmp_path, watch):
-    """Nor is the choice of the platform or the number of devices taken from the script."""
+    """Nor is the choice of the platform or the number of devices taken from the script.
+
+    A process that joins a run is shown before it has backends.
+    """
     text = """
         {start}
-        import sys, time
-        import jax
+        import jax, os, sys, time
         from jax._src import xla_bridge
+        jax.distributed.initialize("127.0.0.1:" + sys.argv[2], 1, 0)
         end = time.monotonic() + 1.5 * int(sys.argv[1])
-        while time.monotonic() < end:
+        while time.monotonic() < end or not os.path.exists("go"):
             assert not xla_bridge._backends
             time.sleep(0.001)
         jax.config.update("jax_num_cpu_devices", 3)
         print(jax.device_count(), jax.default_backend())
     """
     env = {**environment(), "XLA_FLAGS": ""}
-    assert watched(tmp_path, watch, text, str(LONG), env=env) == "3 cpu\n"
+    assert watched(tmp_path, watch, text, str(LONG), str(free_port()), env=env) == "3 cpu\n"
 
 
 LATE = """
