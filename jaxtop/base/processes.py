@@ -60,6 +60,15 @@ def start_ticks(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
+def parent_of(pid: int) -> int | None:
+    """Return the pid of the parent of `pid`; None for a missing process and for the first one."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace")
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[1]) or None
+
+
 def is_gone(place: Namespace, pid: int, started: int | None) -> bool | None:
     """Return whether the process has ended; None if this machine cannot tell."""
     if place != here() or not place.boot or started is None:

@@ -113,7 +113,7 @@ def read(
 
 def named_role(given: object) -> str:
     """Return a role as messages have it; empty if there is none."""
-    return legible(str(given)).strip()[:LONGEST_ROLE] if given else ""
+    return legible(str(given).strip())[:LONGEST_ROLE] if given else ""
 
 
 def bounded(interval: float) -> float:

@@ -229,6 +229,7 @@ class Agent:
         from jaxtop_agent.service import roles
         from jaxtop_agent.service.answers import Answers
         from jaxtop_agent.service.identity import identify
+        from jaxtop_agent.service.kin import adopted
         from jaxtop_agent.service.messages import Messages
         from jaxtop_agent.service.publisher import Publisher
         from jaxtop_agent.service.registrar import Registrar
@@ -240,6 +241,8 @@ class Agent:
         hardware.prepare()
         redaction.prepare()
         settings = self._settings
+        with suppress(Exception):  # run files that cannot be read
+            self.family = adopted(self.family)
         board = self._board = Board(
             replace(
                 identify(settings.name, settings.peak_flops, settings.simulated_limit),

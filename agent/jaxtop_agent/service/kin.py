@@ -6,17 +6,22 @@ reaches all.
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
+from jaxtop.base import processes
 from jaxtop.store import runfiles
 from jaxtop.wire import Peer
+from jaxtop_agent.boot.children import Family
 
 if TYPE_CHECKING:
     from jaxtop.wire import Hello
     from jaxtop_agent.core.board import Board
 
 EVERY_S = 2.0
+# An ancestor is looked for so far up.
+HIGHEST = 16
 # At most so many are listed: a roster has to fit into one message.
 MOST = 500
 
@@ -56,6 +61,27 @@ class Kin:
         if kin != self._board.registrar.kin:
             self._board.registrar.kin = kin
             self._board.bells.publisher.ring()
+
+
+def adopted(family: Family) -> Family:
+    """Return the family of an ancestor with an agent, if this process has inherited none."""
+    if family.is_of_child:
+        return family
+    place = processes.here()
+    known = {
+        each.hello.pid: each.hello
+        for each in runfiles.find()
+        if (each.hello.boot, each.hello.pid_namespace) == place and not each.is_stale
+    }
+    pid = os.getppid()
+    for _ in range(HIGHEST):
+        if (hello := known.get(pid)) is not None and hello.family:
+            return Family(hello.family, hello.name or "python", hello.role or "")
+        above = processes.parent_of(pid)
+        if above is None:
+            break
+        pid = above
+    return family
 
 
 def _changed_at() -> list[int]:

@@ -1,0 +1,82 @@
+"""What a process is for: as it says, or as its name and its script suggest."""
+
+from __future__ import annotations
+
+import multiprocessing.process
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from jaxtop.base import processes
+from jaxtop.store import runfiles
+from jaxtop_agent.boot import children
+from jaxtop_agent.boot.children import Family
+from jaxtop_agent.core.settings import read
+from jaxtop_agent.service import kin, roles
+from tests import builders
+
+CHILD = Family("f1", "learner")
+
+
+@pytest.mark.parametrize(
+    ("name", "script", "role"),
+    [
+        ("actor-3", "learner.py", "actor"),
+        ("Evaluator", "learner.py", "Evaluator"),
+        ("SpawnProcess-1", "learner.py", "worker"),
+        ("ForkServerPoolWorker-2", "learner.py", "worker"),
+        ("Process-1:2", "learner.py", "worker"),
+        ("MainProcess", "actor.py", "actor"),
+        ("MainProcess", "actor_2.py", "actor"),
+        ("MainProcess", "-c", "worker"),
+        ("7", "learner.py", "worker"),
+    ],
+)
+def test_a_role_is_guessed_from_the_name_of_the_process_or_its_script(monkeypatch, name, script, role):
+    monkeypatch.setattr(multiprocessing.process.current_process(), "_name", name)
+    monkeypatch.setattr(sys, "argv", [script])
+    found = roles.of_process("", CHILD)
+    assert (found["role"], found["is_role_guessed"], found["parent_pid"]) == (role, True, os.getppid())
+
+
+def test_what_is_said_is_no_guess_and_the_first_process_has_none():
+    assert roles.of_process("learner", Family("f1")) == {"role": "learner", "parent_pid": None}
+    first = {"role": None, "is_role_guessed": False, "parent_pid": None}
+    assert roles.of_process("", Family("f1")) == first
+
+
+def test_the_argument_precedes_the_environment(monkeypatch):
+    assert read().role == ""
+    monkeypatch.setenv("JAXTOP_ROLE", " engine\n")
+    assert (read().role, read(role="actor").role) == ("engine", "actor")
+
+
+def test_children_inherit_settings_which_the_script_does_not_see(monkeypatch):
+    put = {}
+    monkeypatch.setattr(os, "putenv", put.__setitem__)
+    monkeypatch.setenv("PYTHONPATH", "own")
+    before = {**os.environ}
+    put.clear()
+    children.pass_on({"name": "n", "bind": None, "family": CHILD})
+    assert {**os.environ} == before
+    folder, own = put["PYTHONPATH"].split(os.pathsep)
+    assert own == "own" and os.path.exists(f"{folder}/sitecustomize.py")
+    head, settings = put["JAXTOP_BOOT"].split("\n")
+    assert head == "0:1:own"
+    finder = SimpleNamespace(jaxtop_settings=settings)
+    monkeypatch.setattr(sys, "meta_path", [finder])
+    assert children.inherited() == ({"name": "n"}, CHILD) and sys.meta_path == []
+    assert children.inherited() is None
+
+
+def test_a_process_belongs_to_an_ancestor_with_an_agent(monkeypatch):
+    place = processes.here()
+    facts = {"pid": os.getppid(), "boot": place.boot, "pid_namespace": place.pid_namespace, "family": "f7"}
+    found = [SimpleNamespace(hello=builders.hello(0, 1, **facts), is_stale=False)]
+    monkeypatch.setattr(runfiles, "find", lambda: found)
+    assert kin.adopted(Family("f1")) == Family("f7", "train")
+    assert kin.adopted(CHILD) == CHILD
+    found[0].is_stale = True
+    assert kin.adopted(Family("f1")) == Family("f1")
