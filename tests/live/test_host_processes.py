@@ -374,6 +374,7 @@ def test_stopped_it_leaves_nothing_behind(tmp_path, watch):
 SIGNALS = """
     import os, signal, sys, threading, time
     import jax
+    jax.devices()
     before = {*os.listdir("/proc/self/task")}
     {start}
     ours = []

@@ -151,6 +151,12 @@ class Agent:
             debuglog.warning("start", "does not wait for the backends", error=error)
             self._begin()
 
+    def begin_now(self) -> None:
+        """Begin although JAX is not used yet: somebody wants to see this process."""
+        if self.waits:
+            self._call_off()
+            self._begin()
+
     def _begin(self) -> None:
         # On the user's thread, too.
         self.waits = False

@@ -50,8 +50,12 @@ def _start(version: str, settings: dict[str, object], patience: float) -> dict[s
         if time.monotonic() > end:
             return {**here, "state": "importing"}
         time.sleep(0.05)
-    if getattr(sys.modules.get("jaxtop_agent"), "_agent", None) is not None:
-        return {**here, "state": "running"}
+    agent = getattr(sys.modules.get("jaxtop_agent"), "_agent", None)
+    if agent is not None:
+        if not getattr(agent, "waits", False):
+            return {**here, "state": "running"}
+        agent.begin_now()
+        return {**here, "state": "started"}
     if not importlib.util.find_spec("jaxtop"):
         importlib.invalidate_caches()  # it may have been installed a moment ago
     if not (importlib.util.find_spec("jaxtop") and importlib.util.find_spec("jaxtop_agent")):
@@ -70,6 +74,8 @@ def _start(version: str, settings: dict[str, object], patience: float) -> dict[s
         from jaxtop_agent.core import settings as agent_settings
 
         jaxtop_agent.start(**settings)  # type: ignore[arg-type]
+        if jaxtop_agent._agent is not None:
+            jaxtop_agent._agent.begin_now()
     # A module that the agent imports registers the thread that imports it, and a script would meet it.
     dummy = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
     if isinstance(dummy, threading._DummyThread):
