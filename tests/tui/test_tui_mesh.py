@@ -400,7 +400,7 @@ class TestArrangements:
         cluster.history.update(other.history)
 
         async def act(app, _):
-            assert "train process 0 on node0" in app.text()
+            assert "train r1 process 0 on node0" in app.text()
             assert app.text().count("process 0 on node0") == 2
 
         drive(act, cluster)

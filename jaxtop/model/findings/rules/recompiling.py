@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from jaxtop.base import names
+from jaxtop.base.names import shorten
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.gap_findings import SAMPLES
 from jaxtop.model.findings.rule import Rule, Unmeasured, never
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
     from jaxtop.model.programs.compiles import Cause
-    from jaxtop.wire import CompiledLine
+    from jaxtop.wire import Compilation, CompiledLine
 
 FEWEST_SAMPLES = 10
 # The number of new programs of a function, the time within which they came, and the shortest time over which.
@@ -45,6 +46,12 @@ ADVICE = {
     "setting": "Set it once before the first step instead of around single calls.",
 }
 COMPILING = Number("share", 0.2, "fewer compilations are reported from this share of the time on")
+# After so long without a compilation a process is warm; one that takes less time than this delays nobody.
+WARM = Number("seconds", 60.0, "reported after this many seconds without a compilation")
+SHORTEST_S, TOGETHER_MS = 0.2, 10_000
+# A single compilation is reported for this long.
+LATE_FOR_S = 600.0
+LONGEST_TEXT = 120
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
@@ -59,6 +66,56 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
                 hosts.append(view.current)
     for name, hosts in found.items():
         yield _finding(facts, name, hosts)
+
+
+def _check_late(facts: RunFacts) -> Iterator[Finding]:
+    """Yield a finding for each function that was compiled again although its process had been warm."""
+    if not any(view.current.programs.at_ms for view in facts.reporting):
+        raise Unmeasured("the loaded programs were not read yet")
+    found: dict[str, tuple[Host, Compilation]] = {}
+    for view in facts.reporting:
+        for each in _late(view.current, facts.number(WARM), facts.at):
+            found[program_of(each.function)] = view.current, each
+    for name, (host, each) in found.items():
+        # What serves has no steps that one compilation could hide among.
+        severity = Severity.WARNING if host.pulse.rhythm is None else Severity.INFO
+        took = each.duration_ms / 1000
+        yield Finding(
+            severity,
+            0.9,
+            shorten(f"{each.function} took {took:.1f} s to compile after warm-up: {each.why}", LONGEST_TEXT),
+            Subject.of(host, program=name, source=each.source),
+            about=name,
+            evidence=(
+                Evidence("compilation", took, "s", "JAX's compilation events", each.at_ms / 1000),
+                Evidence("before", each.before or None, source="arguments compared"),
+                Evidence("after", each.after or None, source="arguments compared"),
+                Evidence("launches before", host.launches.get(each.function), source="launch counters"),
+            ),
+            advice=ADVICE.get(each.cause, ""),
+            proof=Proof("programs", row=name),
+            since=each.at_ms / 1000,
+        )
+
+
+def _late(host: Host, warm_s: float, now: float) -> Iterator[Compilation]:
+    """Yield the late compilations of the script's functions.
+
+    A new shape compiles several functions, one after the other: all within a few seconds count.
+    """
+    listed = sorted(host.programs.compilations, key=lambda each: each.at_ms)
+    late_ms: int | None = None
+    for before, each in pairwise(listed):
+        began_ms = each.at_ms - each.duration_ms
+        if began_ms - before.at_ms >= warm_s * 1000:
+            late_ms = began_ms
+        if late_ms is None or began_ms - late_ms > TOGETHER_MS:
+            continue
+        is_the_scripts = program_of(each.function) not in host.programs.of_jax
+        is_long = each.is_again and each.duration_ms >= SHORTEST_S * 1000
+        is_used = host.launches.get(each.function, 0) >= OFTEN
+        if is_the_scripts and is_long and is_used and now - each.at_ms / 1000 <= LATE_FOR_S:
+            yield each
 
 
 def _many_lately(host: Host, least: float) -> list[str]:
@@ -223,8 +280,20 @@ RULES = (
         advice="Pad arguments to a few shapes; make a function that is passed to jit once, outside the loop.",
         check=_check,
         holds_for=0.0,
-        explains=("input_bound", "pauses", "slower_than_before"),
+        explains=("input_bound", "pauses", "slower_than_before", "compiled_late"),
         makes_event=never,
         numbers=(COMPILING,),
+    ),
+    Rule(
+        name="compiled_late",
+        title="Compiled late",
+        threshold="a function of the script, launched 20 times, was compiled again after 60 s without any "
+        "compilation, for at least 0.2 s; for ten minutes. A note where the process makes steps",
+        rationale="A request waits as long as its program compiles; a server compiles all shapes first.",
+        source="JAX's compilation events, and the arguments compared",
+        advice="Pad requests to the shapes that are compiled in the warm-up, or add this shape there.",
+        check=_check_late,
+        holds_for=0.0,
+        numbers=(WARM,),
     ),
 )
