@@ -11,9 +11,9 @@ from tests import builders
 from tests.staged_findings import Staged
 
 
-def staged(*compilations, launches=500, steps=False, **more):
+def staged(*compilations, launches=500, steps=False, role=None, **more):
     run = Staged(1)
-    run.tell(0, builders.hello(0, 1))
+    run.tell(0, builders.hello(0, 1, role=role))
 
     def pulse(*at):
         rhythm = wire.Rhythm(1, ("generate",), 100, mean_us=9_000, samples=50, p50_us=9_000)
@@ -45,6 +45,7 @@ def test_one_odd_request_after_the_warm_up_is_found_with_its_shape_and_its_cost(
 
 def test_where_steps_are_made_it_is_a_note():
     assert staged(FIRST, ODD, steps=True).the("compiled_late").severity is Severity.INFO
+    assert staged(FIRST, ODD, steps=True, role="engine").the("compiled_late").severity is Severity.WARNING
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,8 @@ SHORTEST_S, TOGETHER_MS = 0.2, 10_000
 # A single compilation is reported for this long.
 LATE_FOR_S = 600.0
 LONGEST_TEXT = 120
+# The roles of processes that serve requests.
+SERVING = frozenset({"engine", "server", "serving", "inference"})
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
@@ -77,8 +79,7 @@ def _check_late(facts: RunFacts) -> Iterator[Finding]:
         for each in _late(view.current, facts.number(WARM), facts.at):
             found[program_of(each.function)] = view.current, each
     for name, (host, each) in found.items():
-        # What serves has no steps that one compilation could hide among.
-        severity = Severity.WARNING if host.pulse.rhythm is None else Severity.INFO
+        severity = Severity.WARNING if _serves(host) else Severity.INFO
         took = each.duration_ms / 1000
         yield Finding(
             severity,
@@ -96,6 +97,12 @@ def _check_late(facts: RunFacts) -> Iterator[Finding]:
             proof=Proof("programs", row=name),
             since=each.at_ms / 1000,
         )
+
+
+def _serves(host: Host) -> bool:
+    """Whether requests wait for a compilation: it makes no steps, or it says that it serves."""
+    role = host.hello.role if host.hello is not None else None
+    return host.pulse.rhythm is None or (role or "").lower() in SERVING
 
 
 def _late(host: Host, warm_s: float, now: float) -> Iterator[Compilation]:
@@ -288,7 +295,8 @@ RULES = (
         name="compiled_late",
         title="Compiled late",
         threshold="a function of the script, launched 20 times, was compiled again after 60 s without any "
-        "compilation, for at least 0.2 s; for ten minutes. A note where the process makes steps",
+        "compilation, for at least 0.2 s; for ten minutes. A note where the process makes steps, "
+        "unless its role is server, serving, engine or inference",
         rationale="A request waits as long as its program compiles; a server compiles all shapes first.",
         source="JAX's compilation events, and the arguments compared",
         advice="Pad requests to the shapes that are compiled in the warm-up, or add this shape there.",
