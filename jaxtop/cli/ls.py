@@ -67,8 +67,11 @@ def live_runs() -> list[dict[str, Any]]:
 
 def first_of_families(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the runs without those that the process of another one has started: they are shown together."""
-    first = {run["family"] or run["id"]: run for run in runs}  # the newest first, so the oldest remains
-    return [run for run in runs if first[run["family"] or run["id"]] is run]
+    living = [each.hello for each in runfiles.find() if not each.is_stale]
+    jobs = runfiles.together(living)
+    first = [min(job, key=lambda hello: hello.started_ms) for job in jobs]
+    later = {hello.run or hello.agent for job in jobs for hello in job}
+    return [run for run in runs if run["id"] not in later - {each.run or each.agent for each in first}]
 
 
 def cells(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:

@@ -119,7 +119,7 @@ def _newest(found: list[runfiles.RunFile], show: Callable[[str], None], *, stays
 
 def _choice(meant: Hello, living: list[Hello], own: str | None) -> str:
     """Return which run was chosen of the living ones; empty if there is nothing to choose."""
-    count = len({each.family or each.run or each.agent for each in living})
+    count = len(runfiles.together(living))
     shown = f"showing {meant.name or 'one without a name'} ({meant.run or meant.agent})"
     which, others = "the newest", "`jaxtop ls` lists all of them"
     if own is not None and meant.job not in (own, None):

@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
@@ -16,6 +16,9 @@ from jaxtop import wire
 from jaxtop.base import private, processes
 from jaxtop.base.names import reason
 from jaxtop.wire import Bye, Hello
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class RunFile(NamedTuple):
@@ -262,6 +265,21 @@ def find() -> list[RunFile]:
     paths = {path for folder in folders() if private.is_ours(folder) for path in folder.glob("*.json")}
     found = [run_file for path in paths if (run_file := read(path)) is not None]
     return sorted(found, key=lambda run_file: (-run_file.hello.started_ms, run_file.hello.agent))
+
+
+def together(hellos: Iterable[Hello]) -> list[list[Hello]]:
+    """Return agents that are shown together: those of a run, and of runs of one family."""
+    found: list[tuple[set[str], list[Hello]]] = []
+    for hello in hellos:
+        keys, members = {each for each in (hello.agent, hello.run, hello.family) if each is not None}, [hello]
+        apart = []
+        for known in found:
+            if known[0] & keys:
+                keys, members = known[0] | keys, known[1] + members
+            else:
+                apart.append(known)
+        found = [*apart, (keys, members)]
+    return [members for _, members in found]
 
 
 def tidy(found: list[RunFile]) -> list[RunFile]:
