@@ -278,6 +278,7 @@ SAYING = """
     from jaxtop import agent
     handle = agent.start(record=sys.argv[1])
     import jax
+    jax.devices()
     while not handle.ignored:
         time.sleep(0.05)
     print(handle)

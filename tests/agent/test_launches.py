@@ -220,6 +220,7 @@ class TestLaunches:
             import jax, jax.numpy as jnp
             import jaxtop_agent
 
+            jax.devices()
             jaxtop_agent._agent._loader.join(3600)
             hooks, board = jaxtop_agent._agent._hooks, jaxtop_agent._agent._board
             seen = wire.Launch(0, 1, 0, 100)
