@@ -14,6 +14,7 @@ from jaxtop.store import runfiles
 from jaxtop_agent.boot import children
 from jaxtop_agent.boot.children import Family
 from jaxtop_agent.core.settings import read
+from jaxtop_agent.ledger.file import Book
 from jaxtop_agent.service import kin, roles
 from tests import builders
 
@@ -80,3 +81,16 @@ def test_a_process_belongs_to_an_ancestor_with_an_agent(monkeypatch):
     assert kin.adopted(CHILD) == CHILD
     found[0].is_stale = True
     assert kin.adopted(Family("f1")) == Family("f1")
+
+
+@pytest.mark.parametrize(
+    ("parent", "processes_of_run", "lineage"),
+    [(None, 1, "job"), (7, 1, "job actor-1"), (7, 2, "job")],
+    ids=["first", "worker", "of a run"],
+)
+def test_a_worker_is_no_attempt_at_the_job_of_its_parent(monkeypatch, parent, processes_of_run, lineage):
+    monkeypatch.setattr(multiprocessing.process.current_process(), "_name", "actor-1")
+    topology = SimpleNamespace(process_count=processes_of_run)
+    identity = builders.hello(0, 1, parent_pid=parent)
+    board = SimpleNamespace(identity=identity, sampler=SimpleNamespace(topology=topology))
+    assert Book(board, None, "job", is_asked=False).lineage == lineage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
@@ -33,7 +34,8 @@ class Book:
         self._board = board
         self._folder = folder or ledgers.folder()
         self._is_asked = is_asked
-        self.lineage = lineage or lineage_of_job() or board.identity.name or ""
+        self._lineage = lineage or lineage_of_job() or board.identity.name or ""
+        self._worker = _name_of_worker(board.identity)
         self._who: ledgers.Who | None = None
         # The place of the next line that stays, when the last one was written, and how long the text after it
         # is, which the next line takes the place of.
@@ -41,6 +43,13 @@ class Book:
         self._written_ms = 0
         self._saves: list[bytes] = []
         self.failure = ""
+
+    @property
+    def lineage(self) -> str:
+        """The name of the job; of a worker with devices of its own, its own name, too: it is no attempt."""
+        topology = self._board.sampler.topology
+        is_alone = topology is None or topology.process_count == 1
+        return f"{self._lineage} {self._worker}" if self._worker and is_alone else self._lineage
 
     def note_save(self, save: wire.Save) -> None:
         self._saves.append(ledgers.line_of(ledgers.SaveLine(save)))
@@ -53,6 +62,8 @@ class Book:
         if age_ms < SHORTEST_MS and not self._is_asked:
             return
         topology = self._board.sampler.topology
+        if self._worker and topology is None:
+            return  # whether it is alone decides on the name of the file
         rest_ms = MS_FOR_EACH_PROCESS * (topology.process_count if topology is not None else 1)
         if latest.at_ms - self._written_ms < rest_ms and not is_over:
             return
@@ -121,6 +132,15 @@ class Book:
             jaxtop=own.jaxtop,
             jax=jaxprivate.versions()[0] or "",
         )
+
+
+def _name_of_worker(own: wire.Hello) -> str:
+    """Return the name of a process that another one has started; empty for the first one."""
+    if own.parent_pid is None:
+        return ""
+    module = sys.modules.get("multiprocessing.process")
+    name = "" if module is None else str(module.current_process().name)
+    return name if name not in {"", "MainProcess"} else f"{own.role or 'worker'} {own.pid}"
 
 
 def lineage_of_job() -> str | None:

@@ -410,8 +410,9 @@ class Agent:
         self._call_off()
         if self.is_over or os.getpid() != self.pid:
             return
-        with suppress(Exception):
-            children.pass_on_nothing()
+        if reason != "ended":  # at the end other threads may read the environment
+            with suppress(Exception):
+                children.pass_on_nothing()
         self.loading.is_stopped = True
         if self._deadline is None:
             self._deadline = time.monotonic() + PATIENCE
