@@ -13,8 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from jaxtop import wire
+from jaxtop.transport.listener import MOST_A_SECOND
 from jaxtop_agent.stuck import usage
-from jaxtop_agent.stuck.agreement import NOTICE_S, VALID_S, Notice, StillReports
+from jaxtop_agent.stuck.agreement import (
+    NOTICE_S,
+    REPORT_EVERY_S,
+    REPORTS_A_SECOND,
+    VALID_S,
+    Notice,
+    StillReports,
+    pace,
+)
 from jaxtop_agent.stuck.standstill import LATE_S, TIMES_LONGEST, Looked, Standstill
 from jaxtop_agent.stuck.usage import Usage, Use
 from tests.support import PYTHON, eventually
@@ -110,6 +119,18 @@ class TestAgreement:
             self.report(agreement, 1, second)
             self.report(agreement, 2, second)
             assert self.decide(agreement, second) == (second >= 10 + NOTICE_S)
+
+    def test_a_large_run_reports_no_more_often_than_an_agent_accepts_connections(self):
+        count, agreement = 1024, StillReports()
+        seconds = REPORT_EVERY_S * pace(count)
+        assert count / seconds <= REPORTS_A_SECOND < MOST_A_SECOND
+        for index in range(1, count):
+            self.report(agreement, index, 10 + seconds * index / count)
+        assert not self.decide(agreement, 10 + seconds, count) and not agreement.missing(
+            count, "r", 10 + seconds
+        )
+        assert agreement.ends_at == 10 + seconds + NOTICE_S * pace(count)
+        assert pace(2) == 1
 
     def test_one_that_moves_again_calls_it_off(self):
         agreement = StillReports()

@@ -6,6 +6,7 @@ A process that moves does not report, and one that is stopped, dead or cut off c
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,6 +20,13 @@ NOTICE_S = 8.0
 # From then on each writes its evidence, and exits after so long, all at one moment: what waits for one that
 # has exited fails. Process 0 exits last, because JAX aborts the others when it is gone.
 EVIDENCE_S, FIRST_S = 5.0, 1.0
+# Each report is a connection, and an agent accepts a limited number a second. So larger runs take more time.
+REPORTS_A_SECOND = 32
+
+
+def pace(count: int) -> float:
+    """Return how many times these seconds a run of so many processes takes."""
+    return max(1.0, count / (REPORTS_A_SECOND * REPORT_EVERY_S))
 
 
 class _Heard(NamedTuple):
@@ -43,7 +51,7 @@ class StillReports:
         valid = {
             index
             for index, report in self._reports.copy().items()
-            if report.run == run and now - report.at <= VALID_S
+            if report.run == run and now - report.at <= VALID_S * pace(count)
         }
         return [index for index in range(1, count) if index not in valid]
 
@@ -52,7 +60,7 @@ class StillReports:
         if not is_stuck or missing:
             self.ends_at = None
         elif self.ends_at is None:
-            self.ends_at = now + (NOTICE_S if count > 1 else 0.0)
+            self.ends_at = now + (NOTICE_S * pace(count) if count > 1 else 0.0)
         return self.ends_at is not None and now >= self.ends_at
 
     @property
@@ -76,10 +84,10 @@ class Notice:
         if ends_in_ms is None:
             self._ends_at = None
         else:  # the answer that came the soonest says it best
-            self._ends_at = min(now + ends_in_ms / 1000, self._ends_at or now + NOTICE_S)
+            self._ends_at = min(now + ends_in_ms / 1000, self._ends_at or math.inf)
 
-    def decide(self, *, is_stuck: bool, now: float) -> bool:
+    def decide(self, *, is_stuck: bool, now: float, count: int = 2) -> bool:
         """Return whether it is time to end; an answer counts for as long as a report."""
-        if not is_stuck or now - self._heard_at > VALID_S:
+        if not is_stuck or now - self._heard_at > VALID_S * pace(count):
             self._ends_at = None
         return self._ends_at is not None and now >= self._ends_at

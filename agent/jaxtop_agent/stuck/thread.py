@@ -11,7 +11,7 @@ from jaxtop.base import debuglog, keys, units
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.stuck import usage
-from jaxtop_agent.stuck.agreement import REPORT_EVERY_S, VALID_S, Notice, StillReports
+from jaxtop_agent.stuck.agreement import REPORT_EVERY_S, VALID_S, Notice, StillReports, pace
 from jaxtop_agent.stuck.standstill import Looked, Standstill
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ class StuckWatch:
             waits = f"{_named(missing)} of the run did not say the same" if missing else ""
         else:
             still = wire.Still(run, topology.process_index, round(standstill.for_s * 1000))
-            waits = self._report.look(roster, still if is_stuck else None, now)
-            ends = self._report.notice.decide(is_stuck=is_stuck, now=now)
+            waits = self._report.look(roster, still if is_stuck else None, now, count)
+            ends = self._report.notice.decide(is_stuck=is_stuck, now=now, count=count)
             exits_at = self._report.notice.exits_at
         self._say(is_stuck=is_stuck, waits=waits)
         if not ends:
@@ -185,14 +185,14 @@ class _ReportToFirst:
         self._asked_at = self._answered_at = 0.0
         self._said = ""
 
-    def look(self, roster: wire.Roster | None, still: wire.Still | None, now: float) -> str:
+    def look(self, roster: wire.Roster | None, still: wire.Still | None, now: float, count: int) -> str:
         """Report it if there is something to report; return why the others do not end, if that is known."""
         if still is None:
             self.close()
             return ""
         if self._question is not None:
             self._read(now)
-        if self._question is None and now - self._asked_at >= REPORT_EVERY_S:
+        if self._question is None and now - self._asked_at >= REPORT_EVERY_S * pace(count):
             self._asked_at = now
             self._ask(_first_of(roster), still)
         return self._said
