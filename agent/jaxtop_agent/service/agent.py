@@ -113,7 +113,7 @@ class Agent:
             board.bells.publisher.ring()
 
     def start(self) -> None:
-        """Start once JAX makes its first backend; until then the agent has no thread and no socket."""
+        """Start once JAX makes its first backend; until then there is no socket, and no thread that lasts."""
         if "jax" not in sys.modules:
             debuglog.info("start", "waits until the script imports jax")
         self._pass_on()
@@ -141,6 +141,8 @@ class Agent:
             # exit, and none of our threads may be inside one then.
             atexit.register(self._end)
             self._begin_with_backends()
+            if self.waits and not self.is_inherited:
+                self._run_loader(self._load_early)
         except Exception as error:
             self._not_loaded(error)
 
@@ -164,10 +166,21 @@ class Agent:
             room.require_address_space(THREADS)
             self._end_with_worker()
 
-            self._loader = Worker("loader", self._load, self._not_loaded)
-            self._loader.start()
+            self._run_loader(self._load)
         except Exception as error:
             self._not_loaded(error)
+
+    def _run_loader(self, load: Callable[[], None]) -> None:
+        self._loader = Worker("loader", load, self._not_loaded)
+        self._loader.start()
+
+    def _load_early(self) -> None:
+        """Import the agent's modules before they are needed: what a script does first is to be seen, too.
+
+        A child imports them only once it uses JAX: most children never do.
+        """
+        time.sleep(START_RETURNS_WITHIN)
+        self.loading.load()
 
     def _end_with_worker(self) -> None:
         """In a process of multiprocessing that has been forked, end as its work does: no exit hook runs."""
@@ -458,6 +471,7 @@ class Agent:
         """In a forked child that may use JAX itself: wait there, too."""
         self.pid = os.getpid()
         self.loading = Loading()
+        self._loader = None
         self.is_inherited = True
         script = self.family.script or script_name()
         self.family = Family(self.family.id, script, os.environ.get(ROLE, ""))
