@@ -46,7 +46,9 @@ WORKERS = """
             with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
                 print(list(pool.map(work, [2])))
         tasks, files = (len(os.listdir(f"/proc/self/{kind}")) for kind in ("task", "fd"))
-        print(how == "executor" or tasks, files, "jaxtop.wire" in sys.modules)  # its thread ends later
+        # A thread of the executor ends later. A parent that imports JAX loads the agent's modules with it.
+        has_loaded = "jaxtop.wire" in sys.modules and "jax" not in sys.modules
+        print(how == "executor" or tasks, files, has_loaded)
 """
 
 
