@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import traces, wire
+from jaxtop.traces.parts import BETWEEN_BREATHS
 from jaxtop_agent.core.board import SamplerPrograms
 from jaxtop_agent.core.threads import Bell
 from jaxtop_agent.profiler import rows, schedule
@@ -156,7 +157,7 @@ def test_no_more_is_read_of_a_trace_than_a_bound():
     line = SimpleNamespace(name="python", events=events())
     profile = SimpleNamespace(planes=[SimpleNamespace(name="/host:CPU", lines=[line])])
     seen = traces.read("cpu", profile, traces.WantedCollectives({}), {}, most=1000)
-    assert len(read) == 1001 and seen.is_too_large
+    assert 1000 < len(read) <= 1000 + BETWEEN_BREATHS and seen.is_too_large
     window = rows.message(seen, [0], {}, 100, wire.Window(0, 1000, slot=7))
     assert "too many to read" in window.note and not window.launches
 

@@ -221,8 +221,9 @@ class TestAgent:
         variables, prepare, start = {"JAXTOP_DEBUG": "debug.log"}, "pass", START_HOT
         match how:
             case "threads":
-                # Only the agent's first thread starts.
-                prepare = LIMIT.replace("{condition}", "getattr(target, '__self__', None) is None or started")
+                # Only the threads that load the agent start.
+                name = "getattr(getattr(target, '__self__', None), 'name', '')"
+                prepare = LIMIT.replace("{condition}", f"{name} != 'loader'")
                 text = "jaxtop.base.room.NoRoom: 0 threads are left, 16 are needed"
             case "loader":
                 prepare = LIMIT.replace("{condition}", "True")

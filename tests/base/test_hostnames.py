@@ -74,7 +74,7 @@ def test_without_a_run_the_hosts_of_the_job_are_tried(tmp_path, monkeypatch):
 
 
 def test_a_run_may_have_a_name_like_a_list():
-    hello = SimpleNamespace(name="lr[1-2]", run="r", agent="a")
+    hello = SimpleNamespace(name="lr[1-2]", run="r", agent="a", family="")
     found = [SimpleNamespace(hello=hello)]
     assert discovery._names("lr[1-2]", found) == ["lr[1-2]"]
     assert discovery._names("node[1-2]", found) == ["node1", "node2"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LONGEST_WAIT_S, MOST_ITEMS = 120.0, 100
 # The document of a run has these lists; each other field of it is small.
 PARTS = (
-    "runs", "findings", "unchecked", "hosts", "unmet", "meshes", "arrays", "programs", "compiles",
+    "runs", "groups", "findings", "unchecked", "hosts", "unmet", "meshes", "arrays", "programs", "compiles",
     "compile_lines", "collectives", "axes", "events",
 )  # fmt: skip
 _OF_HOST = ("process_index", "hostname", "state", "age_s")
@@ -89,9 +89,9 @@ class Tools:
     ) -> dict[str, Any]:
         """Return one part of the figures of a run, a page of it: the same fields as `jaxtop snapshot`.
 
-        Parts: runs, findings, unchecked, hosts, unmet, meshes, arrays, programs, compiles, compile_lines,
-        collectives, axes, events. Follow `next_offset` for more: for a minute, pages are of one moment.
-        Collectives are measured only while somebody watches: give `watch_s` 30 for them.
+        Parts: runs, groups, findings, unchecked, hosts, unmet, meshes, arrays, programs, compiles,
+        compile_lines, collectives, axes, events. Follow `next_offset` for more: for a minute, pages are of
+        one moment. Collectives are measured only while somebody watches: give `watch_s` 30 for them.
         """
         if part not in PARTS:
             raise CannotAnswer(f"there is no part {part!r}; there are {', '.join(PARTS)}")
