@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # Variables in which a scheduler names its job: Slurm, PBS, LSF.
 JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
@@ -67,6 +68,20 @@ def parent_of(pid: int) -> int | None:
     except OSError:
         return None
     return int(stat.rpartition(")")[2].split()[1]) or None
+
+
+def of_multiprocessing(function: str) -> Any:
+    """Return what a function of multiprocessing says, such as `parent_process`; None if it is not in use."""
+    module = sys.modules.get("multiprocessing.process")
+    return None if module is None else getattr(module, function)()
+
+
+def numbers_in(folder: str) -> list[int]:
+    """Return the numbers of the descriptors or threads that a folder in `/proc` lists."""
+    try:
+        return [int(name) for name in os.listdir(folder)]  # noqa: PTH208 - only the names are wanted
+    except OSError:
+        return []
 
 
 def is_gone(place: Namespace, pid: int, started: int | None) -> bool | None:

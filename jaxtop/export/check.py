@@ -18,10 +18,10 @@ from jaxtop.model import (
     RULES_BY_NAME,
     Role,
     Severity,
-    family_groups,
     family_of,
     names_of_runs,
     reported_findings,
+    roles_of_runs,
     runs,
 )
 from jaxtop.model.findings.coverage import HEALTHY, NOT_CHECKED, Coverage, coverage_of
@@ -62,8 +62,7 @@ class Checkup:
     def of(cls, cluster: Cluster, at: float) -> Checkup:
         unchecked, why = dict(cluster.findings.unchecked), too_little_of(cluster, at)
         found = tuple(reported_findings(cluster))
-        roles = {run.id: group.role for group in family_groups(cluster, at) for run in group.runs}
-        names = names_of_runs(cluster, at)
+        names, roles = names_of_runs(cluster, at), roles_of_runs(cluster, at)
         all_runs = tuple(runs(cluster, at))
         return cls(at, all_runs, found, unchecked, why, names, roles, coverage_of(cluster))
 

@@ -62,8 +62,6 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
     of_agents = parts_of_hosts(cluster, now)
     more = [fields_of(cluster, now, probe) for fields_of in hooks("program_fields")]
     checkup = Checkup.of(cluster, now)
-    all_groups = family_groups(cluster, now)
-    by_run = {run.id: each.role for each in all_groups for run in each.runs}
     late = {each.agent: fields(each, lateness) for each in last_arrivals(cluster)}
     return {
         "schema": SCHEMA,
@@ -73,7 +71,7 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
             {
                 **fields(run, ("id", "name", "process_count")),
                 "family": family_of(run),
-                "role": as_role(by_run.get(run.id)),
+                "role": as_role(checkup.roles.get(run.id)),
                 "goodput": goodput(view.host for view in run.hosts),
                 "step": _step_of_run(cluster, now, run.id),
             }
@@ -81,7 +79,7 @@ def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dic
         ],
         "groups": [
             {"family": each.family, "role": as_role(each.role), "runs": [run.id for run in each.runs]}
-            for each in all_groups
+            for each in family_groups(cluster, now)
         ],
         "verdict": checkup.verdict,
         "findings": [of_findings.as_value(each, now) for each in checkup.findings],

@@ -60,7 +60,7 @@ from jaxtop.model.naming.families import (
     family_of,
     main_run,
     names_of_runs,
-    role_of,
+    roles_of_runs,
 )
 from jaxtop.model.programs.views import ProgramView, program_views
 from jaxtop.model.series import figure_series, newest_sample, recent, reported_figures
@@ -80,6 +80,6 @@ __all__ = [
     "device_views", "diagnose", "distinct", "family_groups", "family_of", "figure_series", "fullest",
     "growers", "host_views", "launch_rate", "main_run", "memory_total", "memory_views", "mesh_views",
     "names_of_runs", "newest_hosts", "newest_sample", "pace_of", "program_views", "recent",
-    "reported_figures", "reported_findings", "role_of", "run_of", "runs", "scaled", "slices", "stack_groups",
-    "state_of", "step_of", "step_of_run", "steps_of",
+    "reported_figures", "reported_findings", "roles_of_runs", "run_of", "runs", "scaled", "slices",
+    "stack_groups", "state_of", "step_of", "step_of_run", "steps_of",
 ]  # fmt: skip

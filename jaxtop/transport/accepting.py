@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from jaxtop.base.processes import numbers_in
+
 # These calls do not wait, so they keep the GIL: a busy script would return it only after milliseconds.
 _LIBC = ctypes.PyDLL(None)
 _MODIFY = 3  # EPOLL_CTL_MOD
@@ -49,7 +51,7 @@ class Entry(NamedTuple):
 
 def entry(fd: int) -> Entry | None:
     """Return the entry of a listening socket; None if ZeroMQ has not added it yet, or on other systems."""
-    for each in numbers("/proc/self/fd"):
+    for each in numbers_in("/proc/self/fd"):
         with suppress(OSError):
             if os.readlink(f"/proc/self/fd/{each}") == "anon_inode:[eventpoll]":  # noqa: PTH115 - only compared
                 for listed, data in _ENTRY.findall(Path(f"/proc/self/fdinfo/{each}").read_text()):
@@ -65,11 +67,3 @@ def drop_waiting(listening: int, most: int) -> None:
         if fd < 0:
             return
         _LIBC.close(fd)
-
-
-def numbers(folder: str) -> list[int]:
-    """Return the numbers of the descriptors or threads that a folder in `/proc` lists."""
-    try:
-        return [int(name) for name in os.listdir(folder)]  # noqa: PTH208 - only the names are wanted
-    except OSError:
-        return []

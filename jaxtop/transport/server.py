@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import zmq
 
 from jaxtop.base import debuglog, room
-from jaxtop.transport.accepting import numbers
+from jaxtop.base.processes import numbers_in
 from jaxtop.transport.authenticator import Authenticator, is_from_owner, router
 from jaxtop.transport.first_messages import FirstMessages, SentTwice
 from jaxtop.transport.listener import Listener
@@ -51,13 +51,13 @@ class Server:
     def __init__(self, keys: KeyPair, guests: Callable[[], frozenset[bytes]]) -> None:
         room.require_descriptors(DESCRIPTORS)
         room.require_threads(THREADS)
-        before = frozenset(numbers("/proc/self/task"))
+        before = frozenset(numbers_in("/proc/self/task"))
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._keys = keys
         self._authenticator = Authenticator(self._context, keys, guests)
         self._telemetry = TelemetrySocket(self._router(MAX_SENT))
         self._requests = FirstMessages(self._router(MAX_REQUEST))
-        self.own_threads = frozenset(numbers("/proc/self/task")) - before
+        self.own_threads = frozenset(numbers_in("/proc/self/task")) - before
         self._answers_from = 0.0
         guarded = (self._telemetry.socket, self._requests.socket)
         self._listener = Listener(guarded, self._authenticator.socket, KERNEL_BUFFER)
@@ -164,7 +164,7 @@ class Server:
         ZeroMQ's state in this process still refers to them.
         """
         null, ports = os.open(os.devnull, os.O_RDWR), self._listener.ports()
-        for fd in numbers("/proc/self/fd"):
+        for fd in numbers_in("/proc/self/fd"):
             if fd != null and _local_port(fd) in ports:
                 os.dup2(null, fd)
         os.close(null)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxtop import wire
 
 
-class Told:
+class ReportingScript:
     """A script that reports to the agent, and the messages that follow from it."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Told:
         return {each.name: each for each in self.sent[-1].scalars} if self.sent else {}
 
 
-def told(values) -> Course:
+def course_of(values) -> Course:
     course = Course("loss", is_judged=True)
     for step, value in enumerate(values):
         course.note(step, value)
@@ -50,7 +50,7 @@ def noisy(seed: int, count: int, noise: float = 0.1):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_the_first_value_that_is_not_finite_has_its_step_and_the_last_finite_one(value):
-    script = Told()
+    script = ReportingScript()
     for i in range(60):
         script.step(i, loss=2.5 if i < 37 else value, lr=0.1)
     found = script.look()
@@ -61,7 +61,7 @@ def test_the_first_value_that_is_not_finite_has_its_step_and_the_last_finite_one
 
 
 def test_what_is_finite_again_is_no_longer_reported():
-    script = Told()
+    script = ReportingScript()
     script.step(1, loss=math.nan)
     assert script.look()["loss"].finite is None
     script.step(2, loss=1.0)
@@ -69,7 +69,7 @@ def test_what_is_finite_again_is_no_longer_reported():
 
 
 def test_while_nothing_is_notable_nothing_is_sent():
-    script = Told()
+    script = ReportingScript()
     for i, loss in enumerate(noisy(1, 500)):
         script.step(i, loss=loss, accuracy=i / 1000)
         if not i % 50:
@@ -79,7 +79,7 @@ def test_while_nothing_is_notable_nothing_is_sent():
 
 def test_a_number_that_is_not_kept_has_its_exact_step_all_the_same():
     """A loop of very short steps reports more calls than are kept."""
-    script = Told()
+    script = ReportingScript()
     for i in range(MOST_CALLS * 10):
         script.step(i, loss=math.nan if i >= 401 else 1.0)
     loss = script.look()["loss"]
@@ -87,7 +87,7 @@ def test_a_number_that_is_not_kept_has_its_exact_step_all_the_same():
 
 
 def test_what_is_usual_stays_bounded_and_covers_all_values():
-    course = told(noisy(2, 20_000))
+    course = course_of(noisy(2, 20_000))
     history = course._history
     assert MOST_SAMPLES / 2 <= len(history._samples) <= MOST_SAMPLES
     low, high, middle = history.usual
@@ -96,7 +96,7 @@ def test_what_is_usual_stays_bounded_and_covers_all_values():
 
 def test_a_rise_has_its_step_its_highest_value_and_what_was_usual():
     values = noisy(3, 1000)
-    course = told([*values, 8.0, 9.5, 9.0])
+    course = course_of([*values, 8.0, 9.5, 9.0])
     rise = course.rise
     assert rise is not None
     assert (rise.step, rise.value, rise.value_step) == (1000, 9.5, 1001)
@@ -107,7 +107,7 @@ def test_a_rise_has_its_step_its_highest_value_and_what_was_usual():
 
 
 def test_a_rise_that_lasts_becomes_what_is_usual():
-    course = told([*noisy(4, 400), *[9 + each for each in noisy(5, 260)]])
+    course = course_of([*noisy(4, 400), *[9 + each for each in noisy(5, 260)]])
     assert course.rise is None
     for step in range(660, 900):
         course.note(step, 11.0 + 0.3 * (step % 7))
@@ -116,7 +116,7 @@ def test_a_rise_that_lasts_becomes_what_is_usual():
 
 def test_a_loss_that_rises_slowly_does_not_set_its_own_limit():
     values = noisy(6, 2000, 0.03)
-    assert told([*values, *[2 * (1 + i / 50) for i in range(200)]]).rise is not None
+    assert course_of([*values, *[2 * (1 + i / 50) for i in range(200)]]).rise is not None
 
 
 HEALTHY = {
@@ -153,13 +153,13 @@ def test_ordinary_losses_and_norms_never_rise(shape):
 
 
 def test_one_high_value_is_no_rise_and_too_few_values_say_nothing():
-    assert told([*noisy(7, 300), 50.0, *noisy(8, 20), 60.0, 70.0, 2.0]).rise is None
-    assert told([2.0, 2.1] * (FEWEST_VALUES // 4) + [50.0] * 10).rise is None
+    assert course_of([*noisy(7, 300), 50.0, *noisy(8, 20), 60.0, 70.0, 2.0]).rise is None
+    assert course_of([2.0, 2.1] * (FEWEST_VALUES // 4) + [50.0] * 10).rise is None
 
 
 @pytest.mark.parametrize("lead", [2, 12, 90])
 def test_a_norm_that_rose_before_the_loss_has_led_by_so_many_steps(lead):
-    script, dice = Told(), random.Random(9)
+    script, dice = ReportingScript(), random.Random(9)
     for i in range(700):
         script.step(
             i,
@@ -174,7 +174,7 @@ def test_a_norm_that_rose_before_the_loss_has_led_by_so_many_steps(lead):
 
 
 def test_a_norm_that_rose_long_before_or_after_has_not_led():
-    script, dice = Told(), random.Random(10)
+    script, dice = ReportingScript(), random.Random(10)
     for i in range(700):
         is_high = 300 <= i < 320 or i >= 605
         script.step(
@@ -189,7 +189,7 @@ def test_a_norm_that_rose_long_before_or_after_has_not_led():
 
 
 def test_what_may_rise_on_purpose_is_not_judged():
-    script = Told()
+    script = ReportingScript()
     for i in range(300):
         script.step(i, accuracy=0.9 if i > 200 else 0.1 + i % 3 / 100, loss_scale=2.0 ** (i // 50))
         if not i % 20:
@@ -200,7 +200,7 @@ def test_what_may_rise_on_purpose_is_not_judged():
 def test_news_are_sent_at_once_and_values_seldom(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("jaxtop_agent.logged.courses.time", SimpleNamespace(monotonic=lambda: now[0]))
-    script = Told()
+    script = ReportingScript()
     for i in range(6):
         script.step(i, loss=math.nan)
         script.look()
@@ -212,7 +212,7 @@ def test_news_are_sent_at_once_and_values_seldom(monkeypatch):
 
 
 def test_a_script_with_ever_new_names_is_followed_within_bounds():
-    script = Told()
+    script = ReportingScript()
     for i in range(1000):
         script.step(i, **{f"loss{i}": math.nan})
         script.look()
@@ -252,7 +252,7 @@ def kept(values):
 
 def test_an_array_that_is_not_ready_is_not_read_and_all_are_in_the_end():
     done = [False]
-    script = Told()
+    script = ReportingScript()
     for i in range(40):
         script.step(i, loss=Later(math.nan if i >= 30 else 1.0, lambda: done[0]))
     assert script.look() == {}
@@ -274,7 +274,7 @@ def test_few_arrays_of_many_are_read_unless_one_is_not_finite():
 
 
 def test_while_arrays_are_dropped_the_step_is_about_right_and_says_so():
-    done, script = [False], Told()
+    done, script = [False], ReportingScript()
     for i in range(1000):
         script.step(i, loss=Later(math.nan if i >= 500 else 1.0, lambda: done[0]))
     done[0] = True
@@ -302,14 +302,14 @@ def test_calls_and_arrays_are_held_within_bounds_and_let_go():
 
 @pytest.mark.parametrize("index", [math.nan, 10**400, Later(math.nan), 1 << 63])
 def test_an_index_that_is_no_step_is_no_harm(index):
-    script = Told()
+    script = ReportingScript()
     script.step(index, loss=math.nan)
     script.step(5, loss=math.nan)
     assert script.look()["loss"].bad_step == 5
 
 
 def test_an_index_that_is_an_array_is_read_as_well():
-    script = Told()
+    script = ReportingScript()
     for i in range(5):
         script.step(Later(i), loss=Later(math.nan if i > 2 else 1.0))
     assert script.look()["loss"].bad_step == 3
@@ -320,7 +320,7 @@ def test_an_array_that_was_deleted_is_passed_over():
         def item(self):
             raise RuntimeError("Array has been deleted")
 
-    script = Told()
+    script = ReportingScript()
     script.step(1, loss=Deleted(1.0))
     script.step(2, loss=math.nan)
     assert script.look()["loss"].bad_step == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
@@ -138,8 +137,7 @@ def _name_of_worker(own: wire.Hello) -> str:
     """Return the name of a process that another one has started; empty for the first one."""
     if own.parent_pid is None:
         return ""
-    module = sys.modules.get("multiprocessing.process")
-    name = "" if module is None else str(module.current_process().name)
+    name = str(getattr(processes.of_multiprocessing("current_process"), "name", ""))
     return name if name not in {"", "MainProcess"} else f"{own.role or 'worker'} {own.pid}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections import Counter, deque
 from contextlib import suppress
@@ -330,8 +329,7 @@ class LedgerKeeper:
 
 def _is_worker() -> bool:
     """Whether Python's multiprocessing started this process, as it does for those that load data."""
-    module = sys.modules.get("multiprocessing.process")
-    return module is not None and module.parent_process() is not None
+    return processes.of_multiprocessing("parent_process") is not None
 
 
 def _written_bytes() -> int | None:

@@ -8,6 +8,8 @@ from math import isfinite
 from statistics import median
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from jaxtop.wire import Rise, Scalar
 
 # What is usual is unknown with fewer values than this.
@@ -90,11 +92,8 @@ class Course:
 
     def led_by(self, name: str, steps: int) -> None:
         """Note which norm rose so many steps before it."""
-        rise = self._rise
-        if rise is not None:
-            self._rise = Rise(
-                rise.step, rise.value, rise.value_step, rise.low, rise.high, rise.median, name, steps
-            )
+        if self._rise is not None:
+            self._rise = replace(self._rise, led_by=name, led_steps=steps)
 
     def message(self) -> Scalar:
         finite_step, finite = self._finite or (None, None)
@@ -142,9 +141,7 @@ class Course:
         elif self._length >= max(LONGEST_RISE, self._history.count // 2):
             self._rise, self._history = None, UsualValues()
         elif value > rise.value:
-            self._rise = Rise(
-                rise.step, value, step, rise.low, rise.high, rise.median, rise.led_by, rise.led_steps
-            )
+            self._rise = replace(rise, value=value, value_step=step)
 
     def _note_streak(self, step: int, *, is_high: bool) -> None:
         self._since_streak += 1

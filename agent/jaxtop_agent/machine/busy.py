@@ -6,10 +6,10 @@ training loop waits for a busy data loader in the same process.
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING
 
+from jaxtop.base.processes import numbers_in
 from jaxtop.wire import BusyThread
 from jaxtop_agent.core.threads import cpu_clock, fact, listed
 from jaxtop_agent.machine import files
@@ -64,12 +64,7 @@ def _busiest(earlier: dict[int, float], now: dict[int, float], elapsed: float) -
 def _clocks(own: Collection[int]) -> dict[int, float]:
     """Return the CPU time of each thread from its clock: a tenth of the cost of its file, and finer."""
     found = {}
-    try:
-        tasks = os.listdir("/proc/self/task")  # noqa: PTH208 - creates no Path objects
-    except OSError:
-        return {}
-    for name in tasks[:MOST_THREADS]:
-        task = int(name)
+    for task in numbers_in("/proc/self/task")[:MOST_THREADS]:
         if task not in own:
             try:
                 found[task] = cpu_clock(task)

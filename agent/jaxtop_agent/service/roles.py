@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from typing import TYPE_CHECKING, Any
 
+from jaxtop.base import processes
 from jaxtop_agent.core.settings import named_role, script_name
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _guess(family: Family) -> str | None:
     """Return the role by the name of the process, else by its script; None for the first process."""
     if not family.is_of_child:
         return None
-    name = getattr(_of_multiprocessing("current_process"), "name", "")
+    name = getattr(processes.of_multiprocessing("current_process"), "name", "")
     if name and not _USUAL.fullmatch(name):
         return named_role(_NUMBER.sub("", name)) or WORKER
     script = script_name()
@@ -40,11 +40,5 @@ def _guess(family: Family) -> str | None:
 def _parent(family: Family) -> int | None:
     if not family.is_of_child:
         return None
-    found = getattr(_of_multiprocessing("parent_process"), "pid", None)
+    found = getattr(processes.of_multiprocessing("parent_process"), "pid", None)
     return found if isinstance(found, int) else os.getppid()
-
-
-def _of_multiprocessing(function: str) -> Any:
-    """Return what a function of multiprocessing says, if the script uses it."""
-    module = sys.modules.get("multiprocessing.process")
-    return None if module is None else getattr(module, function)()

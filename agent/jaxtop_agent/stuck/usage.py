@@ -14,6 +14,7 @@ import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base.processes import numbers_in
 from jaxtop_agent.core.threads import cpu_clock
 from jaxtop_agent.machine import files
 
@@ -111,15 +112,14 @@ def _threads(own: Collection[int]) -> dict[int, Use]:
     if files.text("/proc/self/io") is None:
         raise Uncounted("the kernel does not count what threads read and write")
     found = {}
-    for name in _listed("/proc/self/task"):
-        task = int(name)
+    for task in numbers_in("/proc/self/task"):
         if task in own:
             continue
         with suppress(OSError):  # it has just ended
             cpu = cpu_clock(task)
-            words = (files.text(f"/proc/self/task/{name}/schedstat") or "").split()
+            words = (files.text(f"/proc/self/task/{task}/schedstat") or "").split()
             delayed = (files.number(words[1]) or 0) / 1e9 if len(words) > 1 else 0.0
-            found[task] = Use(cpu, delayed, _bytes(f"/proc/self/task/{name}/io"))
+            found[task] = Use(cpu, delayed, _bytes(f"/proc/self/task/{task}/io"))
     return found
 
 
@@ -135,8 +135,7 @@ def _connections(ports: frozenset[int]) -> dict[tuple[int, int], int]:
     found = {}
     info, name = ctypes.create_string_buffer(256), ctypes.create_string_buffer(128)
     size = ctypes.c_uint32()
-    for word in _listed("/proc/self/fd")[:MOST_DESCRIPTORS]:
-        number = int(word)
+    for number in numbers_in("/proc/self/fd")[:MOST_DESCRIPTORS]:
         size.value = len(info)
         # By number, without a copy of the descriptor: it neither keeps the connection open nor changes it.
         if _libc.getsockopt(number, _TCP, _TCP_INFO, info, ctypes.byref(size)):
@@ -184,9 +183,9 @@ def _children() -> tuple[dict[tuple[int, int], Use], float]:
 
 def _children_of(pid: str) -> list[str]:
     found = []
-    for task in _listed(f"/proc/{pid}/task"):
+    for task in numbers_in(f"/proc/{pid}/task"):
         text = files.text(f"/proc/{pid}/task/{task}/children")
-        if text is None and pid == "self" and task == str(os.getpid()):
+        if text is None and pid == "self" and task == os.getpid():
             raise Uncounted("the kernel does not list the processes that it started")
         found += (text or "").split()
     return found
@@ -201,10 +200,3 @@ def _stat(pid: str) -> list[str]:
 def _fabric() -> int:
     paths = [path for way in ("rcv", "xmit") for path in glob.glob(_FABRIC.format(way))]  # noqa: PTH207 - strings
     return WORD * sum(files.number((files.text(path) or "").strip()) or 0 for path in paths)
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208 - creates no Path objects
-    except OSError:
-        return []

@@ -77,10 +77,9 @@ def main_run(cluster: ClusterState, now: float) -> Run | None:
     return max(live, key=lambda run: (len(run.hosts), not _is_child(run), -_started(run)), default=None)
 
 
-def role_of(cluster: ClusterState, now: float, run: str) -> Role | None:
-    """Return what a run is for; None if it belongs to no others and nobody says."""
-    by_run = {each.id: group.role for group in family_groups(cluster, now) for each in group.runs}
-    return by_run.get(run)
+def roles_of_runs(cluster: ClusterState, now: float) -> dict[str, Role]:
+    """Return what each run is for, by run id; without those that belong to no others if nobody says."""
+    return {run.id: group.role for group in family_groups(cluster, now) for run in group.runs}
 
 
 def family_of(run: Run) -> str | None:

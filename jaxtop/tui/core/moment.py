@@ -155,7 +155,7 @@ class Moment:
     @cached_property
     def roles(self) -> dict[str, Role]:
         """What each run is for, by run id, where it is known."""
-        return {run.id: group.role for group in self.groups for run in group.runs}
+        return model.roles_of_runs(self.cluster, self.now)
 
     @cached_property
     def group_labels(self) -> dict[str, str]:
