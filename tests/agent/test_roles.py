@@ -11,11 +11,13 @@ import pytest
 
 from jaxtop.base import processes
 from jaxtop.store import runfiles
+from jaxtop_agent import jaxprivate
 from jaxtop_agent.boot import children
 from jaxtop_agent.boot.children import Family
 from jaxtop_agent.core.settings import read
 from jaxtop_agent.ledger.file import Book
 from jaxtop_agent.service import kin, roles
+from jaxtop_agent.service.agent import Agent
 from tests import builders
 
 CHILD = Family("f1", "learner")
@@ -52,6 +54,18 @@ def test_the_argument_precedes_the_environment(monkeypatch):
     assert read().role == ""
     monkeypatch.setenv("JAXTOP_ROLE", " engine\n")
     assert (read().role, read(role="actor").role) == ("engine", "actor")
+
+
+@pytest.mark.parametrize("role", ["learner", " a role\x1b[31m\n", "x" * 100])
+def test_a_child_does_not_take_the_role_that_its_parent_has_from_the_environment(monkeypatch, role):
+    inherited = {}
+    monkeypatch.setenv("JAXTOP_ROLE", role)
+    monkeypatch.setattr(jaxprivate, "has_backends", lambda: False)
+    monkeypatch.setattr(children, "pass_on", inherited.update)
+    parent = Agent(read())
+    parent._pass_on()
+    child = Agent(read(), family=Family(*inherited["family"]))
+    assert parent.role and not child.role
 
 
 def test_children_inherit_settings_which_the_script_does_not_see(monkeypatch):

@@ -128,7 +128,7 @@ class Agent:
             script = own.script or script_name()
             settings = {each: self.given.get(each) for each in ("name", "bind", "interval", "collectives")}
             settings["record"] = None if record is None else str(Path(record).expanduser().absolute())
-            children.pass_on({**settings, "family": (own.id, script, os.environ.get(ROLE, ""))})
+            children.pass_on({**settings, "family": (own.id, script, named_role(os.environ.get(ROLE)))})
         except Exception as error:
             debuglog.warning("start", "children of this process are not shown", error=error)
 
@@ -474,7 +474,7 @@ class Agent:
         self._loader = None
         self.is_inherited = True
         script = self.family.script or script_name()
-        self.family = Family(self.family.id, script, os.environ.get(ROLE, ""))
+        self.family = Family(self.family.id, script, named_role(os.environ.get(ROLE)))
         self.role = ""
         LOG.forked("waits until this process uses JAX")
 
