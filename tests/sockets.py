@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jaxtop.transport import ReachabilityCheck, Server
+from jaxtop.transport.hub import Hub
 from tests.support import eventually, free_port
 
 if TYPE_CHECKING:
@@ -41,6 +42,23 @@ class Agent:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.turn()
+
+
+class RelaySocket:
+    """The socket of a relay, turned by the thread of the test."""
+
+    def __init__(self, pair: keys.KeyPair) -> None:
+        self.guests: set[bytes] = set()
+        self.hub = Hub(pair, lambda: frozenset(self.guests))
+        self.endpoint = local(self.hub.bind("127.0.0.1", free_port()))
+        self.asked = []
+
+    def turn(self) -> None:
+        self.asked += self.hub.take()
+
+    def until(self, check):
+        """Turn until the check is true; returns its answer."""
+        return eventually(lambda: self.turn() or check(), every=0)
 
 
 class Relay:

@@ -113,10 +113,12 @@ def test_a_collector_that_fails_later_takes_its_figures_back(tmp_path):
     """
     with training(tmp_path, BOOM + broken.strip()) as (process,):
         assert process.stdout.readline() == "ready\n"
-        _, document = snapshot()
-        assert (
-            document["hosts"][0]["rss_bytes"] and document["hosts"][0]["devices"][0]["memory"]["used_bytes"]
-        )
+
+        def known():
+            (host,) = snapshot()[1]["hosts"]
+            return host["rss_bytes"] and host["devices"][0]["memory"]["used_bytes"]
+
+        eventually(known)
         (tmp_path / "break").touch()
 
         def forgotten():

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psutil
 import pytest
@@ -15,8 +15,9 @@ import zmq
 
 from jaxtop.base import keys
 from jaxtop.transport import Question, Server, Subscriber, client, reachability
+from jaxtop.transport.listener import ALLOWED_BYTES
 from jaxtop.transport.telemetry import MAX_SENT
-from tests.sockets import Agent, Relay, local, noticed, outcome_of
+from tests.sockets import Agent, Relay, RelaySocket, local, noticed, outcome_of
 from tests.support import PYTHON, SOAK, environment, eventually, free_port, processes, run
 
 MARK = b"a figure that only the owner may read"
@@ -397,6 +398,49 @@ def test_an_agent_outlives_guests_that_die_while_their_queue_is_full(owner, view
             agent.turn_for(0.2)
     assert told(agent, viewers(agent)) == [b"pulse", MARK]
     agent.server.close()
+
+
+@pytest.mark.long
+def test_a_relay_outlives_guests_that_die_while_it_does_not_read(owner):
+    """As above; its viewers send many messages, and it reads all of them."""
+    relay = RelaySocket(owner)
+    before = psutil.Process().memory_info().rss
+    for _ in range(100 if SOAK else 3):
+        relay.asked.clear()
+        with flood(relay, owner, [relay.endpoint]) as (_, process):
+            relay.until(lambda: relay.asked)
+            sender = relay.asked[0].sender
+            process.stdin.close()
+            time.sleep(0.2)
+            for _ in range(50):
+                relay.hub.send(sender, bytes(1000))
+            process.kill()
+            process.wait()
+            time.sleep(0.1)
+            while relay.hub.take():
+                pass
+    assert psutil.Process().memory_info().rss - before < 256 * 2**20
+    with flood(relay, owner, [relay.endpoint]) as (_, process):
+        relay.until(lambda: relay.asked)
+        process.stdin.close()
+    relay.hub.close()
+
+
+def test_a_relay_cuts_off_who_sends_without_end(owner):
+    relay = RelaySocket(owner)
+    with flood(relay, owner, [relay.endpoint]) as (_, process):
+        process.stdin.close()
+        relay.until(lambda: sum(len(each.raw) for each in relay.asked) > ALLOWED_BYTES)
+        sender = relay.asked[0].sender
+
+        def is_gone():
+            with suppress(ConnectionError):
+                relay.hub.send(sender, b"")
+                return False
+            return True
+
+        assert relay.until(is_gone)
+    relay.hub.close()
 
 
 ASKED = """

@@ -86,6 +86,36 @@ ORBAX = """
     print(json.dumps(spent))
 """
 
+# Its second save is cut short by SIGKILL: while it blocks the script, or while it is written beside it.
+KILLED_IN_A_SAVE = """
+    import json, os, signal, sys, threading, time
+    from jaxtop import agent
+    agent.start("saving")
+    import jax, jax.numpy as jnp
+    import orbax.checkpoint as ocp
+    step = jax.jit(lambda state: {name: value * 0.999 for name, value in state.items()})
+    state = {f"w{i}": jnp.ones((512, 1024)) for i in range(20)}
+    options = ocp.CheckpointManagerOptions(enable_async_checkpointing=sys.argv[2] == "async")
+    manager = ocp.CheckpointManager(sys.argv[1], options=options)
+    first = manager.latest_step() or 0
+    if first:
+        state = manager.restore(first, args=ocp.args.StandardRestore(state))
+    for i in range(first, first + 60):
+        state = jax.block_until_ready(step(state))
+        time.sleep(0.1)
+        if i == 19:
+            manager.save(i + 1, args=ocp.args.StandardSave(state))
+            manager.wait_until_finished()
+        if i == 49 and not first:
+            time.sleep(3)  # the last two seconds of a killed process are not in its file
+            die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+            if sys.argv[2] == "sync":
+                threading.Timer(0.03, die).start()
+            manager.save(i + 1, args=ocp.args.StandardSave(state))
+            die()
+    print(json.dumps({"first": first}))
+"""
+
 
 def ran(path, folder, *words, **more):
     """Run a script to its end; return what it knows that it spent, and its status."""
@@ -146,3 +176,23 @@ def test_checkpoints_of_orbax_are_known_from_its_own_reports(tmp_path, mode):
     assert_close(process, truth, ("saving", "restoring"))
     assert [save.seen_by for save in process.saves] == ["orbax"] * 3
     assert all(save.committed_ms is not None for save in process.saves)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_save_that_a_kill_cuts_short_is_none_and_the_work_since_the_one_before_is_lost(tmp_path, mode):
+    pytest.importorskip("orbax.checkpoint")
+    path, folder, checkpoints = script(tmp_path, KILLED_IN_A_SAVE), tmp_path / "ledgers", tmp_path / "orbax"
+    env = environment(1, JAXTOP_LEDGER=str(folder))
+    killed = run(PYTHON, path, checkpoints, mode, env=env, imports_jax=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    truth, status = ran(path, folder, checkpoints, mode)
+    assert (truth, status) == ({"first": 20}, 0), "Orbax itself goes back to the save before"
+    job = in_folder(folder)
+    (before,), (after,) = (attempt.processes for attempt in job.attempts)
+    complete = [save for save in before.saves if save.committed_ms is not None]
+    assert [save.step for save in complete] == [20]
+    assert before.end == "" and after.end == "ended"
+    (saved,) = complete
+    # What was done while it was written is done again, too: at least 30 steps of 0.1 s.
+    assert job.spent["lost"] == pytest.approx(before.until - (saved.at_ms + saved.blocked_ms) / 1000, abs=0.2)
+    assert job.spent["lost"] > 3
