@@ -28,8 +28,8 @@ class Hub:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._authenticator = Authenticator(self._context, keys, guests)
         self._socket = router(self._context, keys, QUEUE, MAX_REQUEST)
-        # Viewers send many messages here, and a full queue could end the relay (see `first_messages`): so there
-        # is no bound on their number. The listener ends connections that send too many bytes.
+        # Viewers send many messages here, and a full queue could end the relay (see `first_messages`): their
+        # number has no bound, but the listener ends connections that send too many bytes.
         self._socket.rcvhwm = 0
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a viewer that left is then an error
         self._listener = Listener((self._socket,), self._authenticator.socket, KERNEL_BUFFER)

@@ -219,7 +219,8 @@ class TestUsage:
             assert self.moved(act, ports=frozenset({server.getsockname()[1]})) == ""
 
     def test_one_whose_child_computes_does(self):
-        with processes([PYTHON, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE) as (child,):
+        words = [PYTHON, "-c", "print(flush=True)\nwhile True: pass"]
+        with processes(words, stdout=subprocess.PIPE) as (child,):
             child.stdout.readline()
             # On a busy machine it may get no core for a while, or this process may not.
             moved = "a process that it started computes"
