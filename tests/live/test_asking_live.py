@@ -26,9 +26,12 @@ pytestmark = pytest.mark.jax
 class Followed:
     """A follower of a run, and the cluster that its frames make."""
 
-    def __init__(self, run) -> None:
+    def __init__(self, run, colleague: keys.KeyPair | None) -> None:
+        owner = keys.load()
         self.follower = SourceThread(
-            lambda: LiveSource([Seed(each.agent, hello=each) for each in run.hellos()], keys.load())
+            lambda: LiveSource(
+                [Seed(each.agent, hello=each) for each in run.hellos()], colleague or owner, owner.public
+            )
         )
         self.cluster = Cluster()
 
@@ -49,11 +52,13 @@ class Followed:
 def follow(monkeypatch):
     started = []
 
-    def start(run) -> Followed:
+    def start(run, colleague: keys.KeyPair | None = None) -> Followed:
         monkeypatch.setenv("HOME", str(run.home))
         for name in [name for name in os.environ if name.startswith("XDG_")]:
             monkeypatch.delenv(name)
-        followed = Followed(run)
+        if colleague is not None:
+            (keys.config_dir() / "authorized_keys").write_bytes(colleague.public + b" a colleague\n")
+        followed = Followed(run, colleague)
         started.append(followed)
         followed.follower.start()
         eventually(lambda: len([host for host in followed.look().hosts.values() if host.hello]) == 2)
@@ -120,6 +125,17 @@ def test_a_run_that_is_read_only_says_so(tmp_path, follow):
     with training(tmp_path, JAXTOP_READONLY="1") as run:
         asking = follow(run).ask("capture")
         assert dict(asking.refused) == {"this run is read-only (JAXTOP_READONLY=1)": 2}
+
+
+@pytest.mark.newest
+def test_a_colleague_may_look_but_not_act(tmp_path, follow):
+    with training(tmp_path) as run:
+        followed = follow(run, keys.throwaway())
+        asking = followed.ask("stacks")
+        assert (asking.answered, dict(asking.refused)) == (2, {})
+        for what in ("capture", "pace", "peaks", "profile", "profile_part", "profile_end", "still"):
+            asking = followed.ask(what, 500)
+            assert dict(asking.refused) == {"only the owner of the run may do this": 2}, what
 
 
 @pytest.mark.newest

@@ -99,6 +99,18 @@ def test_every_file_that_a_developer_page_names_exists(name):
     assert named and [path for path in named if not (ROOT / path).exists()] == []
 
 
+def test_every_attack_on_the_page_of_security_has_its_test():
+    rows = re.findall(
+        r"^\|[^|]*\| ([^|]+) \| [^|]+ \| ([^|]+) \|$", (pages.DOCS / "security.md").read_text(), re.MULTILINE
+    )
+    tests = "\n".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
+    there = set(re.findall(r"^ *def (test_\w+)", tests, re.MULTILINE))
+    assert len(rows) > 30
+    for attack, proof in rows[2:]:
+        named = re.findall(r"`(test_\w+)`", proof)
+        assert (named and set(named) <= there) or proof.startswith("none: "), attack
+
+
 def test_every_builder_on_the_page_of_tests_exists():
     named = re.findall(r"`(\w+)\.(\w+)[`(]", (ROOT / "tests/README.md").read_text())
     assert len(named) > 20
