@@ -24,7 +24,7 @@ from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Scope
 from jaxtop.model.figures import figures_of
 from jaxtop.model.hardware.chips import CHIPS
 from jaxtop.tui.screens import SCREENS
-from tests import swatches
+from tests import limits, swatches
 from tests.faults import table
 from tests.plans import table as plans_table
 
@@ -79,6 +79,7 @@ def pages() -> dict[str, str]:
         "planner.md": planner_page(),
         "watching.md": _with_generated("watching.md", "screens", screens_table()),
         "checking.md": checking_page(),
+        "security.md": _with_generated("security.md", "limits", limits.table()),
         "../ARCHITECTURE.md": _with_generated("../ARCHITECTURE.md", "features", features_table()),
     }
 
