@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import msgspec
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.text.words import aligned, legible
 from jaxtop.store import runfiles
+from jaxtop.wire import MAIN_ROLE
 
 if TYPE_CHECKING:
     import argparse
@@ -62,6 +64,10 @@ def live_runs() -> list[dict[str, Any]]:
                 else {"name": first.role, "is_guess": first.is_role_guessed},
             }
         )
+    sizes = Counter(run["family"] for run in runs if run["family"])
+    for run in runs:
+        if run["role"] is None and sizes[run["family"]] > 1:
+            run["role"] = {"name": MAIN_ROLE, "is_guess": True}
     return sorted(runs, key=lambda run: -run["started_s"])
 
 

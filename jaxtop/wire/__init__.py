@@ -65,6 +65,7 @@ from jaxtop.wire.codec import (
 from jaxtop.wire.hosts import (
     ENDINGS,
     INTERRUPTED,
+    MAIN_ROLE,
     SCRIPT_ENDED,
     STUCK,
     STUCK_STATUS,

@@ -7,6 +7,9 @@ from msgspec import Struct
 from jaxtop.wire.bounds import AgentId, IntervalMs, Process, TimeMs, WireInteger  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.stacks import Place  # noqa: TC001 - msgspec reads the annotations
 
+# The role of the process that started the others of its family, if nobody says another one.
+MAIN_ROLE = "main"
+
 
 class Device(Struct, frozen=True, omit_defaults=True):
     """A device as JAX names it; only the process's own devices are listed.

@@ -278,6 +278,17 @@ def test_ls_lists_the_living():
     assert header.split()[:2] == ["NAME", "ID"] and line.startswith("my run  r1  2 of 2 ")
 
 
+def test_ls_says_what_each_run_of_a_family_is_for():
+    """The first process has no role of its own: it started the others."""
+    runfiles.write(hello_here("a1", run="r1", name="learn", family="f"))
+    runfiles.write(hello_here("a2", run="r2", name="learn", family="f", role="actor", parent_pid=7))
+    runfiles.write(hello_here("a3", run="r3", name="alone", family="g"))
+    listed = {run["id"]: run["role"] for run in json.loads(jaxtop("ls", "--json").stdout)}
+    main, actor = {"name": "main", "is_guess": True}, {"name": "actor", "is_guess": False}
+    assert listed == {"r1": main, "r2": actor, "r3": None}
+    assert {line.split()[1] for line in jaxtop("ls").stdout.splitlines()} >= {"ROLE", "~main", "actor"}
+
+
 # Whose screen it is
 
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.hosts import Run, runs
+from jaxtop.wire import MAIN_ROLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jaxtop.model.state import ClusterState
     from jaxtop.wire import Hello
-
-# The role of the process that was first, if nobody says another one.
-MAIN = "main"
 
 
 class Role(NamedTuple):
@@ -123,7 +121,7 @@ def _role(run: Run, *, is_alone: bool) -> Role | None:
     said = [role for role in roles if not role.is_guess]
     if roles:
         return (said or roles)[0]
-    return None if is_alone else Role(MAIN, is_guess=True)
+    return None if is_alone else Role(MAIN_ROLE, is_guess=True)
 
 
 def _hellos(run: Run) -> list[Hello]:
