@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - msgspec reads the annotations
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from jaxtop.wire import ArrayGroup  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.bounds import Count, TimeMs, TimeS  # noqa: TC001 - msgspec reads the annotations
+
+# Of a duration: those of 2^62 microseconds are below 900.
+Bucket = Annotated[int, Meta(ge=0, le=1024)]
 
 
 class LaunchCounts(Struct, frozen=True, array_like=True):
@@ -48,6 +51,7 @@ class FunctionLaunches(Struct, frozen=True, array_like=True):
 
     `at_ms` is the time of the last window, `slot` its slot, and `latest` what it counted. With each new
     window, the counts of older ones are halved. A program that a window did not contain keeps its times.
+    `lasted` has histograms of durations, see `programs.lasting`.
     """
 
     at_ms: TimeMs
@@ -55,6 +59,7 @@ class FunctionLaunches(Struct, frozen=True, array_like=True):
     times: Mapping[str | None, ProgramLaunches] = {}
     latest: Mapping[str | None, Count] = {}
     slot: int | None = None
+    lasted: Mapping[str | None, Mapping[Bucket, Count]] = {}
 
 
 class StepCounts(Struct, frozen=True, array_like=True):

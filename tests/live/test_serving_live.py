@@ -78,6 +78,15 @@ def test_one_odd_request_is_found_with_its_shape_and_what_it_cost(tmp_path):
             return [each for each in document["findings"] if each["rule"] == "compiled_late"]
 
         assert late() == []
+
+        def decoding():
+            document = json.loads(jaxtop_here("snapshot", "--json", "--watch", "8").stdout)
+            (program,) = (each for each in document["programs"] if each["function"] == "decode")
+            return program["launch_p50_us"] and program
+
+        program = eventually(decoding)
+        assert 1 <= program["launch_p50_us"] <= (program["launch_p99_us"] or 1e6) < 1e7
+        assert program["launches_in_windows"] >= 8
         (tmp_path / "odd").touch()
         (one,) = eventually(late)
         (tmp_path / "go").touch()

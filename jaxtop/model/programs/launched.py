@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.earlier import FunctionLaunches, ProgramLaunches
 from jaxtop.model.liveness import OF_STEPS, is_current
+from jaxtop.model.programs.lasting import with_launches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ MOST_VARIANTS = 32
 def launched_with(host: Host, window: wire.Window) -> Mapping[str, FunctionLaunches]:
     """Return the launches of a process in its windows, this one included."""
     found = dict(host.launches_in_windows)
-    times = _times(window)
+    times, durations = _times(window), _durations(window)
     for name, counts in window.launched().items():
         before = found.pop(name, None)  # the latest ones come last
         older = before.counts if before is not None else {}
@@ -37,6 +38,7 @@ def launched_with(host: Host, window: wire.Window) -> Mapping[str, FunctionLaunc
             ),
             counts,
             window.slot,
+            _lasted(before.lasted if before is not None else {}, durations[name]),
         )
     return MappingProxyType(dict(list(found.items())[-MOST_NAMES:]))
 
@@ -49,6 +51,22 @@ def _times(window: wire.Window) -> dict[str, dict[str | None, ProgramLaunches]]:
         one = ProgramLaunches(1, launch.duration_us, launch.exposed_us)
         of_name[fingerprint] = of_name.get(fingerprint, ProgramLaunches()).plus(one)
     return found
+
+
+def _durations(window: wire.Window) -> dict[str, dict[str | None, list[int]]]:
+    found: dict[str, dict[str | None, list[int]]] = {}
+    for launch in window.launches:
+        name, fingerprint = window.programs[launch.program]
+        found.setdefault(name, {}).setdefault(fingerprint, []).append(launch.duration_us)
+    return found
+
+
+def _lasted(
+    older: Mapping[str | None, Mapping[int, int]], now: Mapping[str | None, list[int]]
+) -> Mapping[str | None, Mapping[int, int]]:
+    found = {each: lasted for each, lasted in older.items() if each not in now}
+    found.update({each: with_launches(older.get(each, {}), durations) for each, durations in now.items()})
+    return dict(list(found.items())[-MOST_VARIANTS:])
 
 
 def _averaged(

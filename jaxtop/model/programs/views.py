@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop.base import names
 from jaxtop.model.hardware.allocators import free_bytes
 from jaxtop.model.hosts import host_views
 from jaxtop.model.programs.compiles import cause_of, lost_ms
+from jaxtop.model.programs.lasting import percentile_us, together
 from jaxtop.model.programs.loaded import differing, identity, merged_programs, most, unlike
 from jaxtop.model.programs.rates import launch_rates_of, program_of
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from jaxtop.model.programs.loaded import LoadedProgram
     from jaxtop.model.state import ClusterState
 
+
+# The number of processes of a program whose launches are read.
+MOST_SAMPLED = 8
 
 Key = TypeVar("Key")
 Value = TypeVar("Value", int, float)
@@ -61,10 +65,21 @@ class ProgramView:
     cause: Cause | None = None
     # What holds memory at its peak, where a viewer asked a process.
     peak: wire.Peak | None = None
+    # How long its launches in windows took, of some processes.
+    lasted: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[Any, ...]:
         return self.run, identity(self.program)
+
+    @property
+    def p50_us(self) -> float | None:
+        """How long a launch takes on its devices."""
+        return percentile_us(self.lasted, 0.5)
+
+    @property
+    def p99_us(self) -> float | None:
+        return percentile_us(self.lasted, 0.99)
 
     @property
     def needs_bytes(self) -> int | None:
@@ -130,6 +145,7 @@ def program_views(cluster: ClusterState, now: float) -> list[ProgramView]:
                 lost_ms=most(group.lost_ms.get(name) for group in of_groups),
                 cause=_latest(cause_of(group.compilations, name) for group in of_groups),
                 peak=_peak(loaded, by_agent),
+                lasted=_lasted(loaded, by_agent),
             )
         )
     views.sort(key=lambda view: -(view.needs_bytes or 0))
@@ -152,6 +168,13 @@ def _peak(each: LoadedProgram, by_agent: Mapping[str, HostView]) -> wire.Peak | 
     key = each.program.name, each.program.fingerprint
     found = (by_agent[agent].host.peaks.get(key) for agent in each.agents)
     return max((peak for peak in found if peak is not None), key=lambda peak: peak.at_ms, default=None)
+
+
+def _lasted(each: LoadedProgram, by_agent: Mapping[str, HostView]) -> Mapping[int, int]:
+    """Return how long the launches of a program took, of a sample of the processes that loaded it."""
+    agents = each.agents[:: max(1, len(each.agents) // MOST_SAMPLED)]
+    launched = (by_agent[agent].current.launches_in_windows.get(each.program.name) for agent in agents)
+    return together(one.lasted.get(each.program.fingerprint, {}) for one in launched if one is not None)
 
 
 def launched_lately(host: Host) -> set[str]:

@@ -141,6 +141,8 @@ COLUMNS: tuple[Column[ProgramRow], ...] = (
     ),
     figure("compiles", "compiles", 8, lambda row: row.view.compiles, units.number, style=_compiles_colour),
     figure("rate", "launch/s", 8, lambda row: row.view.launches_per_second, partial(units.number, digits=1)),
+    figure("p50", "p50", 6, lambda row: row.view.p50_us, units.micros),
+    figure("p99", "p99", 6, lambda row: row.view.p99_us, units.micros),
     _bounded("flops", "flops", lambda row: row.view.program.flops, units.amount),
     figure("compiled", "compile", 7, lambda row: row.view.compile_ms, units.duration),
     figure("arguments", "args", 6, lambda row: row.view.program.argument_bytes, units.size),
