@@ -162,6 +162,42 @@ def test_without_the_key_nothing_is_shown_and_one_line_says_so():
     assert len(complaints) == 1 and "does not accept your key" in complaints[0]
 
 
+SNIFFER = """
+import socket, sys
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))  # all protocols, all links
+wire.settimeout(0.2)
+print("listening", flush=True)
+with open(sys.argv[1], "wb") as file:
+    while True:
+        try:
+            file.write(wire.recv(1 << 17))
+        except TimeoutError:
+            file.flush()
+"""
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_capture_at_the_switch_has_no_plaintext_of_ours(run, tmp_path):
+    """Of a viewer that asks for everything; a word that is sent in plaintext is in the capture."""
+    path = tmp_path / "captured"
+    with processes([*within(SWITCH), PYTHON, "-c", SNIFFER, path], stdout=subprocess.PIPE) as (sniffer,):
+        sniffer.stdout.readline()
+        status, document, _ = snapshot_from_afar("--watch", "3", ADDRESSES[FIRST])
+        host, port = run.hellos()[0].requests.rsplit(":", 1)
+        say = f"import socket; socket.create_connection(('{host}', {port})).sendall(b'a plain word')"
+        support.run(*within(VIEWER), PYTHON, "-c", say)
+        eventually(lambda: b"a plain word" in path.read_bytes())
+    captured = path.read_bytes()
+    assert status == 0 and len(captured) > 20_000
+    (name,) = {each["name"] for each in document["runs"]}
+    names = {each["name"] for each in document["arrays"]} | {
+        each["function"] for each in document["programs"]
+    }
+    told = {name, *names, *(each["id"] for each in document["runs"]), "hello", "pulse", "process_count"}
+    told = {each for each in told if each and len(each) > 3}
+    assert len(told) > 5 and {each for each in told if each.encode() in captured} == set()
+
+
 @contextmanager
 def cut(namespace=SWITCH, link="port1"):
     """The second host's link, cut at the switch, or another."""
