@@ -192,6 +192,16 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         for each in found.values():
             assert sum(each[: len(NAMES)]) == pytest.approx(1)
 
+    def test_the_others_do_not_wait_while_they_are_in_their_own_scripts(self):
+        """Host 0 is in its script for 20 % of each step, host 1 for 60 %."""
+        cluster = two_hosts(took=(400, 200), script=(8, 24))
+        (late,) = of_rule("straggler", cluster)
+        assert late.cost.share_of_step == pytest.approx(0.4)
+        found = parts_of_hosts(cluster, NOW)
+        early = found[agent_id(0)]
+        assert (early.waiting, early.host_gap) == (pytest.approx(0.4), pytest.approx(0.2, abs=0.01))
+        assert found[agent_id(1)].host_gap == pytest.approx(0.6)
+
     def test_the_parts_of_a_run_are_those_of_the_processes_that_wait(self):
         shown = run_parts(two_hosts(took=(200, 200)), NOW)
         assert (shown.processes, shown.late) == (1, (agent_id(1),))

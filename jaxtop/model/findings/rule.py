@@ -129,6 +129,10 @@ class RunFacts:
         """The gaps of the processes for whose scripts all others wait."""
         return list(self._lateness.scripts)
 
+    def waits_for(self, agent: str) -> float:
+        """Return the share of wall time for which the others wait for a late process."""
+        return self._lateness.costs[agent]
+
     @cached_property
     def perhaps_late(self) -> list[Gap]:
         """The processes that are late by their scripts, unless their devices compute meanwhile."""

@@ -5,6 +5,7 @@ Findings and the parts of a step are both made of this, so that they say the sam
 
 from __future__ import annotations
 
+from statistics import median
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from jaxtop.model.liveness import HostView
     from jaxtop.model.state import ClusterState
     from jaxtop.model.wall_time.gaps import Gap
+
+# So many launches show how long the others wait for a process that is late by its script. It comes last where
+# it waits for at most this part of that time itself.
+FEWEST_SAMPLES, LAST = 3, 0.2
 
 
 class Lateness(NamedTuple):
@@ -75,24 +80,49 @@ def _of_run(cluster: ClusterState, run: Run, now: float) -> Lateness:
     gaps = [gap for host, each in found if (gap := gap_of(host, each and each.parts)) is not None]
     present = sum(not view.state.has_exited for view in run.hosts)
     scripts = late_of(gaps, present, cluster.tuning.value("straggler", LATER_MS))
-    costs = _by_collectives(cluster, run, views, now)
+    costs = _by_collectives(cluster, run, views, scripts, now)
     costs.update(_by_pauses(gaps, present, cluster.tuning.value("pauses", PAUSE_SHARE)))
-    costs.update({each.host.agent: each.share for each in scripts})
+    costs.update(_by_scripts(scripts, gaps, costs))
     return Lateness(tuple(gaps), tuple(scripts), tuple(perhaps_late(gaps, present)), costs)
 
 
 def _by_collectives(
-    cluster: ClusterState, run: Run, views: Sequence[HostView], now: float
+    cluster: ClusterState, run: Run, views: Sequence[HostView], scripts: Sequence[Gap], now: float
 ) -> dict[str, float]:
-    """Return the longest wait for each process that comes last in a collective, as a share of wall time."""
+    """Return the longest wait for each process that comes last in a collective, as a share of wall time.
+
+    One that is late by its script needs no verdict on its collectives: a few launches show how late.
+    """
     pace, found = pace_of_run(view.current for view in views), dict[str, float]()
     if not pace:
         return found
     for view in collective_views(cluster, now):
-        late = view.straggler
-        if view.run == run.id and late is not None:
-            found[late.agent] = max(found.get(late.agent, 0.0), min(1.0, late.late_us / 1e6 * pace))
+        if view.run != run.id or not view.is_current:
+            continue
+        if view.straggler is not None:
+            _keep_longest(found, view.straggler.agent, view.straggler.late_us / 1e6 * pace)
+        elif view.wait_us and view.samples >= FEWEST_SAMPLES and view.is_judged:
+            for each in scripts:
+                own = [view.waits_us[device.id] for device in each.host.devices if device.id in view.waits_us]
+                if own and max(own) <= LAST * view.wait_us:
+                    _keep_longest(found, each.host.agent, view.wait_us / 1e6 * pace)
     return found
+
+
+def _keep_longest(found: dict[str, float], agent: str, share: float) -> None:
+    found[agent] = max(found.get(agent, 0.0), min(1.0, share))
+
+
+def _by_scripts(late: Sequence[Gap], gaps: Sequence[Gap], measured: Mapping[str, float]) -> dict[str, float]:
+    """Return how long the others wait for each process that is late by its script.
+
+    Where windows measured that, it counts. Else it is the part of its gap for which it is in its script for
+    longer than the others, who are in theirs for a while, too.
+    """
+    agents = {each.host.agent for each in late}
+    usual = median([each.script for each in gaps if each.host.agent not in agents] or [0.0])
+    excess = {each.host.agent: max(0.0, min(each.share, each.script - usual)) for each in late}
+    return {agent: measured.get(agent, share) for agent, share in excess.items()}
 
 
 def _by_pauses(gaps: Sequence[Gap], present: int, least: float) -> dict[str, float]:

@@ -71,21 +71,23 @@ def _in_script(gap: Gap) -> tuple[ActiveLine | None, str]:
 
 def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
     """Return the finding of the processes whose main threads are in the script while all others wait."""
-    worst = late[0]
+    worst = max(late, key=lambda each: facts.waits_for(each.host.agent))
     host, (line, where) = worst.host, _in_script(worst)
     at, many = host.pulse_at, len(late) > 1
     step_ms = facts.step_ms or worst.step_ms  # all wait: it is the step of all
-    ms = worst.share * step_ms
+    share = facts.waits_for(host.agent)
+    ms = share * step_ms
     return Finding(
-        _severity(facts, worst.share),
+        _severity(facts, share),
         0.9,
         f"{acting([each.host for each in late], 'is', 'are')} late: the others wait "
-        f"{ms:.0f} ms of a {step_ms:.0f} ms step ({worst.share:.0%}) for "
+        f"{ms:.0f} ms of a {step_ms:.0f} ms step ({share:.0%}) for "
         f"{'their scripts' if many else 'its script'}{where}",
         Subject.of(host, source=source_of(line)),
         about=host.agent,
-        cost=FindingCost(ms, worst.share),
+        cost=FindingCost(ms, share),
         evidence=(
+            Evidence("wait of the others", share, "ratio", "steps and windows", at),
             Evidence("step longer than its programs", worst.share, "ratio", "steps and windows", at),
             Evidence("main thread in the script", worst.script, "ratio", SAMPLES, at),
             Evidence("processes", len(late), source=SAMPLES, at=at),
