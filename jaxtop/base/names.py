@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 
-# JAX replaces characters that a module name must not have, and drops underscores at its end; the rest is the
-# function's own name.
-_FORBIDDEN = re.compile(r"[^\w.-]")
+# JAX replaces characters that a module name must not have, and drops underscores at its end. XLA then replaces
+# each byte of letters that are not ASCII. The rest is the function's own name.
+_FORBIDDEN, _NOT_ASCII = re.compile(r"[^\w.-]"), re.compile(rb"[^\x00-\x7f]")
 _PREFIX = "jit_"
 _NOT_PLAIN, LONGEST_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]"), 60
 
 
 def program_of(function: str) -> str:
     """Return the name of the program into which JAX compiles a function."""
-    return (_PREFIX + _FORBIDDEN.sub("_", function)).rstrip("_")
+    name = (_PREFIX + _FORBIDDEN.sub("_", function)).rstrip("_")
+    return name if name.isascii() else _NOT_ASCII.sub(b"_", name.encode(errors="surrogatepass")).decode()
 
 
 def function_of(program: str) -> str:

@@ -6,7 +6,7 @@ from subprocess import PIPE
 
 import pytest
 
-from tests.support import PYTHON, SOAK, environment, eventually, free_port, processes, script
+from tests.support import PYTHON, SOAK, environment, eventually, free_port, processes, run, script
 from tests.unharmed import PLAIN, START_HOT, Watch, outcome
 
 pytestmark = pytest.mark.jax
@@ -306,3 +306,21 @@ def test_a_step_takes_whatever_it_is_given_and_holds_nothing(tmp_path, watch):
         step = watch.live(process.pid)["pulse"].step
         assert len(step.metrics) <= 17
         assert step.calls == 200 * 12 + 3
+
+
+def test_programs_have_the_names_that_jax_and_xla_make_of_those_of_functions(tmp_path):
+    """XLA writes an underscore for each byte of a letter that is not ASCII."""
+    text = """
+        import jax
+        from jaxtop.base.names import program_of
+        names = "step", "<lambda>", "tr\\u00e4in_step", "gr\\u00f6\\u00dfe_", "\\u0448\\u0430\\u0433", "a<b>", "s\\u2603p"
+        for name in names:
+            def function(x): return x + 1
+            function.__name__ = name
+            compiled = jax.jit(function).lower(1.0).compile()
+            (module,) = compiled.runtime_executable().hlo_modules()
+            print(ascii(name), module.name, program_of(name))
+    """
+    done = run(PYTHON, script(tmp_path, text), env=environment(1), imports_jax=True)
+    rows = [line.rsplit(" ", 2) for line in done.stdout.splitlines()]
+    assert len(rows) == 7 and [row for row in rows if row[1] != row[2]] == [], done.stderr
