@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-# JAX replaces characters that a module name must not have, and drops underscores at its end. XLA then replaces
-# each byte of letters that are not ASCII. The rest is the function's own name.
+# JAX replaces characters that a module name must not have, and drops underscores at its end. XLA then
+# replaces each byte of letters that are not ASCII. The rest is the function's own name.
 _FORBIDDEN, _NOT_ASCII = re.compile(r"[^\w.-]"), re.compile(rb"[^\x00-\x7f]")
 _PREFIX = "jit_"
 _NOT_PLAIN, LONGEST_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]"), 60

@@ -61,7 +61,11 @@ def live_runs() -> list[dict[str, Any]]:
                 "family": first.family,
                 "role": None
                 if first.role is None
-                else {"name": first.role, "is_guess": first.is_role_guessed},
+                else {
+                    "name": first.role,
+                    "is_guess": first.is_role_guessed,
+                    **({} if first.role_number is None else {"number": first.role_number}),
+                },
             }
         )
     sizes = Counter(run["family"] for run in runs if run["family"])
@@ -113,7 +117,10 @@ def cells(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def _role(role: dict[str, Any] | None) -> str:
-    return "" if role is None else legible(f"{'~' * role['is_guess']}{role['name']}")
+    if role is None:
+        return ""
+    number = f" {role['number']}" if "number" in role else ""
+    return legible(f"{'~' * role['is_guess']}{role['name']}{number}")
 
 
 def _duration(seconds: float) -> str:

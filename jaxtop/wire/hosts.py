@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.bounds import AgentId, IntervalMs, Process, TimeMs, WireInteger  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import AgentId, Count, IntervalMs, Process, TimeMs, WireInteger  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.stacks import Place  # noqa: TC001 - msgspec reads the annotations
 
 # The role of the process that started the others of its family, if nobody says another one.
@@ -36,7 +36,8 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     number that the scheduler of the cluster gave the job. `simulated_limit_bytes` is the limit of the memory
     of each device that its owner set where the devices report none. Processes that belong together, because
     one of them has started the others, have the same `family`; `parent_pid` is None in the first of them.
-    `role` is what the process is for there, as the script says or as the agent guesses.
+    `role` is what the process is for there, as the script says or as the agent guesses; `role_number` is the
+    number at the end of the name that the script gave the process.
     """
 
     agent: AgentId
@@ -70,6 +71,7 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     role: str | None = None
     is_role_guessed: bool = False
     parent_pid: int | None = None
+    role_number: Count | None = None
 
 
 class Compile(Struct, frozen=True, omit_defaults=True, tag="compile"):

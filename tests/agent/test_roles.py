@@ -44,9 +44,21 @@ def test_a_role_is_guessed_from_the_name_of_the_process_or_its_script(monkeypatc
     assert (found["role"], found["is_role_guessed"], found["parent_pid"]) == (role, True, os.getppid())
 
 
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("actor-3", 3), ("env 07", 7), ("7", 7), ("Evaluator", None), ("SpawnProcess-1", None)],
+)
+def test_its_number_is_that_of_the_name_that_the_script_gave_it(monkeypatch, name, number):
+    monkeypatch.setattr(multiprocessing.process.current_process(), "_name", name)
+    for said in ("", "explorer"):
+        assert roles.of_process(said, CHILD)["role_number"] == number
+    assert roles.of_process("", Family("f1"))["role_number"] is None
+
+
 def test_what_is_said_is_no_guess_and_the_first_process_has_none():
-    assert roles.of_process("learner", Family("f1")) == {"role": "learner", "parent_pid": None}
-    first = {"role": None, "is_role_guessed": False, "parent_pid": None}
+    said = {"role": "learner", "parent_pid": None, "role_number": None}
+    assert roles.of_process("learner", Family("f1")) == said
+    first = {"role": None, "is_role_guessed": False, "parent_pid": None, "role_number": None}
     assert roles.of_process("", Family("f1")) == first
 
 

@@ -48,6 +48,16 @@ def test_a_process_and_those_that_it_has_started_are_groups_of_one_family():
     assert names_of_runs(cluster, NOW) == {"r0": "train main", "r1": "train actor 0", "r2": "train actor 1"}
 
 
+def test_actors_have_the_numbers_that_the_script_gave_them():
+    """Not those of the order in which they used JAX, unless two have the same or one has none."""
+    numbered = [worker(f"a{i}", f"r{i}", role_number=3 - i, started_ms=int(NOW * 1000) + i) for i in (1, 2)]
+    names = names_of_runs(cluster_of(LEARNER, *numbered), NOW)
+    assert names == {"r0": "train main", "r1": "train actor 2", "r2": "train actor 1"}
+    for other in (2, None):
+        told = cluster_of(LEARNER, numbered[0], replace(numbered[1], role_number=other))
+        assert names_of_runs(told, NOW) == {"r0": "train main", "r1": "train actor 0", "r2": "train actor 1"}
+
+
 def test_what_a_process_says_of_itself_is_no_guess():
     said = worker("a1", "r1", "evaluator", is_role_guessed=False)
     assert roles(cluster_of(LEARNER, said)) == [("~main", ["r0"]), ("evaluator", ["r1"])]

@@ -14,24 +14,36 @@ if TYPE_CHECKING:
 
 # The names that multiprocessing and concurrent.futures give by themselves, such as SpawnPoolWorker-3.
 _USUAL = re.compile(r"(Fork|Spawn|ForkServer)?(Pool|Nondaemon)?(Process|Worker|MainProcess)(-[\d:-]+)?")
-_NUMBER = re.compile(r"[-_ .:#]*\d+$")
+_NUMBER = re.compile(r"[-_ .:#]*(\d{1,9})$")
 WORKER = "worker"
 
 
 def of_process(said: str, family: Family) -> dict[str, Any]:
-    """Return the fields of the hello: the role, whether it is a guess, and the pid of the parent."""
+    """Return the fields of the hello: the role, whether it is a guess, its number, and the parent's pid."""
+    name = _given_name() if family.is_of_child else ""
+    found: dict[str, Any] = {"parent_pid": _parent(family), "role_number": _number(name)}
     if said:
-        return {"role": said, "parent_pid": _parent(family)}
-    guess = _guess(family)
-    return {"role": guess, "is_role_guessed": guess is not None, "parent_pid": _parent(family)}
+        return {"role": said, **found}
+    guess = _guess(family, name)
+    return {"role": guess, "is_role_guessed": guess is not None, **found}
 
 
-def _guess(family: Family) -> str | None:
+def _given_name() -> str:
+    """Return the name that the script gave this process; empty if multiprocessing chose it."""
+    name = getattr(processes.of_multiprocessing("current_process"), "name", "")
+    return "" if _USUAL.fullmatch(name) else name
+
+
+def _number(name: str) -> int | None:
+    found = _NUMBER.search(name)
+    return int(found[1]) if found else None
+
+
+def _guess(family: Family, name: str) -> str | None:
     """Return the role by the name of the process, else by its script; None for the first process."""
     if not family.is_of_child:
         return None
-    name = getattr(processes.of_multiprocessing("current_process"), "name", "")
-    if name and not _USUAL.fullmatch(name):
+    if name:
         return named_role(_NUMBER.sub("", name)) or WORKER
     script = script_name()
     return WORKER if script in (family.script, "python") else named_role(_NUMBER.sub("", script)) or WORKER

@@ -36,11 +36,18 @@ class Group:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The names of its runs among those of the family, by run id: "actor 1"."""
+        """The names of its runs among those of the family, by run id: "actor 1".
+
+        The script's own numbers are used if each has one, else the order in which they were started.
+        """
         name = self.role.name
         if len(self.runs) == 1:
             return {self.runs[0].id: name}
-        return {run.id: f"{name} {number}" for number, run in enumerate(self.runs)}
+        numbers = [_number(run) for run in self.runs]
+        are_given = None not in numbers and len(set(numbers)) == len(numbers)
+        return {
+            run.id: f"{name} {numbers[place] if are_given else place}" for place, run in enumerate(self.runs)
+        }
 
     def __str__(self) -> str:
         return str(self.role) if len(self.runs) == 1 else f"{len(self.runs)} × {self.role}"
@@ -122,6 +129,10 @@ def _role(run: Run, *, is_alone: bool) -> Role | None:
     if roles:
         return (said or roles)[0]
     return None if is_alone else Role(MAIN_ROLE, is_guess=True)
+
+
+def _number(run: Run) -> int | None:
+    return next((hello.role_number for hello in _hellos(run)), None)
 
 
 def _hellos(run: Run) -> list[Hello]:
