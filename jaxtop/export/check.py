@@ -57,6 +57,8 @@ class Checkup:
     names: Mapping[str, str] = field(default_factory=dict)  # of runs, by id
     roles: Mapping[str, Role] = field(default_factory=dict)
     coverage: Coverage = NOT_CHECKED
+    # Warnings that were not seen for long enough to be reported, in words.
+    pending: str = ""
 
     @classmethod
     def of(cls, cluster: Cluster, at: float) -> Checkup:
@@ -64,7 +66,7 @@ class Checkup:
         found = tuple(reported_findings(cluster))
         names, roles = names_of_runs(cluster, at), roles_of_runs(cluster, at)
         all_runs = tuple(runs(cluster, at))
-        return cls(at, all_runs, found, unchecked, why, names, roles, coverage_of(cluster))
+        return cls(at, all_runs, found, unchecked, why, names, roles, coverage_of(cluster), _pending(cluster))
 
     @property
     def status(self) -> int:
@@ -102,8 +104,20 @@ class Checkup:
         """How many findings there are of each severity, and how much was checked; with infos, healthy."""
         counts = {each: sum(found.severity is each for found in self.findings) for each in Severity}
         words = [_counted(count, severity) for severity, count in counts.items() if count]
-        verdict = ", ".join(words if self.status else [HEALTHY, *words])
+        well = f"too early to say: {self.pending}" if self.pending else HEALTHY
+        verdict = ", ".join(words if self.status else [well, *words])
         return self.coverage.after(verdict, too_little=self.too_little)
+
+
+def _pending(cluster: Cluster) -> str:
+    """Return what may be wrong: warnings that rules have seen, but not for as long as they must hold."""
+    found = [each for each in cluster.findings.ongoing.values() if not each.is_reported]
+    serious = {
+        _title(each.finding): max(0.0, each.last_at - each.finding.since)
+        for each in found
+        if each.finding.severity is not Severity.INFO
+    }
+    return ", ".join(f"{title} for {seconds:.0f} s so far" for title, seconds in serious.items())
 
 
 def to_text(checkup: Checkup, *, coloured: bool = False) -> str:

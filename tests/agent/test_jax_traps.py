@@ -313,7 +313,7 @@ def test_programs_have_the_names_that_jax_and_xla_make_of_those_of_functions(tmp
     text = """
         import jax
         from jaxtop.base.names import program_of
-        names = "step", "<lambda>", "tr\\u00e4in_step", "gr\\u00f6\\u00dfe_", "\\u0448\\u0430\\u0433", "a<b>", "s\\u2603p"
+        names = "step", "<lambda>", "tr\\u00e4in_step", "gr\\u00f6\\u00dfe_", "\\u0448\\u0430", "s\\u2603p"
         for name in names:
             def function(x): return x + 1
             function.__name__ = name

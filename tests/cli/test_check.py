@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from subprocess import PIPE
 
 import pytest
@@ -17,7 +18,7 @@ from jaxtop.export import check, to_document, to_openmetrics
 from jaxtop.export.check import Checkup
 from jaxtop.export.series import SERIES
 from jaxtop.model import RULES, Cluster
-from jaxtop.model.finding import Finding, Severity
+from jaxtop.model.finding import Finding, Ongoing, Severity
 from jaxtop.model.findings.coverage import coverage_without
 from jaxtop.model.findings.reducer import MUTED
 from tests.builders import NOW, folded, two_processes, well
@@ -56,6 +57,18 @@ def test_a_run_that_may_be_stalled_is_never_called_healthy():
     assert checkup.verdict == f"{why}; {len(RULES) - 1} of {len(RULES)} rules checked"
     muted = staged(unchecked={("r1", "stalled"): MUTED})
     assert muted.verdict.startswith("healthy; ")
+
+
+def test_a_run_whose_warning_is_not_old_enough_to_be_reported_is_never_called_healthy():
+    """As in a short look at a run that is critical: a viewer of four seconds has seen it for three."""
+    cluster = folded(two_processes())
+    warning = Finding(Severity.WARNING, 0.9, "the others wait", rule="straggler", run="r1", since=NOW)
+    cluster.findings.ongoing[warning.key] = Ongoing(warning, NOW + 3, False, NOW + 3)
+    checkup = Checkup.of(cluster, NOW + 4)
+    count = f"{len(checkup.checked)} of {len(RULES)} rules checked"
+    assert checkup.verdict == f"too early to say: Straggler for 3 s so far; {count}" and checkup.status == 0
+    cluster.findings.ongoing[warning.key] = Ongoing(replace(warning, severity=Severity.INFO), NOW, False, NOW)
+    assert Checkup.of(cluster, NOW + 4).verdict == f"nothing wrong in {count}"
 
 
 def test_rules_that_could_not_be_checked_are_named_by_reason():
