@@ -9,7 +9,7 @@ from subprocess import PIPE
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from jaxtop import cli
+from jaxtop import cli, wire
 from jaxtop.cli import check as command
 from jaxtop.cli import replay, targets
 from jaxtop.cli.errors import UserError
@@ -21,6 +21,7 @@ from jaxtop.model import RULES, Cluster
 from jaxtop.model.finding import Finding, Ongoing, Severity
 from jaxtop.model.findings.coverage import coverage_without
 from jaxtop.model.findings.reducer import MUTED
+from tests import builders
 from tests.builders import NOW, folded, two_processes, well
 from tests.made_sessions import Made
 from tests.recorded import a_run, record, recorded
@@ -69,6 +70,21 @@ def test_a_run_whose_warning_is_not_old_enough_to_be_reported_is_never_called_he
     assert checkup.verdict == f"too early to say: Straggler for 3 s so far; {count}" and checkup.status == 0
     cluster.findings.ongoing[warning.key] = Ongoing(replace(warning, severity=Severity.INFO), NOW, False, NOW)
     assert Checkup.of(cluster, NOW + 4).verdict == f"nothing wrong in {count}"
+
+
+def test_of_a_run_that_nobody_recorded_only_the_end_is_known():
+    """Its script wrote a loss that was not a number: nobody says that it reports none."""
+    ended = [
+        builders.frame("a1", builders.hello(0, 1, agent="a1", run="r1")),
+        builders.frame("a1", wire.Bye(1, "ended")),
+    ]
+    checkup = Checkup.of(folded(ended), NOW + 30)
+    assert checkup.verdict.startswith(
+        "how it ended is all that is known, as it was not recorded (jaxtop run --rec"
+    )
+    assert (checkup.checked, checkup.status) == (["host_lost", "crashed", "ended_early"], 0)
+    text = check.to_text(checkup)
+    assert "reports no loss" not in text and " and 35 more" in text
 
 
 def test_rules_that_could_not_be_checked_are_named_by_reason():

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 HEALTHY = "healthy"
 # While this rule is not checked, no run is called healthy.
 VITAL = "stalled"
+# The most rules that are named for one reason.
+MOST_LISTED = 12
 
 
 class Coverage(NamedTuple):
@@ -61,7 +63,12 @@ class Coverage(NamedTuple):
             return []
         count = len(RULES) - len(self.checked)
         head = f"{count} {'rule' if count == 1 else 'rules'} could not be checked:"
-        return [head, *(f"{reason}: {', '.join(titles)}" for reason, titles in self.unchecked.items())]
+        return [head, *(f"{reason}: {_listed(titles)}" for reason, titles in self.unchecked.items())]
+
+
+def _listed(titles: tuple[str, ...]) -> str:
+    more = len(titles) - MOST_LISTED
+    return ", ".join(titles) if more < 2 else f"{', '.join(titles[:MOST_LISTED])} and {more} more"
 
 
 NOT_CHECKED = Coverage()

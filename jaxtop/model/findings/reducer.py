@@ -44,6 +44,8 @@ UNCHECKED_STAYS = 120.0
 SOONEST_CHECK = 0.5
 # The reason why a rule is not checked that the user muted.
 MUTED = "muted in config.toml"
+# Of a run that nobody watched or recorded, the files of the machine say only how it ended.
+ONLY_ITS_END = "how it ended is all that is known, as it was not recorded (jaxtop run --record FILE)"
 # A rule that fails must not end the view; the reason is shown with the rules that could not be checked.
 _FAILED = "jaxtop failed to check it"
 
@@ -120,12 +122,16 @@ def _with_consequences(cause: Finding, reported: list[Finding]) -> Finding:
 
 def _check_run(facts: RunFacts, all_runs: Collection[str]) -> Iterator[LoggedEvent]:
     state, at, run = facts.cluster, facts.at, facts.run
+    is_only_its_end_known = run.has_ended and all(view.host.pulse_at is None for view in run.hosts)
     # While no host of a run changes, nor its state, and no verdict ends, its rules are not checked again.
     inputs = state.stalls.get(run.id), old_windows(state, at), *run.hosts
     version = state.derived.of("checked run", run.id, all_runs, inputs, object)
     for rule in RULES:
         if state.tuning.is_muted(rule.name, facts.run.id, facts.run.name):
             _mute(state, facts.run.id, rule.name)
+            continue
+        if is_only_its_end_known and not rule.is_of_the_end:
+            state.findings.unchecked[run.id, rule.name] = ONLY_ITS_END
             continue
         holds_for = state.tuning.holds_for(rule.name, rule.holds_for)
         for finding in _checked(rule, facts, version, all_runs):

@@ -71,6 +71,8 @@ class Rule:
     makes_event: Callable[[Finding], bool] = always
     # What a user may change of its threshold.
     numbers: tuple[Number, ...] = ()
+    # Whether it can be checked for a run of which only the end is known.
+    is_of_the_end: bool = False
 
     def findings(self, facts: RunFacts) -> Iterator[Finding]:
         """Yield the findings of a run under the name of the rule."""
