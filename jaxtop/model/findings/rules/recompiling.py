@@ -193,7 +193,7 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
     share = _share(host)
     pace = pace_of(host)
     parts = facts.parts.get(host.agent) or mean_of(facts.parts.values())
-    lost = None if share is None else min(share, not_hidden(host, parts))
+    lost = None if share is None else min(share, not_hidden(host, parts)) * _part_of(host, name)
     who = facts.named(hosts)
     variants = [each for each in host.programs.programs if each.name == name]
     cause, line = _cause(host, name)
@@ -221,6 +221,16 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
         advice="" if cause is None else ADVICE.get(cause.last.cause, ""),
         proof=Proof("programs", row=name),
     )
+
+
+def _part_of(host: Host, name: str) -> float:
+    """Return which part of the time of all latest compilations those of a function took: all, if unknown."""
+    listed, took = host.programs.compilations, Counter[str]()
+    last_ms = max((each.at_ms for each in listed), default=0)
+    for each in listed:
+        if last_ms - each.at_ms <= LATELY_MS:
+            took[program_of(each.function)] += each.duration_ms
+    return took[name] / took.total() if took[name] else 1.0
 
 
 def _share(host: Host) -> float | None:
