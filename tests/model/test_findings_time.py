@@ -223,6 +223,24 @@ class TestGapsOfTheHost:
                 assert parts.delayed / parts.host_gap == pytest.approx(float(part[:-1]) / 100)
                 assert one.severity is severity
 
+    def test_a_server_and_a_worker_may_be_idle_and_a_trainer_may_not(self):
+        """A server waits for requests, an actor for its environment: that costs no step of the run."""
+        seen = activity(script=50, wait=50)
+        of_server = hello(0, 1, family="f", role="Server")
+        one = only("input_bound", run(window(*EVEN), seen, of_server))
+        assert (one.severity, one.cost.share_of_step) == (Severity.INFO, None)
+        assert one.text.endswith("it serves requests")
+        cluster = run(window(*EVEN), seen, hello(0, 1, family="f", role="actor", parent_pid=7))
+        assert only("input_bound", cluster).severity is Severity.CRITICAL, "it is alone"
+        learner = hello(1, 1, agent="b0", run="r0", family="f")
+        for each in (wire.Link("up", "10.0.0.9:7411"), learner, wire.Pulse(int(NOW * 1000), rhythm=rhythm())):
+            cluster.feed(frame("b0", each, NOW))
+        cluster.check(NOW)
+        (one,) = [
+            each.finding for each in cluster.findings.ongoing.values() if each.finding.rule == "input_bound"
+        ]
+        assert one.severity is Severity.INFO and one.text.endswith("it works for the main run")
+
     def test_a_late_host_with_slow_input_is_a_straggler_with_its_line(self):
         cluster = of_late_host()
         assert found("input_bound", cluster, NOW + 11) == []
@@ -457,7 +475,7 @@ class TestCompilations:
         listed += [(10_000 * i + 10, "loss", 300) for i in range(5)]
         said = wire.Programs(
             now, compiles={"jit_step": 5, "jit_loss": 5}, recompiling=("jit_step", "jit_loss"),
-            compilations=tuple(wire.Compilation(now - ago, name, "t.py:3", took) for ago, name, took in listed),
+            compilations=tuple(wire.Compilation(now - ago, name, "t:3", took) for ago, name, took in listed),
         )  # fmt: skip
         both = found("recompilation", run(said, activity(compiling=40, wait=60)))
         costs = {each.subject.program: each.cost.share_of_step for each in both}

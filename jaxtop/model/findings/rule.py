@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.arrays.growth import growers
 from jaxtop.model.collectives.views import collective_views
 from jaxtop.model.hardware.allocators import taken_share
+from jaxtop.model.naming.families import family_groups, main_run
 from jaxtop.model.naming.sentences import host_names, several
 from jaxtop.model.steps.views import wall_time_of_run
 from jaxtop.model.wall_time.lateness import NO_LATENESS, Lateness, lateness_by_run, reporting
@@ -106,6 +107,19 @@ class RunFacts:
     def reporting(self) -> list[HostView]:
         """The hosts whose figures are current."""
         return reporting(self.run)
+
+    @cached_property
+    def may_idle(self) -> str:
+        """Why it is no fault that the run's devices idle: it serves, or helps the main run; else empty."""
+        groups = {run.id: group for group in family_groups(self.cluster, self._at) for run in group.runs}
+        own, main = groups.get(self.run.id), main_run(self.cluster, self._at)
+        if own is None:
+            return ""
+        if own.role.serves:
+            return "it serves requests"
+        of_main = None if main is None or main.id == self.run.id else groups.get(main.id)
+        is_helper = of_main is not None and of_main.family == own.family
+        return "it works for the main run" if is_helper else ""
 
     @cached_property
     def parts(self) -> Mapping[str, Parts]:

@@ -16,11 +16,20 @@ if TYPE_CHECKING:
     from jaxtop.wire import Hello
 
 
+# The roles of processes that serve requests.
+SERVING = frozenset({"engine", "server", "serving", "inference"})
+
+
 class Role(NamedTuple):
     """What a run is for, and whether that is a guess."""
 
     name: str
     is_guess: bool = False
+
+    @property
+    def serves(self) -> bool:
+        """Whether such a process serves requests."""
+        return self.name.lower() in SERVING
 
     def __str__(self) -> str:
         return f"~{self.name}" if self.is_guess else self.name

@@ -12,6 +12,7 @@ from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity
 from jaxtop.model.findings.gap_findings import SAMPLES
 from jaxtop.model.findings.rule import Rule, Unmeasured, never
 from jaxtop.model.host import device_entry
+from jaxtop.model.naming.families import Role
 from jaxtop.model.programs.compiles import cause_of, lost_ms
 from jaxtop.model.programs.rates import program_of
 from jaxtop.model.steps.views import pace_of
@@ -52,8 +53,6 @@ SHORTEST_S, TOGETHER_MS = 0.2, 10_000
 # A single compilation is reported for this long.
 LATE_FOR_S = 600.0
 LONGEST_TEXT = 120
-# The roles of processes that serve requests.
-SERVING = frozenset({"engine", "server", "serving", "inference"})
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
@@ -102,7 +101,7 @@ def _check_late(facts: RunFacts) -> Iterator[Finding]:
 def _serves(host: Host) -> bool:
     """Whether requests wait for a compilation: it makes no steps, or it says that it serves."""
     role = host.hello.role if host.hello is not None else None
-    return host.pulse.rhythm is None or (role or "").lower() in SERVING
+    return host.pulse.rhythm is None or Role(role or "").serves
 
 
 def _late(host: Host, warm_s: float, now: float) -> Iterator[Compilation]:
