@@ -42,6 +42,16 @@ def test_the_overview_lists_the_processes_by_what_they_are_for():
     play(act, *family(), size=(160, 60))
 
 
+def test_findings_and_events_say_of_which_run_they_are():
+    lost = [frame("2" * 16, wire.Link("dead", "10.0.0.0:7411"), NOW + 1)]
+    seen = [frame(str(i) * 16, builders.pulse(0, NOW + s), NOW + s, s) for s in range(2, 20) for i in (0, 1)]
+
+    async def act(stage: Stage) -> None:
+        assert stage.text.count("actor 1: Host lost") >= 2, stage.text
+
+    play(act, *family(), *lost, *seen, size=(160, 60))
+
+
 def test_hosts_have_a_column_and_a_filter_for_the_role():
     async def act(stage: Stage) -> None:
         await stage.press("3")

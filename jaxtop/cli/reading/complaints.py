@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.base.clock import steady
 from jaxtop.cli.text.words import legible
-from jaxtop.model import Cluster, State, host_views, runs
+from jaxtop.model import Cluster, State, host_views, names_of_runs, run_of, runs
 from jaxtop.model.host import REFUSES_KEY
 from jaxtop.model.hosts import seen_by
 from jaxtop.model.liveness import was_never_reached
@@ -50,8 +50,12 @@ def why_none(cluster: Cluster, now: float) -> str:
 
 
 def _not_live(cluster: Cluster, now: float) -> list[str]:
+    names = names_of_runs(cluster, now)
+    several = len(names) > 1
     return [
-        f"{view.host.label} {_IS.get(view.state, f'is {view.state}')}{_way_out(view.host)}{_lingers(view)}"
+        f"{names[run_of(view.host)]}: "
+        * several
+        + f"{view.host.label} {_IS.get(view.state, f'is {view.state}')}{_way_out(view.host)}{_lingers(view)}"
         f"{_seen(cluster, view.host, now)}"
         for view in host_views(cluster, now)
         if view.state is not State.LIVE

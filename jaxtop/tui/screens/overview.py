@@ -165,14 +165,17 @@ class OverviewView(View, can_focus=True):
     ) -> list[Text]:
         """Return the selected finding in full, and the others in a line each, as far as there is room."""
         allowed = next(count for least, count in LINES if self.size.height >= least)
-        of_row = finding_lines(row, self.moment.now, ink, width, min(most, allowed))
+        names = self.moment.group_labels
+        of_row = finding_lines(
+            row, self.moment.now, ink, width, min(most, allowed), of=names.get(row.run, "")
+        )
         others = most - len(of_row)
         at = shown.index(row)
         first = max(0, min(at - others // 2, len(shown) - 1 - others))
         lines: list[Text] = []
         self._line_of = []
         for each in shown[first : first + others + 1]:
-            drawn = of_row if each is row else [finding_line(each, ink, width)]
+            drawn = of_row if each is row else [finding_line(each, ink, width, of=names.get(each.run, ""))]
             lines += drawn
             self._line_of += [each] * len(drawn)
         return lines

@@ -151,7 +151,7 @@ RULES = (
         name="input_bound",
         title="Input bound",
         threshold="in each step nothing is launched for 20 % of the time, and the main thread is in the "
-        "script; a note if less is left without its waits for a core, in servers (by their role), and in what "
+        "script; a note if less is left without its waits for a core, in servers (by role), and in what "
         "the main run of a family has started",
         rationale="While the script reads or prepares data, the devices are idle.",
         source=SOURCE,

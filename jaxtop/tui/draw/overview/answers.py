@@ -73,14 +73,21 @@ def _is_cost(evidence: Evidence, cost: FindingCost) -> bool:
     return same is not None and not isinstance(value, str) and value is not None and isclose(value, same)
 
 
-def finding_lines(finding: Finding, now: float, ink: Ink, width: int, most: int) -> list[Text]:
-    """Return a finding in at most so many lines: what is wrong, what it costs, why, what to do."""
+def finding_lines(
+    finding: Finding, now: float, ink: Ink, width: int, most: int, *, of: str = ""
+) -> list[Text]:
+    """Return a finding in at most so many lines: what is wrong, what it costs, why, what to do.
+
+    `of` is the name of its run among several of a family.
+    """
     words, colour = worded(finding), ink.palette.of_severity(finding.severity.rank)
     rule = RULES_BY_NAME[finding.rule]
     style = ink.style(colour, bold=True)
     since = f"since {text.time_of_day(finding.since)}" if width >= 70 else ""
     head = wrapped(
-        f"{rule.title}: {words.wrong}", width - 2 - (len(since) + 2) * bool(since), 1 if most < 5 else 2
+        f"{_of_run(of)}{rule.title}: {words.wrong}",
+        width - 2 - (len(since) + 2) * bool(since),
+        1 if most < 5 else 2,
     )
     lines = [Text.assemble((f"{finding.severity.sign} ", style), (head[0], style), no_wrap=True)]
     if since:
@@ -150,8 +157,12 @@ def _titled(name: str, words: str, ink: Ink, width: int, most: int) -> list[Text
     return [Text.assemble(title, (first, style)), *(Text(indent + each, style) for each in others)]
 
 
-def finding_line(finding: Finding, ink: Ink, width: int) -> Text:
-    """Return a finding that is not selected, in one line."""
+def _of_run(name: str) -> str:
+    return text.printable(f"{name}: ") if name else ""
+
+
+def finding_line(finding: Finding, ink: Ink, width: int, *, of: str = "") -> Text:
+    """Return a finding that is not selected, in one line; `of` is the name of its run, as above."""
     share, words = finding.cost.share_of_step, costs(finding.cost)
     colour = ink.palette.of_severity(finding.severity.rank)
     cost = Text(no_wrap=True)
@@ -161,7 +172,8 @@ def finding_line(finding: Finding, ink: Ink, width: int) -> Text:
     elif words and width >= 90:
         cost.append(words, ink.figure)
     room = width - 2 - (cost.cell_len + 2) * bool(cost)
-    sentence = wrapped(f"{RULES_BY_NAME[finding.rule].title}: {worded(finding).wrong}", room, 1)[0]
+    title = f"{_of_run(of)}{RULES_BY_NAME[finding.rule].title}"
+    sentence = wrapped(f"{title}: {worded(finding).wrong}", room, 1)[0]
     line = Text.assemble((f"{finding.severity.sign} ", pair(ink, colour)), (sentence, pair(ink, colour)))
     if cost:
         line.append(" " * max(2, width - line.cell_len - cost.cell_len)).append_text(cost)

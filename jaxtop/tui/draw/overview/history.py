@@ -62,6 +62,9 @@ def happened(moment: Moment) -> list[Happened]:
         words = event.text
         if event in ongoing and words.startswith(titles):
             words = words.partition(": ")[0]  # its sentence is above
+        host = moment.cluster.hosts.get(event.agent)
+        if host is not None and (name := moment.group_labels.get(moment.run_of(host))):
+            words = f"{name}: {words}"
         found.append(Happened(event.at, Severity.of(event.severity), text.printable(words), event in ongoing))
     if not found and moment.cluster.hosts:
         found.append(Happened(_began(moment), Severity.INFO, "the view began; nothing has happened since"))
