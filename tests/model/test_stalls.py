@@ -264,13 +264,39 @@ def test_it_is_reported_again_when_more_is_known():
     run.go_on(10)
     run.stand(0, 1, at=STEP)
     run.stand(2, at=LOADER)
-    run.go_on(30)
+    run.go_on(3)
     run.silent.add(2)
     run.say(2, link("dead"))
     run.go_on(10)
     texts = [text for _, text in run.stall_events]
     assert len(texts) == 3
     assert "load_batch" in texts[1] and "has died" in texts[2]
+
+
+def test_a_process_that_dies_long_after_the_stall_began_is_not_its_cause():
+    """Whoever ends a run that hangs must still learn why it hung."""
+    run = Run(3)
+    run.stand(0, 1, at=STEP)
+    run.stand(2, at=LOADER)
+    run.launches[2] -= 1
+    run.go_on(40)
+    (told,) = run.stall_events
+    for index in (2, 1, 0):
+        run.silent.add(index)
+        run.say(index, link("dead"))
+        run.go_on(3)
+    assert run.stall_events == [told] and run.cluster.stalls["r1"].reported.text == told[1]
+
+
+def test_a_stall_has_its_time_also_where_a_recording_begins_with_a_later_state():
+    """Of the keyframes of several black boxes, the last ones are up to a minute newer than the first."""
+    run = Run(2)
+    run.stand(0, at=STEP)
+    run.stand(1, at=LOADER)
+    run.go_on(1)
+    began, run.now = run.diagnosis().began, run.now + 50
+    run.go_on(1)
+    assert diagnose(run.cluster, "r1", run.now - 50).began == pytest.approx(began, abs=1.5)
 
 
 def test_a_short_stop_of_a_run_is_not_reported():

@@ -15,7 +15,7 @@ from jaxtop.model.arrays.memory import held_by_arrays
 from jaxtop.model.findings.shortage import Shortage, Size, shortage_of
 from jaxtop.model.findings.words import line_of
 from jaxtop.model.hardware.allocators import free_bytes
-from jaxtop.model.host import device_entry
+from jaxtop.model.host import device_entry, run_of, still_of
 from jaxtop.model.hosts import host_views
 from jaxtop.model.liveness import State
 from jaxtop.model.programs.views import adds_bytes, launched_lately
@@ -95,10 +95,20 @@ class Postmortem:
     census_age: float | None
     growers: tuple[Grower, ...]
     events: tuple[LoggedEvent, ...]
-    # The age of the last step and of the launch counters.
+    # The age of the launch counters.
     pulse_age: float | None = None
+    # For how long nothing had been launched, if it was a lull or a stall, and the usual time between launches.
+    still_s: float | None = None
+    usual_s: float | None = None
+    # What was reported of the stall of its run; empty if there was none.
+    stall: str = ""
     # What the kernel says of a death, where a command found that.
     kernel: str = ""
+
+    @property
+    def step_age(self) -> float | None:
+        """The age of the last step: an agent that reports a lull has counted none since that began."""
+        return self.pulse_age if self.still_s is None else self.still_s
 
     @property
     def missing(self) -> Size | None:
@@ -127,7 +137,11 @@ def postmortems(cluster: ClusterState, now: float) -> list[Postmortem]:
 def postmortem_of(cluster: ClusterState, host: Host, state: State) -> Postmortem:
     """Return what is known of the end of a process."""
     return cluster.derived.of(
-        "post-mortems", host.agent, cluster.hosts, (host, state), lambda: _postmortem(cluster, host, state)
+        "post-mortems",
+        host.agent,
+        cluster.hosts,
+        (host, state, cluster.stalls.get(run_of(host))),
+        lambda: _postmortem(cluster, host, state),
     )
 
 
@@ -135,7 +149,8 @@ def _postmortem(cluster: ClusterState, host: Host, state: State) -> Postmortem:
     error, at = host.error, ended_at(host)
     says = None if error is None else shortage_of(error.type, error.message)
     free, source = _free(host, says)
-    pulse, census = host.pulse, host.arrays
+    pulse, census, still = host.pulse, host.arrays, still_of(host)
+    stall = cluster.stalls.get(run_of(host))
     counted = max(pulse.counted_ms or 0, census.at_ms)
     return Postmortem(
         host,
@@ -153,6 +168,9 @@ def _postmortem(cluster: ClusterState, host: Host, state: State) -> Postmortem:
         growers=tuple(growers_of(cluster, host)[:MOST_ARRAYS]),
         events=_before(cluster, host, at),
         pulse_age=_age(at, pulse.at_ms),
+        still_s=None if still is None else _age(at, still.since_ms),
+        usual_s=None if pulse.stall is None else pulse.stall.usual_ms / 1000,
+        stall="" if stall is None or stall.reported is None else stall.reported.text,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.base.names import function_of
-from jaxtop.base.units import in_bytes
+from jaxtop.base.units import in_bytes, in_minutes
 from jaxtop.model.liveness import State
 from jaxtop.model.stalls.crashes import ending
 from jaxtop.model.steps.views import steps_of
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.shortage import Size
 
 MOST_DEVICES = 4
+MINUTE = 60.0
 _WORDS_OF_SOURCES = {
     "exception": "by the exception",
     "allocator": "by the allocator",
@@ -44,6 +45,7 @@ def facts(found: Postmortem) -> list[PostmortemFact]:
     """Return what is known, what explains the end first; unknown facts are left out."""
     named = (
         ("signal", tuple(_signal(found))),
+        ("stalled", tuple(_stalled(found))),
         ("asked", tuple(_asked(found))),
         ("program", tuple(_program(found.program))),
         ("step", tuple(_step(found))),
@@ -67,6 +69,16 @@ def _signal(found: Postmortem) -> Iterator[str]:
         return
     yield "not known here: what started the process has its exit status (137 is SIGKILL, 139 is SIGSEGV)"
     yield "the kernel's log on its machine names what it killed for memory, and crashes (`dmesg`)"
+
+
+def _stalled(found: Postmortem) -> Iterator[str]:
+    """Yield for how long nothing had been launched, and what was reported of that, if it was a stall."""
+    if found.still_s is None or (found.usual_s is None and not found.stall):
+        return
+    usual = "" if found.usual_s is None else f" (usually every {found.usual_s:.1f} s)"
+    yield f"nothing was launched in the last {_lasting(found.still_s)}{usual}"
+    if found.stall:
+        yield found.stall
 
 
 def _asked(found: Postmortem) -> Iterator[str]:
@@ -106,13 +118,16 @@ def _step(found: Postmortem) -> Iterator[str]:
     host = found.host
     reported, rhythm, count = host.pulse.reported, host.pulse.rhythm, steps_of(host)
     if reported is not None:
-        yield f"last step {reported.index:,}, {_ago(found.pulse_age)}"
+        yield f"last step {reported.index:,}, {_ago(found.step_age)}"
     elif count is not None:
         yield f"{count:,} steps when they were last measured"
     # Steps are measured while somebody watches, launches are always counted.
     for function in dict.fromkeys(rhythm.functions if rhythm is not None else ()):
         if launches := host.launches.get(function):
-            yield f"{function} launched {launches:,} times, {_ago(found.pulse_age)}"
+            since = _ago(found.pulse_age)
+            if found.still_s is not None:
+                since = f"none in the last {_lasting(found.still_s)}"
+            yield f"{function} launched {launches:,} times, {since}"
 
 
 def _memory(found: Postmortem) -> Iterator[str]:
@@ -166,4 +181,8 @@ def _grew(each: Grower) -> str:
 
 
 def _ago(age: float | None) -> str:
-    return "at an unknown time" if age is None else f"{age:.1f} s before the end"
+    return "at an unknown time" if age is None else f"{_lasting(age)} before the end"
+
+
+def _lasting(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < MINUTE else in_minutes(seconds / MINUTE)

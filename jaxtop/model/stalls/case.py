@@ -51,6 +51,15 @@ def is_lost(host: Host, state: State) -> bool:
     return state in LOST and not was_never_reached(host)
 
 
+def was_still(host: Host) -> bool:
+    """Return whether a process had launched nothing for a while when it last reported.
+
+    What came over it after that, such as its death, did not begin the stall.
+    """
+    still = still_of(host)
+    return still is not None and host.pulse.at_ms - still.since_ms > MISSED_WITHIN * 1000
+
+
 class Case:
     """The hosts of a run that may be stalled, grouped by state."""
 
@@ -102,7 +111,8 @@ class Case:
         return [
             host
             for host in self.lost
-            if max(host.link_at, (host.pulse_at or 0.0) + interval_of(host)) >= self._began - MISSED_WITHIN
+            if not was_still(host)
+            and max(host.link_at, (host.pulse_at or 0.0) + interval_of(host)) >= self._began - MISSED_WITHIN
         ]
 
     @cached_property
@@ -183,10 +193,11 @@ class Case:
         """Return for how long a host has been still, by its own clock and the time since its last pulse."""
         still = still_of(host)
         since = still.since_ms if still else host.pulse.at_ms
-        return (host.pulse.at_ms - since) / 1000 + self._age(host)
+        return max(0.0, (host.pulse.at_ms - since) / 1000 + self._age(host))
 
     def _age(self, host: Host) -> float:
-        return max(0.0, self.at - (host.pulse_at or self.at))
+        """Return the age of the last pulse; it is negative where a recording begins with a later keyframe."""
+        return self.at - (host.pulse_at or self.at)
 
     def _compiles_for(self, host: Host) -> float:
         longest = longest_compile(host.pulse)

@@ -237,6 +237,34 @@ def test_launches_are_newer_than_the_last_measured_steps():
     )
 
 
+def test_a_process_that_was_ended_in_a_hang_says_since_when_and_why_it_hung():
+    """The age of the last launch is not that of the last report."""
+    staged = Staged(2)
+    staged.train(20.0, trains())
+    began = staged.at
+
+    def hangs(index, at, _step):
+        rhythm = wire.Rhythm(1, ("step",), 190)
+        still = wire.Stall("step", int(began * 1000), 1000)
+        told = trains()(index, at, 200 - index)
+        return replace_struct(told, rhythm=rhythm, stall=still, step=wire.Step(190, 190))
+
+    staged.train(780.0, hangs)
+    for index in (1, 0):
+        staged.tell(index, wire.Link("closed", "10.0.0.1:7411"))
+    found = next(each for each in postmortems(staged.cluster, staged.at) if each.host.process_index == 1)
+    words = dict(facts(found))
+    assert words["step"] == (
+        "last step 190, 13 min before the end",
+        "step launched 199 times, none in the last 13 min",
+    )
+    assert words["stalled"][0] == "nothing was launched in the last 13 min (usually every 1.0 s)"
+    (reported,) = [each.text for each in reported_findings(staged.cluster) if each.rule == "stalled"]
+    assert words["stalled"][1] == reported and "died" not in reported
+    value = export.as_value(found)
+    assert (value["step_age_s"], value["without_launch_s"], value["stalled"]) == (780.0, 780.0, reported)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

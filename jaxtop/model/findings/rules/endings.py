@@ -13,6 +13,7 @@ from jaxtop.model.findings.rules.liveness import CONSEQUENCES, stall_of
 from jaxtop.model.findings.words import line_of
 from jaxtop.model.liveness import State
 from jaxtop.model.naming.sentences import acting, host_names
+from jaxtop.model.stalls.case import was_still
 from jaxtop.model.stalls.crashes import crashed, ended_at, ending, lost_by_crash
 from jaxtop.model.stalls.stacks import line_text
 from jaxtop.model.tuning import Number
@@ -49,8 +50,8 @@ def _crashed(facts: RunFacts) -> Iterator[Finding]:
     alike = [host for host in crashes if _kind(host) == _kind(first)]
     others = [host for host in crashes if host not in alike]
     stall, agents = stall_of(facts), {host.agent for host in crashes}
-    # A stall that began because a process had ended names nobody.
-    is_cause = stall is None or set(stall.odd) <= agents
+    # A stall that began because a process had ended names nobody. One that began before is no consequence.
+    is_cause = stall is None or (set(stall.odd) <= agents and not was_still(first))
     yield Finding(
         Severity.CRITICAL,
         1.0,

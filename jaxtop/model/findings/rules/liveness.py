@@ -10,14 +10,14 @@ from jaxtop.model.findings.rule import Rule, Unmeasured, never
 from jaxtop.model.host import longest_compile, still_of
 from jaxtop.model.liveness import BY_SEVERITY, State
 from jaxtop.model.naming.sentences import acting, host_names
-from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost
+from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost, was_still
 from jaxtop.model.stalls.crashes import crashed, crashed_by_loss
 from jaxtop.model.stalls.diagnosis import evidence
 from jaxtop.model.stalls.lulls import computes, running_of
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator, Sequence
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
@@ -47,10 +47,14 @@ def stall_of(facts: RunFacts) -> Diagnosis | None:
     return None if stall is None else stall.reported
 
 
-def _explained(facts: RunFacts, culprits: Collection[str]) -> tuple[str, ...]:
-    """Return the rules that these lost processes explain: a stall only if its diagnosis names one of them."""
+def _explained(facts: RunFacts, lost: Sequence[Host]) -> tuple[str, ...]:
+    """Return the rules that these lost processes explain.
+
+    That is a stall only if its diagnosis names one of them that did not stand still before it was lost.
+    """
     stall = stall_of(facts)
-    return CONSEQUENCES if stall is None or set(stall.odd) & set(culprits) else ("straggler",)
+    culprits = {host.agent for host in lost if not was_still(host)}
+    return CONSEQUENCES if stall is None or set(stall.odd) & culprits else ("straggler",)
 
 
 def _host_lost(facts: RunFacts) -> Iterator[Finding]:
@@ -82,7 +86,7 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
             proof=Proof("hosts", row=first.agent, column="heard"),
             advice=_ADVICE[state],
             explains=(
-                *_explained(facts, [host.agent for host in lost]),
+                *_explained(facts, lost),
                 *(("crashed",) if has_crashed_others else ()),
             ),
             since=first.link_at if first.link.state != "up" else 0.0,
