@@ -97,7 +97,7 @@ class Postmortem:
     events: tuple[LoggedEvent, ...]
     # The age of the launch counters.
     pulse_age: float | None = None
-    # For how long nothing had been launched, if it was a lull or a stall, and the usual time between launches.
+    # For how long nothing had been launched, in a lull or a stall, and the usual time between launches.
     still_s: float | None = None
     usual_s: float | None = None
     # What was reported of the stall of its run; empty if there was none.
