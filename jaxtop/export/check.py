@@ -26,7 +26,7 @@ from jaxtop.model import (
 )
 from jaxtop.model.findings.coverage import HEALTHY, NOT_CHECKED, Coverage, coverage_of
 from jaxtop.model.findings.words import costs
-from jaxtop.model.stalls.crashes import ended_at, exit_status
+from jaxtop.model.stalls.crashes import ended_at, exit_status, has_known_end
 from jaxtop.model.wall_time.step_parts import too_little_of
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Checkup:
         if not self.runs or not all(run.has_ended for run in self.runs):
             return ""
         members = [view.host for run in self.runs for view in run.hosts]
-        known = [host for host in members if host.bye is not None or host.pulse_at is not None]
+        known = [host for host in members if has_known_end(host)]
         if not known:
             return "died at an unknown time, exit status n/a"
         return f"ended at {_time(max(map(ended_at, known)), self.at)}, exit status {exit_status(members)}"
@@ -198,7 +198,8 @@ def _ended(run: Run) -> dict[str, Any]:
     statuses = [None if host.bye is None else host.bye.status for host in members]
     if not run.has_ended:
         return {"ended_at": None, "exit_statuses": None}
-    return {"ended_at": timestamp(max(map(ended_at, members))), "exit_statuses": statuses}
+    known = [ended_at(host) for host in members if has_known_end(host)]
+    return {"ended_at": timestamp(max(known)) if known else None, "exit_statuses": statuses}
 
 
 def _facts(checkup: Checkup, finding: Finding) -> Iterator[tuple[str, str]]:
@@ -206,7 +207,8 @@ def _facts(checkup: Checkup, finding: Finding) -> Iterator[tuple[str, str]]:
         yield "run", checkup.name_of(finding.run)
     if words := costs(finding.cost):
         yield "cost", words
-    yield "since", _since(finding.since, checkup.at)
+    if finding.is_dated:
+        yield "since", _since(finding.since, checkup.at)
     if finding.consequences:
         yield "explains", ", ".join(finding.consequences)
     yield "next step", finding.advice or RULES_BY_NAME[finding.rule].advice

@@ -19,7 +19,7 @@ def as_value(finding: Finding, now: float) -> dict[str, Any]:
         "title": rule.title,
         "severity": finding.severity.value,
         "confidence": round(finding.confidence, 3),
-        "since": timestamp(finding.since),
+        "since": timestamp(finding.since) if finding.is_dated else None,
         "run": finding.run,
         "subject": {
             name: None if value == "" else value

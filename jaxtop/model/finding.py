@@ -97,7 +97,8 @@ class Finding:
 
     `about` tells findings of one rule and run apart; it must stay the same while the cause is the same.
     `text` is one plain sentence with figures. `rule` and `run` are set by `Rule.findings`, `since` and
-    `consequences` by the reducer.
+    `consequences` by the reducer. `is_dated` is False where nobody knows when it began: `since` is then the
+    time at which it was found.
     """
 
     severity: Severity
@@ -114,6 +115,7 @@ class Finding:
     rule: str = ""
     run: str = ""
     since: TimeS = 0.0
+    is_dated: bool = True
     # The titles of the rules whose findings this one explains.
     consequences: tuple[str, ...] = ()
 

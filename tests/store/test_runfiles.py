@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -147,6 +148,9 @@ def test_a_run_whose_processes_all_died_is_found_by_its_name_to_be_checked(dead)
     done = jaxtop_here("check", "train")
     assert done.returncode == 2 and "Host lost: process 1 has died" in done.stdout
     assert "died at an unknown time, exit status n/a" in done.stdout
+    assert "since" not in done.stdout  # the moment of the check is not that of the death
+    document = json.loads(jaxtop_here("check", "train", "--format", "json").stdout)
+    assert document["findings"][0]["since"] is None and document["runs"][0]["ended_at"] is None
 
 
 @pytest.mark.parametrize("command", ["check", "snapshot", "attach"])

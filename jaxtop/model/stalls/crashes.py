@@ -40,6 +40,11 @@ def ended_at(host: Host) -> float:
     return sent if sent > 0 and (host.pulse_at is None or sent < heard - FOUND_AFTER) else heard
 
 
+def has_known_end(host: Host) -> bool:
+    """Return whether `ended_at` is known: it said goodbye, or this viewer heard it before it died."""
+    return host.bye is not None or host.pulse_at is not None
+
+
 def ending(bye: Bye) -> str:
     """Return how a script ended: "ended with ValueError at train.py:51 main: the message"."""
     error = bye.error

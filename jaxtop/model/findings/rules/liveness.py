@@ -11,7 +11,7 @@ from jaxtop.model.host import longest_compile, still_of
 from jaxtop.model.liveness import BY_SEVERITY, State
 from jaxtop.model.naming.sentences import acting, host_names
 from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost, was_still
-from jaxtop.model.stalls.crashes import crashed, crashed_by_loss
+from jaxtop.model.stalls.crashes import crashed, crashed_by_loss, has_known_end
 from jaxtop.model.stalls.diagnosis import evidence
 from jaxtop.model.stalls.lulls import computes, running_of
 from jaxtop.model.tuning import Number
@@ -90,6 +90,7 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
                 *(("crashed",) if has_crashed_others else ()),
             ),
             since=first.link_at if first.link.state != "up" else 0.0,
+            is_dated=state is not State.DIED or has_known_end(first),
         )
 
 
@@ -110,6 +111,7 @@ def _worker_lost(facts: RunFacts, worker: Host) -> Finding:
         advice="If its parent did not call terminate(): read its standard error and the kernel log.",
         explains=("straggler",),
         since=worker.link_at if worker.link.state != "up" else 0.0,
+        is_dated=has_known_end(worker),
     )
 
 

@@ -83,7 +83,7 @@ def finding_lines(
     words, colour = worded(finding), ink.palette.of_severity(finding.severity.rank)
     rule = RULES_BY_NAME[finding.rule]
     style = ink.style(colour, bold=True)
-    since = f"since {text.time_of_day(finding.since)}" if width >= 70 else ""
+    since = f"since {text.time_of_day(finding.since)}" if width >= 70 and finding.is_dated else ""
     head = wrapped(
         f"{_of_run(of)}{rule.title}: {words.wrong}",
         width - 2 - (len(since) + 2) * bool(since),

@@ -35,7 +35,7 @@ def finding_pane(
     if cost := costs(finding.cost):
         lines.append(Text(f"costs {cost}"))
     ago = units.age(now - finding.since)
-    since = f"since {text.time_of_day(finding.since)} ({ago} ago)"
+    since = f"{'since' if finding.is_dated else 'found at'} {text.time_of_day(finding.since)} ({ago} ago)"
     lines.append(Text(f"{since}, confidence {units.share(finding.confidence)}"))
     if finding.consequences:
         lines.append(Text(f"explains: {', '.join(finding.consequences)}"))
