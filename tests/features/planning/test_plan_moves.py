@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from jaxtop import wire
+from jaxtop.features.planning.model.moves import _is_worth
 from jaxtop.features.planning.model.plan import Exchange, LinkCost, PlanRequest, ShardingRule, StepTime, Today
 from jaxtop.features.planning.model.planner import plan
 from jaxtop.features.planning.model.times.links import BETWEEN, WITHIN
@@ -50,6 +51,29 @@ def test_replicated_state_can_be_divided_by_the_axis_that_replicates_it():
     # What it shows is what the plan for its options shows.
     alone = plan(today(), PlanRequest(rules=optimizer.rules)).candidates[1]
     assert alone.state_bytes_per_device == STATE + 65536 - optimizer.saves_bytes
+
+
+def test_a_few_bytes_are_not_worth_a_move():
+    """Two thirds of the memory of a model with kilobytes are still kilobytes."""
+    weight = replace(WEIGHT, shape=(16, 16), bytes_per_device=512)
+    moments = replace(MOMENTS, shape=(16, 16), bytes_per_device=512)
+    small = replace(today(weight, moments, BATCH), program=None)
+    assert plan(small, PlanRequest()).moves == ()
+
+
+def test_a_move_that_costs_more_of_a_step_than_it_saves_of_the_memory_is_none():
+    made = plan(today(), PlanRequest())
+    now, move = made.candidates[0], made.moves[0]
+    held, step = now.memory_bytes.middle, now.step_ms.middle
+    worth = {
+        (of_memory, cost): _is_worth(
+            move._replace(saves_bytes=of_memory * held, saves_ms=-cost * step), now, None
+        )
+        for of_memory, cost in ((0.2, 0.1), (0.2, 0.22), (0.5, 0.22), (0.5, 0.26))
+    }
+    assert [pair for pair, is_worth in worth.items() if is_worth] == [(0.2, 0.1), (0.5, 0.22)]
+    saved = move._replace(saves_bytes=3 * MIB, saves_ms=None)
+    assert _is_worth(saved, now, 64 * MIB) and not _is_worth(saved, now, 80 << 30)
 
 
 def test_state_that_is_divided_already_is_left_alone():

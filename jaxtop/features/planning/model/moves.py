@@ -27,6 +27,8 @@ Predict = Callable[[Axes, tuple[ShardingRule, ...]], Candidate]
 
 # A move saves at least this share of the memory or of the step, and costs at most this share of the step.
 LEAST_SHARE, MOST_COST = 0.05, 0.25
+# Less memory than this, or than this share of a known limit, is no use to anybody.
+LEAST_BYTES, LEAST_OF_LIMIT = 1 << 20, 0.01
 # Smaller differences of the step are those of rounding.
 _NO_CHANGE = 0.005
 MOST_MOVES = 6
@@ -50,15 +52,16 @@ def moves(today: Today, predict: Predict, limit: int | None) -> tuple[Move, ...]
     now = predict(today.axes, ())
     base = _Base(today, now, predict)
     found = [*_divided(base), *_swapped(base), *_donated(today), *gathered(today)]
-    worth = [each for each in found if _is_worth(each, now) and _still_fits(each, now, limit)]
+    worth = [each for each in found if _is_worth(each, now, limit) and _still_fits(each, now, limit)]
     return tuple(sorted(worth, key=lambda each: -_share(each, now))[:MOST_MOVES])
 
 
-def _is_worth(move: Move, now: Candidate) -> bool:
-    if _share(move, now) < LEAST_SHARE:
-        return False
-    cost = -(move.saves_ms or 0.0)
-    return now.fits is False or now.step_ms is None or cost <= MOST_COST * now.step_ms.middle
+def _is_worth(move: Move, now: Candidate, limit: int | None) -> bool:
+    """Return whether a move saves enough of the memory or of the step, and more than it costs of a step."""
+    is_enough = (move.saves_bytes or 0) >= max(LEAST_BYTES, LEAST_OF_LIMIT * (limit or 0))
+    gain = max(_of_memory(move, now) * is_enough, _of_step(move, now))
+    cost = -_of_step(move, now)
+    return gain >= LEAST_SHARE and (now.fits is False or cost <= min(MOST_COST, gain))
 
 
 def _still_fits(move: Move, now: Candidate, limit: int | None) -> bool:
@@ -68,10 +71,16 @@ def _still_fits(move: Move, now: Candidate, limit: int | None) -> bool:
 
 def _share(move: Move, now: Candidate) -> float:
     """Return the larger of the shares that a move saves of the memory and of the step."""
+    return max(_of_memory(move, now), _of_step(move, now))
+
+
+def _of_memory(move: Move, now: Candidate) -> float:
     held = _held(now)
-    of_memory = (move.saves_bytes or 0) / held if held else 0.0
-    of_step = (move.saves_ms or 0.0) / now.step_ms.middle if now.step_ms and now.step_ms.middle else 0.0
-    return max(of_memory, of_step)
+    return (move.saves_bytes or 0) / held if held else 0.0
+
+
+def _of_step(move: Move, now: Candidate) -> float:
+    return (move.saves_ms or 0.0) / now.step_ms.middle if now.step_ms and now.step_ms.middle else 0.0
 
 
 def _held(candidate: Candidate) -> float:
