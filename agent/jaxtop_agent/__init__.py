@@ -20,7 +20,9 @@ What is where:
   request, what holds memory at its peak
 - steps/: which launches make a step, how long it takes, what it computes
 - profiler/: windows of JAX's profiler: when, how large, what they contain; full profiles on request
-- logged/: the scalars that the script logs, from the files of their writers; how each scalar develops
+- logged/: the scalars that the script logs, from the files of their writers and from calls; how each scalar
+  develops
+- reporting/: writes what the agent knows into the script's own run of a tracker, where the script asks for it
 - trees.py: the norms of a tree, computed in the script's own step
 - ledger/: what the process spends its time on, from its start to its end
 - stalls/: whether anything is launched, where the threads are, what the main thread spends its time on,
@@ -67,6 +69,7 @@ def start(
     collectives: str | None = None,
     end_if_stuck: float | None = None,
     role: str | None = None,
+    report_to: str | None = None,
 ) -> Handle:
     """Make this process visible to `jaxtop`; return the handle of the agent, as `status` does.
 
@@ -90,6 +93,8 @@ def start(
             this process, with exit status 138 and a black box; never by default. All processes of the run
             need it. Give more seconds than the longest launch takes.
         role: what this process is for among those that belong together, such as "learner" or "actor".
+        report_to: the tracker into whose run, which the script has open, process 0 writes what its agent
+            knows, at most once a minute: "wandb", "mlflow", "trackio", or several with commas between them.
     """
     given = {
         "name": name,
@@ -99,6 +104,7 @@ def start(
         "collectives": collectives,
         "end_if_stuck": end_if_stuck,
         "role": role,
+        "report_to": report_to,
     }
     running = _agent
     if running is not None and not (running.is_inherited and running.waits):

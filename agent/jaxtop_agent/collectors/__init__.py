@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from jaxtop_agent.steps.progress import Progress
 
 
+# The collectors that also run without viewers while this process writes reports (`reporting/`).
+REPORTED = frozenset({"memory", "rhythm"})
+
+
 class Collector(Protocol):
     """The interface between the sampler and a collector."""
 

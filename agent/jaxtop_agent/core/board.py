@@ -180,13 +180,15 @@ class HardwareState(msgspec.Struct):
 class LedgerState(msgspec.Struct):
     """What the thread of the ledger has added up, and earlier points for new viewers.
 
-    `logged` are the scalars that it has read from the script's event files.
+    `logged` are the last values of the scalars that the script logs; `notable` are those of its scalars
+    that are not finite or have risen, and parts of trees.
     """
 
     latest: wire.Ledger | None = None
     past: tuple[wire.LedgerPoint, ...] = ()
     is_final: bool = False  # nothing follows
     logged: wire.Step | None = None
+    notable: tuple[wire.Scalar, ...] = ()
 
 
 class Bells(NamedTuple):
@@ -201,6 +203,7 @@ class Bells(NamedTuple):
     activity: Bell
     ledger: Bell
     stuck: Bell
+    reports: Bell
 
 
 class Board:
@@ -226,6 +229,8 @@ class Board:
         self.bells = Bells(*(Bell() for _ in Bells._fields))
         # Set by any thread whose change must be sent at once; reset by the publisher.
         self.pulse_now = False
+        # Whether this process writes reports into the script's own runs of trackers, as the reporter knows.
+        self.is_reporting = False
         self.stopping = False
 
     @property

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # When profiler windows are taken to measure collectives.
 POLICIES = ("auto", "sampled", "on request", "off")
+# The trackers into whose runs the agent can write.
+TRACKERS = ("wandb", "mlflow", "trackio")
 OFF, ON = ("0", "off", "false", "no"), ("1", "on", "true", "yes")
 
 SHORTEST_INTERVAL, USUAL_INTERVAL, LONGEST_INTERVAL = 0.1, 1.0, 60.0
@@ -57,6 +59,8 @@ class AgentSettings(NamedTuple):
     read_only: bool = False
     # Seconds after which the agent ends a process of a run that is stuck; 0: never.
     end_if_stuck: float = 0.0
+    # The trackers into whose open runs the agent writes what it knows.
+    report_to: tuple[str, ...] = ()
     # A sentence for each value that cannot be used: why, and what is used instead.
     ignored: tuple[str, ...] = ()
 
@@ -82,9 +86,17 @@ def read(
     *,
     end_if_stuck: float | None = None,
     role: str | None = None,
+    report_to: str | None = None,
 ) -> AgentSettings:
     """Return the settings in force; a value that cannot be used counts as missing, and is noted."""
-    given = _Given({"interval": interval, "collectives": collectives, "end_if_stuck": end_if_stuck})
+    given = _Given(
+        {
+            "interval": interval,
+            "collectives": collectives,
+            "end_if_stuck": end_if_stuck,
+            "report_to": report_to,
+        }
+    )
     settings = AgentSettings(
         on=given.flag("JAXTOP", otherwise=True),
         name=name or os.environ.get("JAXTOP_NAME") or None,
@@ -104,6 +116,7 @@ def read(
         # An unclear value forbids: too few rights do less harm than too many.
         read_only=given.flag("JAXTOP_READONLY", otherwise=bool(os.environ.get("JAXTOP_READONLY"))),
         end_if_stuck=given.number("JAXTOP_END_IF_STUCK", 0, LEAST_STUCK, MOST_STUCK, "end_if_stuck"),
+        report_to=given.trackers("JAXTOP_REPORT_TO", "report_to"),
         ignored=tuple(given.ignored),  # the last field: those above add to it
     )
     for each in settings.ignored:
@@ -164,6 +177,16 @@ class _Given:
         if word:
             self._ignore(name, value, f"not one of {', '.join(POLICIES)}", POLICIES[0])
         return POLICIES[0]
+
+    def trackers(self, variable: str, argument: str) -> tuple[str, ...]:
+        """Return the trackers that are named, in a text with commas; those that do not exist are left out."""
+        name, value = self._value(variable, argument)
+        listed = value if isinstance(value, list | tuple) else str(value or "").split(",")
+        words = dict.fromkeys(str(each).strip().lower() for each in listed)
+        found = tuple(each for each in words if each in TRACKERS)
+        if any(each and each not in TRACKERS + OFF for each in words):
+            self._ignore(name, value, f"not one of {', '.join(TRACKERS)}", ", ".join(found) or "none")
+        return found
 
     def _value(self, variable: str, argument: str | None) -> tuple[str, Any]:
         """Return the value of the argument, else of the variable, with the name to call it by."""

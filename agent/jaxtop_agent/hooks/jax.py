@@ -14,6 +14,7 @@ from jaxtop_agent.hooks.compiles import Compiles
 from jaxtop_agent.hooks.garbage import GarbageClock
 from jaxtop_agent.hooks.launches import Launches
 from jaxtop_agent.hooks.raised import Raised
+from jaxtop_agent.hooks.trackers import TrackerCalls
 
 if TYPE_CHECKING:
     from jaxtop.wire import Compiling
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.hooks.launches import Numbered
 
 
-T = TypeVar("T", Launches, Compiles, Raised, CheckpointReports)
+T = TypeVar("T", Launches, Compiles, Raised, CheckpointReports, TrackerCalls)
 
 
 class Hooks:
@@ -36,6 +37,7 @@ class Hooks:
         self.launched: Launches | None = None
         self.raised: Raised | None = None
         self.checkpoints: CheckpointReports | None = None
+        self.trackers: TrackerCalls | None = None
         self._garbage = GarbageClock(self._is_compiling_here)
 
     def install(self) -> None:
@@ -45,6 +47,7 @@ class Hooks:
         self._compiles = self._installed(Compiles)
         self.raised = self._installed(Raised, self._launching)
         self.checkpoints = self._installed(CheckpointReports)
+        self.trackers = self._installed(TrackerCalls)
 
     def _launching(self) -> str:
         return "" if self.launched is None else self.launched.launching()
@@ -85,7 +88,7 @@ class Hooks:
 
     def uninstall(self) -> None:
         self._garbage.uninstall()
-        for hook in (self.launched, self._compiles, self.raised, self.checkpoints):
+        for hook in (self.launched, self._compiles, self.raised, self.checkpoints, self.trackers):
             if hook is not None:
                 with suppress(Exception):  # a hook that JAX cannot remove only goes on counting
                     hook.uninstall()

@@ -72,7 +72,7 @@ class LedgerKeeper:
         # When the main thread last did each kind, and whether it was last seen in JAX.
         self.seen_at: dict[str, float] = {}
         self.is_in_jax = False
-        self._scalars: Courses | None = Courses(board, progress)
+        self._scalars: Courses | None = Courses(board, progress, hooks.trackers)
         self._samples: deque[Sighting] = deque(maxlen=MOST_SAMPLES)
         self._launched_ns = 0
         self._recent: deque[LaunchAt] = deque(maxlen=REMEMBERED)

@@ -9,28 +9,32 @@ from jaxtop import wire
 from jaxtop.base.clock import now_ms
 from jaxtop.wire import is_loss, is_norm
 from jaxtop_agent.logged.course import Course
-from jaxtop_agent.logged.scalars import LoggedScalars
-from jaxtop_agent.steps.reports import ReadValue
+from jaxtop_agent.logged.scalars import LoggedScalars, LoggedValue
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
+    from jaxtop_agent.hooks.trackers import TrackerCalls
     from jaxtop_agent.steps.progress import Progress
+    from jaxtop_agent.steps.reports import ReadValue
 
 MOST_COURSES = 256
 # Values are sent every so many seconds, and so many for each; what stopped being finite, or rose, at once.
 SEND_EVERY_S, SEND_EACH_S = 10.0, 0.25
 # A norm led to a rise of a loss if it was high at most so many values of the loss before.
 LEADS_WITHIN = 20
+# The origin of what the script reports to the agent.
+REPORTED = "agent"
 
 
 class Courses:
     """Follows all scalars, on one thread that may wait for a disk."""
 
-    def __init__(self, board: Board, progress: Progress) -> None:
+    def __init__(self, board: Board, progress: Progress, calls: TrackerCalls | None = None) -> None:
         self._board, self._progress = board, progress
-        self._logged = LoggedScalars(self._note_logged)
-        # By name, and whether the script reported it to the agent: the same may be in a file, much later.
-        self._courses: dict[tuple[str, bool], Course] = {}
+        self._logged = LoggedScalars(self._note_logged, calls)
+        # By name and origin: what the script reported to the agent may be in a file, much later.
+        self._courses: dict[tuple[str, str], Course] = {}
+        self._runs: dict[tuple[str, str], str] = {}  # the run of a tracker that each course is of
         self._notes = self._notes_sent = 0
         self._verdict: list[tuple[object, ...]] = []
         self._sent_at = -SEND_EVERY_S
@@ -38,37 +42,47 @@ class Courses:
     def look(self) -> None:
         """Note what was reported and logged since the last time, and send what is notable."""
         for each in self._progress.taken():
-            self._note(each, is_told=True)
+            self._note_reported(each)
         self._logged.look()
         self._board.ledger.logged = self._logged.latest
         if self._notes != self._notes_sent:
             self._send()
 
-    def _note_logged(self, name: str, step: int, value: float) -> None:
-        self._note(ReadValue(name, step, value), is_told=False)
-
-    def _note(self, read: ReadValue, *, is_told: bool) -> None:
-        name, is_part = read.name, read.nonfinite is not None
-        course = self._courses.get((name, is_told))
-        if course is None:
-            if len(self._courses) >= MOST_COURSES:
-                return
-            course = Course(name, is_judged=is_part or is_loss(name) or is_norm(name), is_part=is_part)
-            self._courses[name, is_told] = course
-        if abs(read.step) < 1 << 62:
+    def _note_reported(self, read: ReadValue) -> None:
+        course = self._course(read.name, REPORTED, is_part=read.nonfinite is not None)
+        if course is not None and abs(read.step) < 1 << 62:
             course.note(read.step, read.value, has_gap=read.has_gap, nonfinite=read.nonfinite or 0.0)
             self._notes += 1
+
+    def _note_logged(self, read: LoggedValue) -> None:
+        key = read.name, read.origin
+        if self._runs.get(key) != read.run:  # another run starts anew
+            self._courses.pop(key, None)
+        course = self._course(read.name, read.origin)
+        if course is not None and abs(read.step) < 1 << 62:
+            self._runs[key] = read.run
+            course.note(read.step, read.value, has_gap=read.has_gap)
+            self._notes += 1
+
+    def _course(self, name: str, origin: str, *, is_part: bool = False) -> Course | None:
+        """Return the course of a scalar; None if there are too many."""
+        course = self._courses.get((name, origin))
+        if course is None and len(self._courses) < MOST_COURSES:
+            course = Course(name, is_judged=is_part or is_loss(name) or is_norm(name), is_part=is_part)
+            self._courses[name, origin] = course
+        return course
 
     def _send(self) -> None:
         notable = [each for each in self._courses.values() if each.is_notable]
         for each in notable:
             if each.rise is not None and not each.rise.led_by and is_loss(each.name):
                 self._find_lead(each)
+        self._board.ledger.notable = tuple(each.message() for each in notable)
         verdict = [(each.name, *each.verdict) for each in notable]
         pause = max(SEND_EVERY_S, SEND_EACH_S * len(notable))
         if verdict != self._verdict or (notable and time.monotonic() - self._sent_at >= pause):
             self._verdict, self._notes_sent, self._sent_at = verdict, self._notes, time.monotonic()
-            self._board.send(wire.Scalars(now_ms(), tuple(each.message() for each in notable)))
+            self._board.send(wire.Scalars(now_ms(), self._board.ledger.notable))
 
     def _find_lead(self, loss: Course) -> None:
         """Find the norm whose high values began before the rise of a loss and reached it."""

@@ -1,8 +1,9 @@
-"""The last values of the scalars that a script logs, from the files that it or its writer has open."""
+"""The last values of the scalars that a script logs: from files that are open, and from calls of trackers."""
 
 from __future__ import annotations
 
 import sys
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from jaxtop.base import debuglog
@@ -17,8 +18,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from jaxtop_agent.hooks.trackers import LoggedCall, TrackerCalls
+
 # Files are looked for in every turn of so many. So many are read, for so many scalars.
 LOOK_EVERY, MOST_FILES, MOST_SCALARS = 5, 8, 64
+# So much of a run's name or id is put before a scalar's name.
+LONGEST_RUN = 12
+
+
+class LoggedValue(NamedTuple):
+    """A number that the script logged, from a file or a tracker (`origin`), and the run of the tracker.
+
+    `has_gap` says that values before it were not seen.
+    """
+
+    name: str
+    step: int
+    value: float
+    origin: str
+    run: str = ""
+    has_gap: bool = False
+
+
+FILE = "file"
 
 
 class LogFile(Protocol):
@@ -52,38 +74,64 @@ WRITERS = (
 
 
 class LoggedScalars:
-    """The scalars of all these files. One thread looks; the last values are in `latest`.
+    """The scalars of all these files and calls. One thread looks; the last values are in `latest`.
 
-    Each value is passed to `note`: its name, step and number.
+    Each value is passed to `note`.
     """
 
-    def __init__(self, note: Callable[[str, int, float], None] = lambda *_: None) -> None:
-        self._pass_on = note
+    def __init__(
+        self, note: Callable[[LoggedValue], None] = lambda _: None, calls: TrackerCalls | None = None
+    ) -> None:
+        self._pass_on, self._calls = note, calls
         self._files: dict[tuple[int, int], LogFile] = {}
         self._scalars: dict[str, float] = {}
+        self._runs = RunNames()
         self._step = self._reports = self._turn = 0
         self.latest: Step | None = None
 
     def look(self) -> None:
-        """Read what was added to the files. A file that cannot be read is left out."""
+        """Read what was added to the files and what was called. A file that cannot be read is left out."""
+        before = self._reports
+        self._read_files()
+        if self._calls is not None:
+            self._calls.look()
+            self._read_calls(self._calls)
+        if self._reports != before:
+            # Each pulse has them, so they are few; whether the run learns is what matters most.
+            names = sorted(self._scalars, key=lambda name: "loss" not in name.lower())[:MOST_METRICS]
+            self.latest = Step(self._step, self._reports, {name: self._scalars[name] for name in names})
+
+    def _read_files(self) -> None:
         loaded = [each for each in WRITERS if any(name in sys.modules for name in each.modules)]
         if not loaded:
             return
         if self._turn % LOOK_EVERY == 0:
             self._find(loaded)
         self._turn += 1
-        before = self._reports
         for key, file in list(self._files.items()):
             try:
                 for name, step, value in file.new_scalars():
-                    self._note(self._full_name(name, file), step, value)
+                    self._note(LoggedValue(self._full_name(name, file), step, value, FILE))
             except (OSError, Malformed, ValueError) as error:
                 debuglog.warning("logged", f"{file.path} cannot be read", error=error)
                 del self._files[key]
-        if self._reports != before:
-            # Each pulse has them, so they are few; whether the run learns is what matters most.
-            names = sorted(self._scalars, key=lambda name: "loss" not in name.lower())[:MOST_METRICS]
-            self.latest = Step(self._step, self._reports, {name: self._scalars[name] for name in names})
+
+    def _read_calls(self, calls: TrackerCalls) -> None:
+        found, has_gap = calls.taken()
+        seen: set[tuple[str, str]] = set()
+        for each in found:
+            is_first = (each.tracker, each.name) not in seen
+            seen.add((each.tracker, each.name))
+            self._note(
+                LoggedValue(
+                    self._runs.name_of(each)[:LONGEST_NAME],
+                    each.step,
+                    each.value,
+                    each.tracker,
+                    each.run,
+                    has_gap and is_first,
+                )
+            )
 
     def _find(self, writers: list[LogWriter]) -> None:
         for writer in writers:
@@ -101,9 +149,31 @@ class LoggedScalars:
         folders = {each.path.parent for each in self._files.values()}
         return (name if len(folders) == 1 else f"{file.path.parent.name}/{name}")[:LONGEST_NAME]
 
-    def _note(self, name: str, step: int, value: float) -> None:
-        if name in self._scalars or len(self._scalars) < MOST_SCALARS:
-            self._scalars[name] = value
-            self._step = max(self._step, step)
+    def _note(self, read: LoggedValue) -> None:
+        if read.name in self._scalars or len(self._scalars) < MOST_SCALARS:
+            self._scalars[read.name] = read.value
+            self._step = max(self._step, read.step)
             self._reports += 1
-            self._pass_on(name, step, value)
+            self._pass_on(read)
+
+
+class RunNames:
+    """The names of scalars of several runs in one process.
+
+    Runs that follow each other, as in a search, log under the same names. Runs that take turns are told apart
+    by the run before the name.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[str, str], deque[str]] = {}
+        self._takes_turns: set[str] = set()  # trackers
+
+    def name_of(self, call: LoggedCall) -> str:
+        runs = self._runs.setdefault((call.tracker, call.name), deque(maxlen=MOST_FILES))
+        if not runs or runs[-1] != call.run:
+            if call.run in runs:
+                self._takes_turns.add(call.tracker)
+            runs.append(call.run)
+        if len(self._runs) > MOST_SCALARS:
+            self._runs.pop(next(iter(self._runs)))
+        return f"{call.run[:LONGEST_RUN]}/{call.name}" if call.tracker in self._takes_turns else call.name

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.ledger.file import Book
     from jaxtop_agent.ledger.keeper import LedgerKeeper
     from jaxtop_agent.profiler.worker import WindowThread
+    from jaxtop_agent.reporting.reporter import Reporter
     from jaxtop_agent.service.logthread import LogThread
     from jaxtop_agent.service.publisher import Publisher
     from jaxtop_agent.stuck.evidence import LastAct
@@ -79,6 +80,7 @@ class Agent:
         self._loader: Worker | None = None
         self._log: LogThread | None = None
         self._last_act: LastAct | None = None
+        self._reporter: Reporter | None = None
         self.is_over = False
         self.failure = ""  # why this process is not shown
         self.loading = Loading()
@@ -306,6 +308,7 @@ class Agent:
                 ("ledger", keeper),
                 ("recording", black_box),
                 ("stuck", stuck),
+                ("reports", self._reporter_to_trackers(board, hooks)),
             )
             if each is not None
         ]
@@ -352,6 +355,18 @@ class Agent:
             debuglog.warning("agent", "the process is not ended if it is stuck", error=error)
             board.switch_off("end if stuck", error)
             return None
+
+    def _reporter_to_trackers(self, board: Board, hooks: Hooks) -> Reporter | None:
+        """Return what writes into the script's own runs; None if this script has not asked for it."""
+        asked = self._settings.report_to
+        # A child has the environment of its parent, but not the parent's run.
+        if not asked or (self.is_inherited and not self.given.get("report_to")):
+            return None
+        from jaxtop_agent.reporting.destinations import destinations
+        from jaxtop_agent.reporting.reporter import Reporter
+
+        self._reporter = Reporter(board, destinations(asked, hooks.trackers))
+        return self._reporter
 
     def _book(self, board: Board) -> Book | None:
         """Return the file of the ledger; None if the user wants none."""
@@ -441,7 +456,7 @@ class Agent:
             board.stop()
             if board.capture.wait_for_stop() or self._deadline is None:
                 self._deadline = time.monotonic() + PATIENCE
-            ended = [worker.join(self._deadline - time.monotonic()) for worker in self._workers]
+            ended = [worker.join(self._patience_with(worker)) for worker in self._workers]
             self._board = None  # a second call does none of this again
             if all(ended):  # a late thread would otherwise write to a descriptor that may have been reused
                 for bell in board.bells:
@@ -456,6 +471,12 @@ class Agent:
         log, self._log = self._log, None
         if log is not None:
             log.stop(PATIENCE if self._deadline is None else self._deadline - time.monotonic())
+
+    def _patience_with(self, worker: Worker) -> float:
+        """Return for how long the end waits for a thread; not for one that waits for a tracker's server."""
+        is_away = worker.name == "reports" and self._reporter is not None and self._reporter.is_in_library
+        assert self._deadline is not None
+        return 0.0 if is_away else self._deadline - time.monotonic()
 
     def hold(self) -> None:
         """Before a fork: wait until no import is under way and no thread writes the debug log."""

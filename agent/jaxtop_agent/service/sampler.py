@@ -94,7 +94,7 @@ class Sampler:
         client = self._client()
         topology = self._board.sampler.topology
         for turn in self._turns:
-            if watched or turn.collector.also_unwatched:
+            if watched or self._is_asked_unwatched(turn.collector):
                 self._ask(turn, client, self._interval(watched))
         if watched:
             is_first = self._board.sampler.sampled_ms is None
@@ -112,6 +112,10 @@ class Sampler:
             self._board.bells.hardware.ring()
             self._board.bells.libraries.ring()
             self._board.bells.publisher.ring()
+
+    def _is_asked_unwatched(self, collector: collectors.Collector) -> bool:
+        is_reported = self._board.is_reporting and collector.name in collectors.REPORTED
+        return collector.also_unwatched or is_reported
 
     def _client(self) -> Any:
         try:
