@@ -225,7 +225,7 @@ RULES = (
         "on), or exceeds its usual median by half and by ten times its usual spread, and its highest value, "
         "in three values in a row (of scripts whose agents do not see each: in two steps 2 s apart)",
         rationale="A loss that is not finite has usually spoilt the parameters: all later steps are lost.",
-        source="agent.step(i, loss=…), files of TensorBoard and Weights & Biases",
+        source="agent.step(i, loss=…), files of TensorBoard and W&B, calls of MLflow and Trackio",
         advice="Look at the input of these steps and at the learning rate; if it does not come down, go "
         "back to an earlier checkpoint.",
         check=_bad_loss,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STEPS = Number("steps", 200, "unchanged for so many steps, and in as many reports")
 _NO_NORMS = "the script reports no norms: agent.step(i, params=agent.norms(params))"
-_SOURCE = "agent.step(i, name=…), files of TensorBoard and Weights & Biases"
+_SOURCE = "agent.step(i, name=…), files of TensorBoard and W&B, calls of MLflow and Trackio"
 
 
 def _not_finite(facts: RunFacts) -> Iterator[Finding]:
