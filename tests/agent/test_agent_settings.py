@@ -17,6 +17,7 @@ UNSET = {
     "simulated_limit": None,
     "on": True,
     "read_only": False,
+    "report_to": (),
 }
 
 
@@ -31,6 +32,7 @@ def nothing_is_set(monkeypatch):
         "_SIMULATED_LIMIT",
         "_READONLY",
         "_RECORD",
+        "_REPORT_TO",
     ):
         monkeypatch.delenv(f"JAXTOP{name}", raising=False)
 
@@ -55,6 +57,18 @@ def nothing_is_set(monkeypatch):
         ("JAXTOP_PEAK_FLOPS", "1e30", {"peak_flops": None}, "none is used"),
         ("JAXTOP", "maybe", {"on": True}, "'maybe' is neither 1 nor 0; 1 is used"),
         ("JAXTOP_READONLY", "maybe", {"read_only": True}, "'maybe' is neither 1 nor 0; 1 is used"),
+        (
+            "JAXTOP_REPORT_TO",
+            "wandbb",
+            {"report_to": ()},
+            "'wandbb' is not one of wandb, mlflow, trackio; none is used",
+        ),
+        (
+            "JAXTOP_REPORT_TO",
+            "wandb,tensorboard",
+            {"report_to": ("wandb",)},
+            "'wandb,tensorboard' is not one of wandb, mlflow, trackio; wandb is used",
+        ),
         ("JAXTOP_INTERVAL", "x\x1b[31m" * 99, {"interval": 1.0}, "is not a number; 1 is used"),
     ],
 )
@@ -77,6 +91,8 @@ def test_a_value_that_cannot_be_used_is_noted_and_counts_as_missing(monkeypatch,
         ({"JAXTOP_SIMULATED_LIMIT": "67108864"}, {"simulated_limit": 1 << 26}),
         ({"JAXTOP_READONLY": "1", "JAXTOP_PEAK_FLOPS": "1e15"}, {"read_only": True, "peak_flops": 10**15}),
         ({"JAXTOP_RECORD_MINUTES": "0"}, {"record_minutes": 0}),
+        ({"JAXTOP_REPORT_TO": " MLflow,wandb,"}, {"report_to": ("mlflow", "wandb")}),
+        ({"JAXTOP_REPORT_TO": "off"}, {"report_to": ()}),
     ],
 )
 def test_a_good_value_is_taken_without_a_note(monkeypatch, variables, used):

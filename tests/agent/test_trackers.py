@@ -197,7 +197,7 @@ UNHARMED = """
     for text, first in (("sqlite:///result.db", 1), ("file:runs", 2)):
         mlflow.set_tracking_uri(text)
         with mlflow.start_run() as run:
-            for i in range(50):
+            for i in range(10):
                 loss = add(jax.numpy.float32(i))
                 returned = mlflow.log_metric("loss", loss, step=i, timestamp=1_700_000_000_000 + i)
                 assert returned is None
@@ -306,6 +306,21 @@ def test_a_library_is_wrapped_once_it_is_whole_and_restored_at_the_end(library):
     assert dict(vars(owner)) == plain
     ours(client, "r", "loss", 1.5)  # somebody may hold it
     assert calls.taken() == ([], False)
+
+
+def test_the_last_run_has_its_largest_step_and_a_forked_child_has_none(library):
+    calls = TrackerCalls()
+    library.__spec__._initializing = False
+    calls.install()
+    client = library.TrackingServiceClient()
+    assert calls.last("mlflow") is None and calls.last("trackio") is None
+    for run_id, step in (("one", 9), ("two", 3), ("two", None)):
+        client.log_metric(run_id, "loss", 1.0, step=step)
+    assert calls.last("mlflow") == (client, "two", 3)
+    original = calls.original("mlflow", "log_batch")
+    assert original is not None and original(client, "two", [1]) == 4
+    calls.forget()
+    assert calls.last("mlflow") is None and calls.taken() == ([], False)
 
 
 def test_what_another_library_has_put_over_ours_stays(library):

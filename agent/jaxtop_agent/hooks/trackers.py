@@ -44,7 +44,7 @@ class LoggedCall(NamedTuple):
 
 
 class LoggedTo(NamedTuple):
-    """Where a script logs: the tracker's own object, the run's name or id, and the last step."""
+    """Where a script logs: the tracker's own object, the run's name or id, and the largest step so far."""
 
     client: Any
     run: str
@@ -159,6 +159,11 @@ class TrackerCalls:
         finally:
             self._wrapping.release()
 
+    def forget(self) -> None:
+        """In a forked child: what was noted, and the run, are the parent's."""
+        self._noted.clear()
+        self._last.clear()
+
     def taken(self) -> tuple[list[LoggedCall], bool]:
         """Return what was noted since the last time, and whether there was more before it."""
         has_gap, self._has_gap = self._has_gap, False
@@ -215,7 +220,8 @@ class TrackerCalls:
         if step is not None:
             # A client of MLflow belongs to one call, and is small; a run of Trackio belongs to the script.
             client = weakref.ref(owner) if tracker == "trackio" else lambda: owner
-            self._last[tracker] = client, str(run), step
+            _, before, largest = self._last.get(tracker, (None, "", step))
+            self._last[tracker] = client, str(run), max(step, largest) if before == str(run) else step
 
 
 def _number(value: Any) -> float | None:

@@ -497,6 +497,9 @@ class Agent:
         script = self.family.script or script_name()
         self.family = Family(self.family.id, script, named_role(os.environ.get(ROLE)))
         self.role = ""
+        self.given = {**self.given, "report_to": None}  # the run of a tracker is the parent's
+        if self._hooks is not None and self._hooks.trackers is not None:
+            self._hooks.trackers.forget()
         LOG.forked("waits until this process uses JAX")
 
     def after_fork(self) -> None:
