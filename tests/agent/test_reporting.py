@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,19 +16,15 @@ from jaxtop_agent.logged import wandb as wandb_file
 from jaxtop_agent.logged.wandb import WandbFile
 from jaxtop_agent.reporting import reporter as of_reporter
 from jaxtop_agent.reporting.figures import Figures
-from jaxtop_agent.reporting.reporter import Reporter
+from jaxtop_agent.reporting.reporter import TrackerReporter
 from jaxtop_agent.service.identity import identify
-from tests.agent.test_trackers import needs_mlflow, needs_trackio, quiet
 from tests.support import PYTHON, eventually, jaxtop, run, script
+from tests.trackers import needs_mlflow, needs_trackio, needs_wandb, quiet
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.newest
-
-needs_wandb = pytest.mark.skipif(
-    find_spec("wandb") is None, reason="wandb is not installed: `make soak` has it"
-)
 
 
 @pytest.fixture
@@ -121,7 +116,7 @@ def topology(index: int) -> Topology:
 
 def reporting(board, made, monkeypatch) -> threading.Thread:
     monkeypatch.setattr(of_reporter, "EVERY_S", 0.01)
-    thread = threading.Thread(target=Reporter(board, [made]).run, daemon=True)
+    thread = threading.Thread(target=TrackerReporter(board, [made]).run, daemon=True)
     thread.start()
     return thread
 
@@ -139,13 +134,14 @@ def test_it_is_off_after_three_failures_in_a_row_and_says_why(board, monkeypatch
     broken = OSError("no answer")
     made = Made([broken, broken, False, True, broken, broken, broken])
     reporting(board, made, monkeypatch).join(60)
-    assert made.taken == 7 and board.sources["report to made"] == "off: no answer"
+    assert made.taken == 7 and not board.is_reporting
+    assert board.sources["report to made"] == "off: no answer"
 
 
 def test_at_most_one_report_a_minute_and_none_before_the_first(board):
     board.sampler.topology = topology(0)
     made = Made([])
-    thread = threading.Thread(target=Reporter(board, [made]).run, daemon=True)
+    thread = threading.Thread(target=TrackerReporter(board, [made]).run, daemon=True)
     thread.start()
     eventually(lambda: board.is_reporting)
     for _ in range(5):
@@ -309,7 +305,7 @@ def test_the_history_of_a_run_of_wandb_is_the_same_and_its_summary_has_the_figur
     for way in ("without", "with"):
         folder = tmp_path / way
         folder.mkdir()
-        done = run(PYTHON, path, way, cwd=folder, env=quiet(tmp_path, WANDB_SILENT="true"))
+        done = run(PYTHON, path, way, cwd=folder, env=quiet(tmp_path))
         assert done.returncode == 0, done.stderr
         found[way] = (*wandb_run(folder, monkeypatch), done.stdout, done.stderr)
     history, summary, times, *words = found["with"]
@@ -413,7 +409,7 @@ def test_the_variable_works_under_jaxtop_run_too(tmp_path, monkeypatch):
     text = TO_WANDB.replace("WITH = sys.argv[1]", "import jaxtop_agent\nWITH = sys.argv[1]").replace(
         'agent.start(report_to="{tracker}")', "pass"
     )
-    env = quiet(tmp_path, WANDB_SILENT="true", JAXTOP_REPORT_TO="wandb")
+    env = quiet(tmp_path, JAXTOP_REPORT_TO="wandb")
     done = jaxtop("run", script(tmp_path, text), "with", cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
     assert "jaxtop/goodput" in wandb_run(tmp_path, monkeypatch)[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -15,28 +14,11 @@ from jaxtop_agent.hooks.trackers import MOST_NOTED, LoggedCall, TrackerCalls
 from jaxtop_agent.logged.courses import Courses
 from jaxtop_agent.logged.scalars import LoggedScalars
 from jaxtop_agent.steps.progress import Progress
-from tests.support import PYTHON, environment, processes, run, script, until_a_run_is_found, viewer
+from tests.support import PYTHON, processes, run, script, until_a_run_is_found, viewer
+from tests.trackers import needs_mlflow, needs_trackio, quiet
 from tests.unharmed import PLAIN, Watch, outcome
 
 pytestmark = pytest.mark.newest
-
-needs_mlflow = pytest.mark.skipif(
-    find_spec("mlflow") is None, reason="mlflow is not installed: `make soak` has it"
-)
-needs_trackio = pytest.mark.skipif(
-    find_spec("trackio") is None, reason="trackio is not installed: `make soak` has it"
-)
-QUIET = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_ALLOW_FILE_STORE": "true",
-    "HF_HUB_OFFLINE": "1",
-    "PYTHONWARNINGS": "ignore",
-}
-
-
-def quiet(folder, **more: str) -> dict[str, str]:
-    return environment(1, TRACKIO_DIR=str(folder / "trackio"), **QUIET, **more)
-
 
 SEES = """
 import math, sys

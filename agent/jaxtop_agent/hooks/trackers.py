@@ -51,7 +51,7 @@ class LoggedTo(NamedTuple):
     step: int
 
 
-class _Call(NamedTuple):
+class _MethodCall(NamedTuple):
     """The arguments of one call of a method, with the names that they have in it."""
 
     owner: Any
@@ -63,7 +63,7 @@ class _Method(NamedTuple):
 
     name: str
     arguments: tuple[str, ...]
-    read: Callable[[_Call], Iterator[tuple[str, str, Any, Any]]]
+    read: Callable[[_MethodCall], Iterator[tuple[str, str, Any, Any]]]
 
 
 class _Library(NamedTuple):
@@ -75,17 +75,17 @@ class _Library(NamedTuple):
     methods: tuple[_Method, ...]
 
 
-def _metric(call: _Call) -> Iterator[tuple[str, str, Any, Any]]:
+def _metric(call: _MethodCall) -> Iterator[tuple[str, str, Any, Any]]:
     given = call.arguments
     yield given["run_id"], given["key"], given["value"], given.get("step") or 0
 
 
-def _batch(call: _Call) -> Iterator[tuple[str, str, Any, Any]]:
+def _batch(call: _MethodCall) -> Iterator[tuple[str, str, Any, Any]]:
     for each in islice(call.arguments.get("metrics", ()), MOST_OF_A_CALL):
         yield call.arguments["run_id"], each.key, each.value, each.step or 0
 
 
-def _trackio(call: _Call) -> Iterator[tuple[str, str, Any, Any]]:
+def _trackio(call: _MethodCall) -> Iterator[tuple[str, str, Any, Any]]:
     run, step = call.owner, call.arguments.get("step")
     if step is None:
         step = run._next_step - 1  # of versions that have none, only given steps are known
@@ -203,7 +203,7 @@ class TrackerCalls:
             if not self._is_closed:
                 with suppress(Exception):  # nothing of ours may reach the script
                     given = dict(zip(method.arguments, args, strict=False)) | kwargs
-                    self._note(tracker, owner, method.read(_Call(owner, given)))
+                    self._note(tracker, owner, method.read(_MethodCall(owner, given)))
             return result
 
         return noting

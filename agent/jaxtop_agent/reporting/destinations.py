@@ -15,17 +15,17 @@ from jaxtop_agent.reporting.figures import NOTES_TEXT
 
 if TYPE_CHECKING:
     from jaxtop_agent.hooks.trackers import TrackerCalls
-    from jaxtop_agent.reporting.figures import Report
+    from jaxtop_agent.reporting.figures import TrackerReport
 
 RUNNING = "RUNNING"  # the status of an open run in MLflow
 
 
-class Destination(Protocol):
+class TrackerRun(Protocol):
     """A tracker."""
 
     name: str
 
-    def write(self, report: Report) -> bool:
+    def write(self, report: TrackerReport) -> bool:
         """Write a report; return False if the script has no run open. What the library raises is raised."""
         ...
 
@@ -35,7 +35,7 @@ class ToWandb:
 
     name = "wandb"
 
-    def write(self, report: Report) -> bool:
+    def write(self, report: TrackerReport) -> bool:
         run = _global("wandb", "run")
         if run is None or getattr(run, "disabled", False) or getattr(run, "_is_finished", False):
             return False
@@ -58,7 +58,7 @@ class ToMlflow:
     def __init__(self, calls: TrackerCalls | None) -> None:
         self._calls, self._text = calls, ("", "")
 
-    def write(self, report: Report) -> bool:
+    def write(self, report: TrackerReport) -> bool:
         last = None if self._calls is None else self._calls.last(self.name)
         log = None if self._calls is None else self._calls.original(self.name, "log_batch")
         metric, tag = _global("mlflow.entities", "Metric"), _global("mlflow.entities", "RunTag")
@@ -87,7 +87,7 @@ class ToTrackio:
     def __init__(self, calls: TrackerCalls | None) -> None:
         self._calls = calls
 
-    def write(self, report: Report) -> bool:
+    def write(self, report: TrackerReport) -> bool:
         last = None if self._calls is None else self._calls.last(self.name)
         if last is None or last.client._stop_flag.is_set():
             return False
@@ -95,9 +95,9 @@ class ToTrackio:
         return True
 
 
-def destinations(names: tuple[str, ...], calls: TrackerCalls | None) -> list[Destination]:
+def destinations(names: tuple[str, ...], calls: TrackerCalls | None) -> list[TrackerRun]:
     """Return the destinations of these names, which the settings have checked."""
-    found: dict[str, Destination] = {
+    found: dict[str, TrackerRun] = {
         each.name: each for each in (ToWandb(), ToMlflow(calls), ToTrackio(calls))
     }
     return [found[name] for name in names]

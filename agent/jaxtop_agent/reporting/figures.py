@@ -19,7 +19,7 @@ MOST_NOTES, LONGEST_NAME = 8, 100
 STEPPING = "stepping"
 
 
-class Report(NamedTuple):
+class TrackerReport(NamedTuple):
     """Numbers by name, and one sentence for each thing that is wrong."""
 
     numbers: dict[str, float]
@@ -37,11 +37,11 @@ class Figures:
         self._board = board
         self._before: dict[str, int] = {}
 
-    def read(self) -> Report:
+    def read(self) -> TrackerReport:
         """Return what is known now; figures that are unknown are left out."""
         notes = tuple(self._notes())[:MOST_NOTES]
         found = {**self._time(), **self._steps(), **self._memory(), "notes": float(len(notes))}
-        return Report({f"{PREFIX}{name}": value for name, value in found.items()}, notes)
+        return TrackerReport({f"{PREFIX}{name}": value for name, value in found.items()}, notes)
 
     def _time(self) -> dict[str, float]:
         ledger = self._board.ledger.latest

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.reporting.destinations import Destination
-    from jaxtop_agent.reporting.figures import Report
+    from jaxtop_agent.reporting.destinations import TrackerRun
+    from jaxtop_agent.reporting.figures import TrackerReport
 
 EVERY_S, LOOK_EVERY_S = 60.0, 2.0
 
 
-class Reporter:
+class TrackerReporter:
     """Only process 0 of a run reports. A destination that fails three times in a row is off from then on."""
 
-    def __init__(self, board: Board, destinations: Sequence[Destination]) -> None:
+    def __init__(self, board: Board, destinations: Sequence[TrackerRun]) -> None:
         self._board = board
         self._strikes = dict.fromkeys(destinations, 0)
         # A server may not answer for minutes. The end of the script does not wait for that.
@@ -44,6 +44,7 @@ class Reporter:
                 continue
             due = now + EVERY_S
             self._write(figures.read())
+        board.is_reporting = False
 
     def _is_of_process_0(self) -> bool:
         board = self._board
@@ -55,7 +56,7 @@ class Reporter:
                 self._state(each, "waiting: process 0 reports")
         return topology is not None and not topology.process_index
 
-    def _write(self, report: Report) -> None:
+    def _write(self, report: TrackerReport) -> None:
         for each in list(self._strikes):
             self.is_in_library = True
             try:
@@ -72,5 +73,5 @@ class Reporter:
             finally:
                 self.is_in_library = False
 
-    def _state(self, destination: Destination, state: str) -> None:
+    def _state(self, destination: TrackerRun, state: str) -> None:
         self._board.sources[f"report to {destination.name}"] = state

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.ledger.file import Book
     from jaxtop_agent.ledger.keeper import LedgerKeeper
     from jaxtop_agent.profiler.worker import WindowThread
-    from jaxtop_agent.reporting.reporter import Reporter
+    from jaxtop_agent.reporting.reporter import TrackerReporter
     from jaxtop_agent.service.logthread import LogThread
     from jaxtop_agent.service.publisher import Publisher
     from jaxtop_agent.stuck.evidence import LastAct
@@ -80,7 +80,7 @@ class Agent:
         self._loader: Worker | None = None
         self._log: LogThread | None = None
         self._last_act: LastAct | None = None
-        self._reporter: Reporter | None = None
+        self._reporter: TrackerReporter | None = None
         self.is_over = False
         self.failure = ""  # why this process is not shown
         self.loading = Loading()
@@ -356,16 +356,16 @@ class Agent:
             board.switch_off("end if stuck", error)
             return None
 
-    def _reporter_to_trackers(self, board: Board, hooks: Hooks) -> Reporter | None:
+    def _reporter_to_trackers(self, board: Board, hooks: Hooks) -> TrackerReporter | None:
         """Return what writes into the script's own runs; None if this script has not asked for it."""
         asked = self._settings.report_to
         # A child has the environment of its parent, but not the parent's run.
         if not asked or (self.is_inherited and not self.given.get("report_to")):
             return None
         from jaxtop_agent.reporting.destinations import destinations
-        from jaxtop_agent.reporting.reporter import Reporter
+        from jaxtop_agent.reporting.reporter import TrackerReporter
 
-        self._reporter = Reporter(board, destinations(asked, hooks.trackers))
+        self._reporter = TrackerReporter(board, destinations(asked, hooks.trackers))
         return self._reporter
 
     def _book(self, board: Board) -> Book | None:
