@@ -260,7 +260,7 @@ CLIENT = ("__init__", "log_metric", "log_batch")
 @pytest.fixture
 def library(monkeypatch):
     """A module in the place of MLflow's."""
-    name = trackers.LIBRARIES[0].module
+    name = trackers.METHODS[0].module
     module = ModuleType(name)
     module.__spec__ = SimpleNamespace(_initializing=True)
     owner = type("TrackingServiceClient", (), {name: vars(Client)[name] for name in CLIENT})

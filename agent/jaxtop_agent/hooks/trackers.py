@@ -22,7 +22,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.steps.reports import is_ready, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 # So many values of one call are noted, and so many until the ledger takes them.
 MOST_OF_A_CALL, MOST_NOTED = 1024, 4096
@@ -51,62 +51,42 @@ class LoggedTo(NamedTuple):
     step: int
 
 
-class _MethodCall(NamedTuple):
-    """The arguments of one call of a method, with the names that they have in it."""
-
-    owner: Any
-    arguments: dict[str, Any]
-
-
 class _Method(NamedTuple):
-    """A method that logs: the names of its arguments, and what finds run, name, value and step in a call."""
+    """A method that logs: whose it is, its arguments, and what finds run, name, value and step in a call."""
 
-    name: str
-    arguments: tuple[str, ...]
-    read: Callable[[_MethodCall], Iterator[tuple[str, str, Any, Any]]]
-
-
-class _Library(NamedTuple):
-    """A library that is called with numbers: its module, the class there, and the methods."""
-
-    name: str
+    tracker: str
     module: str
     type: str
-    methods: tuple[_Method, ...]
+    name: str
+    arguments: tuple[str, ...]
+    read: Callable[[Any, dict[str, Any]], Iterable[tuple[str, str, Any, Any]]]
 
 
-def _metric(call: _MethodCall) -> Iterator[tuple[str, str, Any, Any]]:
-    given = call.arguments
-    yield given["run_id"], given["key"], given["value"], given.get("step") or 0
+def _metric(_: Any, given: dict[str, Any]) -> Iterable[tuple[str, str, Any, Any]]:
+    return ((given["run_id"], given["key"], given["value"], given.get("step") or 0),)
 
 
-def _batch(call: _MethodCall) -> Iterator[tuple[str, str, Any, Any]]:
-    for each in islice(call.arguments.get("metrics", ()), MOST_OF_A_CALL):
-        yield call.arguments["run_id"], each.key, each.value, each.step or 0
+def _batch(_: Any, given: dict[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
+    for each in islice(given.get("metrics", ()), MOST_OF_A_CALL):
+        yield given["run_id"], each.key, each.value, each.step or 0
 
 
-def _trackio(call: _MethodCall) -> Iterator[tuple[str, str, Any, Any]]:
-    run, step = call.owner, call.arguments.get("step")
+def _trackio(run: Any, given: dict[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
+    step = given.get("step")
     if step is None:
         step = run._next_step - 1  # of versions that have none, only given steps are known
-    for name, value in islice(call.arguments["metrics"].items(), MOST_OF_A_CALL):
+    for name, value in islice(given["metrics"].items(), MOST_OF_A_CALL):
         # Trackio takes no arrays, and stores flags as flags.
         kind = type(value)
         if kind in {int, float} or (kind.__module__ in _OF_NUMPY and kind.__name__ not in _NO_NUMBERS):
             yield run.name, name, value, step
 
 
-LIBRARIES = (
-    _Library(
-        "mlflow",
-        "mlflow.tracking._tracking_service.client",
-        "TrackingServiceClient",
-        (
-            _Method("log_metric", ("run_id", "key", "value", "timestamp", "step"), _metric),
-            _Method("log_batch", ("run_id", "metrics"), _batch),
-        ),
-    ),
-    _Library("trackio", "trackio.run", "Run", (_Method("log", ("metrics", "step"), _trackio),)),
+_OF_MLFLOW = "mlflow", "mlflow.tracking._tracking_service.client", "TrackingServiceClient"
+METHODS = (
+    _Method(*_OF_MLFLOW, "log_metric", ("run_id", "key", "value", "timestamp", "step"), _metric),
+    _Method(*_OF_MLFLOW, "log_batch", ("run_id", "metrics"), _batch),
+    _Method("trackio", "trackio.run", "Run", "log", ("metrics", "step"), _trackio),
 )
 
 
@@ -118,8 +98,8 @@ class TrackerCalls:
     def __init__(self) -> None:
         self._noted: deque[LoggedCall] = deque(maxlen=MOST_NOTED)
         self._has_gap = self._is_closed = False
-        self._absent = list(LIBRARIES)
-        self._wrapped: list[tuple[type, str, Any, Any]] = []
+        self._absent = list(METHODS)
+        self._wrapped: list[tuple[_Method, type, Any, Any]] = []
         self._wrapping = threading.Lock()
         self._last: dict[str, tuple[Callable[[], Any], str, int]] = {}
         self._listeners: jaxprivate.MonitoringListeners | None = None
@@ -134,16 +114,16 @@ class TrackerCalls:
     def uninstall(self) -> None:
         """Put the methods back, unless somebody else has replaced ours; from then on ours only pass on."""
         self._is_closed = True
-        for owner, name, original, ours in self._wrapped:
-            if vars(owner).get(name) is ours:
-                setattr(owner, name, original)
+        for method, owner, original, ours in self._wrapped:
+            if vars(owner).get(method.name) is ours:
+                setattr(owner, method.name, original)
         for each in (self._wrapped, self._noted, self._last):
             each.clear()
         if self._listeners is not None:
             self._listeners.unregister()
 
     def look(self) -> None:
-        """Wrap the methods of the libraries that have been imported since the last time."""
+        """Wrap the methods of libraries that have been imported since the last time."""
         if not any(each.module in sys.modules for each in self._absent):
             return
         if not self._wrapping.acquire(blocking=False):  # another thread is about to
@@ -175,11 +155,10 @@ class TrackerCalls:
         found = client()
         return None if found is None else LoggedTo(found, run, step)
 
-    def original(self, tracker: str, method: str) -> Callable[..., Any] | None:
-        """Return a method as it is without us."""
-        (library,) = (each for each in LIBRARIES if each.name == tracker)
-        for owner, name, original, _ in list(self._wrapped):
-            if owner.__name__ == library.type and name == method:
+    def original(self, tracker: str, name: str) -> Callable[..., Any] | None:
+        """Return a method as it is without us; None if it is not wrapped."""
+        for method, _, original, _ in list(self._wrapped):
+            if (method.tracker, method.name) == (tracker, name):
                 found: Callable[..., Any] = original
                 return found
         return None
@@ -189,26 +168,26 @@ class TrackerCalls:
             with suppress(Exception):  # an error here must not stop the user's compilation
                 self.look()
 
-    def _wrap(self, library: _Library, owner: type) -> None:
-        for method in library.methods:
-            original = vars(owner)[method.name]
-            ours = self._noting(library.name, method, original)
-            setattr(owner, method.name, ours)
-            self._wrapped.append((owner, method.name, original, ours))
+    def _wrap(self, method: _Method, owner: type) -> None:
+        original = vars(owner)[method.name]
+        ours = self._noting(method, original)
+        setattr(owner, method.name, ours)
+        self._wrapped.append((method, owner, original, ours))
 
-    def _noting(self, tracker: str, method: _Method, original: Any) -> Any:
+    def _noting(self, method: _Method, original: Any) -> Any:
+        tracker, names, read = method.tracker, method.arguments, method.read
+
         @wraps(original)
         def noting(owner: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(owner, *args, **kwargs)
             if not self._is_closed:
                 with suppress(Exception):  # nothing of ours may reach the script
-                    given = dict(zip(method.arguments, args, strict=False)) | kwargs
-                    self._note(tracker, owner, method.read(_MethodCall(owner, given)))
+                    self._note(tracker, owner, read(owner, dict(zip(names, args, strict=False)) | kwargs))
             return result
 
         return noting
 
-    def _note(self, tracker: str, owner: Any, values: Iterator[tuple[str, str, Any, Any]]) -> None:
+    def _note(self, tracker: str, owner: Any, values: Iterable[tuple[str, str, Any, Any]]) -> None:
         run, step, count = "", None, 0
         for run, name, value, at in values:
             number, step, count = _number(value), int(at), count + 1
