@@ -6,7 +6,6 @@ import json
 import math
 import struct
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +31,7 @@ from tests.support import (
     until_a_run_is_found,
     viewer,
 )
+from tests.trackers import needs_wandb
 
 if TYPE_CHECKING:
     from jaxtop import wire
@@ -181,7 +181,8 @@ run.finish()
 """
 
 
-@pytest.mark.skipif(find_spec("wandb") is None, reason="wandb is not installed: `make soak` has it")
+@pytest.mark.long
+@needs_wandb
 def test_the_file_that_the_process_of_weights_and_biases_has_open_is_found(tmp_path):
     done = run(PYTHON, script(tmp_path, LOGS_TO_WANDB), tmp_path)
     assert (done.returncode, done.stdout) == (0, "as logged\n"), done.stderr

@@ -78,6 +78,7 @@ print("as logged", len(seen))
 )
 
 
+@pytest.mark.long
 @needs_mlflow
 @pytest.mark.parametrize("how", ["at once", "later"])
 @pytest.mark.parametrize("store", ["sqlite:///runs.db", "file:runs"], ids=["database", "files"])
@@ -119,6 +120,7 @@ print("as logged", len(seen), scalars.latest.index, file=sys.stderr)
 )
 
 
+@pytest.mark.long
 @needs_trackio
 def test_what_trackio_was_given_is_known_by_name_step_and_value(tmp_path):
     done = run(PYTHON, script(tmp_path, TO_TRACKIO), cwd=tmp_path, env=quiet(tmp_path))
