@@ -195,12 +195,15 @@ def test_names_are_the_same_objects_at_each_census():
         ({"params": A(), "grads": {"params": A()}, "batch": (A(),), "thing": A()},
          {"parameters", "gradients", "batch", None}),
         ({"opt_state": {"model": A()}}, {"optimizer"}),
+        ({"svi_state": {"optim_state": (A(), [A()])}}, {"optimizer"}),
+        ({"decode_state": {"kv_cache": [{"k": A(), "v": A()}]}}, {"other"}),
         ({"model": {"_jax_state": {"trainable_variables": [A()], "optimizer_variables": [A()]}}},
          {"parameters", "optimizer"}),
         ({"model": {"_jax_state": {"non_trainable_variables": [A()], "metrics_variables": [A()]},
                     "_loss_tracker": [A()], "_compile_metrics": [A()]}}, {"other"}),
     ],
-    ids=["a state", "a dict", "a model-shaped state", "Keras", "the rest of Keras"],
+    ids=["a state", "a dict", "a model-shaped state", "NumPyro", "a cache of keys and values", "Keras",
+         "the rest of Keras"],
 )  # fmt: skip
 def test_roles_come_from_the_names_on_the_way(value, roles):
     walk = Walk(Array, lambda _: None, bool, bool)

@@ -10,13 +10,15 @@ PARAMETERS, OPTIMIZER, GRADIENTS, BATCH, OTHER = "parameters", "optimizer", "gra
 _BY_NAME = {
     PARAMETERS: ("params", "param", "parameters", "weights", "model", "net", "network", "model_params",
                  "net_params", "network_params", "trainable_variables"),
-    OPTIMIZER: ("opt_state", "opt_states", "optimizer", "optim", "opt", "optimizer_state", "opt_params",
-                "momentum", "momenta", "velocity", "mu", "nu", "adam", "trace", "optimizer_variables"),
+    OPTIMIZER: ("opt_state", "opt_states", "optim_state", "optimizer", "optim", "opt", "optimizer_state",
+                "opt_params", "momentum", "momenta", "velocity", "mu", "nu", "adam", "trace",
+                "optimizer_variables"),
     GRADIENTS: ("grads", "grad", "gradients", "gradient", "accumulated_grads"),
     BATCH: ("batch", "batches", "inputs", "labels", "images", "tokens", "targets", "image", "label",
             "x_batch", "y_batch", "xb", "yb", "minibatch"),
-    OTHER: ("batch_stats", "rng", "rngs", "key", "keys", "cache", "ema", "ema_params", "carry",
-            "non_trainable_variables", "metrics_variables", "metrics", "compile_metrics", "loss_tracker"),
+    OTHER: ("batch_stats", "rng", "rngs", "key", "keys", "cache", "caches", "kv_cache", "kv_caches",
+            "ema", "ema_params", "carry", "non_trainable_variables", "metrics_variables", "metrics",
+            "compile_metrics", "loss_tracker"),
 }  # fmt: skip
 # Words that are ignored beside such a name, as in `initial_params` and `params_replicated`.
 _WHICH_ONE = ("init", "initial", "initialized", "new", "old", "next", "last", "prev", "previous", "current",
