@@ -120,6 +120,8 @@ def job(env, folder, *words):
     finally:
         process.terminate()
         process.wait()
+        run("scancel", "--full", "--signal=KILL", "--name", name, env=env)
+        eventually(lambda: not run("squeue", "-h", "-n", name, "-o", "%i", env=env).stdout.strip())
 
 
 TRAIN = """
