@@ -185,7 +185,7 @@ def test_the_app_shows_the_run_of_a_job(slurm, tmp_path):
         eventually(lambda: live(slurm, f"slurm://{number}"), every=1)
         variables = {name: value for name, value in slurm.items() if name not in ("LINES", "COLUMNS")}
         with in_a_terminal("attach", f"slurm://{number}", **variables) as (process, screen):
-            assert "2 hosts" in read_until(screen, "2 hosts")
+            assert "2/2 processes live" in read_until(screen, "2/2 processes live")
             os.write(screen, b"q")
             process.wait()
 

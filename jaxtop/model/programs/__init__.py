@@ -6,6 +6,7 @@ What is where, in the order in which to read it:
 - loaded.py: programs with the processes that loaded them
 - views.py: the programs of the cluster, each once, with their figures
 - launched.py: launches that windows showed
+- lasting.py: how long launches take, as a histogram
 - rates.py: how often a process launches its programs
 - compiles.py: the compilations, with their causes
 """
