@@ -56,6 +56,8 @@ class RequestKeys:
         """Return whether an action has something to act on, if it is one of these."""
         if action == "profile":
             return has_hook("app_capturer")
+        if action == "stacks":
+            return self.can_ask
         return action != "interval" or self._following.playback.is_live
 
     def action_capture(self) -> None:

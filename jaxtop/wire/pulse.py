@@ -141,9 +141,11 @@ class Rhythm(Struct, frozen=True, array_like=True):
     `functions` is the group of launches that makes a step, in order; empty if the script reports its steps.
     `steps` counts the steps of this rhythm, with this `serial`, also those that nobody watched: they follow
     from the number of launches of its last function. The mean and the pace cover the last seconds, the
-    percentiles the last `samples` steps. They exclude work between steps, such as an evaluation, except for
-    the pace, which includes it. `flops` is what a step computes on one device according to its compiled
-    programs, averaged over the devices of the process; a lower bound if `flops_at_least`.
+    percentiles the last `samples` steps. `p90_us` and `p99_us` are None where most steps share a wait with
+    others: only their mean is known, which `p50_us` then is. They exclude work between steps, such as an
+    evaluation, except for the pace, which includes it. `flops` is what a step computes on one device
+    according to its compiled programs, averaged over the devices of the process; a lower bound if
+    `flops_at_least`.
 
     All of this is since the step times last changed for good, at `since_ms`; `before_us` is the mean step
     before that. `pauses` counts the long gaps of the last minute, without those much shorter than the latest,

@@ -359,9 +359,18 @@ class TestPlacement:
     def test_small_arrays_batches_and_host_memory_are_none(self, extra):
         assert Run(*STATE, extra).live(40).all_found("whole_on_one_device") == []
 
-    def test_without_a_mesh_every_array_is_on_one_device(self):
-        alone = array("params", (50_000, 256), ALONE, "parameters")
-        assert Run(alone).live(40).all_found("whole_on_one_device") == []
+    def test_without_a_mesh_devices_that_nothing_uses_are_a_note(self):
+        """Host 0 has devices 0 to 3; arrays of a few bytes count, too."""
+        alone = array("params", (16, 16), ALONE, "parameters")
+        (found,) = Run(alone).live(40).all_found("whole_on_one_device")
+        assert found.severity is Severity.INFO
+        assert found.text == "all arrays and launches of host 0 are on device 1: 3 of 4 devices are unused"
+
+    def test_a_program_on_all_devices_uses_them_whatever_its_arrays(self):
+        run = Run(array("params", (50_000, 256), ALONE, "parameters"))
+        program = wire.Program("jit_step", "f", 4, 4)
+        run.tell_all(wire.Programs(int(NOW * 1000), programs=(program,), seen_ms=(0,)))
+        assert run.live(40).all_found("whole_on_one_device") == []
 
     def test_before_the_first_step_arrays_are_on_their_way(self):
         run = Run(*STATE, array("table", (50_000, 256), ALONE), rhythm=None).live(40)

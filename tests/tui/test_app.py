@@ -85,9 +85,21 @@ class TestWhatTheFrameSays:
     def test_events_from_before_the_view_began_are_not_denied(self):
         async def act(stage: Stage) -> None:
             await stage.press("8")
-            assert "no events since 08:00:00, when this view began" in stage.text
+            assert "no events since 08:00:00, when this view began: starts" in stage.text
 
         play(act)
+
+    def test_compilations_from_before_the_view_began_are_listed_on_the_overview_and_said_on_events(self):
+        async def act(stage: Stage) -> None:
+            assert "Last hour" in stage.text and "compiled train_step" in stage.text, stage.text
+            assert "8 Events  7 Programs" in stage.text
+            await stage.press("8")
+            assert "earlier compilations are on Programs (7)" in stage.text
+
+        at_ms = int((builders.NOW - 60) * 1000)
+        told = wire.Programs(at_ms, compilations=(wire.Compilation(at_ms, "train_step", "t.py:5", 900),))
+        frames = [each for each in builders.well() if each.kind != "event"]
+        play(act, *frames, builders.frame(builders.agent_id(0), told))
 
     def test_hosts_that_are_still_missing_are_counted(self):
         async def act(stage: Stage) -> None:

@@ -50,7 +50,10 @@ class Counted(NamedTuple):
 
 
 class StepFigures(NamedTuple):
-    """The step: its functions and its durations. The percentiles are over `samples` steps."""
+    """The step: its functions and its durations. The percentiles are over `samples` steps.
+
+    Where most steps are launched ahead and share a wait, only the median of these shares is known.
+    """
 
     functions: tuple[int, ...]
     launches: float
@@ -85,10 +88,12 @@ def figures(
         return None
     often = launches_a_step(gaps)
     durations = step_times(gaps, _on_device(often, facts.device_ns))
-    latest = [took for end, took in durations if end > gaps[-1].end - RECENT_NS]
+    latest = [each.duration for each in durations if each.end > gaps[-1].end - RECENT_NS]
     if len(latest) < FEWEST:
-        latest = [took for _, took in durations[-FEWEST:]]
-    all_of_them = [took for _, took in durations]
+        latest = [each.duration for each in durations[-FEWEST:]]
+    all_of_them = [each.duration for each in durations]
+    # Of steps that share a wait only the mean is known: how they differ would be how the waits differ.
+    is_spread_known = 2 * sum(each.is_own for each in durations) >= len(durations)
     has_enough = len(all_of_them) >= FEWEST_FOR_PERCENTILES
     mean, per_second = fmean(latest) if latest else None, _pace(gaps, now)
     past = sum(gap.duration for gap in gaps)
@@ -103,8 +108,8 @@ def figures(
         per_second=per_second,
         samples=len(all_of_them),
         p50_ns=cuts[49] if cuts else None,
-        p90_ns=cuts[89] if cuts else None,
-        p99_ns=cuts[98] if cuts else None,
+        p90_ns=cuts[89] if cuts and is_spread_known else None,
+        p99_ns=cuts[98] if cuts and is_spread_known else None,
         flops=_flops(often, facts),
         since=began,
         flops_at_least=any(each in facts.at_least or facts.flops.get(each) is None for each in often),

@@ -172,7 +172,7 @@ class StepFinder:
             first = steps.changed_at(start, end)
             if first is not None:
                 earlier = gaps[start:first]
-                self._before_ns = fmean(took for _, took in step_times(earlier, None))
+                self._before_ns = fmean(each.duration for each in step_times(earlier, None))
                 self._began = earlier[-1].end
                 start = first
         if start:

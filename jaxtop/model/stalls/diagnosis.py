@@ -58,7 +58,7 @@ def _case(cluster: ClusterState, run: str, at: float) -> _Diagnosed:
     return _Diagnosed([host for host, _ in members if run_of(host) == run], at)
 
 
-def _works(host: Host) -> bool:
+def uses_cpu(host: Host) -> bool:
     """Return whether a process uses the CPU, or what it uses is not known."""
     used = host.pulse.host.process_cpu_permille
     return used is None or used >= WAITS
@@ -75,9 +75,12 @@ class _Diagnosed(Case):
         witness = self.witness_of(odd)
         is_moving = witness is not None and witness.is_moving
         # Before the first steps a process may have more to prepare than the others.
-        is_idle = bool(odd) and len(self._waiters.intersection(waiting)) > 1 and not any(map(_works, odd))
-        is_sure = self.has_rhythm or (is_idle and not is_moving)
-        is_grave = len(waiting) > 1 and not self._compilers and is_sure
+        is_idle = bool(odd) and not any(map(uses_cpu, odd)) and not is_moving
+        waiters = len(self._waiters.intersection(waiting))
+        is_sure = self.has_rhythm or (is_idle and waiters > 1)
+        # Of two processes one waits: an idle one then holds up all of the others, too.
+        all_wait = len(waiting) > 1 or (is_idle and waiters == 1 and self.has_rhythm)
+        is_grave = all_wait and not self._compilers and is_sure
         severity = "critical" if is_grave else "warning"
         return Diagnosis(run, at_ms, severity, text, agents, waiting, certainty, self._began, is_moving)
 

@@ -126,14 +126,16 @@ def empty(moment: Moment) -> str:
     return "no collectives: no program contains any"
 
 
-def untimed(moment: Moment) -> str:
+def untimed(moment: Moment, ago: float | None = None) -> str:
+    """Return why there are no times, or none newer than of `ago` seconds ago."""
+    none = "no times" if ago is None else f"the times are of {units.age(ago)} ago, no newer ones"
     note = next((view.host.window.note for view in moment.host_views if view.host.window.note), "")
     reasons = moment.not_on("collectives")
     if reasons:
         hint = "; press c for a window, C for a full profile" if reasons[0].startswith("on request") else ""
-        return f"no times: {reasons[0]}{hint}"
+        return f"{none}: {reasons[0]}{hint}"
     if note:
-        return f"no times: {note}"
+        return f"{none}: {note}"
     windows = windows_seen(moment.cluster).windows
     if windows:
         count = "one window" if windows == 1 else f"{windows:,} windows"
@@ -171,7 +173,9 @@ def _lately(moment: Moment) -> list[str]:
     if seen.newest is None or not seen.windows:
         return [untimed(moment)]
     age = units.age(moment.ago(seen.newest, seen.newest.window.at_ms))
-    return [*left_out, f"windows: {seen.windows:,}, last {age} ago", *moment.not_on("collectives")[:1]]
+    note = seen.newest.window.note
+    last = f"windows: {seen.windows:,}, last {age} ago" + (f" without times: {note}" if note else "")
+    return [*left_out, last, *moment.not_on("collectives")[:1]]
 
 
 class CollectivesView(TableView[Table[CollectiveView]]):
@@ -242,9 +246,10 @@ class CollectivesView(TableView[Table[CollectiveView]]):
             return self._chart
 
         notes = (note(moment, view) for note in hooks("bandwidth_note"))
-        reason, compared = untimed(moment), next(filter(None, notes), "")
+        compared = next(filter(None, notes), "")
         host = None if view.taken is None else moment.host(view.taken[0])
         ago = None if host is None or view.taken is None else moment.ago(host, view.taken[1])
+        reason = untimed(moment, None if view.p50_us is None else ago)
         subject = CollectiveSubject(
             view, drawn, launches, self._host_name, reason, compared, ago, moment.nouns(view.run)
         )

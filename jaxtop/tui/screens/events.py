@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.widgets import Static
 
+from jaxtop.model.programs.compiles import latest_compiles
 from jaxtop.tui.columns.events import EventRow, columns_for, rows
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
@@ -23,10 +24,17 @@ if TYPE_CHECKING:
 
 
 def _none(moment: Moment) -> str:
-    """Return since when there are no events. Those from before a live view began are not listed."""
+    """Return since when there are no events. Those from before a live view began are not listed.
+
+    Agents keep their last compilations, so the Overview and Programs list also those of before.
+    """
     if moment.since is None:
-        return "no events yet"
-    return f"no events since {text.time_of_day(moment.since)}, when this view began"
+        return "no events yet: starts, ends and problems appear here"
+    since = f"no events since {text.time_of_day(moment.since)}, when this view began"
+    earlier = bool(latest_compiles(moment.cluster, moment.now))
+    return f"{since}: " + (
+        "earlier compilations are on Programs (7)" if earlier else "starts, ends and problems appear here"
+    )
 
 
 class EventsView(TableView[Table[EventRow]]):
@@ -59,7 +67,7 @@ class EventsView(TableView[Table[EventRow]]):
     def _prepare(self, moment: Moment) -> None:
         self._fit_columns()
         listed = rows(moment, unfolded=self._unfolded, folds=not self.table.words)
-        self.table.update_rows(listed, f"{_none(moment)}: starts, ends and problems appear here")
+        self.table.update_rows(listed, _none(moment))
 
     def on_resize(self, _event: events.Resize) -> None:
         self._fit_columns()

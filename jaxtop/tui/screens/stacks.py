@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from jaxtop.base import units
-from jaxtop.model import Host, Severity, Stacks, diagnose
+from jaxtop.model import RULES_BY_NAME, Host, Severity, Stacks, diagnose
 from jaxtop.model.naming.sentences import several
 from jaxtop.model.stalls.stack_tree import StackNode, search_text, stack_nodes
 from jaxtop.model.stalls.stacks import is_waiting, place_text
@@ -28,10 +28,11 @@ from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.folding import FoldingTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from textual.app import ComposeResult
 
+    from jaxtop.model import Finding
     from jaxtop.tui.core.palette import Palette
 
 # Stacks are sampled on request, and say nothing of what the process does minutes later.
@@ -39,7 +40,10 @@ CURRENT_S = 60.0
 # The lines above the rows, the rows that the table keeps, and the least lines of the tree below.
 MOST_ABOVE, LEAST_ROWS, LEAST_FLAME = 7, 6, 5
 ASK = "no stacks yet: press p to ask all processes"
+# Of a recording nobody can be asked.
+NONE_RECORDED = "no stacks until here: processes send them during a stall, and when a viewer asks"
 
+STALLED = "stalled"
 # JAX neither waits nor compiles here. The script may compute, load data or sleep; the stack does not show.
 ELSEWHERE = "own code"
 
@@ -167,9 +171,14 @@ class StacksView(TableView[StackTable]):
             self._shared = shared_lines(with_stacks)
         self._some_wait = any(is_waiting(host.stacks) for host in with_stacks)
         self.table.renew_columns()
+        none = ASK if self._can_ask else NONE_RECORDED
         self.table.update_moment(
-            moment, ASK if moment.host_views else "no stacks yet: no process has reported"
+            moment, none if moment.host_views else "no stacks yet: no process has reported"
         )
+
+    @property
+    def _can_ask(self) -> bool:
+        return bool(self.app.check_action("stacks", ()))
 
     def count(self, tally: str) -> None:
         if tally != self._tally:
@@ -232,12 +241,15 @@ class StacksView(TableView[StackTable]):
     def _summary(self) -> Text:
         palette, moment = self.palette, self.moment
         lines: list[Text] = []
+        told: set[str] = set()
         for run in moment.runs:
             found = diagnose(moment.cluster, run.id, moment.now)
             if found is not None:
+                told.add(run.id)
                 name = f"{moment.run_name(run.id)}: " if len(moment.runs) > 1 else ""
                 colour = palette.of_severity(Severity(found.severity).rank)
                 lines.append(Text(text.printable(f"! {name}{found.text}"), colour))
+        lines += [self._proven(each) for each in moment.findings if self._is_proven_here(each, told)]
         present = [view for view in moment.host_views if not view.state.is_silent]
         reported = [view for view in moment.host_views if view.host.stacks.threads]
         if reported:
@@ -248,10 +260,21 @@ class StacksView(TableView[StackTable]):
             if past:
                 silent = ", ".join(f"{count:,} {state.value}" for state, count in past.items())
                 summary += f"; last stacks of {silent} process{'es' if past.total() > 1 else ''}"
-            lines.append(Text(f"{summary}; press p to sample again", palette.muted))
+            again = "; press p to sample again" * self._can_ask
+            lines.append(Text(f"{summary}{again}", palette.muted))
         if self._tally:
             lines.append(Text(text.printable(self._tally)))
         return Text("\n").join(lines)
+
+    @staticmethod
+    def _is_proven_here(finding: Finding, told: Collection[str]) -> bool:
+        """Return whether the sign of this screen stands for a finding that no diagnosis above says."""
+        is_told = finding.rule == STALLED and finding.run in told
+        return finding.proof.screen == "stacks" and finding.severity is not Severity.INFO and not is_told
+
+    def _proven(self, finding: Finding) -> Text:
+        words = f"{finding.severity.sign} {RULES_BY_NAME[finding.rule].title}: {finding.text}"
+        return Text(text.printable(words), self.palette.of_severity(finding.severity.rank))
 
     def _moved(self, row: Any) -> None:
         host = row.host

@@ -12,7 +12,7 @@ from jaxtop.model.liveness import BY_SEVERITY, State
 from jaxtop.model.naming.sentences import acting, host_names
 from jaxtop.model.stalls.case import DIFFERS_FOR, LOST, is_lost, was_still
 from jaxtop.model.stalls.crashes import crashed, crashed_by_loss, has_known_end
-from jaxtop.model.stalls.diagnosis import evidence
+from jaxtop.model.stalls.diagnosis import evidence, uses_cpu
 from jaxtop.model.stalls.lulls import computes, running_of
 from jaxtop.model.tuning import Number
 
@@ -36,7 +36,7 @@ _CERTAIN = frozenset({State.DIED, State.STOPPED})
 TOGETHER = 2.0
 # A long stall with a known cause does not end by itself, unless the cause compiles, or still reads or writes.
 LASTS = Number(
-    "critical_seconds", 120.0, "critical after this many seconds, if a process holds the others up"
+    "critical_seconds", 120.0, "critical after this many seconds, whoever waits, unless its cause works"
 )
 LONGEST_FUNCTION = 40
 CONSEQUENCES = ("stalled", "straggler")
@@ -134,8 +134,11 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
         return
     hosts = facts.cluster.hosts
     host = hosts.get(stall.about)
-    works = stall.is_moving or any(hosts[agent].pulse.compiling for agent in stall.odd if agent in hosts)
-    lasts = bool(stall.odd) and facts.at - stall.began >= facts.number(LASTS) and not works
+    causes = [hosts[agent] for agent in stall.odd or stall.waiting if agent in hosts]
+    works = stall.is_moving or any(each.pulse.compiling for each in causes)
+    # Where nobody is named, a process that uses the CPU may compute without launches.
+    works = works or (not stall.odd and any(map(uses_cpu, causes)))
+    lasts = facts.at - stall.began >= facts.number(LASTS) and not works
     yield Finding(
         Severity.CRITICAL if lasts else Severity(stall.severity),
         min(1.0, 0.5 + 0.125 * stall.certainty),
@@ -232,8 +235,9 @@ RULES = (
         name="stalled",
         title="Stalled",
         threshold="nothing is launched for far longer than usual, and no process makes progress; critical "
-        "if several processes wait for one that neither compiles nor computes nor reads nor writes, or after "
-        "120 s if it does not compile, read or write; a note while some compile for 10 s and others wait",
+        "if several processes, or the only other one, wait for one that neither compiles nor computes nor "
+        "reads nor writes, or after 120 s, whoever waits, if the cause does not compile, read or write; a "
+        "note while some compile for 10 s and others wait",
         rationale="A hang costs every device of the run until somebody ends it.",
         source="launch counters of all processes, and stacks of their main threads; where these are alike, "
         "NCCL's RAS service or the TPU runtime; before the first steps, bytes read, written and received",

@@ -25,10 +25,12 @@ from jaxtop.model.findings.rule import SCARCE, Rule, Unmeasured
 from jaxtop.model.findings.trends import least, makes_steps
 from jaxtop.model.findings.words import containing, line_of
 from jaxtop.model.hardware.allocators import usable_bytes
+from jaxtop.model.naming.sentences import several
+from jaxtop.model.programs.views import launched_lately
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
@@ -56,6 +58,9 @@ def _whole_on_one_device(facts: RunFacts) -> Iterator[Finding]:
     stepping = [view for view in counted if makes_steps(view)]
     if not stepping:
         raise Unmeasured("no step was found yet, and arrays lie on one device while a run starts")
+    if unused := [(view, device) for view in stepping if (device := _only_device(view.host)) is not None]:
+        yield _of_unused(facts, unused)
+        return
     if not has_large(stepping):
         raise Unmeasured(ALL_SMALL)
     least = facts.number(SAVES_AT_LEAST)
@@ -64,6 +69,48 @@ def _whole_on_one_device(facts: RunFacts) -> Iterator[Finding]:
     if found:
         worst = max(found, key=lambda each: (each[0].bytes, -each[0].device_id))
         yield _of_whole(facts, *worst, len(found))
+
+
+def _only_device(host: Host) -> int | None:
+    """Return the device that has all arrays and launches of a process with several; None if there is none."""
+    census, used = host.arrays, set[int]()
+    for group, count in zip(census.groups, census.counts, strict=True):
+        sharding = census.shardings[group.sharding]
+        if count and not is_single(sharding):
+            return None
+        if count:
+            used.add(sharding.device_ids[0][0])
+    own, lately = {device.id for device in host.devices}, launched_lately(host)
+    ran = (each.local_devices or 1 for each in host.programs.programs if each.name in lately)
+    if len(own) < 2 or len(used) != 1 or not used <= own or any(devices > 1 for devices in ran):
+        return None
+    return used.pop()
+
+
+def _of_unused(facts: RunFacts, unused: Sequence[tuple[HostView, int]]) -> Finding:
+    """Return a note on devices that nothing uses; its subject is the first process that has some."""
+    view, used = unused[0]
+    idle = sum(len(each.host.devices) - 1 for each, _ in unused)
+    total = sum(len(each.host.devices) for each, _ in unused)
+    if len(unused) == 1:
+        text = f"all arrays and launches of {facts.named([view.host])} are on device {used}: "
+    else:
+        text = f"all arrays and launches of each of {len(unused)} {several(each.host for each, _ in unused)} "
+        text += "are on one device: "
+    return Finding(
+        Severity.INFO,
+        0.9,
+        f"{text}{idle} of {total} devices are unused",
+        Subject.of(view.host, device_id=used),
+        about="unused",
+        evidence=(
+            Evidence("unused devices", idle, source="shardings", at=facts.at),
+            Evidence("devices", total, source="agents", at=facts.at),
+        ),
+        proof=Proof("devices", row=view.host.agent),
+        advice="Divide the batch over a mesh: jax.make_mesh, and jax.device_put with a NamedSharding. If one "
+        "device is enough, leave the others to other runs (CUDA_VISIBLE_DEVICES).",
+    )
 
 
 def _wholes(facts: RunFacts, view: HostView) -> list[_Whole]:
@@ -190,7 +237,8 @@ RULES = (
         title="On one device only",
         threshold="arrays of at least 1 MiB, together at least 8 MiB and 5 % of the arrays of a device, lie "
         "on a single device for 10 s while a mesh is in use; batches are not counted. A warning where a "
-        "device is 85 % full",
+        "device is 85 % full. A note where a process with several devices has all its arrays and launches on "
+        "one",
         rationale="One device holds what all could share, and each use on the mesh copies it there first.",
         source="shardings of the live arrays",
         advice="Place it with jax.device_put(x, NamedSharding(mesh, spec)), create it under jax.jit with "

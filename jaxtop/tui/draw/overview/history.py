@@ -108,7 +108,10 @@ def compiled(moment: Moment) -> list[CompiledFunction]:
 
 
 def events(found: Sequence[Happened], more: Sequence[CompiledFunction], ink: Ink) -> OverviewPanel | None:
-    """Return the panel of events; `more` are compilations that have no panel of their own."""
+    """Return the panel of events; `more` are compilations that have no panel of their own.
+
+    Those of before this view began are on Programs, and not on Events.
+    """
     if not found and not more:
         return None
 
@@ -119,7 +122,7 @@ def events(found: Sequence[Happened], more: Sequence[CompiledFunction], ink: Ink
         return [line for _, _, line in ordered[:height]]
 
     return OverviewPanel(
-        Heading("Last hour", keys=(("8", "Events"),)),
+        Heading("Last hour", keys=(("8", "Events"), *((("7", "Programs"),) if more else ()))),
         "events",
         lambda _: len(found) + len(more),
         lines,
