@@ -34,7 +34,9 @@ class Run:
     def stand(self, *indices: int, at: tuple[wire.Place, ...] | None) -> None:
         self.stands |= dict.fromkeys(indices, at)
 
-    def go_on(self, seconds: int = 8) -> None:
+    def go_on(self, seconds: int = 8, *, cpu: int | None = None) -> None:
+        """Send pulses for so many seconds; `cpu` is what each process uses, unknown by default."""
+        host = wire.HostSample(process_cpu_permille=cpu)
         for _ in range(seconds):
             self.now += 1
             at_ms = int(self.now * 1000)
@@ -46,7 +48,7 @@ class Run:
                 name = self.compiling.get(i)
                 compiling = (wire.Compiling(name, int(BEGAN * 1000)),) if name else ()
                 counts = {"step": self.launches[i]}
-                self.say(i, pulse(at_ms=at_ms, launches=counts, stall=stall, compiling=compiling))
+                self.say(i, pulse(at_ms=at_ms, launches=counts, stall=stall, compiling=compiling, host=host))
 
     @property
     def stall_events(self) -> list[tuple[str, str]]:

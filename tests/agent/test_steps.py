@@ -112,6 +112,16 @@ def test_an_evaluation_loop_is_no_step_and_not_in_its_time(every, batches):
     assert told.per_second == pytest.approx(1000 / (10 + 4 * batches / every), rel=0.1)
 
 
+def test_steps_that_share_a_wait_have_a_mean_and_no_spread():
+    """Launched ahead, with a wait after each 20th: that each took a 20th of the time is not known."""
+    script = Script()
+    for i in range(400):
+        script.launch(TRAIN, 0.2 if i % 20 else 200)
+    told = script.look()
+    assert told.mean_ns == near((19 * 0.2 + 200) / 20 * MS)
+    assert (told.p90_ns, told.p99_ns) == (None, None)
+
+
 def test_an_evaluation_that_takes_most_of_the_time_is_still_none():
     script = Script(arguments=TAKEN, results=RETURNED)
     for i in range(1, 301):

@@ -106,6 +106,21 @@ def test_a_stall_is_critical_once_it_has_lasted_unless_its_cause_compiles():
         assert run.the("stalled").severity is (Severity.WARNING if is_compiling else Severity.CRITICAL)
 
 
+@pytest.mark.parametrize(("cpu", "severity"), [(20, Severity.CRITICAL), (900, Severity.WARNING)])
+def test_a_process_alone_that_launches_nothing_for_long_is_critical_unless_it_computes(cpu, severity):
+    run = Staged(1)
+    run.train(20)
+    since = run.at
+
+    def pulse(index, at, _step):
+        return replace(stall(index, at, since), host=wire.HostSample(process_cpu_permille=cpu))
+
+    run.train(60, pulse)
+    assert run.the("stalled").severity is Severity.WARNING
+    run.train(70, pulse)
+    assert run.the("stalled").severity is severity
+
+
 def test_a_stall_whose_cause_is_not_known_yet_is_unchecked():
     """A viewer that has just come must not list it among the rules that found nothing."""
     run = Staged(2, NOW + 100)

@@ -92,6 +92,16 @@ def test_the_host_that_has_not_launched_what_others_wait_in_is_named_with_its_li
     assert run.diagnosis().waiting == tuple(f"r1-{i}" for i in range(7))
 
 
+@pytest.mark.parametrize(("cpu", "severity"), [(20, "critical"), (900, "warning"), (None, "warning")])
+def test_of_two_processes_one_that_waits_for_an_idle_one_is_all_of_the_others(cpu, severity):
+    run = Run(2)
+    run.stand(0, at=STEP)
+    run.stand(1, at=LOADER)
+    run.launches[1] -= 1
+    run.go_on(cpu=cpu)
+    assert [each for each, _ in run.stall_events] == [severity]
+
+
 def test_where_launches_tell_nothing_stacks_do():
     run = Run()
     run.stand(*range(7), at=STEP)

@@ -121,7 +121,9 @@ def test_a_silent_host_shows_what_it_holds_and_nothing_that_goes_on(silence):
     figures = wire.DeviceSample(used_bytes=(10,), utilization_permille=(990,), power_mw=(300_000,))
     machine = wire.HostSample(process_cpu_permille=160, rss_bytes=7)
     device = wire.Device(0, "H100", "gpu", local_id=0)
-    rhythm = wire.Rhythm(1, ("step",), mean_us=20_000, p50_us=20_000, milli_per_s=50_000)
+    rhythm = wire.Rhythm(
+        1, ("step",), mean_us=20_000, p50_us=20_000, p90_us=22_000, p99_us=25_000, milli_per_s=50_000
+    )
     cluster = cluster_of((10, "r1-0", link("up")), (10, "r1-0", hello(0, devices=(device,))))
     for at in (10, 11, 12):
         said = pulse(devices=figures, host=machine, launches={"step": at * 50}, rhythm=rhythm)

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from msgspec import structs
 
+from jaxtop import wire
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.core.moment import Selection
 from jaxtop.tui.screens import SCREENS
@@ -26,8 +27,31 @@ def seen(*frames, keys=("9",), size=(200, 50)) -> str:
 
 class TestTheTree:
     def test_before_anything_came_it_says_how_to_ask(self):
-        assert "press p to ask all processes" in seen(*builders.well())
+        async def act(stage, _asker):
+            await stage.press("9")
+            assert "press p to ask all processes" in stage.text and "Sample now" in stage.text
+
+        asking(act, *builders.well())
         assert "no process has reported" in seen()
+
+    def test_of_a_recording_nobody_is_asked(self):
+        shown = seen(*builders.well())
+        assert "no stacks until here" in shown and "Sample now" not in shown and "press p" not in shown
+        assert "press p" not in seen(*staged.standing())
+
+    def test_the_sign_of_its_tab_is_explained_where_no_diagnosis_says_it(self):
+        """A run of which all processes have died has no diagnosis of now."""
+        told, since = staged.standing(), int((builders.NOW - 9) * 1000)
+        stall = wire.Stall("train_step", since, 1000)
+        for second in range(1, 8):
+            for i in range(staged.HOSTS):
+                at, launches = builders.NOW + second, 19 if i == staged.HOSTS - 1 else 20
+                pulse = builders.pulse(i, at, staged.DEVICES, launches, stall=stall)
+                told.append(frame(agent_id(i), pulse, at, 10 + second))
+        for i in range(staged.HOSTS):
+            told.append(frame(agent_id(i), wire.Link("dead", f"10.0.0.{i}:7411"), builders.NOW + 9))
+        shown = seen(*told)
+        assert "▲ Stalled: " in shown and "load_batch" in shown, shown
 
     def test_hosts_that_stand_alike_are_one_line_and_the_odd_one_another(self):
         shown = seen(*staged.standing())
@@ -286,11 +310,11 @@ class TestAsking:
         asking(act)
 
     def test_help_and_palette_tell_of_them(self):
-        async def act(stage: Stage) -> None:
+        async def act(stage, _asker):
             titles = [each.title for each in stage.app.get_system_commands(stage.app.screen)]
             assert {"Window of the profiler now (c)", "Ask for stacks (p)"} <= set(titles)
 
-        play(act, *builders.well())
+        asking(act, *builders.well())
 
 
 def paced(index: int, interval_ms: int):
@@ -403,7 +427,7 @@ def test_the_app_asks_nobody_unless_it_is_given_a_way():
 
 def test_stacks_of_a_stopped_process_are_of_the_past():
     shown = seen(*staged.standing(), builders.trouble(0, "silent"), keys=("9", "enter"))
-    assert "stacks of 3 of 3 live processes; last stacks of 1 stopped process; press p" in shown
+    assert "stacks of 3 of 3 live processes; last stacks of 1 stopped process" in shown
     assert "waited" in line("▾ host 0 (node00)", shown)
     assert "waits" in line("host 1 (node01)", shown)
 

@@ -132,7 +132,7 @@ def step_of(host: Host) -> StepView | None:
         launches=scaled(rhythm.launches_centi or None, 100),
         mean_s=scaled(rhythm.mean_us, 1_000_000),
         # Without a spread this is the mean of steps that share a wait, and no percentile.
-        p50_s=None if rhythm.p90_us is None else scaled(rhythm.p50_us, 1_000_000),
+        p50_s=None if rhythm.p90_us is rhythm.p99_us is None else scaled(rhythm.p50_us, 1_000_000),
         p90_s=scaled(rhythm.p90_us, 1_000_000),
         p99_s=scaled(rhythm.p99_us, 1_000_000),
         per_second=per_second,
