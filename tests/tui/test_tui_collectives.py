@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from jaxtop import wire
 from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.screens.collectives import untimed
 from jaxtop.tui.screens.mesh import MeshScreenView
 from tests import builders
 from tests import staged_collectives as staged
-from tests.builders import NOW, agent_id, folded
+from tests.builders import NOW, agent_id, folded, frame
 from tests.made_windows import Made
 from tests.stage import Stage, line, play, shown_after
 
@@ -105,6 +106,12 @@ class TestWhyThereIsNothing:
     def test_with_windows_switched_off(self):
         off = "off: the script's own profile is running"
         assert f"no times: {off}" in seen(*staged.never_timed({"collectives": off}))
+
+    def test_a_window_that_shows_nothing_does_not_deny_the_times_of_those_before(self):
+        """As during a hang, in which no device does anything."""
+        empty = wire.Window(int(NOW * 1000), 9_000, note="no device events")
+        shown = seen(*staged.late(), *(frame(agent_id(i), empty, NOW, 99) for i in range(staged.HOSTS)))
+        assert "no times" not in shown and "without times: no device events" in shown, shown
 
 
 class TestThePane:
@@ -252,6 +259,7 @@ def test_a_screen_opens_with_its_own_keys():
         navigation = stage.app.navigation
         await navigation.action_screen("collectives")
         assert "Window now" in stage.line("keys") and "Mute" not in stage.line("keys")
+        stage.app.requests.ask_through(lambda *_: None)
         await navigation.action_screen("stacks")
         assert "Sample now" in stage.line("keys") and "Window now" not in stage.line("keys")
 

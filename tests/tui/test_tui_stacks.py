@@ -43,13 +43,13 @@ class TestTheTree:
         """A run of which all processes have died has no diagnosis of now."""
         told, since = staged.standing(), int((builders.NOW - 9) * 1000)
         stall = wire.Stall("train_step", since, 1000)
-        for second in range(1, 8):
+        for second in range(1, 16):
             for i in range(staged.HOSTS):
                 at, launches = builders.NOW + second, 19 if i == staged.HOSTS - 1 else 20
                 pulse = builders.pulse(i, at, staged.DEVICES, launches, stall=stall)
                 told.append(frame(agent_id(i), pulse, at, 10 + second))
         for i in range(staged.HOSTS):
-            told.append(frame(agent_id(i), wire.Link("dead", f"10.0.0.{i}:7411"), builders.NOW + 9))
+            told.append(frame(agent_id(i), wire.Link("dead", f"10.0.0.{i}:7411"), builders.NOW + 17))
         shown = seen(*told)
         assert "▲ Stalled: " in shown and "load_batch" in shown, shown
 
