@@ -40,6 +40,11 @@ def replay():
     return {"history": Reel(*SESSION), "replay": Start(is_playing=False)}
 
 
+def asked():
+    """With somebody to ask, as in a live run."""
+    return {"ask": lambda *_: None}
+
+
 # Frames, keys, and what else the app is given.
 SCENES = {
     "overview": (WELL, ()),
@@ -57,8 +62,8 @@ SCENES = {
     "collectives-few-samples": (staged_collectives.few(), ("6", "j")),
     "collectives-unread": (staged_collectives.unread(), ("6",)),
     "collectives-on-the-mesh": (staged_collectives.late(), ("6", "enter")),
-    "stacks": (staged_collectives.standing(), ("9", "enter", "j")),
-    "stacks-nobody-asked": (WELL, ("9",)),
+    "stacks": (staged_collectives.standing(), ("9", "enter", "j"), asked),
+    "stacks-nobody-asked": (WELL, ("9",), asked),
     "arrays": (TRAINING, ("4", "j", "j", "j", "l", "l", "l", "l")),
     "arrays-filtered": (TRAINING, ("4", "/", *"grown>0 | batch", "enter", "G")),
     "arrays-wrong": (TRAINING, ("4", "/", *"name~batch | grwn>0")),
