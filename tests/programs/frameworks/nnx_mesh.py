@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
-from jax.sharding import NamedSharding
+from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from until import steps, told
 
@@ -43,7 +43,7 @@ def main():
     model = Net(nnx.Rngs(0))
     optimizer = nnx.Optimizer(model, optax.adamw(1e-3), wrt=nnx.Param)
     metrics = nnx.MultiMetric(accuracy=nnx.metrics.Accuracy(), loss=nnx.metrics.Average("loss"))
-    mesh = jax.make_mesh((jax.device_count(),), ("data",))
+    mesh = jax.make_mesh((jax.device_count(),), ("data",), (AxisType.Auto,))
     spread, whole = NamedSharding(mesh, P("data")), NamedSharding(mesh, P())
     for each in (model, optimizer, metrics):
         nnx.update(each, jax.device_put(nnx.state(each), whole))
@@ -61,6 +61,7 @@ def main():
             for _ in range(5):
                 eval_step(model, metrics, make_batch())
             metrics.reset()
+            nnx.update(metrics, jax.device_put(nnx.state(metrics), whole))
     assert jnp.isfinite(loss)
 
 
