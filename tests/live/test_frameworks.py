@@ -30,6 +30,7 @@ class Promise:
     libraries: tuple[str, ...]
     step: str = ""  # the function whose launch ends a step; empty where none is promised
     roles: frozenset[str] = frozenset()  # of arrays that have names
+    role: str = ""  # of the process, as the page asks for
 
     @property
     def named(self) -> float:
@@ -42,7 +43,7 @@ PROMISES = {
     "nnx_mesh": Promise(("flax", "optax"), "train_step", TRAINS),
     "equinox_rnn": Promise(("equinox", "optax"), "make_step", TRAINS),
     "keras_fit": Promise(("keras",), "train_step", TRAINS),
-    "serving_engine": Promise((), "", frozenset({"parameters", "other"})),
+    "serving_engine": Promise((), "", frozenset({"parameters", "other"}), "engine"),
     # Of these the page promises no more than that they are shown and run as without.
     "numpyro_svi": Promise(("numpyro",)),
     "numpyro_mcmc": Promise(("numpyro",)),
@@ -78,9 +79,8 @@ def test_a_framework_is_seen_as_its_page_says_and_runs_as_without(name, home):
     alone = run(PYTHON, script, env=environment(4, STEER=str(home / "alone")), cwd=home)
     assert alone.returncode == 0 and alone.stdout, alone.stderr
     command = [*JAXTOP, "run", script]
-    with processes(command, env=environment(4, STEER=str(home)), cwd=home, stdout=PIPE, stderr=PIPE) as (
-        watched,
-    ):
+    env = environment(4, STEER=str(home), **({"JAXTOP_ROLE": promise.role} if promise.role else {}))
+    with processes(command, env=env, cwd=home, stdout=PIPE, stderr=PIPE) as (watched,):
 
         def document():
             assert watched.poll() is None, watched.communicate()
