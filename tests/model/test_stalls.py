@@ -9,6 +9,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop.model import Cluster, diagnose, stack_groups
+from jaxtop.model.naming.sentences import how_often
 from jaxtop.model.stalls.lulls import running_of
 from tests.staged_stalls import BEGAN, MAIN, VALUE, Beginning, Run
 from tests.stories import hello, link, pulse, tell
@@ -216,7 +217,10 @@ def test_a_process_alone_is_reported_with_its_line():
     run.stand(0, at=LOADER)
     run.go_on(6)
     assert run.stall_events == [
-        ("warning", "nothing launched for 12 s (usually every 1.0 s): it is at train.py:88 load_batch")
+        (
+            "warning",
+            "nothing launched for 12 s (usually at least once a second): it is at train.py:88 load_batch",
+        )
     ]
 
 
@@ -402,3 +406,7 @@ def test_a_blocked_host_with_a_long_interval_is_missed_like_any_other():
         at = BEGAN + seconds
         tell(cluster, (at, "r1-0", pulse(at_ms=round(at * 1000), stall=stall)))
     assert diagnose(cluster, "r1", BEGAN + 180).text == "host 0 waits in jit_step; host 1 is blocked"
+
+
+def test_how_often_something_is_usually_launched_is_known_to_a_second():
+    assert [how_often(each) for each in (0.05, 1.0, 2.54)] == ["at least once a second"] * 2 + ["every 2.5 s"]

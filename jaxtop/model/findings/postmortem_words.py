@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.base.names import function_of
 from jaxtop.base.units import in_bytes, in_minutes
 from jaxtop.model.liveness import State
+from jaxtop.model.naming.sentences import how_often
 from jaxtop.model.stalls.crashes import ending
 from jaxtop.model.steps.views import steps_of
 
@@ -75,7 +76,7 @@ def _stalled(found: Postmortem) -> Iterator[str]:
     """Yield for how long nothing had been launched, and what was reported of that, if it was a stall."""
     if found.still_s is None or (found.usual_s is None and not found.stall):
         return
-    usual = "" if found.usual_s is None else f" (usually every {found.usual_s:.1f} s)"
+    usual = "" if found.usual_s is None else f" (usually {how_often(found.usual_s)})"
     yield f"nothing was launched in the last {_lasting(found.still_s)}{usual}"
     if found.stall:
         yield found.stall

@@ -56,3 +56,12 @@ def ranges(numbers: Iterable[int]) -> str:
     shown = [f"{first}" if first == last else f"{first}–{last}" for first, last in found[:MOST_RANGES]]
     rest = sum(last - first + 1 for first, last in found[MOST_RANGES:])
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
+
+
+# Agents look for launches about once a second: what comes more often looks like that.
+_RESOLUTION_S = 1.5
+
+
+def how_often(seconds: float) -> str:
+    """Return the usual time between launches in words, as agents measure it."""
+    return "at least once a second" if seconds <= _RESOLUTION_S else f"every {seconds:.1f} s"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from jaxtop.base.names import program_of, shorten
 from jaxtop.model.host import run_of, still_of
 from jaxtop.model.hosts import run_members
-from jaxtop.model.naming.sentences import acting, host_names
+from jaxtop.model.naming.sentences import acting, host_names, how_often
 from jaxtop.model.stalls.case import LOST, Case
 from jaxtop.model.stalls.lulls import WAITS
 from jaxtop.model.stalls.stacks import place_text
@@ -135,7 +135,7 @@ class _Diagnosed(Case):
     def _since(self) -> str:
         first = max(self.stalled, key=self._seconds)
         stall = first.pulse.stall
-        usual = f" (usually every {stall.usual_ms / 1000:.1f} s)" if stall else ""
+        usual = f" (usually {how_often(stall.usual_ms / 1000)})" if stall else ""
         who = "" if len(self.present) == 1 else f" by {host_names(self.stalled)}"
         return f"nothing launched{who} for {self._seconds(first):.0f} s{usual}"
 

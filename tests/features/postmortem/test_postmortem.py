@@ -258,7 +258,7 @@ def test_a_process_that_was_ended_in_a_hang_says_since_when_and_why_it_hung():
         "last step 190, 13 min before the end",
         "step launched 199 times, none in the last 13 min",
     )
-    assert words["stalled"][0] == "nothing was launched in the last 13 min (usually every 1.0 s)"
+    assert words["stalled"][0] == "nothing was launched in the last 13 min (usually at least once a second)"
     (reported,) = [each.text for each in reported_findings(staged.cluster) if each.rule == "stalled"]
     assert words["stalled"][1] == reported and "died" not in reported
     value = export.as_value(found)
