@@ -18,6 +18,7 @@ from jaxtop.model.wall_time.gaps import (
     are_apart,
     gap_of,
     in_present_rhythm,
+    is_close,
     late_of,
     pause_of,
     perhaps_late,
@@ -116,13 +117,16 @@ def _keep_longest(found: dict[str, float], agent: str, share: float) -> None:
 def _by_scripts(late: Sequence[Gap], gaps: Sequence[Gap], measured: Mapping[str, float]) -> dict[str, float]:
     """Return how long the others wait for each process that is late by its script.
 
-    Where windows measured that, it counts. Else it is the part of its gap for which it is in its script for
-    longer than the others, who are in theirs for a while, too.
+    It is the part of its gap for which it is in its script for longer than the others, who are in theirs for
+    a while, too. Windows measure the wait better, unless they are from before the process was late.
     """
     agents = {each.host.agent for each in late}
     usual = median([each.script for each in gaps if each.host.agent not in agents] or [0.0])
     excess = {each.host.agent: max(0.0, min(each.share, each.script - usual)) for each in late}
-    return {agent: measured.get(agent, share) for agent, share in excess.items()}
+    return {
+        agent: measured[agent] if is_close(measured.get(agent, 0.0), share) else share
+        for agent, share in excess.items()
+    }
 
 
 def _by_pauses(gaps: Sequence[Gap], present: int, least: float) -> dict[str, float]:
