@@ -323,4 +323,4 @@ def test_programs_have_the_names_that_jax_and_xla_make_of_those_of_functions(tmp
     """
     done = run(PYTHON, script(tmp_path, text), env=environment(1), imports_jax=True)
     rows = [line.rsplit(" ", 2) for line in done.stdout.splitlines()]
-    assert len(rows) == 7 and [row for row in rows if row[1] != row[2]] == [], done.stderr
+    assert len(rows) == 6 and [row for row in rows if row[1] != row[2]] == [], done.stderr
