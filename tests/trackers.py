@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import environment
+from jaxtop.model import reported_findings
+from tests.support import environment, viewer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,3 +33,10 @@ QUIET = {
 def quiet(folder: Path, **more: str) -> dict[str, str]:
     """The environment of such a script, whose files are all in this folder."""
     return environment(1, TRACKIO_DIR=str(folder / "trackio"), **QUIET, **more)
+
+
+def losses_found_at(step: str) -> list[str]:
+    """What the run `logs` is said to have of bad losses, once one is of this step."""
+    with viewer("logs") as attached:
+        attached.until(lambda: any(step in each.text for each in reported_findings(attached.cluster)))
+        return [each.text for each in reported_findings(attached.cluster) if each.rule == "bad_loss"]

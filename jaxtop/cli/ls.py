@@ -17,6 +17,8 @@ from jaxtop.wire import MAIN_ROLE
 if TYPE_CHECKING:
     import argparse
 
+    from jaxtop.wire import Hello
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON list")
@@ -59,13 +61,7 @@ def live_runs() -> list[dict[str, Any]]:
                 "target": first.requests,
                 "pids": [hello.pid for hello in members],
                 "family": first.family,
-                "role": None
-                if first.role is None
-                else {
-                    "name": first.role,
-                    "is_guess": first.is_role_guessed,
-                    **({} if first.role_number is None else {"number": first.role_number}),
-                },
+                "role": _role_of(first),
             }
         )
     sizes = Counter(run["family"] for run in runs if run["family"])
@@ -114,6 +110,13 @@ def cells(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:
             )
         )
     return rows
+
+
+def _role_of(hello: Hello) -> dict[str, Any] | None:
+    if hello.role is None:
+        return None
+    number = {} if hello.role_number is None else {"number": hello.role_number}
+    return {"name": hello.role, "is_guess": hello.is_role_guessed, **number}
 
 
 def _role(role: dict[str, Any] | None) -> str:

@@ -191,9 +191,7 @@ def _memory_growth(cluster: Cluster, view: HostView) -> dict[str, Any] | None:
     rates = (found[name].per_minute for name in ("rss_anonymous_bytes", "memory_used_bytes") if name in found)
     return {
         "bytes_per_minute": {name: round(each.per_minute) for name, each in found.items()},
-        "bytes_per_step": {
-            name: None if each.per_step is None else round(each.per_step) for name, each in found.items()
-        },
+        "bytes_per_step": {name: _whole(each.per_step) for name, each in found.items()},
         "minutes_until_full": minutes_until_full(view.current.pulse.host, rates),
     }
 
@@ -352,6 +350,10 @@ def _array(view: ArrayView, all_meshes: list[MeshView]) -> dict[str, Any]:
     return {**fields(view, _OF_ARRAY), "mesh": mesh, **fields(view, _OF_ARRAY_ON_DEVICES)}
 
 
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
 def _program(
     view: ProgramView,
     cluster: Cluster,
@@ -376,8 +378,8 @@ def _program(
         **fields(view, ("headroom_bytes", "launches", "launches_per_second")),
         "function_launches": view.function_launches,
         "function_launches_per_second": view.function_per_second,
-        "launch_p50_us": None if view.p50_us is None else round(view.p50_us),
-        "launch_p99_us": None if view.p99_us is None else round(view.p99_us),
+        "launch_p50_us": _whole(view.p50_us),
+        "launch_p99_us": _whole(view.p99_us),
         "launches_in_windows": sum(view.lasted.values()),
         **fields(view, ("variants", "compiles", "compile_ms")),
         "recompiling": view.is_recompiling,

@@ -298,15 +298,22 @@ def wandb_run(folder: Path, monkeypatch) -> tuple[list[tuple[str, int, float]], 
     return sorted(WandbFile(path).new_scalars()), summary, times  # a row has no order
 
 
-@pytest.mark.jax
-@needs_wandb
-def test_the_history_of_a_run_of_wandb_is_the_same_and_its_summary_has_the_figures(tmp_path, monkeypatch):
-    path, found = script(tmp_path, TO_WANDB.replace("{tracker}", "wandb")), {}
+def both_ways(tmp_path, text):
+    """Run a script without and with reports; yield which, its folder, and how it ended."""
+    path = script(tmp_path, text)
     for way in ("without", "with"):
         folder = tmp_path / way
         folder.mkdir()
-        done = run(PYTHON, path, way, cwd=folder, env=quiet(tmp_path))
+        done = run(PYTHON, path, way, cwd=folder, env=quiet(folder))
         assert done.returncode == 0, done.stderr
+        yield way, folder, done
+
+
+@pytest.mark.jax
+@needs_wandb
+def test_the_history_of_a_run_of_wandb_is_the_same_and_its_summary_has_the_figures(tmp_path, monkeypatch):
+    found = {}
+    for way, folder, done in both_ways(tmp_path, TO_WANDB.replace("{tracker}", "wandb")):
         found[way] = (*wandb_run(folder, monkeypatch), done.stdout, done.stderr)
     history, summary, times, *words = found["with"]
     plain_history, plain_summary, plain_times, *plain_words = found["without"]
@@ -340,12 +347,9 @@ print(mlflow.MlflowClient().get_run(run.info.run_id).info.status)
 @pytest.mark.jax
 @needs_mlflow
 def test_a_run_of_mlflow_has_the_figures_beside_its_own_metrics(tmp_path):
-    path, found = script(tmp_path, TO_MLFLOW.replace("{tracker}", "mlflow")), {}
-    for way in ("without", "with"):
-        folder = tmp_path / way
-        folder.mkdir()
-        done = run(PYTHON, path, way, cwd=folder, env=quiet(tmp_path))
-        assert (done.returncode, done.stdout) == (0, "FINISHED\n"), done.stderr
+    found = {}
+    for way, folder, done in both_ways(tmp_path, TO_MLFLOW.replace("{tracker}", "mlflow")):
+        assert done.stdout == "FINISHED\n"
         with sqlite3.connect(folder / "runs.db") as base:
             found[way] = [
                 base.execute(f"select {what}").fetchall()
@@ -384,12 +388,8 @@ until(lambda sources: sources["report to trackio"].startswith("waiting"))
 @pytest.mark.jax
 @needs_trackio
 def test_a_run_of_trackio_has_the_figures_as_system_metrics(tmp_path):
-    path, found = script(tmp_path, TO_TRACKIO.replace("{tracker}", "trackio")), {}
-    for way in ("without", "with"):
-        folder = tmp_path / way
-        folder.mkdir()
-        done = run(PYTHON, path, way, cwd=folder, env=quiet(folder))
-        assert done.returncode == 0, done.stderr
+    found = {}
+    for way, folder, done in both_ways(tmp_path, TO_TRACKIO.replace("{tracker}", "trackio")):
         (base,) = (folder / "trackio").glob("*.db")
         with sqlite3.connect(base) as opened:
             found[way] = (

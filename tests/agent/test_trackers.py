@@ -8,14 +8,13 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from jaxtop.model import reported_findings
 from jaxtop_agent.hooks import trackers
 from jaxtop_agent.hooks.trackers import MOST_NOTED, LoggedCall, TrackerCalls
 from jaxtop_agent.logged.courses import Courses
 from jaxtop_agent.logged.scalars import LoggedScalars
 from jaxtop_agent.steps.progress import Progress
-from tests.support import PYTHON, processes, run, script, until_a_run_is_found, viewer
-from tests.trackers import needs_mlflow, needs_trackio, quiet
+from tests.support import PYTHON, processes, run, script, until_a_run_is_found
+from tests.trackers import losses_found_at, needs_mlflow, needs_trackio, quiet
 from tests.unharmed import PLAIN, Watch, outcome
 
 pytestmark = pytest.mark.newest
@@ -162,12 +161,7 @@ def test_the_step_of_a_bad_loss_is_exact_from_the_first_value_on(tmp_path, libra
     text = STEPS.replace("{library}", library["library"]).replace("{log}", library["log"])
     with processes([PYTHON, script(tmp_path, text)], cwd=tmp_path, env=quiet(tmp_path)):
         until_a_run_is_found()
-        with viewer("logs") as attached:
-            attached.until(
-                lambda: any("step 51" in each.text for each in reported_findings(attached.cluster))
-            )
-            texts = [each.text for each in reported_findings(attached.cluster) if each.rule == "bad_loss"]
-    assert texts == ["loss is NaN since step 51; it was 51 at step 50"]
+        assert losses_found_at("step 51") == ["loss is NaN since step 51; it was 51 at step 50"]
 
 
 UNHARMED = """
@@ -271,6 +265,15 @@ def library(monkeypatch):
     return module
 
 
+@pytest.fixture
+def calls(library):
+    """The hook, once the module is whole."""
+    library.__spec__._initializing = False
+    made = TrackerCalls()
+    made.install()
+    return made
+
+
 def test_a_library_is_wrapped_once_it_is_whole_and_restored_at_the_end(library):
     owner = library.TrackingServiceClient
     plain = dict(vars(owner))
@@ -292,10 +295,7 @@ def test_a_library_is_wrapped_once_it_is_whole_and_restored_at_the_end(library):
     assert calls.taken() == ([], False)
 
 
-def test_the_last_run_has_its_largest_step_and_a_forked_child_has_none(library):
-    calls = TrackerCalls()
-    library.__spec__._initializing = False
-    calls.install()
+def test_the_last_run_has_its_largest_step_and_a_forked_child_has_none(library, calls):
     client = library.TrackingServiceClient()
     assert calls.last("mlflow") is None and calls.last("trackio") is None
     for run_id, step in (("one", 9), ("two", 3), ("two", None)):
@@ -307,10 +307,8 @@ def test_the_last_run_has_its_largest_step_and_a_forked_child_has_none(library):
     assert calls.last("mlflow") is None and calls.taken() == ([], False)
 
 
-def test_what_another_library_has_put_over_ours_stays(library):
-    owner, calls = library.TrackingServiceClient, TrackerCalls()
-    library.__spec__._initializing = False
-    calls.install()
+def test_what_another_library_has_put_over_ours_stays(library, calls):
+    owner = library.TrackingServiceClient
     ours = vars(owner)["log_metric"]
 
     def theirs(self, *given, **named):
@@ -333,10 +331,7 @@ class Sore:
     [None, "text", [1.0], {"a": 1}, 10**400, object(), Sore(), b"x"],
     ids=lambda each: type(each).__name__,
 )
-def test_what_is_no_number_is_left_out_and_no_harm(library, value):
-    calls = TrackerCalls()
-    library.__spec__._initializing = False
-    calls.install()
+def test_what_is_no_number_is_left_out_and_no_harm(library, calls, value):
     client = library.TrackingServiceClient()
     assert client.log_metric("r", "x", value) is client.taken
     assert client.log_batch("r", [value]) == 2
@@ -348,10 +343,7 @@ def test_what_is_no_number_is_left_out_and_no_harm(library, value):
     assert calls.taken() == ([], False)
 
 
-def test_the_noted_values_are_bounded_and_a_gap_is_known(library):
-    calls = TrackerCalls()
-    library.__spec__._initializing = False
-    calls.install()
+def test_the_noted_values_are_bounded_and_a_gap_is_known(library, calls):
     client = library.TrackingServiceClient()
     seen: list = []
     scalars = LoggedScalars(seen.append, calls)
@@ -364,11 +356,8 @@ def test_the_noted_values_are_bounded_and_a_gap_is_known(library):
     assert not seen[-1].has_gap
 
 
-def test_runs_one_after_the_other_start_anew_and_runs_in_turns_are_told_apart(library):
+def test_runs_one_after_the_other_start_anew_and_runs_in_turns_are_told_apart(library, calls):
     sent: list = []
-    calls = TrackerCalls()
-    library.__spec__._initializing = False
-    calls.install()
     client = library.TrackingServiceClient()
     board = SimpleNamespace(send=sent.append, ledger=SimpleNamespace(logged=None, notable=()))
     courses = Courses(board, Progress(), calls)

@@ -56,7 +56,7 @@ class Courses:
 
     def _note_logged(self, read: LoggedValue) -> None:
         key = read.name, read.origin
-        if self._runs.get(key) != read.run:  # another run starts anew
+        if self._runs.get(key) != read.run:  # the values of another run are no continuation
             self._courses.pop(key, None)
         course = self._course(read.name, read.origin)
         if course is not None and abs(read.step) < 1 << 62:
@@ -77,11 +77,11 @@ class Courses:
         for each in notable:
             if each.rise is not None and not each.rise.led_by and is_loss(each.name):
                 self._find_lead(each)
-        self._board.ledger.notable = tuple(each.message() for each in notable)
         verdict = [(each.name, *each.verdict) for each in notable]
         pause = max(SEND_EVERY_S, SEND_EACH_S * len(notable))
         if verdict != self._verdict or (notable and time.monotonic() - self._sent_at >= pause):
             self._verdict, self._notes_sent, self._sent_at = verdict, self._notes, time.monotonic()
+            self._board.ledger.notable = tuple(each.message() for each in notable)
             self._board.send(wire.Scalars(now_ms(), self._board.ledger.notable))
 
     def _find_lead(self, loss: Course) -> None:

@@ -51,12 +51,13 @@ def why_none(cluster: Cluster, now: float) -> str:
 
 def _not_live(cluster: Cluster, now: float) -> list[str]:
     names = names_of_runs(cluster, now)
-    several = len(names) > 1
+
+    def of_run(host: Host) -> str:
+        return f"{names[run_of(host)]}: " if len(names) > 1 else ""
+
     return [
-        f"{names[run_of(view.host)]}: "
-        * several
-        + f"{view.host.label} {_IS.get(view.state, f'is {view.state}')}{_way_out(view.host)}{_lingers(view)}"
-        f"{_seen(cluster, view.host, now)}"
+        f"{of_run(view.host)}{view.host.label} {_IS.get(view.state, f'is {view.state}')}"
+        f"{_way_out(view.host)}{_lingers(view)}{_seen(cluster, view.host, now)}"
         for view in host_views(cluster, now)
         if view.state is not State.LIVE
     ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.hosts import host_views
-from jaxtop.model.programs.rates import LaunchRates, Unsplit, launch_rates_of
+from jaxtop.model.programs.rates import LaunchRates, Unsplit, launch_rates_of, sampled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from jaxtop.model.liveness import HostView
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey
-
-# The number of processes of a program whose launch rates are read.
-MOST_SAMPLED = 8
 
 
 class SampledRate(NamedTuple):
@@ -44,7 +41,7 @@ def _rate_of(
     own: list[float] = []
     unsplit: list[Unsplit] = []
     _, name, fingerprint = key
-    for agent in agents[:: max(1, len(agents) // MOST_SAMPLED)]:
+    for agent in sampled(agents):
         if agent not in views:
             continue  # another process has taken its place
         if agent not in of_agents:

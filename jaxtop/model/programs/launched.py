@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -19,63 +20,55 @@ if TYPE_CHECKING:
 MOST_NAMES = 256
 # The number of programs of one name for which durations of launches are kept.
 MOST_VARIANTS = 32
+_NONE = FunctionLaunches(0, {})
 
 
 def launched_with(host: Host, window: wire.Window) -> Mapping[str, FunctionLaunches]:
     """Return the launches of a process in its windows, this one included."""
     found = dict(host.launches_in_windows)
-    times, durations = _times(window), _durations(window)
-    for name, counts in window.launched().items():
-        before = found.pop(name, None)  # the latest ones come last
-        older = before.counts if before is not None else {}
-        counted = {each: counts.get(each, 0) + older.get(each, 0) // 2 for each in (*older, *counts)}
+    for name, launches in _by_program(window).items():
+        before = found.pop(name, _NONE)  # the latest ones come last
+        counts = {each: len(of_program) for each, of_program in launches.items()}
+        counted = {
+            each: counts.get(each, 0) + before.counts.get(each, 0) // 2 for each in (*before.counts, *counts)
+        }
         found[name] = FunctionLaunches(
             window.at_ms,
             {each: count for each, count in counted.items() if count},
-            _averaged(
-                before.times if before is not None and is_current(host, before.at_ms, OF_STEPS) else {},
-                times[name],
-            ),
+            _averaged(before.times if is_current(host, before.at_ms, OF_STEPS) else {}, launches),
             counts,
             window.slot,
-            _lasted(before.lasted if before is not None else {}, durations[name]),
+            _lasted(before.lasted, launches),
         )
     return MappingProxyType(dict(list(found.items())[-MOST_NAMES:]))
 
 
-def _times(window: wire.Window) -> dict[str, dict[str | None, ProgramLaunches]]:
-    found: dict[str, dict[str | None, ProgramLaunches]] = {}
+def _by_program(window: wire.Window) -> dict[str, dict[str | None, list[wire.Launch]]]:
+    """Return the launches of a window by the name of their program, and then by its fingerprint."""
+    found: dict[str, dict[str | None, list[wire.Launch]]] = {}
     for launch in window.launches:
         name, fingerprint = window.programs[launch.program]
-        of_name = found.setdefault(name, {})
-        one = ProgramLaunches(1, launch.duration_us, launch.exposed_us)
-        of_name[fingerprint] = of_name.get(fingerprint, ProgramLaunches()).plus(one)
-    return found
-
-
-def _durations(window: wire.Window) -> dict[str, dict[str | None, list[int]]]:
-    found: dict[str, dict[str | None, list[int]]] = {}
-    for launch in window.launches:
-        name, fingerprint = window.programs[launch.program]
-        found.setdefault(name, {}).setdefault(fingerprint, []).append(launch.duration_us)
+        found.setdefault(name, {}).setdefault(fingerprint, []).append(launch)
     return found
 
 
 def _lasted(
-    older: Mapping[str | None, Mapping[int, int]], now: Mapping[str | None, list[int]]
+    older: Mapping[str | None, Mapping[int, int]], now: Mapping[str | None, list[wire.Launch]]
 ) -> Mapping[str | None, Mapping[int, int]]:
     found = {each: lasted for each, lasted in older.items() if each not in now}
-    found.update({each: with_launches(older.get(each, {}), durations) for each, durations in now.items()})
+    for each, launches in now.items():
+        found[each] = with_launches(older.get(each, {}), (launch.duration_us for launch in launches))
     return dict(list(found.items())[-MOST_VARIANTS:])
 
 
 def _averaged(
-    older: Mapping[str | None, ProgramLaunches], now: Mapping[str | None, ProgramLaunches]
+    older: Mapping[str | None, ProgramLaunches], now: Mapping[str | None, list[wire.Launch]]
 ) -> Mapping[str | None, ProgramLaunches]:
     """Return the times of programs with those of a new window, which count twice as much as older ones."""
     found = {each: times for each, times in older.items() if each not in now}
-    for each, times in now.items():
-        before = older.get(each)
+    for each, launches in now.items():
+        single = (ProgramLaunches(1, one.duration_us, one.exposed_us) for one in launches)
+        before, times = older.get(each), reduce(ProgramLaunches.plus, single, ProgramLaunches())
         if before is not None and before.number > 0:
             found[each] = times.plus(before, times.number / before.number / 2)
         else:

@@ -13,12 +13,14 @@ from jaxtop.base import names
 from jaxtop.model.host import device_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from jaxtop.model.host import Host
 
 # Over less time than this, a rate is not meaningful.
 SHORTEST_RATE_MS = 1000
+# The number of processes of a program whose launches are read.
+MOST_SAMPLED = 8
 
 
 class Unsplit(NamedTuple):
@@ -38,6 +40,11 @@ class LaunchRates(NamedTuple):
     def of(self, name: str, fingerprint: str | None) -> float | None:
         """Return the rate of a program; None if it is unknown or cannot be split."""
         return self.of_program.get((name, fingerprint))
+
+
+def sampled(agents: Sequence[str]) -> Sequence[str]:
+    """Return some of the processes of a program, which all launch it alike, spread evenly over them."""
+    return agents[:: max(1, len(agents) // MOST_SAMPLED)]
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from jaxtop.model.hosts import host_views
 from jaxtop.model.programs.compiles import cause_of, lost_ms
 from jaxtop.model.programs.lasting import percentile_us, together
 from jaxtop.model.programs.loaded import differing, identity, merged_programs, most, unlike
-from jaxtop.model.programs.rates import launch_rates_of, program_of
+from jaxtop.model.programs.rates import launch_rates_of, program_of, sampled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from jaxtop.model.programs.loaded import LoadedProgram
     from jaxtop.model.state import ClusterState
 
-
-# The number of processes of a program whose launches are read.
-MOST_SAMPLED = 8
 
 Key = TypeVar("Key")
 Value = TypeVar("Value", int, float)
@@ -172,8 +169,8 @@ def _peak(each: LoadedProgram, by_agent: Mapping[str, HostView]) -> wire.Peak | 
 
 def _lasted(each: LoadedProgram, by_agent: Mapping[str, HostView]) -> Mapping[int, int]:
     """Return how long the launches of a program took, of a sample of the processes that loaded it."""
-    agents = each.agents[:: max(1, len(each.agents) // MOST_SAMPLED)]
-    launched = (by_agent[agent].current.launches_in_windows.get(each.program.name) for agent in agents)
+    hosts = (by_agent[agent].current for agent in sampled(each.agents))
+    launched = (host.launches_in_windows.get(each.program.name) for host in hosts)
     return together(one.lasted.get(each.program.fingerprint, {}) for one in launched if one is not None)
 
 

@@ -28,6 +28,8 @@ from jaxtop.model.wall_time.parts import own_parts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from jaxtop.model.collectives.views import CollectiveView
+    from jaxtop.model.host import Host
     from jaxtop.model.hosts import Run
     from jaxtop.model.liveness import HostView
     from jaxtop.model.state import ClusterState
@@ -104,10 +106,14 @@ def _by_collectives(
             _keep_longest(found, view.straggler.agent, view.straggler.late_us / 1e6 * pace)
         elif view.wait_us and view.samples >= FEWEST_SAMPLES and view.is_judged:
             for each in scripts:
-                own = [view.waits_us[device.id] for device in each.host.devices if device.id in view.waits_us]
-                if own and max(own) <= LAST * view.wait_us:
+                if _comes_last(each.host, view):
                     _keep_longest(found, each.host.agent, view.wait_us / 1e6 * pace)
     return found
+
+
+def _comes_last(host: Host, view: CollectiveView) -> bool:
+    own = [view.waits_us[device.id] for device in host.devices if device.id in view.waits_us]
+    return bool(own) and max(own) <= LAST * (view.wait_us or 0)
 
 
 def _keep_longest(found: dict[str, float], agent: str, share: float) -> None:

@@ -241,15 +241,15 @@ class StacksView(TableView[StackTable]):
     def _summary(self) -> Text:
         palette, moment = self.palette, self.moment
         lines: list[Text] = []
-        told: set[str] = set()
+        diagnosed: set[str] = set()
         for run in moment.runs:
             found = diagnose(moment.cluster, run.id, moment.now)
             if found is not None:
-                told.add(run.id)
+                diagnosed.add(run.id)
                 name = f"{moment.run_name(run.id)}: " if len(moment.runs) > 1 else ""
                 colour = palette.of_severity(Severity(found.severity).rank)
                 lines.append(Text(text.printable(f"! {name}{found.text}"), colour))
-        lines += [self._proven(each) for each in moment.findings if self._is_proven_here(each, told)]
+        lines += [self._proven(each) for each in moment.findings if self._is_proven_here(each, diagnosed)]
         present = [view for view in moment.host_views if not view.state.is_silent]
         reported = [view for view in moment.host_views if view.host.stacks.threads]
         if reported:
@@ -267,10 +267,10 @@ class StacksView(TableView[StackTable]):
         return Text("\n").join(lines)
 
     @staticmethod
-    def _is_proven_here(finding: Finding, told: Collection[str]) -> bool:
+    def _is_proven_here(finding: Finding, diagnosed: Collection[str]) -> bool:
         """Return whether the sign of this screen stands for a finding that no diagnosis above says."""
-        is_told = finding.rule == STALLED and finding.run in told
-        return finding.proof.screen == "stacks" and finding.severity is not Severity.INFO and not is_told
+        is_above = finding.rule == STALLED and finding.run in diagnosed
+        return finding.proof.screen == "stacks" and finding.severity is not Severity.INFO and not is_above
 
     def _proven(self, finding: Finding) -> Text:
         words = f"{finding.severity.sign} {RULES_BY_NAME[finding.rule].title}: {finding.text}"

@@ -57,18 +57,23 @@ PLANTED = """
     print(json.dumps(spent))
 """
 
-ORBAX = """
-    import json, sys, time
+SAVES = """
+    import json, os, signal, sys, threading, time
     from jaxtop import agent
     agent.start("saving")
     import jax, jax.numpy as jnp
     import orbax.checkpoint as ocp
-    spent = {"saving": 0.0, "restoring": 0.0}
     step = jax.jit(lambda state: {name: value * 0.999 for name, value in state.items()})
-    state = {f"w{i}": jnp.ones((512, 512)) for i in range(20)}
     options = ocp.CheckpointManagerOptions(enable_async_checkpointing=sys.argv[2] == "async")
     manager = ocp.CheckpointManager(sys.argv[1], options=options)
     first = manager.latest_step() or 0
+"""
+
+ORBAX = (
+    SAVES
+    + """
+    spent = {"saving": 0.0, "restoring": 0.0}
+    state = {f"w{i}": jnp.ones((512, 512)) for i in range(20)}
     if first:
         at = time.monotonic()
         state = manager.restore(first, args=ocp.args.StandardRestore(state))
@@ -85,19 +90,13 @@ ORBAX = """
     spent["saving"] += time.monotonic() - at
     print(json.dumps(spent))
 """
+)
 
 # Its second save is cut short by SIGKILL: while it blocks the script, or while it is written beside it.
-KILLED_IN_A_SAVE = """
-    import json, os, signal, sys, threading, time
-    from jaxtop import agent
-    agent.start("saving")
-    import jax, jax.numpy as jnp
-    import orbax.checkpoint as ocp
-    step = jax.jit(lambda state: {name: value * 0.999 for name, value in state.items()})
+KILLED_IN_A_SAVE = (
+    SAVES
+    + """
     state = {f"w{i}": jnp.ones((512, 1024)) for i in range(20)}
-    options = ocp.CheckpointManagerOptions(enable_async_checkpointing=sys.argv[2] == "async")
-    manager = ocp.CheckpointManager(sys.argv[1], options=options)
-    first = manager.latest_step() or 0
     if first:
         state = manager.restore(first, args=ocp.args.StandardRestore(state))
     for i in range(first, first + 60):
@@ -115,6 +114,7 @@ KILLED_IN_A_SAVE = """
             die()
     print(json.dumps({"first": first}))
 """
+)
 
 
 def ran(path, folder, *words, **more):

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.wall_time.gaps import Gap
-    from jaxtop.wire import ActiveLine
 
 WARNING_SHARE = 0.2
 INPUT_SHARE = Number("share", WARNING_SHARE, "reported from this share of a step on")
@@ -68,24 +67,10 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
         severity = Severity.CRITICAL if worst.share >= facts.number(INPUT_CRITICAL) else Severity.WARNING
         if worst.share < least:  # more of it is the machine's fault than the script's
             severity = Severity.INFO
-        if facts.may_idle:
-            yield _of_helpers(facts, found, worst, line, text)
-            return
         cost = FindingCost(gap.ms, gap.share)
+        if facts.may_idle:
+            severity, cost, text = Severity.INFO, FindingCost(), f"{text}; {facts.may_idle}"
         yield finding_of(facts, found, worst, line, severity=severity, text=text, cost=cost)
-
-
-def _of_helpers(facts: RunFacts, found: list[Gap], worst: Gap, line: ActiveLine | None, text: str) -> Finding:
-    """Return the note on processes whose devices wait by their nature: it costs nothing that they idle."""
-    return finding_of(
-        facts,
-        found,
-        worst,
-        line,
-        severity=Severity.INFO,
-        text=f"{text}; {facts.may_idle}",
-        cost=FindingCost(),
-    )
 
 
 def _are_for_others(facts: RunFacts, found: list[Gap]) -> bool:
