@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "long for one to start, before it looks for one that has ended",
     )
     parser.add_argument("--at", metavar="T", help="the time to check in a recording (default: its end)")
+    parser.add_argument("--rules", action="store_true", help="name the rules that could not be checked")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -93,9 +94,9 @@ def _print(checkup: Checkup, arguments: argparse.Namespace) -> None:
     if arguments.format == "json":
         text = check.to_json(checkup)
     elif arguments.format == "markdown":
-        text = check.to_markdown(checkup)
+        text = check.to_markdown(checkup, names_rules=arguments.rules)
     else:
-        text = check.to_text(checkup, coloured=_takes_colours())
+        text = check.to_text(checkup, coloured=_takes_colours(), names_rules=arguments.rules)
     sys.stdout.write(text)
     sys.stdout.flush()
 

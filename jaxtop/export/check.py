@@ -66,7 +66,8 @@ class Checkup:
         found = tuple(reported_findings(cluster))
         names, roles = names_of_runs(cluster, at), roles_of_runs(cluster, at)
         all_runs = tuple(runs(cluster, at))
-        return cls(at, all_runs, found, unchecked, why, names, roles, coverage_of(cluster), _pending(cluster))
+        pending = _pending(cluster)
+        return cls(at, all_runs, found, unchecked, why, names, roles, coverage_of(cluster), pending)
 
     @property
     def status(self) -> int:
@@ -104,7 +105,8 @@ class Checkup:
         """How many findings there are of each severity, and how much was checked; with infos, healthy."""
         counts = {each: sum(found.severity is each for found in self.findings) for each in Severity}
         words = [_counted(count, severity) for severity, count in counts.items() if count]
-        well = f"too early to say: {self.pending}" if self.pending else HEALTHY
+        early = "ended too early" if self.ended else "too early"
+        well = f"{early} to say: {self.pending}" if self.pending else HEALTHY
         verdict = ", ".join(words if self.status else [well, *words])
         return self.coverage.after(verdict, too_little=self.too_little)
 
@@ -117,11 +119,14 @@ def _pending(cluster: Cluster) -> str:
         for each in found
         if each.finding.severity is not Severity.INFO
     }
-    return ", ".join(f"{title} for {seconds:.0f} s so far" for title, seconds in serious.items())
+    return ", ".join(f"{title} for {seconds:.0f} s" for title, seconds in serious.items())
 
 
-def to_text(checkup: Checkup, *, coloured: bool = False) -> str:
-    """Return one line on the whole, a block for each finding, and why the other rules were not checked."""
+def to_text(checkup: Checkup, *, coloured: bool = False, names_rules: bool = False) -> str:
+    """Return one line on the whole, a block for each finding, and why the other rules were not checked.
+
+    With `names_rules` each of those is named, and all reasons are listed.
+    """
     lines = [legible("; ".join(filter(None, (f"{checkup.title}: {checkup.verdict}", checkup.ended))))]
     for each in checkup.findings:
         head = f"{each.severity.sign} {each.severity.value}"
@@ -129,15 +134,15 @@ def to_text(checkup: Checkup, *, coloured: bool = False) -> str:
             head = f"\x1b[{_COLOURS[each.severity]}m{head}\x1b[0m"
         lines += ["", f"{head}  {_title(each)}: {legible(each.text)}"]
         lines += [f"    {name:<9} {legible(value)}" for name, value in _facts(checkup, each)]
-    head, *reasons = checkup.coverage.why_not or [""]
-    if head:
+    if unchecked := checkup.coverage.why_not(names_rules=names_rules):
+        head, *reasons = unchecked
         lines += ["", head]
         for reason in reasons:
             lines += wrap(legible(reason), WIDTH, initial_indent="    ", subsequent_indent="        ")
     return "\n".join(lines) + "\n"
 
 
-def to_markdown(checkup: Checkup) -> str:
+def to_markdown(checkup: Checkup, *, names_rules: bool = False) -> str:
     """Return the same for a chat or the summary of a build."""
     ended = f"; {checkup.ended}" * bool(checkup.ended)
     lines = [f"**{_escaped(checkup.title)}: {checkup.verdict}**{_escaped(ended)}"]
@@ -147,8 +152,8 @@ def to_markdown(checkup: Checkup) -> str:
             f"- {each.severity.sign} {each.severity.value} **{_title(each)}**: {_escaped(each.text)}",
         ]
         lines += [f"  - {name}: {_escaped(value)}" for name, value in _facts(checkup, each)]
-    head, *reasons = checkup.coverage.why_not or [""]
-    if head:
+    if unchecked := checkup.coverage.why_not(names_rules=names_rules):
+        head, *reasons = unchecked
         lines += ["", f"- {head}", *(f"  - {_escaped(reason)}" for reason in reasons)]
     return "\n".join(lines) + "\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from subprocess import PIPE
 
@@ -19,7 +20,7 @@ from jaxtop.export.check import Checkup
 from jaxtop.export.series import SERIES
 from jaxtop.model import RULES, Cluster
 from jaxtop.model.finding import Finding, Ongoing, Severity
-from jaxtop.model.findings.coverage import coverage_without
+from jaxtop.model.findings.coverage import MOST_REASONS, coverage_without
 from jaxtop.model.findings.reducer import MUTED
 from tests import builders
 from tests.builders import NOW, folded, two_processes, well
@@ -41,14 +42,26 @@ def test_a_healthy_run_is_one_line_that_says_what_was_checked():
     first, empty, head, *lines = text.splitlines()
     assert (first, empty) == (f"train: {checkup.verdict}", "")
     count = len(RULES) - len(checkup.checked)
-    assert head == f"{count} rules could not be checked:" and all(len(each) <= 100 for each in lines)
+    assert head == f"{count} rules could not be checked (--rules names them):"
+    reasons = Counter(checkup.unchecked.values())
+    shown = reasons.most_common(MOST_REASONS)
+    assert [line.strip() for line in lines[:-1]] == [f"{rules}: {why}" for why, rules in shown]
+    rest = len(reasons) - len(shown)
+    assert lines[-1].strip() == f"{count - sum(rules for _, rules in shown)} for {rest} other reasons"
     assert checkup.verdict == f"nothing wrong in {len(checkup.checked)} of {len(RULES)} rules checked"
     assert checkup.status == 0
+
+
+def test_the_rules_that_could_not_be_checked_are_named_if_one_asks():
+    checkup = Checkup.of(folded(two_processes()), NOW + 30)
+    text = check.to_text(checkup, names_rules=True)
+    _, _, head, *lines = text.splitlines()
+    count = len(RULES) - len(checkup.checked)
+    assert head == f"{count} rules could not be checked:" and all(len(each) <= 100 for each in lines)
     reasons = set(checkup.unchecked.values())
-    whole = " ".join(text.split())
-    assert all(f"{reason}: " in whole for reason in reasons)
+    assert all(f"{reason}: " in " ".join(text.split()) for reason in reasons)
     assert sum(line[:5].strip() != "" for line in lines) == len(reasons)
-    markdown = check.to_markdown(checkup)
+    markdown = check.to_markdown(checkup, names_rules=True)
     assert markdown.count("\n  - ") == len(reasons)
 
 
@@ -67,7 +80,13 @@ def test_a_run_whose_warning_is_not_old_enough_to_be_reported_is_never_called_he
     cluster.findings.ongoing[warning.key] = Ongoing(warning, NOW + 3, False, NOW + 3)
     checkup = Checkup.of(cluster, NOW + 4)
     count = f"{len(checkup.checked)} of {len(RULES)} rules checked"
-    assert checkup.verdict == f"too early to say: Straggler for 3 s so far; {count}" and checkup.status == 0
+    assert checkup.verdict == f"too early to say: Straggler for 3 s; {count}" and checkup.status == 0
+    byes = [
+        builders.frame(builders.agent_id(i), wire.Bye(0, "ended"), at=NOW + 30, sequence=50) for i in (0, 1)
+    ]
+    ended = folded([*two_processes(), *byes])
+    ended.findings.ongoing[warning.key] = Ongoing(warning, NOW + 3, False, NOW + 3)
+    assert Checkup.of(ended, NOW + 31).verdict.startswith("ended too early to say: Straggler for 3 s; ")
     cluster.findings.ongoing[warning.key] = Ongoing(replace(warning, severity=Severity.INFO), NOW, False, NOW)
     assert Checkup.of(cluster, NOW + 4).verdict == f"nothing wrong in {count}"
 
@@ -84,13 +103,13 @@ def test_of_a_run_that_nobody_recorded_only_the_end_is_known():
     )
     assert (checkup.checked, checkup.status) == (["host_lost", "crashed", "ended_early"], 0)
     text = check.to_text(checkup)
-    assert "reports no loss" not in text and " and 35 more" in text
+    assert "reports no loss" not in text and len(text.splitlines()) < 8
 
 
 def test_rules_that_could_not_be_checked_are_named_by_reason():
     few = "too few windows"
     checkup = staged(unchecked={("r1", "straggler"): few, ("r1", "uneven_work"): few})
-    head, line = checkup.coverage.why_not
+    head, line = checkup.coverage.why_not(names_rules=True)
     assert head == "2 rules could not be checked:" and line == "too few windows: Straggler, Uneven work"
     assert len(checkup.checked) == len(RULES) - 2
     assert checkup.verdict == f"healthy; {len(RULES) - 2} of {len(RULES)} rules checked"

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 HEALTHY = "healthy"
 # While this rule is not checked, no run is called healthy.
 VITAL = "stalled"
-# The most rules that are named for one reason.
-MOST_LISTED = 12
+# The most reasons that are listed where rules are not named.
+MOST_REASONS = 4
 
 
 class Coverage(NamedTuple):
@@ -56,19 +56,23 @@ class Coverage(NamedTuple):
             return f"not checked{notes}{joint}{self.in_short}"
         return f"nothing wrong in {self.in_short}{notes}"
 
-    @property
-    def why_not(self) -> list[str]:
-        """How many rules could not be checked, then a line for each reason with its rules; may be empty."""
+    def why_not(self, *, names_rules: bool) -> list[str]:
+        """How many rules could not be checked, then a line for each reason; may be empty.
+
+        A line has how many rules the reason keeps from being checked, or with `names_rules` their titles.
+        """
         if not self.unchecked:
             return []
         count = len(RULES) - len(self.checked)
-        head = f"{count} {'rule' if count == 1 else 'rules'} could not be checked:"
-        return [head, *(f"{reason}: {_listed(titles)}" for reason, titles in self.unchecked.items())]
-
-
-def _listed(titles: tuple[str, ...]) -> str:
-    more = len(titles) - MOST_LISTED
-    return ", ".join(titles) if more < 2 else f"{', '.join(titles[:MOST_LISTED])} and {more} more"
+        head = f"{count} {'rule' if count == 1 else 'rules'} could not be checked"
+        if names_rules:
+            return [f"{head}:", *(f"{why}: {', '.join(titles)}" for why, titles in self.unchecked.items())]
+        every = [(len(titles), why) for why, titles in self.unchecked.items()]
+        shown = every if len(every) == MOST_REASONS + 1 else every[:MOST_REASONS]
+        lines = [f"{rules}: {why}" for rules, why in shown]
+        if rest := every[len(shown) :]:
+            lines.append(f"{sum(rules for rules, _ in rest)} for {len(rest)} other reasons")
+        return [f"{head} (--rules names them):", *lines]
 
 
 NOT_CHECKED = Coverage()
