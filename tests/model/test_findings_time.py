@@ -107,6 +107,39 @@ class TestGapsOfTheHost:
         figures = {each.name: each.value for each in one.evidence}
         assert (figures["input queue empty"], figures["input queue full"]) == (empty / 50, full / 50)
 
+    @pytest.mark.parametrize(
+        ("waits", "kind", "words", "advice"),
+        [
+            (0.03, "multiprocessing", "; 2 × actor wait for input 3% of the time", "start more of them"),
+            (0.5, "multiprocessing", "; 2 × actor wait for input 50% of the time", "they take turns"),
+            (0.03, "threads", "; its queue empty in 96% of looks", ""),
+        ],
+        ids=["busy", "in turns", "a loader"],
+    )
+    def test_who_keeps_a_learner_waiting_is_said_where_its_input_comes_from_processes(
+        self, waits, kind, words, advice
+    ):
+        queue = wire.InputQueue(kind, 0, 4, 50, 48, 0)
+        seen = activity(script=50, wait=50, input_queue=queue)
+        cluster = run(window(*EVEN), seen, hello(0, 1, family="f"))
+        kinds = [each == "input" for each in wire.SPENT_ON]
+        for index, agent in enumerate(("b0", "b1"), start=1):
+            actor = hello(index, 1, agent=agent, run=f"r{agent}", family="f", role="actor", parent_pid=7)
+            at_ms = int(NOW * 1000)
+            spent = [tuple(round(each * part * 60_000) for each in kinds) for part in (1, 1 + waits)]
+            ledger = wire.Ledger(
+                at_ms, at_ms - 120_000, spent[1], past=(wire.LedgerPoint(at_ms - 60_000, spent[0]),)
+            )
+            for each in (wire.Link("up", f"10.0.0.{index}:7411"), actor, wire.Pulse(at_ms), ledger):
+                cluster.feed(frame(agent, each, NOW))
+        (one,) = found("input_bound", cluster)
+        assert (
+            one.text
+            == f"the process launches nothing for 100 of 200 ms a step (50%): train.py:54 load{words}"
+        )
+        assert advice in one.advice and bool(advice) == bool(one.advice) and len(one.text) <= 130
+        assert one.severity is Severity.CRITICAL
+
     def test_a_queue_that_few_looks_have_seen_says_nothing(self):
         queue = wire.InputQueue("threads", 0, 4, 5, 5, 0)
         one = only("input_bound", run(window(*EVEN), activity(script=50, wait=50, input_queue=queue)))

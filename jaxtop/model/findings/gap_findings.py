@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 OF_CORE = 0.1
 # So many looks at a queue say how often it is empty; it mostly is from this share of them on.
 FEWEST_LOOKS, MOSTLY = 10, 0.5
+# The kind of a queue through which other processes send.
+FROM_PROCESSES = "multiprocessing"
 EXPLAINS = ("slower_than_before",)
 SOURCE = (
     "launch counters, windows of the profiler, and samples of the main thread, without its waits for a core"
@@ -79,6 +81,12 @@ def of_core(share: float, core: float) -> str:
 def _seen_queue(gap: Gap) -> InputQueue | None:
     queue = gap.host.activity.input_queue
     return queue if queue is not None and queue.looks >= FEWEST_LOOKS else None
+
+
+def is_from_processes(gap: Gap) -> bool:
+    """Return whether the input comes through a queue from other processes, which leave it mostly empty."""
+    queue = _seen_queue(gap)
+    return queue is not None and queue.kind == FROM_PROCESSES and queue.empty_share >= MOSTLY
 
 
 def of_queue(gap: Gap) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import Run
     from jaxtop.model.liveness import HostView
+    from jaxtop.model.naming.families import Group
     from jaxtop.model.state import ClusterState
     from jaxtop.model.tuning import Number
     from jaxtop.model.wall_time.gaps import Gap
@@ -109,17 +110,28 @@ class RunFacts:
         return reporting(self.run)
 
     @cached_property
+    def _groups(self) -> dict[str, Group]:
+        """The groups of families, by the ids of their runs."""
+        return {run.id: group for group in family_groups(self.cluster, self._at) for run in group.runs}
+
+    @cached_property
     def may_idle(self) -> str:
         """Why it is no fault that the run's devices idle: it serves, or helps the main run; else empty."""
-        groups = {run.id: group for group in family_groups(self.cluster, self._at) for run in group.runs}
-        own, main = groups.get(self.run.id), main_run(self.cluster, self._at)
+        own, main = self._groups.get(self.run.id), main_run(self.cluster, self._at)
         if own is None:
             return ""
         if own.role.serves:
             return "it serves requests"
-        of_main = None if main is None or main.id == self.run.id else groups.get(main.id)
+        of_main = None if main is None or main.id == self.run.id else self._groups.get(main.id)
         is_helper = of_main is not None and of_main.family == own.family
         return "it works for the main run" if is_helper else ""
+
+    @property
+    def other_groups(self) -> list[Group]:
+        """The other groups of the run's family."""
+        own = self._groups.get(self.run.id)
+        found = family_groups(self.cluster, self._at) if own is not None else []
+        return [each for each in found if each.family == own.family and each is not own]
 
     @cached_property
     def parts(self) -> Mapping[str, Parts]:

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
     from jaxtop.model.host import Host
 
-# The kind of time that moves the training forward.
-PRODUCTIVE = "stepping"
+# The kind of time that moves the training forward, and that in which a process waits for its input.
+PRODUCTIVE, INPUT = "stepping", "input"
+# A share of the time is that of about so long.
+A_WHILE_MS = 45_000
 
 
 def ledger_with(before: Ledger, message: Ledger) -> Ledger:
@@ -45,6 +47,16 @@ def lately(host: Host) -> str:
     spent = {kind: seconds - before.get(kind, 0.0) for kind, seconds in after.items()}
     most = max(spent, key=spent.__getitem__, default="")
     return most if most and spent[most] > 0 else ""
+
+
+def input_share(host: Host) -> float | None:
+    """Return the share of about the last minute in which a process waited for its input; None if unknown."""
+    ledger = host.ledger
+    before = next((each for each in reversed(ledger.past) if ledger.at_ms - each.at_ms >= A_WHILE_MS), None)
+    if before is None or ledger.at_ms - before.at_ms > 2 * A_WHILE_MS:
+        return None
+    waited = [seconds_by_kind(each).get(INPUT, 0.0) for each in (before.spent_ms, ledger.spent_ms)]
+    return min(1.0, max(0.0, 1000 * (waited[1] - waited[0]) / (ledger.at_ms - before.at_ms)))
 
 
 def goodput(hosts: Iterable[Host]) -> float | None:

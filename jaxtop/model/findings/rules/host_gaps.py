@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from statistics import fmean
+from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.finding import Finding, FindingCost, Severity
+from jaxtop.model.finding import Evidence, Finding, FindingCost, Severity
 from jaxtop.model.findings.gap_findings import (
     EXPLAINS,
     SOURCE,
     finding_of,
     gap_over,
+    is_from_processes,
     measured_gaps,
     of_core,
     of_queue,
@@ -19,6 +22,7 @@ from jaxtop.model.findings.gap_findings import (
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.tuning import Number
 from jaxtop.model.wall_time.gaps import MANY_LAUNCHES, are_apart, launches_of, lost_to_launches
+from jaxtop.model.wall_time.spent import input_share
 from jaxtop.wire import LAUNCH, SCRIPT, WAIT
 
 if TYPE_CHECKING:
@@ -37,6 +41,11 @@ READ_SHARE = Number("share", 0.1, "reported from this share of a step on")
 READ_WARNING = Number("warning_share", WARNING_SHARE, "a warning from this share of a step on")
 READ_WAITS = 0.15
 _OF_LAUNCHES = ("blocking_reads", *EXPLAINS)
+# What to do where the input comes from other processes of the family.
+_OTHERS = (
+    "If its input comes from them: start more of them, make them faster, or let each send more at a time."
+)
+_TURNS = "If its input comes from them, they take turns: let them work ahead, on older parameters."
 
 
 def _is_of_script(gap: Gap) -> bool:
@@ -62,15 +71,43 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
         text = (
             f"{facts.acting(found, 'launches', 'launch')} nothing for {gap.ms:.0f} of "
             f"{gap.step_ms:.0f} ms a step "
-            f"({gap.share:.0%}{of_core(gap.share, gap.core)}): {place_of(line)}{of_queue(worst)}"
+            f"({gap.share:.0%}{of_core(gap.share, gap.core)}): {place_of(line)}"
         )
         severity = Severity.CRITICAL if worst.share >= facts.number(INPUT_CRITICAL) else Severity.WARNING
         if worst.share < least:  # more of it is the machine's fault than the script's
             severity = Severity.INFO
-        cost = FindingCost(gap.ms, gap.share)
+        finding = finding_of(facts, found, worst, line, severity=severity, text=text)
+        finding = replace(finding, cost=FindingCost(gap.ms, gap.share))
+        others = _busiest(facts) if is_from_processes(worst) else None
         if facts.may_idle:
-            severity, cost, text = Severity.INFO, FindingCost(), f"{text}; {facts.may_idle}"
-        yield finding_of(facts, found, worst, line, severity=severity, text=text, cost=cost)
+            text += f"{of_queue(worst)}; {facts.may_idle}"
+            yield replace(finding, severity=Severity.INFO, cost=FindingCost(), text=text)
+        elif others is not None:
+            advice = _TURNS if others.waits >= least else _OTHERS
+            words = f"{others.group} wait for input"
+            seen = Evidence(words, others.waits, "ratio", "ledgers", worst.host.pulse_at)
+            text += f"; {words} {others.waits:.0%} of the time"
+            yield replace(finding, text=text, advice=advice, evidence=(*finding.evidence, seen))
+        else:
+            yield replace(finding, text=text + of_queue(worst))
+
+
+class _Others(NamedTuple):
+    """Another group of the run's family, and for which share of the time its processes wait for input."""
+
+    group: str
+    waits: float
+
+
+def _busiest(facts: RunFacts) -> _Others | None:
+    """Return the other group of the family that waits least for its own input; None if none is known."""
+    found = []
+    for group in facts.other_groups:
+        hosts = [view.host for run in group.runs for view in run.hosts if not view.state.has_exited]
+        shares = [share for host in hosts if (share := input_share(host)) is not None]
+        if shares:
+            found.append(_Others(str(group), fmean(shares)))
+    return min(found, key=lambda each: each.waits, default=None)
 
 
 def _are_for_others(facts: RunFacts, found: list[Gap]) -> bool:
