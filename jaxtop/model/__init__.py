@@ -46,7 +46,15 @@ from jaxtop.model.arrays.meshes import MeshView, mesh_views
 from jaxtop.model.cluster import Cluster
 from jaxtop.model.devices import DeviceView, device_views, fullest, launch_rate, scaled
 from jaxtop.model.figure_type import Figure, Scope, Unit
-from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, MEMORY, STEP_FIGURES, STEP_TIME
+from jaxtop.model.figures import (
+    DEVICE_FIGURES,
+    FIGURES,
+    HOST_FIGURES,
+    MEMORY,
+    STEP_FIGURES,
+    STEP_TIME,
+    scalar_figure,
+)
 from jaxtop.model.finding import Finding, Severity
 from jaxtop.model.findings.reducer import reported_findings
 from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
@@ -80,6 +88,6 @@ __all__ = [
     "device_views", "diagnose", "distinct", "family_groups", "family_of", "figure_series", "fullest",
     "growers", "host_views", "launch_rate", "main_run", "memory_total", "memory_views", "mesh_views",
     "names_of_runs", "newest_hosts", "newest_sample", "pace_of", "program_views", "recent",
-    "reported_figures", "reported_findings", "roles_of_runs", "run_of", "runs", "scaled", "slices",
-    "stack_groups", "state_of", "step_of", "step_of_run", "steps_of",
+    "reported_figures", "reported_findings", "roles_of_runs", "run_of", "runs", "scalar_figure", "scaled",
+    "slices", "stack_groups", "state_of", "step_of", "step_of_run", "steps_of",
 ]  # fmt: skip

@@ -6,10 +6,11 @@ figure is a field of the wire, which a collector fills, and a row of this table.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from math import inf
 
 from jaxtop.model.figure_type import Figure, Level, Scope, Threshold, Unit
+from jaxtop.model.steps.scalars import shortened
 from jaxtop.model.steps.script import collecting, loss_of
 from jaxtop.model.steps.views import pace_of
 
@@ -420,8 +421,19 @@ STEP_TIME, STEPS_PER_SECOND = FIGURES["mean_ms"], FIGURES["per_second"]
 DEVICE_FIGURES = tuple(each for each in _TABLE if each.scope is Scope.DEVICE and each.has_history)
 HOST_FIGURES = tuple(each for each in _TABLE if each.scope is Scope.HOST and each.has_history)
 STEP_FIGURES = (STEP_TIME, STEPS_PER_SECOND)
+# What the names of figures of scalars begin with: a scalar may be called as any other figure.
+SCALAR = "scalar "
 
 
 def figures_of(scope: Scope) -> tuple[Figure, ...]:
     """Return all figures of devices, hosts, steps or scripts, with limits and counters."""
     return tuple(each for each in _TABLE if each.scope is scope)
+
+
+@lru_cache(maxsize=1024)
+def scalar_figure(name: str) -> Figure:
+    """Return the figure of a scalar that a script reports; it has no column, but a plot."""
+    return Figure(
+        Scope.SCRIPT, f"{SCALAR}{name}", shortened(name), Unit.LOSS, name, "", "script",
+        "A scalar that the script reports or logs.", has_column=False,
+    )  # fmt: skip

@@ -53,6 +53,7 @@ _REPLACES: dict[type, str] = {
     wire.TpuCores: "cores",
     wire.Activity: "activity",
     wire.Scalars: "scalars",
+    wire.Curves: "curves",
     wire.Bye: "bye",
 }
 

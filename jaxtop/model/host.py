@@ -21,6 +21,7 @@ from jaxtop.wire import (
     Arrays,
     Bye,
     Compile,
+    Curves,
     Device,
     Hello,
     Inventory,
@@ -52,7 +53,7 @@ NO_ARRAYS = Arrays(at_ms=0)
 NO_PROGRAMS = Programs(at_ms=0)
 NO_STACKS = Stacks(at_ms=0, threads=())
 NO_ACTIVITY = Activity(at_ms=0, span_ms=0)
-NO_SCALARS = Scalars(at_ms=0)
+NO_SCALARS, NO_CURVES = Scalars(at_ms=0), Curves(at_ms=0)
 NO_LEDGER = Ledger(at_ms=0, started_ms=0)
 NO_NCCL = Nccl(at_ms=0)
 NO_NCCL_TIMES = NcclTimes(at_ms=0)
@@ -105,6 +106,8 @@ class Host:
     activity: Activity = NO_ACTIVITY
     # Scalars of its script that are not finite or have risen, and parts of trees.
     scalars: Scalars = NO_SCALARS
+    # All its scalars since its start.
+    curves: Curves = NO_CURVES
     # What it has spent its time on, with earlier points.
     ledger: Ledger = NO_LEDGER
     bye: Bye | None = None

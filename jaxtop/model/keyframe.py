@@ -34,7 +34,7 @@ MOST_LAUNCHES = 1 << 62
 # The fields of a host that are messages, or have messages by key, in the order in which they are folded.
 MESSAGES = (
     "link", "hello", "programs", "compiled", "inventories", "operations", "peaks", "arrays", "stacks", "nccl",
-    "nccl_times", "cores", "activity", "scalars", "ledger", "pulse", "bye",
+    "nccl_times", "cores", "activity", "scalars", "curves", "ledger", "pulse", "bye",
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import msgspec
 from jaxtop.model.figure_type import Figure, Scope
 from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, MEMORY, STEP_FIGURES
 from jaxtop.model.host import device_entry
+from jaxtop.model.steps.scalars import curve_of
 from jaxtop.wire import DeviceSample, HostSample, Pulse, Rhythm
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def stored(pulse: Pulse, *, has_devices: bool = True) -> bytes:
 
 def figure_series(cluster: ClusterState, agent: str, figure: Figure, position: int = 0) -> list[Point]:
     """Return a figure of a host, or of the device at this position, with its times; None where unknown."""
+    if figure.scope is Scope.SCRIPT:
+        return curve_of(cluster.hosts[agent], figure.field)
     return list(_points(cluster, agent, figure, position, None))
 
 

@@ -30,7 +30,7 @@ BULKY = frozenset({"arrays", "arrays_change", "programs", *OF_PROGRAM, "window",
 # The order in which a newcomer gets them; the pulse marks the end of the state.
 ORDER = (
     "link", "roster", "hello", "programs", "arrays", *OF_PROGRAM, "window", "stacks",
-    "nccl", "nccl_times", "tpu_cores", "activity", "scalars", "ledger", "pulse", "bye",
+    "nccl", "nccl_times", "tpu_cores", "activity", "scalars", "curves", "ledger", "pulse", "bye",
 )  # fmt: skip
 
 

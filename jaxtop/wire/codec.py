@@ -22,7 +22,7 @@ from jaxtop.wire.links import Costs, Link, Reply, Request, Roster
 from jaxtop.wire.operations import Operations
 from jaxtop.wire.programs import Inventory, Peak, Programs
 from jaxtop.wire.pulse import Pulse
-from jaxtop.wire.scalars import Scalars
+from jaxtop.wire.scalars import Curves, Scalars
 from jaxtop.wire.stacks import Stacks
 from jaxtop.wire.windows import Window
 
@@ -53,7 +53,7 @@ class Header(Struct, frozen=True, array_like=True):
 Message = (
     Hello | Pulse | Arrays | ArraysChange | Programs | Inventory | Window | Stacks | Activity | Compile
     | Nccl | NcclTimes | TpuCores | Event | Bye | Roster | Link | Operations
-    | Peak | Ledger | Scalars
+    | Peak | Ledger | Scalars | Curves
 )  # fmt: skip
 KINDS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Message)}
 

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from array import array
 from functools import lru_cache
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from jaxtop.wire.bounds import Count, TimeMs, WireInteger  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import (  # noqa: TC001 - msgspec reads the annotations
+    Count,
+    IntervalMs,
+    TimeMs,
+    WireInteger,
+)
+
+# The curves of a script, and the values of each.
+MOST_CURVES, MOST_VALUES = 16, 128
+FLOAT: Final = "f"
+_BYTES_OF_FLOAT = array(FLOAT).itemsize
 
 # Metrics with these words are settings of a loss, which change by factors on purpose.
 _SETTINGS = ("scale", "weight", "coef", "lossless")
@@ -73,3 +85,27 @@ class Scalars(Struct, frozen=True, omit_defaults=True, tag="scalars"):
 
     at_ms: TimeMs
     scalars: tuple[Scalar, ...] = ()
+
+
+class Curve(Struct, frozen=True, array_like=True):
+    """A scalar over time: its means over equal times, the first from `since_ms` on, each `every_ms` long.
+
+    `packed` has them as floats of four bytes, little-endian; NaN where there was no value.
+    """
+
+    name: Annotated[str, Meta(max_length=1000)]
+    since_ms: TimeMs
+    every_ms: IntervalMs
+    packed: Annotated[bytes, Meta(max_length=MOST_VALUES * _BYTES_OF_FLOAT)] = b""
+
+    @property
+    def values(self) -> array[float]:
+        whole = len(self.packed) // _BYTES_OF_FLOAT * _BYTES_OF_FLOAT
+        return array(FLOAT, self.packed[:whole])
+
+
+class Curves(Struct, frozen=True, omit_defaults=True, tag="curves"):
+    """The scalars of a script since its start."""
+
+    at_ms: TimeMs
+    curves: Annotated[tuple[Curve, ...], Meta(max_length=MOST_CURVES)] = ()

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 import random
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
+from jaxtop import wire
+from jaxtop_agent.core.board import LedgerState, SamplerState
 from jaxtop_agent.logged.course import FEWEST_VALUES, MOST_SAMPLES, Course
 from jaxtop_agent.logged.courses import MOST_COURSES, SEND_EVERY_S, Courses
 from jaxtop_agent.steps.progress import Progress
 from jaxtop_agent.steps.reports import MOST_CALLS, MOST_HELD, MOST_READS, Reports
-
-if TYPE_CHECKING:
-    from jaxtop import wire
 
 
 class ReportingScript:
@@ -24,8 +22,12 @@ class ReportingScript:
     def __init__(self) -> None:
         self.sent: list[wire.Scalars] = []
         self.progress = Progress()
-        board = SimpleNamespace(send=self.sent.append, ledger=SimpleNamespace(logged=None))
+        board = SimpleNamespace(send=self._send, sampler=SamplerState(), ledger=LedgerState())
         self.courses = Courses(board, self.progress)
+
+    def _send(self, message: wire.Message) -> None:
+        if isinstance(message, wire.Scalars):
+            self.sent.append(message)
 
     def step(self, index: object, **values: object) -> None:
         self.progress.step(index, values)

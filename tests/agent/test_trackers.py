@@ -8,6 +8,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from jaxtop import wire
+from jaxtop_agent.core.board import LedgerState, SamplerState
 from jaxtop_agent.hooks import trackers
 from jaxtop_agent.hooks.trackers import MOST_NOTED, LoggedCall, TrackerCalls
 from jaxtop_agent.logged.courses import Courses
@@ -356,28 +358,33 @@ def test_the_noted_values_are_bounded_and_a_gap_is_known(library, calls):
     assert not seen[-1].has_gap
 
 
+def scalars_in(sent):
+    """Return what was sent last of scalars that are notable."""
+    return next(each for each in reversed(sent) if isinstance(each, wire.Scalars)).scalars
+
+
 def test_runs_one_after_the_other_start_anew_and_runs_in_turns_are_told_apart(library, calls):
     sent: list = []
     client = library.TrackingServiceClient()
-    board = SimpleNamespace(send=sent.append, ledger=SimpleNamespace(logged=None, notable=()))
+    board = SimpleNamespace(send=sent.append, sampler=SamplerState(), ledger=LedgerState())
     courses = Courses(board, Progress(), calls)
     for run_id in ("one", "two", "three"):
         for step in range(5):
             client.log_metric(run_id, "loss", math.nan if step > 2 and run_id != "two" else 1.0, step=step)
     courses.look()
-    (loss,) = sent[-1].scalars
+    (loss,) = scalars_in(sent)
     assert (loss.name, loss.bad, loss.bad_step) == ("loss", 2, 3)
     for step in range(5, 8):
         for run_id in ("two", "three"):
             client.log_metric(run_id, "loss", math.inf if run_id == "two" else 1.0, step=step)
     courses.look()
-    assert "two/loss" in {each.name for each in sent[-1].scalars}
+    assert "two/loss" in {each.name for each in scalars_in(sent)}
     assert board.ledger.logged.metrics["three/loss"] == 1.0
 
 
 def test_a_file_that_is_read_later_does_not_undo_what_a_tracker_was_given():
     sent: list = []
-    board = SimpleNamespace(send=sent.append, ledger=SimpleNamespace(logged=None, notable=()))
+    board = SimpleNamespace(send=sent.append, sampler=SamplerState(), ledger=LedgerState())
     courses = Courses(board, Progress())
     from jaxtop_agent.logged.scalars import FILE, LoggedValue
 
@@ -386,4 +393,4 @@ def test_a_file_that_is_read_later_does_not_undo_what_a_tracker_was_given():
     for step in range(4):
         courses._note_logged(LoggedValue("loss", step, 1.0, FILE))
     courses._send()
-    assert [(each.name, each.bad_step) for each in sent[-1].scalars] == [("loss", 6)]
+    assert [(each.name, each.bad_step) for each in scalars_in(sent)] == [("loss", 6)]

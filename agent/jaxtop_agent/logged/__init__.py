@@ -8,4 +8,5 @@ their buffer is full. Calls of MLflow and Trackio are noted by `hooks/trackers.p
   each file
 - courses.py: all scalars, with those that the script reports to the agent, and what is sent of them
 - course.py: one scalar: since when it is not finite, and whether it has risen
+- curve.py: the curves of all scalars, for plots
 """

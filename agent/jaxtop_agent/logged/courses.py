@@ -9,6 +9,9 @@ from jaxtop import wire
 from jaxtop.base.clock import now_ms
 from jaxtop.wire import is_loss, is_norm
 from jaxtop_agent.logged.course import Course
+from jaxtop_agent.logged.curve import SEND_EACH_S as CURVES_EACH_S
+from jaxtop_agent.logged.curve import SEND_EVERY_S as CURVES_EVERY_S
+from jaxtop_agent.logged.curve import AllCurves
 from jaxtop_agent.logged.scalars import LoggedScalars, LoggedValue
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ class Courses:
         self._notes = self._notes_sent = 0
         self._verdict: list[tuple[object, ...]] = []
         self._sent_at = -SEND_EVERY_S
+        self._curves, self._has_new, self._curves_due = AllCurves(), False, 0.0
 
     def look(self) -> None:
         """Note what was reported and logged since the last time, and send what is notable."""
@@ -47,12 +51,15 @@ class Courses:
         self._board.ledger.logged = self._logged.latest
         if self._notes != self._notes_sent:
             self._send()
+        self._send_curves()
 
     def _note_reported(self, read: ReadValue) -> None:
         course = self._course(read.name, REPORTED, is_part=read.nonfinite is not None)
         if course is not None and abs(read.step) < 1 << 62:
             course.note(read.step, read.value, has_gap=read.has_gap, nonfinite=read.nonfinite or 0.0)
             self._notes += 1
+            if not course.is_part:
+                self._curves.note(read.name, REPORTED, read.value)
 
     def _note_logged(self, read: LoggedValue) -> None:
         key = read.name, read.origin
@@ -63,6 +70,7 @@ class Courses:
             self._runs[key] = read.run
             course.note(read.step, read.value, has_gap=read.has_gap)
             self._notes += 1
+            self._curves.note(*key, read.value)
 
     def _course(self, name: str, origin: str, *, is_part: bool = False) -> Course | None:
         """Return the course of a scalar; None if there are too many."""
@@ -83,6 +91,15 @@ class Courses:
             self._verdict, self._notes_sent, self._sent_at = verdict, self._notes, time.monotonic()
             self._board.ledger.notable = tuple(each.message() for each in notable)
             self._board.send(wire.Scalars(now_ms(), self._board.ledger.notable))
+
+    def _send_curves(self) -> None:
+        now = time.monotonic()
+        self._has_new |= self._curves.gather(now_ms())
+        if self._has_new and now >= self._curves_due:
+            topology = self._board.sampler.topology
+            processes = topology.process_count if topology is not None else 1
+            self._has_new, self._curves_due = False, now + max(CURVES_EVERY_S, CURVES_EACH_S * processes)
+            self._board.send(self._curves.message(now_ms()))
 
     def _find_lead(self, loss: Course) -> None:
         """Find the norm whose high values began before the rise of a loss and reached it."""

@@ -130,7 +130,9 @@ class RunFacts:
     def other_groups(self) -> list[Group]:
         """The other groups of the run's family."""
         own = self._groups.get(self.run.id)
-        found = family_groups(self.cluster, self._at) if own is not None else []
+        if own is None:
+            return []
+        found = family_groups(self.cluster, self._at)
         return [each for each in found if each.family == own.family and each is not own]
 
     @cached_property

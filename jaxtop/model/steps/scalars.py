@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from math import isnan
+from functools import lru_cache
+from itertools import pairwise
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.wire.scalars import MOST_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jaxtop.model.host import Host
-    from jaxtop.wire import Scalar
+    from jaxtop.wire import Curve, Scalar
 
 LONGEST_NAME = 30
+# Times that differ by less than this part of a distance are the same.
+ROUNDING = 1e-6
 # Evidence has no larger numbers.
 _LARGEST = float(1 << 62)
 
@@ -45,6 +51,38 @@ class ScalarOn(NamedTuple):
             f"since {'' if scalar.is_exact else 'about '}step {self.bad_step:,}; "
             f"it was {scalar.finite:.4g} at step {scalar.finite_step:,}"
         )
+
+
+def curve_of(host: Host, name: str) -> list[tuple[float, float | None]]:
+    """Return a scalar of a process over time, by its clock; the last value is that of its last pulse.
+
+    Scripts log rarely: the line goes straight from each value to the next one.
+    """
+    curve = next((each for each in host.curves.curves if each.name == name), None)
+    if curve is None:
+        return []
+    every, known = curve.every_ms / 1000, list(_points(curve))
+    pulse = host.pulse
+    last = None if pulse.reported is None else pulse.reported.metrics.get(name)
+    if last is not None and isfinite(last) and (not known or pulse.at_ms / 1000 > known[-1][0]):
+        known.append((pulse.at_ms / 1000, last))
+    found: list[tuple[float, float | None]] = [*known[:1]]
+    for (at, value), (later, then) in pairwise(known):
+        for part in range(1, min(MOST_VALUES, int((later - at) / every - ROUNDING) + 1)):
+            share = part * every / (later - at)
+            found.append((at + part * every, value + share * (then - value)))
+        found.append((later, then))
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _points(curve: Curve) -> tuple[tuple[float, float], ...]:
+    """Return the known values, each with the middle of its time."""
+    return tuple(
+        ((curve.since_ms + (place + 0.5) * curve.every_ms) / 1000, value)
+        for place, value in enumerate(curve.values)
+        if isfinite(value)
+    )
 
 
 def shortened(name: str) -> str:

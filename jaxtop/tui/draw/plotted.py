@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from operator import attrgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,16 +16,21 @@ from jaxtop.model import (
     Host,
     Scope,
     figure_series,
+    scalar_figure,
 )
 from jaxtop.model.host import run_of
 from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.draw.plot import LETTERS, PlotLine
+from jaxtop.wire import is_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.plot import Points
+
+
+_NAME = attrgetter("name")
 
 
 class Beside(StrEnum):
@@ -50,8 +56,12 @@ class PlotSubject(NamedTuple):
         return self.agent, self.device_id
 
 
-def choices(reported: Collection[str]) -> list[Figure]:
-    return [each for each in (*DEVICE_FIGURES, *STEP_FIGURES, *HOST_FIGURES) if each.name in reported]
+def choices(reported: Collection[str], hosts: Iterable[Host]) -> list[Figure]:
+    """Return the figures that can be plotted: the reported ones, and the scalars of the scripts."""
+    scalars = dict.fromkeys(each.name for host in hosts for each in host.curves.curves)
+    of_scripts = map(scalar_figure, sorted(scalars, key=lambda name: (not is_loss(name), name)))
+    figures = (*DEVICE_FIGURES, *STEP_FIGURES, *of_scripts, *HOST_FIGURES)
+    return [each for each in figures if each.name in reported or each.scope is Scope.SCRIPT]
 
 
 def is_of_device(figure: Figure) -> bool:
@@ -77,6 +87,7 @@ def peers(
         _host(figure, view.current)
         for view in moment.host_views
         if (run_of(view.host) == run_of(host) if beside is Beside.HOSTS else view.host.agent == host.agent)
+        if figure.scope is not Scope.SCRIPT or figure.field in map(_NAME, view.host.curves.curves)
     ]
 
 

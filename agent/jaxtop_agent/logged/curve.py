@@ -1,0 +1,104 @@
+"""The curves of scalars since the start of the script, as means over equal times: the longer, the fewer."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from math import isfinite, isnan, nan
+
+from jaxtop.wire import Curves, is_loss
+from jaxtop.wire.scalars import FLOAT, MOST_CURVES, MOST_VALUES, Curve
+
+# The first values are means over this time. Once there are too many, each two become one.
+FIRST_MS = 2_000
+# Longer ones would not fit into a message: it would take weeks.
+LONGEST_MS = 86_400_000
+LONGEST_NAME = 200
+# All processes of a run together send so many curves a second, and none more often than this.
+SEND_EACH_S, SEND_EVERY_S = 0.5, 20.0
+
+
+class AllCurves:
+    """The curves of the first scalars, losses before others."""
+
+    def __init__(self) -> None:
+        # By name and origin.
+        self._keepers: dict[tuple[str, str], CurveKeeper] = {}
+        self._new: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._came_ms: dict[tuple[str, str], int] = {}
+
+    def note(self, name: str, origin: str, value: float) -> None:
+        self._new[name, origin].append(value)
+
+    def gather(self, now_ms: int) -> bool:
+        """Add what was noted since the last time; return whether anything was.
+
+        A writer writes many values at once. They are spread over the time since its last ones.
+        """
+        new, self._new = self._new, defaultdict(list)
+        for key, values in new.items():
+            keeper = self._keepers.get(key)
+            if keeper is None:
+                if not self._makes_room(key[0]):
+                    continue
+                keeper = self._keepers[key] = CurveKeeper(key[0], now_ms)
+            before = self._came_ms.get(key, now_ms)
+            self._came_ms[key] = now_ms
+            for number, value in enumerate(values, start=1):
+                keeper.add(value, before + (now_ms - before) * number // len(values))
+        return bool(new)
+
+    def message(self, now_ms: int) -> Curves:
+        return Curves(now_ms, tuple(each.curve() for each in self._keepers.values()))
+
+    def _makes_room(self, name: str) -> bool:
+        """Return whether there is room for a new curve; that of a loss takes the place of another one."""
+        if len(self._keepers) < MOST_CURVES:
+            return True
+        others = [key for key in self._keepers if not is_loss(key[0])]
+        if not is_loss(name) or not others:
+            return False
+        del self._keepers[others[-1]]
+        return True
+
+
+class CurveKeeper:
+    """Adds the values of one scalar to its curve."""
+
+    def __init__(self, name: str, now_ms: int) -> None:
+        self._name = name[:LONGEST_NAME]
+        self._since_ms, self._every_ms = now_ms, FIRST_MS
+        self._means = array(FLOAT)
+        self._counts = array("L")
+
+    def add(self, value: float, now_ms: int) -> None:
+        """Add a value; one that is not finite leaves a gap."""
+        if not isfinite(value):
+            return
+        while (place := max(0, now_ms - self._since_ms) // self._every_ms) >= MOST_VALUES:
+            if self._every_ms >= LONGEST_MS:
+                return
+            self._halve()
+        missing = place + 1 - len(self._means)
+        if missing > 0:
+            self._means.extend([nan] * missing)
+            self._counts.extend([0] * missing)
+        count = self._counts[place] = self._counts[place] + 1
+        before = self._means[place]
+        self._means[place] = value if count == 1 else before + (value - before) / count
+
+    def _halve(self) -> None:
+        """Make one value of each two, over twice the time."""
+        pairs = [(i, min(i + 1, len(self._means) - 1)) for i in range(0, len(self._means), 2)]
+        means = [_mean_of(self._means[i], self._means[j]) for i, j in pairs]
+        counts = [self._counts[i] + (self._counts[j] if j > i else 0) for i, j in pairs]
+        self._means, self._counts = array(FLOAT, means), array("L", counts)
+        self._every_ms *= 2
+
+    def curve(self) -> Curve:
+        return Curve(self._name, self._since_ms, self._every_ms, self._means.tobytes())
+
+
+def _mean_of(first: float, second: float) -> float:
+    known = [each for each in (first, second) if not isnan(each)]
+    return sum(known) / len(known) if known else nan

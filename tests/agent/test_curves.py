@@ -1,0 +1,95 @@
+"""The curves of scalars: means over equal times, however long a script runs, and how they are shown."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import inf, isnan, nan
+from statistics import fmean
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.model import figure_series, keyframe, scalar_figure
+from jaxtop.wire.scalars import MOST_CURVES, MOST_VALUES
+from jaxtop_agent.logged.curve import FIRST_MS, AllCurves, CurveKeeper
+from tests.builders import NOW, agent_id, folded, frame, well
+
+AT_MS = int(NOW * 1000)
+
+
+def kept(values, every_ms=1000):
+    keeper = CurveKeeper("loss", AT_MS)
+    for number, value in enumerate(values):
+        keeper.add(value, AT_MS + number * every_ms)
+    return keeper.curve()
+
+
+def test_each_value_is_the_mean_of_what_came_in_its_time():
+    curve = kept([4.0, 2.0, 1.0, nan, 5.0, inf])
+    assert (curve.name, curve.since_ms, curve.every_ms) == ("loss", AT_MS, FIRST_MS)
+    assert list(curve.values) == [3.0, 1.0, 5.0]
+    gap = kept([1.0, inf, nan, inf, 2.0])
+    assert [None if isnan(each) else each for each in gap.values] == [1.0, None, 2.0]
+
+
+@pytest.mark.parametrize("seconds", [300, 10_000, 100_000])
+def test_a_long_curve_has_as_many_values_and_they_are_means_over_longer_times(seconds):
+    true = [1 / (1 + number / 100) for number in range(seconds)]
+    curve = kept(true)
+    width = curve.every_ms // 1000
+    assert MOST_VALUES // 2 < len(curve.values) <= MOST_VALUES and width * MOST_VALUES >= seconds
+    for place, value in enumerate(curve.values):
+        assert value == pytest.approx(fmean(true[place * width : (place + 1) * width]), rel=0.01)
+
+
+def test_a_clock_that_jumps_back_harms_nothing():
+    keeper = CurveKeeper("loss", AT_MS)
+    keeper.add(1.0, AT_MS - 10_000)
+    keeper.add(2.0, AT_MS + 400 * 86_400_000 * MOST_VALUES)  # beyond the longest curve
+    assert list(keeper.curve().values)[:1] == [1.0] and len(keeper.curve().values) <= MOST_VALUES
+
+
+def test_what_a_writer_writes_at_once_is_spread_over_the_time_since_it_wrote_last():
+    curves = AllCurves()
+    for number in range(3):
+        for value in range(60):
+            curves.note("loss", "file", float(number * 60 + value))
+        curves.gather(AT_MS + number * 120_000)
+    (curve,) = curves.message(AT_MS).curves
+    known = [each for each in curve.values if not isnan(each)]
+    assert known == sorted(known) and len(known) > 50
+
+
+def test_losses_take_the_place_of_others_where_there_are_too_many():
+    curves = AllCurves()
+    for number in range(MOST_CURVES + 5):
+        curves.note(f"m{number}", "agent", 1.0)
+    curves.gather(AT_MS)
+    curves.note("loss", "agent", 2.0)
+    assert curves.gather(AT_MS + 1)
+    names = [each.name for each in curves.message(AT_MS).curves]
+    assert len(names) == MOST_CURVES and names[-1] == "loss" and names[0] == "m0"
+    assert not curves.gather(AT_MS + 2)
+
+
+def test_a_viewer_that_comes_late_or_jumps_has_the_curve_from_the_start_to_the_last_pulse():
+    curve = kept([4.0, 4.0, nan, nan, 2.0, 2.0])
+    last = wire.Pulse(AT_MS + 20_000, step=wire.Step(9, 9, {"loss": 0.5, "lr": 1e-3}))
+    sent = [
+        frame(agent_id(0), wire.Curves(AT_MS + 6_000, (curve,)), NOW + 6),
+        frame(agent_id(0), last, NOW + 20),
+    ]
+    cluster = folded([*well(), *sent])
+    points = figure_series(cluster, agent_id(0), scalar_figure("loss"))
+    assert points[0] == (NOW + 1, 4.0) and points[1] == (NOW + 3, 3.0) and points[2] == (NOW + 5, 2.0)
+    assert points[-1] == (NOW + 20, 0.5)
+    assert {later - at for (at, _), (later, _) in pairwise(points[:-1])} == {2.0}
+    again = folded(keyframe.frames(cluster, NOW + 20))
+    assert figure_series(again, agent_id(0), scalar_figure("loss")) == points
+    assert figure_series(cluster, agent_id(1), scalar_figure("loss")) == []
+
+
+def test_bytes_of_a_hostile_agent_are_no_error():
+    odd = wire.Curve("loss", AT_MS, 1, b"\x00\x01\x02\x03\x04\x05")
+    cluster = folded([*well(), frame(agent_id(0), wire.Curves(AT_MS, (odd,)), NOW)])
+    assert len(figure_series(cluster, agent_id(0), scalar_figure("loss"))) <= 1
