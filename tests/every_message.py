@@ -156,7 +156,7 @@ MESSAGES = (
             wire.Scalar("params/embed", 840, 12.5, nonfinite=0.0, same=300, same_step=540),
         ),
     ),
-    wire.Curves(10, (wire.Curve("loss", 5, 2_000, b"\0\0 @\0\0\xc0\x7f\0\0\x10@"),)),
+    wire.Curves(10, (wire.ScalarCurve("loss", 5, 2_000, b"\0\0 @\0\0\xc0\x7f\0\0\x10@"),)),
     wire.Ledger(
         10_000,
         0,

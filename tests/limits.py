@@ -149,6 +149,12 @@ LIMITS = {
             "further names are not followed",
         ),
         Limit(
+            "scalars with a curve",
+            "jaxtop.wire.scalars:MOST_CURVES",
+            "",
+            "losses take the place of others; others have none",
+        ),
+        Limit(
             "bytes of a profile that is read",
             "jaxtop_agent.profiler.reading:MOST_BYTES",
             "bytes",

@@ -58,6 +58,8 @@ def _odd(value: Any, dice: random.Random) -> Any:
         choices = *WORDS, value + dice.choice(WORDS)
     elif isinstance(value, float):
         choices = FLOATS
+    elif isinstance(value, bytes):
+        choices = b"", value[1:], value * MOST_TIMES, b"\xff" * len(value)
     elif value is None or isinstance(value, bool):
         choices = True, False, *INTEGERS
     else:

@@ -53,7 +53,7 @@ from jaxtop.model.figures import (
     MEMORY,
     STEP_FIGURES,
     STEP_TIME,
-    scalar_figure,
+    scalar_figures,
 )
 from jaxtop.model.finding import Finding, Severity
 from jaxtop.model.findings.reducer import reported_findings
@@ -88,6 +88,6 @@ __all__ = [
     "device_views", "diagnose", "distinct", "family_groups", "family_of", "figure_series", "fullest",
     "growers", "host_views", "launch_rate", "main_run", "memory_total", "memory_views", "mesh_views",
     "names_of_runs", "newest_hosts", "newest_sample", "pace_of", "program_views", "recent",
-    "reported_figures", "reported_findings", "roles_of_runs", "run_of", "runs", "scalar_figure", "scaled",
+    "reported_figures", "reported_findings", "roles_of_runs", "run_of", "runs", "scalar_figures", "scaled",
     "slices", "stack_groups", "state_of", "step_of", "step_of_run", "steps_of",
 ]  # fmt: skip

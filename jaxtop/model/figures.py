@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 from math import inf
+from typing import TYPE_CHECKING
 
 from jaxtop.model.figure_type import Figure, Level, Scope, Threshold, Unit
 from jaxtop.model.steps.scalars import shortened
 from jaxtop.model.steps.script import collecting, loss_of
 from jaxtop.model.steps.views import pace_of
+from jaxtop.wire import is_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jaxtop.model.host import Host
 
 _device, _host, _step = (
     partial(Figure, Scope.DEVICE),
@@ -428,6 +435,12 @@ SCALAR = "scalar "
 def figures_of(scope: Scope) -> tuple[Figure, ...]:
     """Return all figures of devices, hosts, steps or scripts, with limits and counters."""
     return tuple(each for each in _TABLE if each.scope is scope)
+
+
+def scalar_figures(hosts: Iterable[Host]) -> list[Figure]:
+    """Return the figures of the scalars of these hosts, losses first."""
+    names = {each.name for host in hosts for each in host.curves.curves}
+    return [scalar_figure(name) for name in sorted(names, key=lambda name: (not is_loss(name), name))]
 
 
 @lru_cache(maxsize=1024)

@@ -115,6 +115,6 @@ from jaxtop.wire.pulse import (
     Stall,
     Step,
 )
-from jaxtop.wire.scalars import Curve, Curves, Rise, Scalar, Scalars, is_loss, is_norm
+from jaxtop.wire.scalars import Curves, Rise, Scalar, ScalarCurve, Scalars, is_loss, is_norm
 from jaxtop.wire.stacks import COMPILED, Place, Stacks, Thread
 from jaxtop.wire.windows import Launch, Round, Window

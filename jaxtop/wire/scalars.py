@@ -87,7 +87,7 @@ class Scalars(Struct, frozen=True, omit_defaults=True, tag="scalars"):
     scalars: tuple[Scalar, ...] = ()
 
 
-class Curve(Struct, frozen=True, array_like=True):
+class ScalarCurve(Struct, frozen=True, array_like=True):
     """A scalar over time: its means over equal times, the first from `since_ms` on, each `every_ms` long.
 
     `packed` has them as floats of four bytes, little-endian; NaN where there was no value.
@@ -108,4 +108,4 @@ class Curves(Struct, frozen=True, omit_defaults=True, tag="curves"):
     """The scalars of a script since its start."""
 
     at_ms: TimeMs
-    curves: Annotated[tuple[Curve, ...], Meta(max_length=MOST_CURVES)] = ()
+    curves: Annotated[tuple[ScalarCurve, ...], Meta(max_length=MOST_CURVES)] = ()

@@ -9,7 +9,8 @@ from statistics import fmean
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import figure_series, keyframe, scalar_figure
+from jaxtop.model import figure_series, keyframe
+from jaxtop.model.figures import scalar_figure
 from jaxtop.wire.scalars import MOST_CURVES, MOST_VALUES
 from jaxtop_agent.logged.curve import FIRST_MS, AllCurves, CurveKeeper
 from tests.builders import NOW, agent_id, folded, frame, well
@@ -90,6 +91,6 @@ def test_a_viewer_that_comes_late_or_jumps_has_the_curve_from_the_start_to_the_l
 
 
 def test_bytes_of_a_hostile_agent_are_no_error():
-    odd = wire.Curve("loss", AT_MS, 1, b"\x00\x01\x02\x03\x04\x05")
+    odd = wire.ScalarCurve("loss", AT_MS, 1, b"\x00\x01\x02\x03\x04\x05")
     cluster = folded([*well(), frame(agent_id(0), wire.Curves(AT_MS, (odd,)), NOW)])
     assert len(figure_series(cluster, agent_id(0), scalar_figure("loss"))) <= 1

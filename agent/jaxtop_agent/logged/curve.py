@@ -7,7 +7,7 @@ from collections import defaultdict
 from math import isfinite, isnan, nan
 
 from jaxtop.wire import Curves, is_loss
-from jaxtop.wire.scalars import FLOAT, MOST_CURVES, MOST_VALUES, Curve
+from jaxtop.wire.scalars import FLOAT, MOST_CURVES, MOST_VALUES, ScalarCurve
 
 # The first values are means over this time. Once there are too many, each two become one.
 FIRST_MS = 2_000
@@ -95,8 +95,8 @@ class CurveKeeper:
         self._means, self._counts = array(FLOAT, means), array("L", counts)
         self._every_ms *= 2
 
-    def curve(self) -> Curve:
-        return Curve(self._name, self._since_ms, self._every_ms, self._means.tobytes())
+    def curve(self) -> ScalarCurve:
+        return ScalarCurve(self._name, self._since_ms, self._every_ms, self._means.tobytes())
 
 
 def _mean_of(first: float, second: float) -> float:

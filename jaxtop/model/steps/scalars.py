@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jaxtop.model.host import Host
-    from jaxtop.wire import Curve, Scalar
+    from jaxtop.wire import Scalar, ScalarCurve
 
 LONGEST_NAME = 30
 # Times that differ by less than this part of a distance are the same.
@@ -76,7 +76,7 @@ def curve_of(host: Host, name: str) -> list[tuple[float, float | None]]:
 
 
 @lru_cache(maxsize=1024)
-def _points(curve: Curve) -> tuple[tuple[float, float], ...]:
+def _points(curve: ScalarCurve) -> tuple[tuple[float, float], ...]:
     """Return the known values, each with the middle of its time."""
     return tuple(
         ((curve.since_ms + (place + 0.5) * curve.every_ms) / 1000, value)

@@ -16,12 +16,11 @@ from jaxtop.model import (
     Host,
     Scope,
     figure_series,
-    scalar_figure,
+    scalar_figures,
 )
 from jaxtop.model.host import run_of
 from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.draw.plot import LETTERS, PlotLine
-from jaxtop.wire import is_loss
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -58,9 +57,7 @@ class PlotSubject(NamedTuple):
 
 def choices(reported: Collection[str], hosts: Iterable[Host]) -> list[Figure]:
     """Return the figures that can be plotted: the reported ones, and the scalars of the scripts."""
-    scalars = dict.fromkeys(each.name for host in hosts for each in host.curves.curves)
-    of_scripts = map(scalar_figure, sorted(scalars, key=lambda name: (not is_loss(name), name)))
-    figures = (*DEVICE_FIGURES, *STEP_FIGURES, *of_scripts, *HOST_FIGURES)
+    figures = (*DEVICE_FIGURES, *STEP_FIGURES, *scalar_figures(hosts), *HOST_FIGURES)
     return [each for each in figures if each.name in reported or each.scope is Scope.SCRIPT]
 
 

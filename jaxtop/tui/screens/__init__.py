@@ -78,7 +78,7 @@ _OF_CORE = (
     ),
     _own(
         "0", "Plot", "PlotView",
-        shows="any figure over the last 120 samples",
+        shows="any figure over the last 120 samples, and what the script reports since its start",
         page="hardware.md",
     ),
 )  # fmt: skip
