@@ -79,7 +79,7 @@ test-jax: $(WITH_JAX)/.ready         ## what depends on the version of JAX, with
 
 soak: $(VENV)/.ready jax-names test-lowest test-pythons    ## the long repetitions of which CI runs a sample
 	$(BIN)/python $(INSTALL) --editable '.[xprof,loaders,frameworks]' wandb mlflow-skinny sqlalchemy alembic trackio
-	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long' --timeout 3600
+	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long or thorough' --timeout 3600
 
 test-lowest: $(VENV)-lowest/.ready   ## every screen, recordings, the wire and the demo on the lowest versions allowed
 	JAXTOP_LOWEST=1 $(VENV)-lowest/bin/python -m pytest $(SIDE_BY_SIDE) $(JOBS) \

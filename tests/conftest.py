@@ -36,8 +36,17 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 gc.set_threshold(20_000)
 
 
-def pytest_collection_modifyitems(items):
-    """Run tests of real JAX processes first: they mostly wait, and fillers (side_by_side.py) use the time."""
+def pytest_collection_modifyitems(config, items):
+    """Leave out what only `make soak` runs.
+
+    Tests of real JAX processes come first: they mostly wait, and fillers (side_by_side.py) use the time.
+    """
+    from tests.support import SOAK  # some modules do not need it, and the import takes a while
+
+    left_out = [item for item in items if item.get_closest_marker("thorough") and not SOAK]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     items.sort(key=lambda item: item.get_closest_marker("jax") is None)
 
 

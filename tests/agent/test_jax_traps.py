@@ -74,7 +74,7 @@ LATE = """
 """
 
 
-@pytest.mark.parametrize("moment", ["late", "cleared"])
+@pytest.mark.parametrize("moment", [pytest.param("late", marks=pytest.mark.thorough), "cleared"])
 def test_a_host_that_comes_late_harms_nobody(tmp_path, watch, moment):
     """Between `initialize` and the connection JAX's client kills the process of whoever touches it."""
     path = script(tmp_path, LATE.replace("{start}", START_HOT))
@@ -207,7 +207,7 @@ def test_nan_checks_of_the_script_work_and_launches_are_counted_again_afterwards
         assert not watch.live(process.pid)["hello"].sources["launches"].startswith("off")
 
 
-@pytest.mark.parametrize("at", ["while it runs", "at its end"])
+@pytest.mark.parametrize("at", ["while it runs", pytest.param("at its end", marks=pytest.mark.thorough)])
 def test_backends_can_be_cleared_and_no_client_is_left(tmp_path, watch, at):
     """With JAX's own check for clients that somebody still holds, where this JAX has one."""
     text = """

@@ -55,9 +55,9 @@ WORKERS = """
 @pytest.mark.parametrize(
     ("way", "method", "how"),
     [
-        ("run", "spawn", "process"),
+        pytest.param("run", "spawn", "process", marks=pytest.mark.thorough),
         ("start", "forkserver", "process"),
-        ("run", "forkserver", "executor"),
+        pytest.param("run", "forkserver", "executor", marks=pytest.mark.thorough),
         ("start", "spawn", "pool"),
         ("run", "fork", "process"),
         ("run", "any", "subprocess"),

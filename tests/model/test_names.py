@@ -117,12 +117,13 @@ FUNCTIONS = {
     "haiku": "update",
 }
 # How a framework holds its state does not depend on the version of JAX.
-ALSO_ON_OLDEST = ("plain",)
+MARKS = {"plain": [], "nnx": [pytest.mark.newest]}
+OTHERS = [pytest.mark.newest, pytest.mark.thorough]
 
 
 @pytest.mark.parametrize(
     "framework",
-    [pytest.param(name, marks=[] if name in ALSO_ON_OLDEST else [pytest.mark.newest]) for name in SCRIPTS],
+    [pytest.param(name, marks=MARKS.get(name, OTHERS)) for name in SCRIPTS],
 )
 def test_the_bytes_carry_the_names_that_the_script_gives_them(framework):
     """At least 95 % at each look, while the state is rebuilt or donated at each step."""

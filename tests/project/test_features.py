@@ -102,11 +102,9 @@ def test_the_app_works_without_features(tmp_path):
     assert not {"W", "O", "C"} & set(found["Overview"])
 
 
-@pytest.mark.parametrize("name", jaxtop.features.NAMES)
-def test_the_others_work_without_one_feature(tmp_path, name):
-    """All commands of the other features have their help, and all screens open."""
-    rest = without(tmp_path, name)
-    (gone,) = (each for each in features() if each.name == name)
+@pytest.mark.parametrize("gone", features(), ids=lambda each: each.name)
+def test_the_commands_of_the_others_have_their_help_without_one_feature(tmp_path, gone):
+    rest = without(tmp_path, gone.name)
     left = COMMANDS.keys() - gone.commands.keys()
     words = (
         "from jaxtop.cli import parser_of_all as p; print(*(each.format_help() for each in p()[1].values()))"
@@ -114,8 +112,21 @@ def test_the_others_work_without_one_feature(tmp_path, name):
     helped = said_by(rest, "-c", words)
     assert all(f"jaxtop {command} " in helped for command in left)
     assert not any(f"usage: jaxtop {command} " in helped for command in gone.commands)
-    if gone.screens or "app_capturer" in gone.hooks:
-        assert json.loads(said_by(rest, "-c", OPENS)).keys().isdisjoint(each.title for each in gone.screens)
+
+
+WITH_SCREENS = [each for each in features() if each.screens or "app_capturer" in each.hooks]
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        pytest.param(each, id=each.name, marks=[] if each.name == "operations" else [pytest.mark.thorough])
+        for each in WITH_SCREENS
+    ],
+)
+def test_all_screens_open_without_the_feature_of_one(tmp_path, gone):
+    opened = json.loads(said_by(without(tmp_path, gone.name), "-c", OPENS))
+    assert opened.keys().isdisjoint(each.title for each in gone.screens)
 
 
 def test_a_declaration_imports_nothing_heavy(tmp_path):

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Too small to show anything, narrow, low, the smallest that is drawn, and the largest.
-SIZES = [(1, 1), (40, 10), (59, 20), (60, 16), (300, 90)]
+SIZES = [
+    (1, 1),
+    pytest.param((40, 10), marks=pytest.mark.thorough),
+    pytest.param((59, 20), marks=pytest.mark.thorough),
+    (60, 16),
+    (300, 90),
+]
 # Of each screen in each terminal; many more in the long run.
 KEYS_A_SCREEN = 40 if SOAK else 4
 # They end the app, or wait for a text.
@@ -111,8 +117,11 @@ def of_all_screens():
 
 @pytest.mark.parametrize(
     "frames",
-    [[], of_all_screens(), staged_hardware.working()],
-    ids=["nothing", "all", "gpus"],
+    [
+        pytest.param([], id="nothing"),
+        pytest.param(of_all_screens(), id="all"),
+        pytest.param(staged_hardware.working(), id="gpus", marks=pytest.mark.thorough),
+    ],
 )
 def test_every_screen_has_something_to_say_at_any_size_and_a_way_out(frames):
     async def act(stage: stage.Stage) -> None:
