@@ -14,6 +14,7 @@ from jaxtop_agent.logged.course import FEWEST_VALUES, MOST_SAMPLES, Course
 from jaxtop_agent.logged.courses import MOST_COURSES, SEND_EVERY_S, Courses
 from jaxtop_agent.steps.progress import Progress
 from jaxtop_agent.steps.reports import MOST_CALLS, MOST_HELD, MOST_READS, Reports
+from tests.support import SOAK
 
 
 class ReportingScript:
@@ -145,8 +146,9 @@ HEALTHY = {
 
 
 @pytest.mark.parametrize("shape", HEALTHY)
+@pytest.mark.long
 def test_ordinary_losses_and_norms_never_rise(shape):
-    for seed in range(8):
+    for seed in range(8 if SOAK else 3):
         dice = random.Random(seed)
         course = Course("loss", is_judged=True)
         for i in range(3000):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import thorough
 from tests.support import ROOT
 
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
@@ -45,7 +46,7 @@ def test_reading_variables_keeps_nothing_and_changes_nothing(version, mode):
     assert ended(version, "frames.py", mode) == ("ok\n", "")
 
 
-@pytest.mark.parametrize("mode", ["alone", "threads"])
+@pytest.mark.parametrize("mode", [thorough("alone"), "threads"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_reading_variables_harms_nobody_while_garbage_is_collected(version, mode):
     """No crash, no standstill; and the collection is on or off as the program has it."""

@@ -8,6 +8,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.base import keys
+from tests.cases import thorough
 from tests.hlo_texts import members
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, viewer
 
@@ -50,7 +51,7 @@ def has_all(attached, hosts):
     )
 
 
-@pytest.mark.parametrize(("hosts", "devices"), [(2, 4), pytest.param(4, 2, marks=pytest.mark.newest)])
+@pytest.mark.parametrize(("hosts", "devices"), [(2, 4), thorough(4, 2)])
 def test_every_collective_of_a_run_over_several_processes(home, hosts, devices):
     """4 × 6 of float32 on each of 8 devices, 4 of data by 2 of model; the same is told by all processes."""
     with started(home, hosts, devices) as script, viewer() as attached:

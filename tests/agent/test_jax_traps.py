@@ -6,6 +6,7 @@ from subprocess import PIPE
 
 import pytest
 
+from tests.cases import thorough
 from tests.support import PYTHON, SOAK, environment, eventually, free_port, processes, run, script
 from tests.unharmed import PLAIN, START_HOT, Watch, outcome
 
@@ -74,7 +75,7 @@ LATE = """
 """
 
 
-@pytest.mark.parametrize("moment", [pytest.param("late", marks=pytest.mark.thorough), "cleared"])
+@pytest.mark.parametrize("moment", [thorough("late"), "cleared"])
 def test_a_host_that_comes_late_harms_nobody(tmp_path, watch, moment):
     """Between `initialize` and the connection JAX's client kills the process of whoever touches it."""
     path = script(tmp_path, LATE.replace("{start}", START_HOT))
@@ -151,7 +152,7 @@ DONATING = """
     step = jax.jit(lambda x, y: (x * 0.99 + y.sum(), y + 1), donate_argnums=(0, 1))
     state = [(jax.device_put(np.full(50 + i % 9, i, np.float32)), jax.device_put(np.zeros(9)))
              for i in range(200)]
-    for _ in range(30 * int(sys.argv[1])):
+    for _ in range(12 * int(sys.argv[1])):
         old = state
         state = [step(*each) for each in state]
         for each in old[:20]:
@@ -207,7 +208,7 @@ def test_nan_checks_of_the_script_work_and_launches_are_counted_again_afterwards
         assert not watch.live(process.pid)["hello"].sources["launches"].startswith("off")
 
 
-@pytest.mark.parametrize("at", ["while it runs", pytest.param("at its end", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("at", ["while it runs", thorough("at its end")])
 def test_backends_can_be_cleared_and_no_client_is_left(tmp_path, watch, at):
     """With JAX's own check for clients that somebody still holds, where this JAX has one."""
     text = """

@@ -12,6 +12,7 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop.base import debuglog, private
+from tests.cases import thorough
 from tests.support import PYTHON, environment, eventually, jaxtop, processes, script, viewer
 from tests.unharmed import START, START_HOT
 
@@ -198,7 +199,7 @@ class TestAgent:
         assert "jaxtop" not in stderr
 
     @pytest.mark.newest
-    @pytest.mark.parametrize("how", ["level", "handler"])
+    @pytest.mark.parametrize("how", ["level", thorough("handler")])
     def test_a_script_that_sets_up_the_logger_gets_the_lines(self, tmp_path, how):
         """And no thread of ours is listed by `threading`."""
         prepare = {

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 import psutil
 import pytest
 
+from tests.cases import thorough
 from tests.hangups import RECORDING, two_runs_and_a_recording
 from tests.support import SOAK
 from tests.terminals import in_a_terminal, read_until
@@ -142,7 +143,7 @@ def test_an_app_that_is_stopped_at_any_moment_ends_as_always():
             assert process.wait() == 0
 
 
-@pytest.mark.parametrize("elsewhere", ["2>&-", "2>/dev/null", "2>/dev/full"])
+@pytest.mark.parametrize("elsewhere", ["2>&-", thorough("2>/dev/null"), "2>/dev/full"])
 def test_an_app_is_shown_though_errors_go_elsewhere(elsewhere):
     with in_a_terminal(
         "replay", RECORDING, within=["sh", "-c", f'exec "$@" {elsewhere}', "sh"], TERM="xterm-256color"

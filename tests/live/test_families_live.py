@@ -8,6 +8,7 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop.store import runfiles
+from tests.cases import thorough
 from tests.support import PYTHON, eventually, processes, script, snapshot
 from tests.unharmed import PLAIN, outcome
 
@@ -55,9 +56,9 @@ WORKERS = """
 @pytest.mark.parametrize(
     ("way", "method", "how"),
     [
-        pytest.param("run", "spawn", "process", marks=pytest.mark.thorough),
+        thorough("run", "spawn", "process"),
         ("start", "forkserver", "process"),
-        pytest.param("run", "forkserver", "executor", marks=pytest.mark.thorough),
+        thorough("run", "forkserver", "executor"),
         ("start", "spawn", "pool"),
         ("run", "fork", "process"),
         ("run", "any", "subprocess"),

@@ -7,6 +7,7 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop.store import runfiles
+from tests.cases import thorough
 from tests.support import PYTHON, SOAK, environment, eventually, processes, run, script, snapshot
 from tests.unharmed import PLAIN, START_HOT, WAYS, Watch, outcome, some
 
@@ -98,7 +99,7 @@ def watch():
 
 
 @pytest.mark.newest
-@pytest.mark.parametrize("method", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("method", ["fork", "spawn", thorough("forkserver")])
 def test_pools_of_workers_work_and_are_no_hosts_of_the_run(tmp_path, watch, method):
     """Whoever started the agent: the command, the script, and not the copy of it that a worker imports."""
     imports = {"imports_jax": method == "spawn"}  # what is spawned imports the script
@@ -172,7 +173,7 @@ def test_windows_import_nothing_of_ours(tmp_path, watch):
 
 
 @pytest.mark.newest
-@pytest.mark.parametrize("way", ["run", pytest.param("start", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("way", ["run", thorough("start")])
 def test_a_process_that_forks_before_it_imports_jax_is_shown(tmp_path, watch, way):
     """And its child may use JAX as well."""
     done = outcome(tmp_path, EARLY_FORK, way, watch=watch)

@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from tests.cases import thorough
 from tests.support import JAXTOP, PYTHON, SOAK, environment, run, script
 from tests.unharmed import PLAIN, WAYS, Watch, outcome
 
@@ -211,7 +212,7 @@ def test_the_world_a_script_sees_is_the_same(tmp_path, watch):
 @pytest.mark.parametrize(
     "flags",
     [
-        pytest.param(("-O", "-W", "error", "-u"), id="optimized", marks=pytest.mark.thorough),
+        thorough(("-O", "-W", "error", "-u"), id="optimized"),
         pytest.param(("-X", "dev", "-bb", "-X", "warn_default_encoding"), id="development"),
     ],
 )
@@ -253,7 +254,7 @@ def test_modules_and_code_run_as_under_python(tmp_path, watch, words):
 @pytest.mark.parametrize(
     "then",
     [
-        pytest.param("sys.then = 1", id="whole", marks=pytest.mark.thorough),
+        thorough("sys.then = 1", id="whole"),
         pytest.param("raise OSError('broken')", id="broken"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 
 from jaxtop import wire
 from tests import patience
+from tests.cases import thorough
 from tests.support import PYTHON, SOAK, Viewer, environment, eventually, free_port, jax_run, processes, script
 from tests.unharmed import Watch
 
@@ -186,7 +187,7 @@ print("done")
     [
         ("end", 0),
         ("exception", 1),
-        pytest.param("exit", 3, marks=pytest.mark.newest),
+        thorough("exit", 3),
         pytest.param("at once", 7, marks=pytest.mark.newest),
     ],
 )

@@ -23,7 +23,7 @@ from tests.mutants import mutant, show
 from tests.support import SOAK
 
 BEYOND = 1 << 62
-MUTATIONS = 3_000 if SOAK else 60
+MUTATIONS = 3_000 if SOAK else 30
 # What a keyframe has otherwise: in the roster, as times of frames, computed, as windows of the file.
 ELSEWHERE = {
     "agent", "peer", "run", "run_name", "process_count", "noun", "link_at", "heard_at", "pulse_at", "window",
@@ -94,6 +94,7 @@ def test_a_slice_that_cannot_be_is_refused(name):
         keyframe.decode(frame.kind, frame.raw)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SLICES)
 def test_no_slice_ends_a_view(name):
     """With odd values in odd places it is refused, or shown."""

@@ -10,6 +10,7 @@ import pytest
 from jaxtop.model import array_views, step_of
 from jaxtop.model.arrays.growth import growers
 from jaxtop.store import runfiles
+from tests.cases import thorough
 from tests.support import JAXTOP, PYTHON, ROOT, SOAK, eventually, processes, viewer
 
 pytestmark = pytest.mark.jax
@@ -236,7 +237,7 @@ def test_a_leak_is_the_top_grower_within_half_a_minute():
 
 
 @pytest.mark.newest
-@pytest.mark.parametrize("how", ["callable", "tree"])
+@pytest.mark.parametrize("how", [thorough("callable"), "tree"])
 def test_a_state_that_no_variable_leads_to_has_the_name_it_was_given(how):
     """And keeps it while its arrays are replaced; none of them is kept alive for that."""
     with running([PYTHON, TRAINING / "train_hidden.py", how]) as attached:

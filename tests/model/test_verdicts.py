@@ -19,13 +19,14 @@ from jaxtop.model.collectives.verdict import (
     wait_for_last,
 )
 from jaxtop.model.windows import MISSING, Grouped, Team, TeamUnit, Timing
+from tests.support import SOAK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from jaxtop.model.windows import Straggler
 
-RUNS = 1000
+RUNS = 1_000 if SOAK else 300
 LAUNCH_US = 80_000
 UNITS = [TeamUnit(f"r1-{process}", None) for process in range(4)]
 GROUPED = [
@@ -106,11 +107,13 @@ def sleep_for(dice: random.Random, noise: Noise) -> float:
     return max(50_000.0, 5 * spread(waits_of(made(dice, noise, range(14)))))
 
 
+@pytest.mark.long
 def test_without_a_sleep_nobody_is_ever_named():
     named = [n for dice, n in noises(1) if any(followed(made(dice, n, range(14))))]
     assert named == []
 
 
+@pytest.mark.long
 def test_a_sleep_names_the_process_that_slept():
     right, errors = 0, []
     for dice, noise in noises(2):
@@ -123,6 +126,7 @@ def test_a_sleep_names_the_process_that_slept():
     assert sorted(errors)[round(0.99 * len(errors)) - 1] < 0.25
 
 
+@pytest.mark.long
 def test_the_verdict_follows_within_three_windows():
     right = 0
     for dice, noise in noises(3):

@@ -13,6 +13,7 @@ from jaxtop.model import Cluster
 from jaxtop.wire import bounds
 from tests import builders, staged, staged_collectives, staged_hardware
 from tests.builders import NOW, agent_id, folded, frame
+from tests.cases import thorough
 from tests.every_message import MESSAGES
 from tests.mutants import mutant, show
 from tests.stage import Stage, play
@@ -101,7 +102,9 @@ def test_what_cannot_be_is_refused_before_it_is_unpacked(name):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
+@pytest.mark.parametrize(
+    "name", [thorough(name) if name == "a mesh of all devices" else name for name in ACCEPTED]
+)
 def test_what_is_believed_costs_little_even_at_the_bounds(name):
     message = ACCEPTED[name]
     cluster = folded(builders.well())

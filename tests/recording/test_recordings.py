@@ -124,6 +124,7 @@ def made_growing(seconds=200):
     return told
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("made", [Made(), Made(hosts=5, devices=4, seconds=300, arrays=20)])
 def test_any_moment_is_as_if_all_had_been_watched_up_to_it(tmp_path, made):
     frames = made_sessions.frames(made)

@@ -23,7 +23,7 @@ from tests.support import SOAK, jaxtop
 
 pytestmark = pytest.mark.long
 
-CUTS, HARMS, EVERY = (3_000, 3_000, 1) if SOAK else (150, 60, 3)
+CUTS, HARMS, EVERY = (3_000, 3_000, 1) if SOAK else (100, 40, 7)
 TINY = 8
 MAGIC = b"\x89MCAP0\r\n"
 
@@ -76,7 +76,7 @@ def opened(path, content):
 
 @pytest.mark.parametrize("form", ["unfinished", "finished", "compacted"])
 def test_a_file_cut_anywhere_opens_with_all_that_is_complete(tmp_path, form):
-    """At every byte of a small file in the long run; at every third one here."""
+    """At every byte of a small file in the long run; at every seventh one here."""
     check_cuts(tmp_path, form, seconds=TINY, cuts=None)
 
 

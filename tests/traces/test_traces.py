@@ -11,6 +11,7 @@ from jaxtop import traces
 from jaxtop.traces.parts import APART, NO_CALL, NOT_MATCHED
 from jaxtop.traces.xspace import Trace
 from tests.made_traces import PERIOD_US, PLATFORMS, PROGRAM, REDUCE, Launch, Made, launches
+from tests.support import SOAK
 from tests.xspace import Event, plane, space
 
 NOTHING_KNOWN = traces.WantedCollectives({})
@@ -102,17 +103,19 @@ class TestLaunches:
         assert seen.unassigned > 0.3 and seen.left_ns.keys() <= {APART, NOT_MATCHED}
         assert all(2 not in each for each in measured(seen))
 
+    @pytest.mark.long
     @pytest.mark.parametrize("lost", [0.02, 0.1, 0.5])
     def test_where_the_host_lost_events_nothing_wrong_is_measured(self, platform, lost):
-        for seed in range(40):
+        for seed in range(40 if SOAK else 15):
             made = Made(launches(4, 8, late=seed % 5, seed=seed), lost=lost, seed=seed)
             assert are_right(measured(seen_of(platform, made)), planted(made))
 
 
-def test_in_a_thousand_random_traces_no_wait_is_wrong_and_no_other_device_comes_last():
+@pytest.mark.long
+def test_in_random_traces_no_wait_is_wrong_and_no_other_device_comes_last():
     dice = random.Random(27)
     found = whole = 0
-    for number in range(1_000):
+    for number in range(1_000 if SOAK else 300):
         platform = dice.choice([*PLATFORMS])
         devices = dice.randint(2, 4)
         made = Made(

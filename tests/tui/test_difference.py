@@ -13,6 +13,7 @@ from jaxtop.tui.playback import Start
 from jaxtop.tui.screens.difference import DifferenceScreen
 from tests import builders, staged
 from tests.builders import NOW, agent_id, frame
+from tests.cases import thorough
 from tests.reels import DIES, Reel, session
 from tests.stage import Stage, play
 
@@ -255,7 +256,14 @@ class TestScreen:
         replay(act)
 
     @pytest.mark.parametrize(
-        ("key", "name"), [("1", "overview"), ("2", "mesh"), ("4", "arrays"), ("9", "stacks"), ("0", "plot")]
+        ("key", "name"),
+        [
+            ("1", "overview"),
+            ("0", "plot"),
+            thorough("2", "mesh"),
+            thorough("4", "arrays"),
+            thorough("9", "stacks"),
+        ],
     )
     def test_the_key_of_a_screen_leads_there_and_keeps_what_is_selected(self, key, name):
         async def act(stage: Stage) -> None:
@@ -312,7 +320,7 @@ class TestScreen:
 
         replay(act, (80, 24))
 
-    @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 50)])
+    @pytest.mark.parametrize("size", [(60, 16), thorough((80, 24)), thorough((120, 40)), (200, 50)])
     def test_it_fits_every_size(self, size):
         async def act(stage: Stage) -> None:
             await press(stage, "v", "end", "v")

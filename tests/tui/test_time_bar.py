@@ -17,6 +17,7 @@ from jaxtop.tui.dialogs.go_to import GoTo
 from jaxtop.tui.draw.time_bar import TimeBarState, controls, glance, tip, track
 from jaxtop.tui.playback import Start
 from tests.builders import NOW
+from tests.cases import thorough
 from tests.reels import DIES, LONG, WARNS, Recorder, Reel, session
 from tests.stage import Feed, Stage, play
 
@@ -208,7 +209,7 @@ class TestReplayByKeys:
 
         play(act, history=Reel(*TOLD), replay=PAUSED)
 
-    @pytest.mark.parametrize("screen", list("123456789"))
+    @pytest.mark.parametrize("screen", [*"159", *map(thorough, "234678")])
     def test_the_keys_work_on_every_screen(self, screen):
         async def act(stage: Stage) -> None:
             await press(stage, screen, "n", "n", "n", "right_square_bracket")
@@ -264,7 +265,7 @@ class TestReplayByKeys:
 
         play(act, history=reel, replay=PAUSED)
 
-    @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 50)])
+    @pytest.mark.parametrize("size", [(60, 16), thorough((80, 24)), thorough((120, 40)), (200, 50)])
     def test_it_fits_every_size(self, size):
         async def act(stage: Stage) -> None:
             bar = stage.app.query_one("#time")
@@ -304,7 +305,7 @@ class TestByMouse:
 
         play(act, history=Reel(*TOLD), replay=PAUSED)
 
-    @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 50)])
+    @pytest.mark.parametrize("size", [(60, 16), thorough((80, 24)), thorough((120, 40)), (200, 50)])
     def test_every_button_does_what_its_key_does(self, size):
         async def click(stage: Stage, sign: str) -> None:
             x = controls_shown(stage).rindex(sign) + sign.startswith(" ")
@@ -341,7 +342,7 @@ class TestByMouse:
 
 
 class TestLive:
-    @pytest.mark.parametrize("width", [59, 60, 80, 120])
+    @pytest.mark.parametrize("width", [59, 60, thorough(80), 120])
     def test_while_it_is_live_one_line_says_how_to_go_back(self, width):
         async def act(stage: Stage) -> None:
             said = controls_shown(stage)

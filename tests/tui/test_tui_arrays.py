@@ -21,10 +21,11 @@ from jaxtop.tui.screens.mesh import MeshScreenView
 from jaxtop.tui.widgets.array_pane import ArrayPane
 from tests import builders
 from tests.builders import NOW, agent_id, census, frame, training
+from tests.cases import thorough
 from tests.stage import play
 from tests.stories import array
 
-SIZES = [(80, 24), (120, 40), (200, 50)]
+SIZES = [(80, 24), thorough((120, 40)), (200, 50)]
 
 
 def look(act, *frames, size=(120, 40)):
@@ -617,7 +618,7 @@ def test_names_of_others_cannot_steer_the_terminal():
     look(act, *training(), *(frame(agent_id(i), told, NOW + 1) for i in range(2)))
 
 
-@pytest.mark.parametrize("theme_presses", range(4))
+@pytest.mark.parametrize("theme_presses", [0, thorough(1), thorough(2), 3])
 def test_every_theme_draws_it(theme_presses):
     async def act(stage):
         await go_to(stage, *KERNEL)

@@ -12,6 +12,7 @@ from jaxtop.tui.screens.mesh import MeshScreenView
 from tests import builders
 from tests import staged_collectives as staged
 from tests.builders import NOW, agent_id, folded, frame
+from tests.cases import thorough
 from tests.made_windows import Made
 from tests.stage import Stage, line, play, shown_after
 
@@ -175,7 +176,7 @@ class TestOnTheMesh:
 
         play(act, *staged.late())
 
-    @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+    @pytest.mark.parametrize("size", [(80, 24), thorough((200, 50))])
     def test_the_late_one_has_a_sign_in_cells_of_any_size_without_colours(self, size, monkeypatch):
         monkeypatch.setenv("NO_COLOR", "1")
         for made in (Made(4, 4, late=3), Made(64, 8, late=3)):

@@ -23,6 +23,7 @@ from jaxtop.tui.screens import devices as devices_screen
 from jaxtop.tui.widgets.filter import FilteredTable, FilterInput
 from tests import builders, staged_hardware
 from tests.builders import NOW, agent_id, frame
+from tests.cases import thorough
 from tests.stage import Stage, line, play, shown_after
 from tests.staged_hardware import FAILING, HOT, working
 from tests.stories import host_sample
@@ -349,7 +350,7 @@ class TestDetail:
         assert device_lines(QUIET, 0, INK, 37, lambda _: ()) == device_words(QUIET, 0, INK, 26) == []
         assert host_lines(QUIET, INK, 37) == []
 
-    @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+    @pytest.mark.parametrize("size", [(80, 24), thorough((120, 40)), (200, 50)])
     def test_the_mesh_shows_the_hardware_of_the_selected_device(self, size):
         shown = shown_after(*working(4), keys="2", size=size)
         assert "93%" in shown and "560W" in shown

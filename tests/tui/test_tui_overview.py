@@ -28,6 +28,7 @@ from jaxtop.tui.draw.panes.finding import figure_of
 from jaxtop.tui.draw.sparkline import area
 from tests import builders, made_sessions, staged_collectives, staged_parts
 from tests.builders import NOW, agent_id, frame
+from tests.cases import thorough
 from tests.reels import Reel
 from tests.stage import Stage, play, shown_after
 from tests.staged_findings import Staged, reports, trains
@@ -159,7 +160,7 @@ def collecting():
     return run
 
 
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+@pytest.mark.parametrize("size", [(60, 16), thorough((80, 24)), (120, 40)])
 @pytest.mark.parametrize(
     ("run", "rule", "figure"),
     [(lost_loss, "bad_loss", "not finite"), (collecting, "gc_pauses", "35%")],
@@ -205,7 +206,7 @@ def test_where_the_proof_has_no_room_its_explanation_opens(size):
     play(act, *LATE, size=size)
 
 
-@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 11), (40, 10)])
+@pytest.mark.parametrize("size", [(120, 40), thorough((80, 24)), thorough((60, 11)), (40, 10)])
 def test_keys_are_about_the_finding_that_is_selected(size):
     run = lost_loss()
     run.tell(1, wire.Link("closed", "x"))
@@ -348,7 +349,7 @@ def lines_of(shown: str) -> list[str]:
     return shown.splitlines()[2:-1]
 
 
-@pytest.mark.parametrize("size", [(120, 40), (200, 50), (250, 80)])
+@pytest.mark.parametrize("size", [(120, 40), thorough((200, 50)), (250, 80)])
 @pytest.mark.parametrize("frames", [LATE, working(90), TRAINING], ids=["late", "gpus", "training"])
 def test_no_panel_is_empty_and_borders_stand_in_columns(frames, size):
     lines = lines_of(shown_after(*frames, keys=(), size=size))
@@ -415,7 +416,7 @@ def everything() -> list[wire.Frame]:
     return [*LATE, *sorted(told, key=lambda each: each.at)]
 
 
-@pytest.mark.parametrize("size", [(120, 40), (200, 50), (250, 80)])
+@pytest.mark.parametrize("size", [(120, 40), thorough((200, 50)), (250, 80)])
 def test_the_first_screen_answers_twelve_questions(size):
     frames = everything()
 
@@ -454,7 +455,9 @@ def shown_late(frames, size):
 
 
 @pytest.mark.parametrize("newer", [None, 1.6], ids=["checked", "since the check"])
-@pytest.mark.parametrize("size", [(80, 24), (120, 36), (120, 40), (200, 50), (250, 80)])
+@pytest.mark.parametrize(
+    "size", [(80, 24), thorough((120, 36)), thorough((120, 40)), thorough((200, 50)), (250, 80)]
+)
 def test_a_finding_and_the_panel_of_the_step_have_the_same_times(size, newer):
     shown = " ".join(shown_late(held_up(newer=newer), size).split())
     assert re.search("wait 300 ms of a 500 (since [0-9:]+ )?ms step", shown)
@@ -464,7 +467,7 @@ def test_a_finding_and_the_panel_of_the_step_have_the_same_times(size, newer):
 
 
 @pytest.mark.parametrize("frames", [held_up(), LATE], ids=["by its script", "in a collective"])
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", [(60, 16), thorough((80, 24)), thorough((120, 40)), (200, 50)])
 def test_the_share_that_a_straggler_costs_stands_in_the_verdict_and_in_its_sentence_only(frames, size):
     shown = shown_late(frames, size)
     (share,) = re.findall(r"(\d+%) of each step is lost", shown)
@@ -488,7 +491,7 @@ def test_a_finding_whose_sentence_has_no_share_says_it_below():
 
 
 @pytest.mark.parametrize("frames", [held_up(), LATE, working(90)], ids=["script", "late", "gpus"])
-@pytest.mark.parametrize("size", [(120, 40), (200, 50)])
+@pytest.mark.parametrize("size", [(120, 40), thorough((200, 50))])
 def test_notes_about_input_and_machines_are_whole_words(frames, size):
     shown = shown_late(frames, size).splitlines()
     top = next(i for i, each in enumerate(shown) if "Input and machines" in each)

@@ -22,6 +22,7 @@ from jaxtop.tui.draw.plotted import Beside, PlotSubject, few
 from jaxtop.tui.playback import Start
 from tests import builders, staged_hardware
 from tests.builders import NOW, agent_id, frame
+from tests.cases import thorough
 from tests.reels import LONG, Reel, session
 from tests.stage import Stage, line, play, shown_after
 from tests.staged_hardware import working
@@ -328,7 +329,7 @@ class TestScreen:
 
         play(act, *working(5))
 
-    @pytest.mark.parametrize("key", ["question_mark", "colon"])
+    @pytest.mark.parametrize("key", ["question_mark", thorough("colon")])
     def test_made_too_small_below_help_it_is_replaced_by_the_notice(self, key):
         async def act(stage: Stage) -> None:
             await stage.press("D", "0", key)
@@ -342,7 +343,7 @@ class TestScreen:
 
         play(act, *working(30), size=(60, 16))
 
-    @pytest.mark.parametrize("size", [(40, 10), (59, 11), (40, 30), (100, 12)])
+    @pytest.mark.parametrize("size", [(40, 10), thorough((59, 11)), thorough((40, 30)), (100, 12)])
     def test_a_small_terminal_has_the_chosen_line_with_its_range(self, size):
         async def act(stage: Stage) -> None:
             await stage.press("D", "0")

@@ -15,6 +15,7 @@ from jaxtop.tui.draw import table_lines as draw
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.widgets.table import Table
 from tests import builders, stage, staged, staged_collectives, staged_hardware
+from tests.cases import thorough
 from tests.support import SOAK
 from tests.tui.test_tui_table import COLUMNS, drive
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 # Too small to show anything, narrow, low, the smallest that is drawn, and the largest.
 SIZES = [
     (1, 1),
-    pytest.param((40, 10), marks=pytest.mark.thorough),
-    pytest.param((59, 20), marks=pytest.mark.thorough),
+    thorough((40, 10)),
+    thorough((59, 20)),
     (60, 16),
     (300, 90),
 ]
@@ -51,6 +52,7 @@ def stuck_is_a_failure() -> Iterator[None]:
     signal.signal(signal.SIGPROF, before)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.usefixtures("stuck_is_a_failure")
 def test_every_key_is_answered_at_any_size(size):
@@ -120,7 +122,7 @@ def of_all_screens():
     [
         pytest.param([], id="nothing"),
         pytest.param(of_all_screens(), id="all"),
-        pytest.param(staged_hardware.working(), id="gpus", marks=pytest.mark.thorough),
+        thorough(staged_hardware.working(), id="gpus"),
     ],
 )
 def test_every_screen_has_something_to_say_at_any_size_and_a_way_out(frames):

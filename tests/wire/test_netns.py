@@ -19,6 +19,7 @@ import pytest
 
 from jaxtop.tui.screens import SCREENS
 from tests import support
+from tests.cases import thorough
 from tests.logins import needs_sshd, sshd
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, states, training
 from tests.terminals import in_a_terminal
@@ -142,7 +143,7 @@ def test_agents_serve_on_the_address_that_leads_to_the_others_and_never_on_all(r
         assert hosts == {"127.0.0.1", ADDRESSES[namespace]}
 
 
-@pytest.mark.parametrize("of", [FIRST, SECOND], ids=["first", "second"])
+@pytest.mark.parametrize("of", [pytest.param(FIRST, id="first"), thorough(SECOND, id="second")])
 @pytest.mark.usefixtures("elsewhere")
 def test_the_key_and_the_address_of_one_host_show_all(run, of):
     """With its port, and without."""

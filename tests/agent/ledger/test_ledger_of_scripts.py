@@ -8,6 +8,7 @@ import pytest
 from jaxtop.cli import replay
 from jaxtop.features.ledger import collect
 from jaxtop.store import ledgers
+from tests.cases import thorough
 from tests.support import PYTHON, environment, run, script
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest]
@@ -165,7 +166,7 @@ def test_each_kind_is_what_the_script_planted_and_what_a_restart_does_again_is_l
     assert sum(job.spent.values()) == pytest.approx(job.until - job.started, abs=0.05)
 
 
-@pytest.mark.parametrize("mode", [pytest.param("sync", marks=pytest.mark.thorough), "async"])
+@pytest.mark.parametrize("mode", [thorough("sync"), "async"])
 def test_checkpoints_of_orbax_are_known_from_its_own_reports(tmp_path, mode):
     pytest.importorskip("orbax.checkpoint")
     path, folder = script(tmp_path, ORBAX), tmp_path / "ledgers"
@@ -178,7 +179,7 @@ def test_checkpoints_of_orbax_are_known_from_its_own_reports(tmp_path, mode):
     assert all(save.committed_ms is not None for save in process.saves)
 
 
-@pytest.mark.parametrize("mode", [pytest.param("sync", marks=pytest.mark.thorough), "async"])
+@pytest.mark.parametrize("mode", [thorough("sync"), "async"])
 def test_a_save_that_a_kill_cuts_short_is_none_and_the_work_since_the_one_before_is_lost(tmp_path, mode):
     pytest.importorskip("orbax.checkpoint")
     path, folder, checkpoints = script(tmp_path, KILLED_IN_A_SAVE), tmp_path / "ledgers", tmp_path / "orbax"

@@ -19,7 +19,7 @@ from jaxtop.traces.xspace import Trace
 from tests.made_programs import Instruction, along, iota, kept, listed, paired, reducing
 from tests.made_programs import program as made_program
 from tests.made_traces import PLATFORMS, PROGRAM, REDUCE, Launch, Made, launches, tpu
-from tests.support import jaxtop_here, run
+from tests.support import SOAK, jaxtop_here, run
 from tests.xspace import Event, plane, space
 
 
@@ -431,11 +431,12 @@ class TestFiles:
         assert refused(saved(tmp_path, space(events))) == "has more than 50 events, which are not read"
         assert refused(saved(tmp_path, b"\x0a\x00" * 60)) == "has more than 50 events, which are not read"
 
+    @pytest.mark.long
     @pytest.mark.parametrize("platform", PLATFORMS)
     def test_damaged_profiles_give_an_answer_or_a_reason(self, tmp_path, platform):
         _, make = PLATFORMS[platform]
         raw, dice = make(Made(launches(2, 3))), random.Random(3)
-        for _ in range(150):
+        for _ in range(150 if SOAK else 50):
             damaged = bytearray(raw)
             for _ in range(dice.choice([1, 3, 30])):
                 damaged[dice.randrange(len(damaged))] = dice.randrange(256)

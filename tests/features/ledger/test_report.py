@@ -12,6 +12,7 @@ from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, Spen
 from jaxtop.store import ledgers
 from tests import builders, made_ledgers, staged_collectives
 from tests.builders import NOW
+from tests.cases import thorough
 from tests.features.web.chromium import PROGRAM
 from tests.made_ledgers import SAVED
 from tests.recorded import written
@@ -282,7 +283,9 @@ def test_without_a_run_and_without_files_it_says_so(tmp_path):
 # The screen
 
 
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 50), (250, 80)])
+@pytest.mark.parametrize(
+    "size", [(60, 16), thorough((80, 24)), thorough((120, 40)), thorough((200, 50)), (250, 80)]
+)
 def test_the_screen_has_the_verdict_the_kinds_and_the_checkpoints(size):
     shown = shown_after(*made_ledgers.run(saves=(SAVED,)), keys=("H",), size=size)
     assert "train: goodput 85.7%" in shown

@@ -15,6 +15,7 @@ from jaxtop.tui.draw.panes.peak import peak_lines
 from jaxtop.wire import Buffer, Operation, Operations
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, frame
+from tests.cases import thorough
 from tests.features.operations.staged_operations import cluster_of
 from tests.features.operations.staged_operations import shown as shown_time
 from tests.made_windows import FINGERPRINT, PROGRAM, Made
@@ -158,7 +159,7 @@ def test_programs_show_the_bar_and_lead_here():
     play(act, *FRAMES, size=(160, 40))
 
 
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (250, 80)])
+@pytest.mark.parametrize("size", [(60, 16), thorough((80, 24)), thorough((120, 40)), (250, 80)])
 def test_it_fits(size):
     shown = seen(size=size)
     assert "dot_general.12" in shown and "60%" in shown

@@ -15,6 +15,7 @@ from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.playback import Start
 from tests import builders
+from tests.cases import thorough
 from tests.features.planning import staged_plan
 from tests.reels import LONG, Reel, session
 from tests.stage import Stage, line, play
@@ -176,7 +177,7 @@ class TestScreen:
         shown = seen("slash", *"(today)", "enter")
         assert len(rows_of(shown)) == 1
 
-    @pytest.mark.parametrize("size", [(60, 16), (80, 24), (250, 80)])
+    @pytest.mark.parametrize("size", [(60, 16), thorough((80, 24)), (250, 80)])
     def test_the_mesh_and_its_memory_are_shown_at_every_size(self, size):
         row = line("(today)", seen(size=size))
         assert "14.0G" in row

@@ -16,6 +16,7 @@ import pytest
 
 from jaxtop.store import runfiles, saved_probe
 from tests import patience
+from tests.cases import thorough
 from tests.made_agents import hello_here
 from tests.support import JAXTOP, PYTHON, SOAK, environment, eventually, free_port, group, in_a_group, jaxtop
 from tests.support import processes as side_by_side
@@ -205,7 +206,8 @@ def test_a_process_that_is_lost_is_named_and_nothing_is_left_behind(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
+    ("number", "status"),
+    [(signal.SIGINT, 130), thorough(signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],
 )
 def test_whatever_ends_a_probe_nothing_is_left_behind(tmp_path, number, status):
     with probing(tmp_path, *CPUS) as process:
