@@ -10,6 +10,7 @@ import textual.app
 import textual.pilot
 from textual._compositor import Compositor
 from textual._context import active_app
+from textual.css.stylesheet import Stylesheet
 from textual.widgets import ContentSwitcher, Static
 
 from jaxtop.tui.app import JaxtopApp
@@ -20,6 +21,8 @@ from tests.builders import NOW
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+
+    from textual.css.model import RuleSet
 
     from jaxtop import wire
     from jaxtop.model import Cluster
@@ -43,10 +46,28 @@ async def until_idle(*_: float) -> None:
             return
 
 
+async def until_handled(*_: object) -> bool:
+    """Wait until all widgets have handled their messages, without one more message for each of them."""
+    await until_idle()
+    return True
+
+
+parse_rules = Stylesheet._parse_rules
+
+
+def parsed_once(sheet: Stylesheet, css: str, *where: Any, **of: Any) -> list[RuleSet]:
+    """Parse the same rules once, not for each app."""
+    key = (css, *where, *of.items(), *sheet._variables.items())
+    if key not in PARSED:
+        PARSED[key] = parse_rules(sheet, css, *where, **of)
+    return PARSED[key]
+
+
+PARSED: dict[tuple[object, ...], list[RuleSet]] = {}
 for module in (textual.app, textual.pilot):
     module.wait_for_idle = until_idle  # type: ignore[attr-defined]
-# After 30 s of wall time it would give up, also on a machine that had no time for the app.
-textual.pilot.Pilot._wait_for_screen.__defaults__ = (None,)
+textual.pilot.Pilot._wait_for_screen = until_handled  # type: ignore[method-assign]
+Stylesheet._parse_rules = parsed_once  # type: ignore[method-assign]
 
 
 def not_drawn(compositor: Compositor, **_: object) -> None:

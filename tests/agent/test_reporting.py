@@ -18,7 +18,7 @@ from jaxtop_agent.reporting import reporter as of_reporter
 from jaxtop_agent.reporting.figures import Figures
 from jaxtop_agent.reporting.reporter import TrackerReporter
 from jaxtop_agent.service.identity import identify
-from tests.support import PYTHON, eventually, jaxtop, run, script
+from tests.support import PYTHON, environment, eventually, jaxtop, run, script
 from tests.trackers import needs_mlflow, needs_trackio, needs_wandb, quiet
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ WAITS = "waiting: the script has no run open"
 )
 def test_it_is_off_unless_asked_for_and_imports_no_tracker(tmp_path, arguments, variable, states, ignored):
     text = ASKED.replace("{arguments}", arguments)
-    env = quiet(tmp_path, JAXTOP_REPORT_TO=variable)
+    env = environment(1, JAXTOP_REPORT_TO=variable)
     done = run(PYTHON, script(tmp_path, text), cwd=tmp_path, env=env)
     assert done.stdout.splitlines() == [str(bool(states)), str(states), ignored, "[]"], done.stderr
 

@@ -259,6 +259,7 @@ class TestAgent:
     @pytest.mark.newest
     def test_a_script_that_forks_is_unharmed_and_the_child_says_where_its_agent_is(self, tmp_path):
         prepare = (
+            "import warnings; warnings.simplefilter('ignore'); "  # newer versions of Python warn of each fork
             "logging.basicConfig(filename='debug.log', level=30); logging.getLogger('jaxtop').setLevel(10)"
         )
         text = TRAINING.replace("time.sleep(0.01)", "time.sleep(0.01); fork()").replace(
@@ -266,9 +267,7 @@ class TestAgent:
         )
         path = script(tmp_path, text.replace("{start}", START_HOT))
         variables = environment(JAXTOP_DEBUG="debug.log")
-        with processes(
-            [PYTHON, "-W", "ignore", path], stdout=PIPE, stderr=PIPE, cwd=tmp_path, env=variables
-        ) as (process,):
+        with processes([PYTHON, path], stdout=PIPE, stderr=PIPE, cwd=tmp_path, env=variables) as (process,):
             assert process.stdout.readline() == "ready\n"
             with viewer() as attached:
                 attached.until(

@@ -108,7 +108,7 @@ LOADERS = """
 
 
 def test_a_worker_that_never_uses_jax_gets_no_agent_and_its_own_environment(tmp_path):
-    plain = outcome(tmp_path, LOADERS, PLAIN, uses_jax=False)
+    plain = outcome(tmp_path, LOADERS, PLAIN, uses_jax=False, imports_jax=False)
     watched = outcome(tmp_path, LOADERS, "run", uses_jax=False)
     assert watched.told_apart(plain) == []
     assert runfiles.find() == [] and runfiles.endings() == []

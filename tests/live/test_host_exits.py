@@ -10,6 +10,7 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop.store import runfiles
+from tests.cases import thorough
 from tests.support import JAXTOP, PYTHON, ROOT, SOAK, environment, eventually, free_port, processes, script
 from tests.unharmed import START_HOT, Watch
 
@@ -68,8 +69,24 @@ ON_OLDEST = (
 BY_COMMAND = tuple(ENDINGS) if SOAK else ("exit", "terminate")
 WITH_COORDINATOR = tuple(ENDINGS) if SOAK else ("end", "exception", "interrupt")
 # In a run with a coordinator JAX keeps SIGTERM for itself, and the process lives on.
+# Others show the same end with less around it.
+ALSO_ELSEWHERE = (
+    ("exception", "census"),
+    ("exit", "census"),
+    ("at once", "census"),
+    ("interrupt", "census"),
+    ("exit", "its own pace"),
+)
+
+
+def marks(*case: str) -> list[pytest.MarkDecorator]:
+    if case in ALSO_ELSEWHERE:
+        return [pytest.mark.newest, pytest.mark.thorough]
+    return [] if case in ON_OLDEST else [pytest.mark.newest]
+
+
 CASES = [
-    pytest.param(ending, busy_with, marks=[] if (ending, busy_with) in ON_OLDEST else [pytest.mark.newest])
+    pytest.param(ending, busy_with, marks=marks(ending, busy_with))
     for ending, (way, _) in ENDINGS.items()
     for busy_with in ("census", "coordination", "its own pace")
     if (way, busy_with) != (signal.SIGTERM, "coordination")
@@ -172,7 +189,9 @@ STALLED = """
 
 
 @pytest.mark.newest
-@pytest.mark.parametrize("fate", [signal.SIGSTOP, signal.SIGKILL], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "fate", [pytest.param(signal.SIGSTOP, id="stopped"), thorough(signal.SIGKILL, id="killed")]
+)
 def test_a_viewer_that_is_stopped_or_killed_does_not_keep_the_script_from_ending(tmp_path, fate):
     path = script(tmp_path, STALLED.replace("{start}", START_HOT))
     command = [PYTHON, path]

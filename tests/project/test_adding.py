@@ -1,4 +1,4 @@
-"""The pages that say how to add something are true: their examples work in a copy of the project.
+"""The pages that say how to add something are true: their examples work in one copy of the project.
 
 An example consists of new files, and of lines that are added to others, below the line before them.
 """
@@ -10,8 +10,6 @@ import subprocess
 from shutil import copy, copytree, ignore_patterns
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests import patience
 from tests.support import PYTHON, ROOT, environment
 
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
 
 NEW = re.compile(r"^`([\w/.]+)`, new:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ADDED = re.compile(r"^`([\w/.]+)`;[^`]*`\+`[^`]*:\n\n```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = ("adding-a-figure", "adding-a-rule", "adding-a-screen", "adding-a-feature")
 TESTS = re.compile(r"^    \.venv/bin/python -m pytest (.*)$", re.MULTILINE)
 
 
@@ -40,29 +39,21 @@ def with_lines(text: str, difference: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("page", ["adding-a-figure", "adding-a-rule", "adding-a-screen", "adding-a-feature"])
-def test_the_example_of_a_page_works(tmp_path, page):
-    text = (ROOT / "docs/development" / f"{page}.md").read_text()
+def test_the_examples_of_all_pages_work_together(tmp_path):
     copy(ROOT / "pyproject.toml", tmp_path)
     for name in ("jaxtop", "agent", "tests", "docs"):
         copytree(ROOT / name, tmp_path / name, ignore=ignore_patterns("__pycache__"))
-    for name, content in NEW.findall(text):
-        write(tmp_path / name, content)
-    for name, difference in ADDED.findall(text):
-        write(tmp_path / name, with_lines((ROOT / name).read_text(), difference))
-    tests = TESTS.search(text)[1]
+    tests = []
+    for page in PAGES:
+        text = (ROOT / "docs/development" / f"{page}.md").read_text()
+        for name, content in NEW.findall(text):
+            write(tmp_path / name, content)
+        for name, difference in ADDED.findall(text):
+            write(tmp_path / name, with_lines((tmp_path / name).read_text(), difference))
+        tests += TESTS.search(text)[1].split()
     done = subprocess.run(
         # A folder of its own: with the shared one, it would tidy up what other tests leave at that moment.
-        [
-            PYTHON,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            f"--basetemp={tmp_path / 't'}",
-            *tests.split(),
-        ],
+        [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 't'}", *tests],
         env=environment(PYTHONPATH=f"{tmp_path}:{tmp_path / 'agent'}"),
         cwd=tmp_path,
         capture_output=True,

@@ -155,6 +155,7 @@ def test_what_was_so_before_the_fault_is_not_about_it_however_late_it_is_reporte
 
 @pytest.mark.jax
 @pytest.mark.newest
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_a_killed_host_is_found_in_a_real_run(monkeypatch):
     monkeypatch.setattr(follow, "SETTLES_IN", 1.0)  # the loss of a host has no cost to wait for

@@ -8,6 +8,7 @@ import pytest
 from jaxtop.features.ledger import collect
 from jaxtop.model import newest_hosts, reported_findings
 from jaxtop.store import ledgers, runfiles
+from tests.cases import thorough
 from tests.support import PYTHON, ROOT, SOAK, environment, eventually, processes, viewer
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.timeout(300)]
@@ -58,7 +59,7 @@ def assert_close(ledger, truth):
     assert ledger.spent.get("input", 0.0) == pytest.approx(truth["input"], abs=allowed), ledger.spent
 
 
-@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("loader", [thorough(each) if each == "grain" else each for each in LOADERS])
 def test_waits_for_a_slow_loader_are_measured_and_reported(loading, loader):
     def is_blamed(_, seen):
         found = seen.get("input_bound")

@@ -167,7 +167,7 @@ def test_the_axes_of_a_mesh_have_the_names_that_they_are_given():
     ("words", "said"),
     [
         (("--devices", 2, "--mesh", "data=3"), "jaxtop: --mesh data=3 is for 3 devices; here are 2"),
-        (("--devices", 1, "--mesh", "data=3"), "jaxtop: --mesh data=3 is for 3 devices; here is 1"),
+        thorough(("--devices", 1, "--mesh", "data=3"), "jaxtop: --mesh data=3 is for 3 devices; here is 1"),
         (
             ("--coordinator", "node01", "--processes", 2, "--process", 1),
             "jaxtop: argument --coordinator: node01 is not HOST:PORT; see jaxtop probe --help",
