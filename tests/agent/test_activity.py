@@ -59,6 +59,7 @@ def share(activity, kind, function=None):
 @pytest.mark.jax
 class TestOnARealRun:
     @pytest.mark.newest
+    @pytest.mark.thorough
     def test_a_slow_loader_is_seen_at_its_line(self, tmp_path):
         activity = watched(tmp_path, lambda activity: share(activity, SCRIPT, "load") > 0.7)
         (line,) = {each.place for each in activity.lines if each.place.function == "load"}

@@ -240,6 +240,7 @@ class TestInARun:
             assert seen["rss_bytes"] and seen["launches"] and seen["devices"][0]["memory"]["used_bytes"]
             ends_well(process, tmp_path)
 
+    @pytest.mark.thorough
     def test_a_driver_that_hangs_from_the_start_is_said_to_and_the_run_is_none_the_worse(self, tmp_path):
         standin.Driver(tmp_path / "gpus").say(init="~600")
         with training(tmp_path, library_path=standin.libraries()) as (process,):

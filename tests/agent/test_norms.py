@@ -134,6 +134,7 @@ def test_norms_are_right_in_any_sharding_and_for_any_tree(tmp_path):
     assert (done.returncode, done.stdout) == (0, "all right\n"), done.stderr
 
 
+@pytest.mark.newest
 def test_the_package_knows_norms_before_jax_is_imported(tmp_path):
     text = """
     import sys

@@ -280,6 +280,7 @@ class TestAgent:
         }
 
     @pytest.mark.newest
+    @pytest.mark.thorough
     def test_it_works_for_jaxtop_run(self, tmp_path):
         text = """
             import pathlib, time

@@ -264,6 +264,7 @@ NOTEBOOK = """
 
 
 @pytest.mark.newest
+@pytest.mark.thorough
 def test_the_agent_lives_in_a_notebook(tmp_path):
     """Cells that fail, cells that are run again, an agent that is stopped and started."""
     done = run(PYTHON, script(tmp_path, NOTEBOOK), imports_jax=True)
@@ -318,7 +319,7 @@ def test_without_jax_there_is_no_thread_no_socket_and_no_heavy_import(tmp_path, 
 
 
 @pytest.mark.newest
-@pytest.mark.parametrize("way", WAYS[:2])
+@pytest.mark.parametrize("way", ["run", thorough("start")])
 def test_switched_off_by_the_environment_there_is_no_agent(tmp_path, watch, way):
     text = IDLE.replace("{then}", "import jax; jax.jit(lambda x: x + 1)(1)")
     text = text.replace("len(os.listdir", "min(0, len(os.listdir").replace('task"))', 'task")))')

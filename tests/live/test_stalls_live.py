@@ -99,6 +99,7 @@ def test_a_process_that_stops_in_its_data_loader_is_named_with_its_line(home):
     assert len(events_of(attached)) == 2
 
 
+@pytest.mark.thorough
 def test_a_process_that_was_killed_while_the_others_wait_is_named_as_dead(home):
     with standing(home) as (run, attached):
         run.processes[2].send_signal(signal.SIGKILL)

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from tests import leftovers
+from tests.cases import thorough
 from tests.support import PYTHON, ROOT, eventually, started
 
 FAILING = """
@@ -73,7 +74,8 @@ def test_what_a_failed_test_has_started_is_ended_before_the_next_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "more", [(), ("-p", "tests.side_by_side", "--side-by-side", "1")], ids=["one", "forks"]
+    "more",
+    [thorough((), id="one"), pytest.param(("-p", "tests.side_by_side", "--side-by-side", "1"), id="forks")],
 )
 def test_tests_that_are_killed_leave_no_command_and_no_app_running(tmp_path, more):
     pids, file = tmp_path / "pids", tmp_path / "test_lasting.py"

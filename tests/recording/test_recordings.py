@@ -14,6 +14,7 @@ from jaxtop.model import Cluster, array_views, growers
 from jaxtop.recording import Recording, compact
 from jaxtop.wire.bounds import to_ns
 from tests import builders, made_sessions
+from tests.cases import thorough
 from tests.made_sessions import Made
 from tests.recorded import ABOUT, assert_equal, read, record, record_batches, session_of, written
 from tests.support import SOAK
@@ -125,7 +126,7 @@ def made_growing(seconds=200):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("made", [Made(), Made(hosts=5, devices=4, seconds=300, arrays=20)])
+@pytest.mark.parametrize("made", [Made(), thorough(Made(hosts=5, devices=4, seconds=300, arrays=20))])
 def test_any_moment_is_as_if_all_had_been_watched_up_to_it(tmp_path, made):
     frames = made_sessions.frames(made)
     record(tmp_path / "a.mcap", made)

@@ -59,7 +59,9 @@ def assert_close(ledger, truth):
     assert ledger.spent.get("input", 0.0) == pytest.approx(truth["input"], abs=allowed), ledger.spent
 
 
-@pytest.mark.parametrize("loader", [thorough(each) if each == "grain" else each for each in LOADERS])
+@pytest.mark.parametrize(
+    "loader", [thorough(each) if each in ("thread", "grain") else each for each in LOADERS]
+)
 def test_waits_for_a_slow_loader_are_measured_and_reported(loading, loader):
     def is_blamed(_, seen):
         found = seen.get("input_bound")

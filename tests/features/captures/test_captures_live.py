@@ -118,6 +118,7 @@ def test_the_merged_trace_has_the_durations_of_the_profiler_and_arrows_between_p
     assert max(read.flows.values()) == 4, "the devices of both processes share an all-reduce"
 
 
+@pytest.mark.newest
 def test_the_summary_says_how_much_longer_things_look_than_in_a_short_window(capture):
     root, printed = capture
     document = json.loads(next(root.glob("*.json")).read_text())
@@ -129,6 +130,7 @@ def test_the_summary_says_how_much_longer_things_look_than_in_a_short_window(cap
     assert re.search(windows, printed)
 
 
+@pytest.mark.newest
 def test_the_tables_of_collectives_and_operations_show_what_the_summary_says(pair, capture, monkeypatch):
     """The agents read their own captures, whose launches are those of the summary."""
     document = json.loads(next(capture[0].glob("*.json")).read_text())
@@ -229,6 +231,7 @@ def test_a_process_that_does_not_exist_or_cannot_answer_is_named(pair, tmp_path)
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.newest
 def test_a_signal_leaves_nothing_behind_and_the_next_capture_works(pair, tmp_path):
     env = {**environment(), "HOME": str(pair.home)}
     words = [*JAXTOP, "capture", "--seconds", "60", "-o", tmp_path / "cut"]
