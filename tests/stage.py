@@ -66,8 +66,8 @@ def parsed_once(sheet: Stylesheet, css: str, *where: Any, **of: Any) -> list[Rul
 PARSED: dict[tuple[object, ...], list[RuleSet]] = {}
 for module in (textual.app, textual.pilot):
     module.wait_for_idle = until_idle  # type: ignore[attr-defined]
-textual.pilot.Pilot._wait_for_screen = until_handled  # type: ignore[method-assign]
-Stylesheet._parse_rules = parsed_once  # type: ignore[method-assign]
+textual.pilot.Pilot._wait_for_screen = until_handled
+Stylesheet._parse_rules = parsed_once
 
 
 def not_drawn(compositor: Compositor, **_: object) -> None:

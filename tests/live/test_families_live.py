@@ -59,7 +59,7 @@ WORKERS = """
         thorough("run", "spawn", "process"),
         ("start", "forkserver", "process"),
         thorough("run", "forkserver", "executor"),
-        ("start", "spawn", "pool"),
+        thorough("start", "spawn", "pool"),
         ("run", "fork", "process"),
         ("run", "any", "subprocess"),
     ],

@@ -11,6 +11,7 @@ from jaxtop.export import to_json
 from jaxtop.model import Cluster, device_views, exited, keyframe, newest_hosts, runs, state_of
 from jaxtop.model.state import Dropped
 from tests.builders import folded, frame, well
+from tests.cases import thorough
 from tests.stage import shown_after
 from tests.stories import census, hello, link, pulse, tell
 
@@ -102,7 +103,7 @@ def _peer(agent: str) -> wire.Peer:
     return wire.Peer(agent, 0, "node0", 77, 1, "boot", "ns", "10.0.0.1:7411", "10.0.0.1:7410")
 
 
-@pytest.mark.parametrize("of_one_run", [True, False])
+@pytest.mark.parametrize("of_one_run", [True, thorough(False)])
 def test_a_keyframe_keeps_what_was_dropped(of_one_run):
     cluster = restarted(60, of_one_run=of_one_run)
     now = 2 * MINUTE * 60

@@ -31,7 +31,7 @@ SIZES = [
     (300, 90),
 ]
 # Of each screen in each terminal; many more in the long run.
-KEYS_A_SCREEN = 40 if SOAK else 4
+KEYS_A_SCREEN = 40 if SOAK else 3
 # They end the app, or wait for a text.
 NOT_PRESSED = {"q", "ctrl+c", "ctrl+q"}
 # Of CPU: on a busy machine the same work may take any time.

@@ -443,6 +443,7 @@ def test_a_script_that_runs_out_of_memory_is_explained_by_its_black_box_and_by_n
 
 @pytest.mark.jax
 @pytest.mark.newest
+@pytest.mark.thorough
 def test_a_script_that_ends_with_sys_exit_has_no_known_status(tmp_path):
     path = script(tmp_path, FAILS.replace("range(220)", "range(40)").format(end="sys.exit(3)"))
     box = tmp_path / "box"
