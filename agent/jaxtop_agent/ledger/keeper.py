@@ -6,7 +6,6 @@ import os
 import time
 from collections import Counter, deque
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,6 +29,7 @@ from jaxtop_agent.ledger.account import (
     Span,
 )
 from jaxtop_agent.ledger.evidence import StackKinds, evaluates
+from jaxtop_agent.ledger.written import written_bytes
 from jaxtop_agent.logged.courses import Courses
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class LedgerKeeper:
         launches, is_whole = self._new_launches()
         self._has_launched |= bool(launches)
         account.note(self._taken_samples(), self._new_spans(now))
-        if (written := _written_bytes()) is not None:
+        if (written := written_bytes()) is not None:
             self._written.append((now, written))
         launches = self._find_first_step(launches)
         account.close(launches, now, is_whole=is_whole, is_stuck=self._board.publisher.is_stuck)
@@ -330,16 +330,6 @@ class LedgerKeeper:
 def _is_worker() -> bool:
     """Whether Python's multiprocessing started this process, as it does for those that load data."""
     return processes.of_multiprocessing("parent_process") is not None
-
-
-def _written_bytes() -> int | None:
-    """Return how many bytes this process has handed to write calls; None where the kernel does not say."""
-    try:
-        text = Path("/proc/self/io").read_text("ascii")
-    except OSError:
-        return None
-    fields = dict(line.split(": ", 1) for line in text.splitlines())
-    return int(fields["wchar"]) if "wchar" in fields else None
 
 
 def _age() -> float:
