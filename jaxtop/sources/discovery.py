@@ -163,22 +163,27 @@ def _seeds_of(
             f"{target} is no live run; `jaxtop replay {target}` opens a recording (--at T: one moment)"
         )
     if target.endswith(".json") or "/" in target:
-        run_file = runfiles.read(Path(target))
-        if run_file is None:
-            raise NoTarget(f"{target} is not a run file of yours; `jaxtop ls` lists the live runs")
-        return [_seed(run_file)]
+        if (run_file := runfiles.read(Path(target))) is not None:
+            return [_seed(run_file)]
+        unknown = NoTarget(f"{target} is not a run file of yours; `jaxtop ls` lists the live runs")
+        return _known_to_end(target, endings(), unknown, with_ended=with_ended)
     try:
         at_address = _at_address(target, address_map)
-    except NoTarget:
-        ended = _ended(target, endings())
-        if ended and not with_ended:
-            raise RunEnded(_has_ended(target, ended)) from None
-        if not ended:
-            raise
-        return ended
+    except NoTarget as unknown:
+        return _known_to_end(target, endings(), unknown, with_ended=with_ended)
     # An ended run hides no host of its name that could be attached to, but some networks resolve any name.
     ended = _ended(target, endings()) if with_ended else []
     return ended if ended and not any(map(_answers, at_address[0].endpoints)) else at_address
+
+
+def _known_to_end(target: str, endings: list[Past], unknown: NoTarget, *, with_ended: bool) -> list[Seed]:
+    """Return the agents of a run that ended; raise why there are none, or that it has ended."""
+    ended = _ended(target, endings)
+    if ended and not with_ended:
+        raise RunEnded(_has_ended(target, ended)) from None
+    if not ended:
+        raise unknown from None
+    return ended
 
 
 def _named(target: str, found: list[runfiles.RunFile]) -> list[runfiles.RunFile]:

@@ -139,17 +139,18 @@ def test_a_killed_process_is_known_to_be_gone_and_its_file_is_removed(dead):
     assert runfiles.past() == [] and not path.exists()
 
 
-def test_a_run_whose_processes_all_died_is_found_by_its_name_to_be_checked(dead):
-    runfiles.write(replace(dead, name="train", run="r1"))
-    with pytest.raises(discovery.NotFound, match="'train' has ended"):
-        discovery.seeds(["train"])
-    (seed,) = discovery.seeds(["train"], with_ended=True)
+@pytest.mark.parametrize("name", ["train", "team/train"])
+def test_a_run_whose_processes_all_died_is_found_by_its_name_to_be_checked(dead, name):
+    runfiles.write(replace(dead, name=name, run="r1"))
+    with pytest.raises(discovery.NotFound, match=f"'{name}' has ended"):
+        discovery.seeds([name])
+    (seed,) = discovery.seeds([name], with_ended=True)
     assert seed.is_over == "dead" and seed.hello.agent == dead.agent
-    done = jaxtop_here("check", "train")
+    done = jaxtop_here("check", name)
     assert done.returncode == 2 and "Host lost: process 1 has died" in done.stdout
     assert "died at an unknown time, exit status n/a" in done.stdout
     assert "since" not in done.stdout  # the moment of the check is not that of the death
-    document = json.loads(jaxtop_here("check", "train", "--format", "json").stdout)
+    document = json.loads(jaxtop_here("check", name, "--format", "json").stdout)
     assert document["findings"][0]["since"] is None and document["runs"][0]["ended_at"] is None
 
 
