@@ -6,8 +6,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, SpentBy, StepParts
+from jaxtop.model.figures import scalar_figures
 from jaxtop.model.hosts import runs
 from jaxtop.model.past_steps import WHOLE
+from jaxtop.model.steps.scalars import curve_of
 from jaxtop.model.wall_time.parts import NAMES
 from jaxtop.model.wall_time.spent import seconds_by_kind
 from jaxtop.store import ledgers
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jaxtop.model import Cluster, Host
+    from jaxtop.model.hosts import Run
     from jaxtop.model.past_steps import PastSteps
+    from jaxtop.model.series import Point
     from jaxtop.store.ledgers import LedgerFile
 
 
@@ -28,8 +32,16 @@ def of_cluster(cluster: Cluster, now: float) -> list[JobLedger]:
         processes = tuple(_of_host(view.host, view.current) for view in run.hosts if view.host.ledger.at_ms)
         if processes:
             name, parts = run.name or run.id, _step_parts(cluster.past_steps.get(run.id))
-            found.append(JobLedger(name, [Attempt(run.id, name, processes)], parts))
+            found.append(JobLedger(name, [Attempt(run.id, name, processes)], parts, _scalars(run)))
     return found
+
+
+def _scalars(run: Run) -> dict[str, list[Point]]:
+    """Return the scalars over time that the first process of a run reports, losses first."""
+    host = next((view.host for view in run.hosts if view.host.curves.curves), None)
+    if host is None:
+        return {}
+    return {each.field: curve_of(host, each.field) for each in scalar_figures([host])}
 
 
 def _step_parts(past: PastSteps | None) -> StepParts | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from jaxtop.features.ledger.model import JobLedger
     from jaxtop.model import Finding
+    from jaxtop.model.series import Point
 
 # Colours that the colour-blind tell apart, on white and on black; grey where nothing was done.
 COLOURS = {
@@ -36,6 +37,8 @@ COLOURS = {
     "other": "#bbbbbb",
 }
 COLUMNS, WIDTH, HEIGHT = 240, 960, 180
+# The size of a plot of a scalar, and the points that make one.
+PLOT, FEWEST_POINTS = (300, 90), 2
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -48,6 +51,8 @@ pre { white-space: pre-wrap; }
 .bar { display: inline-block; height: .7rem; border-radius: 2px; } .bar-cell { width: 40%; }
 .key { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin-right: .4rem; }
 svg { width: 100%; height: auto; display: block; border-bottom: 1px solid #8886; }
+.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(16rem, 1fr)); gap: 1rem; }
+figure { margin: 0; } figcaption { font-variant-numeric: tabular-nums; }
 .critical { color: #d03030; font-weight: 600; } .warning { color: #b07000; font-weight: 600; }
 """
 
@@ -78,6 +83,7 @@ def _job(job: JobLedger, now: float) -> Iterable[str]:
     yield from _over_time(job)
     yield from _kinds(job)
     yield from (f"<p>{_safe(line)}</p>" for line in text.steps(job))
+    yield from _scalars(job)
     if len(job.attempts) > 1 or job.attempts[0].ending:
         yield "<h2>Attempts</h2>"
         yield from _lines(text.attempts(job))
@@ -132,6 +138,34 @@ def _kinds(job: JobLedger) -> Iterable[str]:
         yield _row("td", key + WORDS[kind], text.device_time(seconds, job.total), f"{share:.1%}", bar)
     yield _row("td", "in all", text.device_time(job.total), "", "")
     yield "</table>"
+
+
+def _scalars(job: JobLedger) -> Iterable[str]:
+    """Yield a small plot of each scalar that has more than one value."""
+    plots = [plot for name, points in job.scalars.items() if (plot := _plot(name, points))]
+    if plots:
+        yield '<h2>What the script reports</h2><div class="plots">'
+        yield from plots
+        yield "</div>"
+
+
+def _plot(name: str, points: Sequence[Point]) -> str:
+    known = [(at, value) for at, value in points if value is not None]
+    if len(known) < FEWEST_POINTS:
+        return ""
+    since, until = known[0][0], known[-1][0]
+    low, high = min(value for _, value in known), max(value for _, value in known)
+    corners = " ".join(
+        f"{(at - since) / (until - since) * PLOT[0]:.1f},"
+        f"{(high - value) / (high - low or 1.0) * (PLOT[1] - 2) + 1:.1f}"
+        for at, value in known
+    )
+    lowest, highest, last = map(units.loss, (low, high, known[-1][1]))
+    return (
+        f'<figure><svg viewBox="0 0 {PLOT[0]} {PLOT[1]}" role="img" aria-label="{_safe(name)} over time">'
+        f'<polyline fill="none" stroke="{COLOURS["stepping"]}" stroke-width="1.5" points="{corners}"/></svg>'
+        f"<figcaption>{_safe(name)} <b>{last}</b>, {lowest} to {highest}</figcaption></figure>"
+    )
 
 
 def _row(cell: str, name: str, first: str, second: str, bar: str) -> str:

@@ -17,6 +17,7 @@ from jaxtop.model.wall_time.spent import PRODUCTIVE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from jaxtop.model.series import Point
     from jaxtop.wire import InputQueue, Save
 
 # What is added to the kinds of processes: what was done again, and the time between two attempts.
@@ -191,12 +192,19 @@ class JobLedger:
     """The attempts at one job, in the order of their starts, and their sum.
 
     `step_parts` says where its steps went, as far as a viewer or a recording has seen it: processes alone do
-    not know for whom they wait.
+    not know for whom they wait. `scalars` is what the script reports over time, known from there as well.
     """
 
-    def __init__(self, name: str, attempts: Iterable[Attempt], step_parts: StepParts | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        attempts: Iterable[Attempt],
+        step_parts: StepParts | None = None,
+        scalars: Mapping[str, Sequence[Point]] | None = None,
+    ) -> None:
         self.name = name
         self.step_parts = step_parts
+        self.scalars = scalars or {}
         self.attempts = tuple(sorted(attempts, key=lambda each: each.started))
 
     @cached_property

@@ -1,7 +1,9 @@
 """`jaxtop report` and the screen: what a job spent its time on, from any of its sources."""
 
 import json
+import re
 import subprocess
+from array import array
 from html.parser import HTMLParser
 
 import pytest
@@ -157,6 +159,8 @@ def page_of(tmp_path, frames):
 class Elements(HTMLParser):
     """The elements of a page, and the texts in them."""
 
+    EMPTY = ("meta", "polygon", "polyline", "line")
+
     def __init__(self, page):
         super().__init__()
         self.names, self.texts, self.open = [], [], []
@@ -166,11 +170,11 @@ class Elements(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.names.append(tag)
         assert not any(name in ("src", "href") for name, _ in attrs)
-        if tag not in ("meta", "polygon", "line"):
+        if tag not in self.EMPTY:
             self.open.append(tag)
 
     def handle_endtag(self, tag):
-        if tag not in ("polygon", "line"):
+        if tag not in self.EMPTY:
             assert self.open.pop() == tag
 
     def handle_data(self, data):
@@ -183,6 +187,16 @@ def test_the_page_is_whole_and_loads_nothing(tmp_path):
     words = "".join(page.texts)
     assert "train: goodput 85.7%" in words and "waiting for input" in words
     assert page.names.count("polygon") == 7
+
+
+def test_the_page_has_a_plot_of_each_scalar_that_the_script_reports(tmp_path):
+    values = array("f", (2.5, 1.0, 0.5)).tobytes()
+    curves = (wire.ScalarCurve("lr", 1000, 2000, values[:4]), wire.ScalarCurve("<loss>", 1000, 2000, values))
+    reported = builders.frame(builders.agent_id(0), wire.Curves(9_000, curves))
+    page = page_of(tmp_path, [*made_ledgers.run(), reported])
+    assert "<loss> 0.5, 0.5 to 2.5" in "".join(Elements(page.read_text("utf-8")).texts)
+    (plot,) = re.findall(r'<polyline [^>]*points="([^"]*)"', page.read_text("utf-8"))
+    assert plot == "0.0,1.0 150.0,67.0 300.0,89.0"
 
 
 def test_names_of_others_are_text_on_the_page(tmp_path):
