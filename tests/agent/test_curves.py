@@ -73,6 +73,20 @@ def test_losses_take_the_place_of_others_where_there_are_too_many():
     assert not curves.gather(AT_MS + 2)
 
 
+def test_many_or_long_curves_are_sent_more_rarely():
+    curves = AllCurves()
+    curves.note("loss", "agent", 1.0)
+    curves.gather(AT_MS)
+    assert (curves.pause(1), curves.pause(1024)) == (20.0, 512.0)
+    for number in range(MOST_CURVES):
+        curves.note(f"m{number}", "agent", 1.0)
+        curves.gather(AT_MS)
+        curves.note(f"m{number}", "agent", 1.0)
+    curves.gather(AT_MS + MOST_VALUES * FIRST_MS - 1)
+    sent = len(wire.encode(curves.message(AT_MS)))
+    assert sent / curves.pause(1) < 120
+
+
 def test_a_viewer_that_comes_late_or_jumps_has_the_curve_from_the_start_to_the_last_pulse():
     curve = kept([4.0, 4.0, nan, nan, 2.0, 2.0])
     last = wire.Pulse(AT_MS + 20_000, step=wire.Step(9, 9, {"loss": 0.5, "lr": 1e-3}))

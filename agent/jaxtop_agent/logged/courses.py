@@ -9,8 +9,6 @@ from jaxtop import wire
 from jaxtop.base.clock import now_ms
 from jaxtop.wire import is_loss, is_norm
 from jaxtop_agent.logged.course import Course
-from jaxtop_agent.logged.curve import SEND_EACH_S as CURVES_EACH_S
-from jaxtop_agent.logged.curve import SEND_EVERY_S as CURVES_EVERY_S
 from jaxtop_agent.logged.curve import AllCurves
 from jaxtop_agent.logged.scalars import LoggedScalars, LoggedValue
 
@@ -98,7 +96,7 @@ class Courses:
         if self._has_new and now >= self._curves_due:
             topology = self._board.sampler.topology
             processes = topology.process_count if topology is not None else 1
-            self._has_new, self._curves_due = False, now + max(CURVES_EVERY_S, CURVES_EACH_S * processes)
+            self._has_new, self._curves_due = False, now + self._curves.pause(processes)
             self._board.send(self._curves.message(now_ms()))
 
     def _find_lead(self, loss: Course) -> None:

@@ -14,8 +14,8 @@ FIRST_MS = 2_000
 # Longer ones would not fit into a message: it would take weeks.
 LONGEST_MS = 86_400_000
 LONGEST_NAME = 200
-# All processes of a run together send so many curves a second, and none more often than this.
-SEND_EACH_S, SEND_EVERY_S = 0.5, 20.0
+# Curves are sent every so many seconds, and more rarely the more processes there are, or bytes.
+SEND_EVERY_S, SEND_EACH_S, BYTES_A_SECOND = 20.0, 0.5, 100
 
 
 class AllCurves:
@@ -47,6 +47,11 @@ class AllCurves:
             for number, value in enumerate(values, start=1):
                 keeper.add(value, before + (now_ms - before) * number // len(values))
         return bool(new)
+
+    def pause(self, processes: int) -> float:
+        """Return how many seconds to wait after curves were sent."""
+        size = sum(map(len, self._keepers.values()))
+        return max(SEND_EVERY_S, SEND_EACH_S * processes, size / BYTES_A_SECOND)
 
     def message(self, now_ms: int) -> Curves:
         return Curves(now_ms, tuple(each.curve() for each in self._keepers.values()))
@@ -94,6 +99,10 @@ class CurveKeeper:
         counts = [self._counts[i] + (self._counts[j] if j > i else 0) for i, j in pairs]
         self._means, self._counts = array(FLOAT, means), array("L", counts)
         self._every_ms *= 2
+
+    def __len__(self) -> int:
+        """How many bytes its values take."""
+        return len(self._means) * self._means.itemsize
 
     def curve(self) -> ScalarCurve:
         return ScalarCurve(self._name, self._since_ms, self._every_ms, self._means.tobytes())
