@@ -38,7 +38,7 @@ PLANTED = """
             x = jnp.tanh(x @ x * 0.01 + i)
         return x
 
-    x = jax.device_put(np.ones((100, 100), np.float32))  # compiles nothing
+    x = jax.device_put(np.ones((200, 200), np.float32))  # compiles nothing
     while agent.status().state != "serves":  # it loads beside the script, which has nothing to import here
         time.sleep(0.01)
     restore_state()
