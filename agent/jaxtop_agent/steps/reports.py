@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtop_agent.trees import Norms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 # At most so many calls are kept, with so many values together.
 MOST_CALLS, MOST_HELD = 64, 256
@@ -90,11 +90,16 @@ class Reports:
             self._every = max(1, self._every // 2)
         bad, self._bad = self._bad, {}
         ready: list[KeptCall] = []
-        while self._calls and all(is_ready(each) for each in _arrays(self._calls[0])):
+        arrays = 0
+        while self._calls:
+            of_call = _arrays(self._calls[0])
+            if not all(map(is_ready, of_call)):
+                break
             ready.append(self._calls.popleft())
+            arrays += len(of_call)
         wholes: dict[str, float] = {}
         found: list[ReadValue] = []
-        chosen = _chosen(ready)
+        chosen = _chosen(len(ready), arrays)
         for number, call in enumerate(ready):
             step = _step(call.index)
             if step is None:
@@ -119,10 +124,27 @@ class Reports:
         self._read.extend(found)
         return wholes
 
-    def _values_of(self, name: str, step: int, value: Any, wholes: dict[str, float]) -> Iterator[ReadValue]:
+    def _values_of(self, name: str, step: int, value: Any, wholes: dict[str, float]) -> Iterable[ReadValue]:
         """Read an array; where it is not finite, also those before it that were passed over."""
         passed = self._passed.pop(name, [])
-        numbers = list(_read(name, step, value))
+        if not passed and type(value) is not Norms:  # nearly always: this runs for each step
+            number = number_of(value)
+            if number is None:
+                return ()
+            has_gap = name in self._gaps
+            self._gaps.discard(name)
+            return (ReadValue(name, step, number, has_gap),)
+        return self._values_with(passed, list(_read(name, step, value)), name, value, wholes)
+
+    def _values_with(
+        self,
+        passed: list[tuple[int, Any]],
+        numbers: list[ReadValue],
+        name: str,
+        value: Any,
+        wholes: dict[str, float],
+    ) -> Iterator[ReadValue]:
+        """Yield the numbers of an array or a tree, with those of arrays that were passed over before it."""
         if not numbers:
             return
         has_gap = name in self._gaps
@@ -140,22 +162,20 @@ class Reports:
             wholes[name] = numbers[0].value
 
 
-def _chosen(ready: list[KeptCall]) -> set[int]:
-    """Return which calls are read: all, or some at even distances up to the last."""
-    if not ready:
-        return set()
-    arrays = sum(1 for call in ready for _ in _arrays(call))
+def _chosen(calls: int, arrays: int) -> set[int]:
+    """Return which of so many calls with so many arrays are read: all, or some at even distances."""
     stride = max(1, -(-arrays // MOST_READS))
-    return set(range(len(ready) - 1, -1, -stride))
+    return set(range(calls - 1, -1, -stride))  # the last one always
 
 
-def _arrays(call: KeptCall) -> Iterator[Any]:
-    for value in (call.index, *(value for _, value in call.values)):
+def _arrays(call: KeptCall) -> list[Any]:
+    found = [] if type(call.index) is int or type(call.index) is float else [call.index]
+    for _, value in call.values:
         if type(value) is Norms:
-            yield value.norm
-            yield value.nonfinite
+            found += (value.norm, value.nonfinite)
         elif type(value) is not float and type(value) is not int:
-            yield value
+            found.append(value)
+    return found
 
 
 def _step(index: Any) -> int | None:
