@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from math import inf, isnan, nan
 from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,10 @@ from jaxtop import wire
 from jaxtop.model import figure_series, keyframe
 from jaxtop.model.figures import scalar_figure
 from jaxtop.wire.scalars import MOST_CURVES, MOST_VALUES
+from jaxtop_agent.core.board import LedgerState, SamplerState
+from jaxtop_agent.logged.courses import Courses
 from jaxtop_agent.logged.curve import FIRST_MS, AllCurves, CurveKeeper
+from jaxtop_agent.steps.progress import Progress
 from tests.builders import NOW, agent_id, folded, frame, well
 
 AT_MS = int(NOW * 1000)
@@ -85,6 +89,26 @@ def test_many_or_long_curves_are_sent_more_rarely():
     curves.gather(AT_MS + MOST_VALUES * FIRST_MS - 1)
     sent = len(wire.encode(curves.message(AT_MS)))
     assert sent / curves.pause(1) < 120
+
+
+def test_the_goodbye_of_a_script_has_its_curves_up_to_the_last_value():
+    board, progress, sent = SimpleNamespace(sampler=SamplerState(), ledger=LedgerState()), Progress(), []
+    board.send = sent.append
+    courses = Courses(board, progress)
+    courses.finish()
+    assert sent == [] and board.ledger == LedgerState()
+    for step in range(10):
+        progress.step(step, {"loss": 1.0, "lr": 0.5})
+        progress.gather()
+        courses.look()
+    assert [len(each.curves) for each in sent] == [2]  # the others are sent later
+    progress.step(10, {"loss": 12.0})
+    progress.gather()
+    courses.finish()
+    last = board.ledger.curves
+    assert last is not None
+    loss = last.curves[0]
+    assert loss.name == "loss" and max(loss.values) > 1.0
 
 
 def test_a_viewer_that_comes_late_or_jumps_has_the_curve_from_the_start_to_the_last_pulse():

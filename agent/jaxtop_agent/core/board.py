@@ -181,7 +181,7 @@ class LedgerState(msgspec.Struct):
     """What the thread of the ledger has added up, and earlier points for new viewers.
 
     `logged` are the last values of the scalars that the script logs; `notable` are those of its scalars
-    that are not finite or have risen, and parts of trees.
+    that are not finite or have risen, and parts of trees. `curves` are set at the end.
     """
 
     latest: wire.Ledger | None = None
@@ -189,6 +189,7 @@ class LedgerState(msgspec.Struct):
     is_final: bool = False  # nothing follows
     logged: wire.Step | None = None
     notable: tuple[wire.Scalar, ...] = ()
+    curves: wire.Curves | None = None
 
 
 class Bells(NamedTuple):

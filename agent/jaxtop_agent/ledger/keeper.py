@@ -33,6 +33,8 @@ from jaxtop_agent.ledger.written import written_bytes
 from jaxtop_agent.logged.courses import Courses
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.jax import Hooks
     from jaxtop_agent.ledger.file import Book
@@ -114,9 +116,10 @@ class LedgerKeeper:
         try:
             while not board.stopping:
                 self._look(is_over=False)
-                self._read_scalars()
+                self._read_scalars(Courses.look)
                 wait(board.bells.ledger, EVERY_S)
             self._look(is_over=True)
+            self._read_scalars(Courses.finish)
         except Exception as error:
             debuglog.warning(NAME, "the ledger is not kept any more", error=error)
             board.switch_off(NAME, error)
@@ -124,12 +127,12 @@ class LedgerKeeper:
         finally:
             board.ledger.is_final = True
 
-    def _read_scalars(self) -> None:
+    def _read_scalars(self, read: Callable[[Courses], None]) -> None:
         """Follow the scalars of the script: on this thread, since a disk may keep the one that reads."""
         if self._scalars is None:
             return
         try:
-            self._scalars.look()
+            read(self._scalars)
         except Exception as error:
             debuglog.warning("logged", "scalars of the script are not read any more", error=error)
             self._scalars = None

@@ -51,6 +51,12 @@ class Courses:
             self._send()
         self._send_curves()
 
+    def finish(self) -> None:
+        """Leave the whole curves for the goodbye, if there are any."""
+        self.look()
+        if (last := self._curves.message(now_ms())).curves:
+            self._board.ledger.curves = last
+
     def _note_reported(self, read: ReadValue) -> None:
         course = self._course(read.name, REPORTED, is_part=read.nonfinite is not None)
         if course is not None and abs(read.step) < 1 << 62:

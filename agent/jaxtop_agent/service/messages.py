@@ -141,12 +141,12 @@ class Messages:
         return None if found.latest is None else msgspec.structs.replace(found.latest, past=found.past)
 
     def _last_ledger(self) -> list[wire.Message]:
-        """Return the last sums, for which the thread of the ledger is given a moment."""
+        """Return the last sums and curves, for which the thread of the ledger is given a moment."""
         end = time.monotonic() + LAST_LEDGER_WITHIN_S
         while not self._board.ledger.is_final and time.monotonic() < end:
             time.sleep(0.005)
-        found = self._board.ledger.latest
-        return [] if found is None else [found]
+        found = self._board.ledger
+        return [each for each in (found.curves, found.latest) if each is not None]
 
     def last(self, reason: str, dropped: int) -> tuple[list[wire.Message], wire.Bye]:
         """Return the messages before the goodbye, such as exceptions not reported yet, and the goodbye."""
