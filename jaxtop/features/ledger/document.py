@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jaxtop.features.ledger.model import Attempt, JobLedger, ProcessLedger, StepParts
+    from jaxtop.model.series import Point
     from jaxtop.wire import Save
 
 SCHEMA = 1
@@ -35,12 +36,20 @@ def as_value(job: JobLedger) -> dict[str, Any]:
         "device_seconds_in_all": round(job.total, 3),
         "steps": job.steps,
         "step_parts": None if job.step_parts is None else _parts(job.step_parts),
+        "scalars": {name: _points(points) for name, points in job.scalars.items()},
         "attempts": [_attempt(each) for each in job.attempts],
     }
 
 
 def _parts(found: StepParts) -> dict[str, Any]:
     return {"over_s": found.seconds, "shares": {name: round(each, 4) for name, each in found.shares.items()}}
+
+
+def _points(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """Return a curve; of the numbers, as many digits as four bytes have."""
+    return [
+        {"at": timestamp(at), "value": float(f"{value:.7g}")} for at, value in points if value is not None
+    ]
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:

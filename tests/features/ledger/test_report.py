@@ -197,6 +197,10 @@ def test_the_page_has_a_plot_of_each_scalar_that_the_script_reports(tmp_path):
     assert "<loss> 0.5, 0.5 to 2.5" in "".join(Elements(page.read_text("utf-8")).texts)
     (plot,) = re.findall(r'<polyline [^>]*points="([^"]*)"', page.read_text("utf-8"))
     assert plot == "0.0,1.0 150.0,67.0 300.0,89.0"
+    done = jaxtop_here("report", "--json", tmp_path / "run.mcap")
+    points = json.loads(done.stdout)["jobs"][0]["scalars"]["<loss>"]
+    assert [each["value"] for each in points] == [2.5, 1.0, 0.5]
+    assert [each["at"] for each in points] == [f"1970-01-01T00:00:0{at}.000Z" for at in (2, 4, 6)]
 
 
 def test_names_of_others_are_text_on_the_page(tmp_path):
