@@ -263,6 +263,10 @@ class TestGapsOfTheHost:
         one = only("input_bound", run(window(*EVEN), seen, of_server))
         assert (one.severity, one.cost.share_of_step) == (Severity.INFO, None)
         assert one.text.endswith("it serves requests")
+        reads = activity(wait=60, script=40, lines=(wire.ActiveLine(LINE, wire.SCRIPT, 40), READS))
+        assert only("blocking_reads", run(window(*EVEN), reads)).severity is Severity.WARNING
+        one = only("blocking_reads", run(window(*EVEN), reads, of_server))
+        assert (one.severity, one.cost.share_of_step) == (Severity.INFO, None)
         cluster = run(window(*EVEN), seen, hello(0, 1, family="f", role="actor", parent_pid=7))
         assert only("input_bound", cluster).severity is Severity.CRITICAL, "it is alone"
         learner = hello(1, 1, agent="b0", run="r0", family="f")

@@ -158,6 +158,8 @@ def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
         is_much = worst.share >= facts.number(READ_WARNING)
         severity = Severity.WARNING if is_much else Severity.INFO
         cost = FindingCost(gap.ms, gap.share)
+        if facts.may_idle:
+            severity, cost, text = Severity.INFO, FindingCost(), f"{text}; {facts.may_idle}"
         yield finding_of(facts, found, worst, read, severity=severity, text=text, cost=cost)
 
 
@@ -201,7 +203,8 @@ RULES = (
         name="blocking_reads",
         title="Blocking reads",
         threshold="the main thread waits for a result in each step, for longer than it works, and the "
-        "devices are idle for 10 % of it; a warning from 20 % on",
+        "devices are idle for 10 % of it; a warning from 20 % on, but not in servers (by role), nor in what "
+        "the main run of a family has started",
         rationale="A script that waits for a result launches the next step only afterwards.",
         source=SOURCE,
         advice="Read results some steps later, or only every 50 steps, so that JAX can launch ahead.",
