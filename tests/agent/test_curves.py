@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import inf, isnan, nan
 from statistics import fmean
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from jaxtop import wire
 from jaxtop.model import figure_series, keyframe
 from jaxtop.model.figures import scalar_figure
+from jaxtop.tui.draw.plot import PlotLine, extent
 from jaxtop.wire.scalars import MOST_CURVES, MOST_VALUES
 from jaxtop_agent.core.board import LedgerState, SamplerState
 from jaxtop_agent.logged.courses import Courses
@@ -32,8 +33,8 @@ def kept(values, every_ms=1000):
 def test_each_value_is_the_mean_of_what_came_in_its_time():
     curve = kept([4.0, 2.0, 1.0, nan, 5.0, inf])
     assert (curve.name, curve.since_ms, curve.every_ms) == ("loss", AT_MS, FIRST_MS)
-    assert list(curve.values) == [3.0, 1.0, 5.0]
-    gap = kept([1.0, inf, nan, inf, 2.0])
+    assert list(curve.values) == [3.0, inf, inf], "what is not finite stays to be seen"
+    gap = kept([1.0, 2.0], every_ms=2 * FIRST_MS)
     assert [None if isnan(each) else each for each in gap.values] == [1.0, None, 2.0]
 
 
@@ -112,17 +113,20 @@ def test_the_goodbye_of_a_script_has_its_curves_up_to_the_last_value():
 
 
 def test_a_viewer_that_comes_late_or_jumps_has_the_curve_from_the_start_to_the_last_pulse():
-    curve = kept([4.0, 4.0, nan, nan, 2.0, 2.0])
-    last = wire.Pulse(AT_MS + 20_000, step=wire.Step(9, 9, {"loss": 0.5, "lr": 1e-3}))
+    curve, rare = kept([4.0, 4.0, nan, nan, 2.0, 2.0]), kept([4.0, 2.0], every_ms=2 * FIRST_MS)
+    rare = msgspec.structs.replace(rare, name="rare")
+    last = wire.Pulse(AT_MS + 20_000, step=wire.Step(9, 9, {"loss": nan, "rare": 0.5}))
     sent = [
-        frame(agent_id(0), wire.Curves(AT_MS + 6_000, (curve,)), NOW + 6),
+        frame(agent_id(0), wire.Curves(AT_MS + 6_000, (curve, rare)), NOW + 6),
         frame(agent_id(0), last, NOW + 20),
     ]
     cluster = folded([*well(), *sent])
     points = figure_series(cluster, agent_id(0), scalar_figure("loss"))
-    assert points[0] == (NOW + 1, 4.0) and points[1] == (NOW + 3, 3.0) and points[2] == (NOW + 5, 2.0)
-    assert points[-1] == (NOW + 20, 0.5)
-    assert {later - at for (at, _), (later, _) in pairwise(points[:-1])} == {2.0}
+    assert points == [(NOW + 1, 4.0), (NOW + 3, None), (NOW + 5, 2.0), (NOW + 20, None)]
+    drawn = [(NOW + 1, 4.0), (NOW + 3, 3.0), (NOW + 5, 2.0), (NOW + 20, 0.5)]
+    assert figure_series(cluster, agent_id(0), scalar_figure("rare")) == drawn
+    (_, end, _, _) = extent([PlotLine("a", tuple(points), is_chosen=True)], None)
+    assert end >= NOW + 20, "a plot of what is not finite any more goes on to now"
     again = folded(keyframe.frames(cluster, NOW + 20))
     assert figure_series(again, agent_id(0), scalar_figure("loss")) == points
     assert figure_series(cluster, agent_id(1), scalar_figure("loss")) == []

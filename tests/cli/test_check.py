@@ -99,7 +99,7 @@ def test_of_a_run_that_nobody_recorded_only_the_end_is_known():
     ]
     checkup = Checkup.of(folded(ended), NOW + 30)
     assert checkup.verdict.startswith(
-        "how it ended is all that is known, as it was not recorded (jaxtop run --rec"
+        "how it ended is all that is known by its name; of a recorded run: jaxtop che"
     )
     assert (checkup.checked, checkup.status) == (["host_lost", "crashed", "ended_early"], 0)
     text = check.to_text(checkup)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from math import isfinite, isnan, nan
+from math import inf, isfinite, isnan, nan
 
 from jaxtop.wire import Curves, is_loss
 from jaxtop.wire.scalars import FLOAT, MOST_CURVES, MOST_VALUES, ScalarCurve
@@ -14,6 +14,8 @@ FIRST_MS = 2_000
 # Longer ones would not fit into a message: it would take weeks.
 LONGEST_MS = 86_400_000
 LONGEST_NAME = 200
+# What a float of four bytes can hold; larger values are drawn as infinite ones.
+LARGEST = 3e38
 # Curves are sent every so many seconds, and more rarely the more processes there are, or bytes.
 SEND_EVERY_S, SEND_EACH_S, BYTES_A_SECOND = 20.0, 0.5, 100
 
@@ -77,9 +79,7 @@ class CurveKeeper:
         self._counts = array("L")
 
     def add(self, value: float, now_ms: int) -> None:
-        """Add a value; one that is not finite leaves a gap."""
-        if not isfinite(value):
-            return
+        """Add a value; a time with one that is not finite is infinite."""
         while (place := max(0, now_ms - self._since_ms) // self._every_ms) >= MOST_VALUES:
             if self._every_ms >= LONGEST_MS:
                 return
@@ -90,7 +90,8 @@ class CurveKeeper:
             self._counts.extend([0] * missing)
         count = self._counts[place] = self._counts[place] + 1
         before = self._means[place]
-        self._means[place] = value if count == 1 else before + (value - before) / count
+        mean = value if count == 1 else before + (value - before) / count
+        self._means[place] = mean if isfinite(mean) and abs(mean) <= LARGEST else inf
 
     def _halve(self) -> None:
         """Make one value of each two, over twice the time."""

@@ -39,6 +39,8 @@ COLOURS = {
 COLUMNS, WIDTH, HEIGHT = 240, 960, 180
 # The size of a plot of a scalar, and the points that make one.
 PLOT, FEWEST_POINTS = (300, 90), 2
+# Floats of four bytes differ by less than this part.
+SMALLEST_SPAN = 1e-5
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -150,21 +152,30 @@ def _scalars(job: JobLedger) -> Iterable[str]:
 
 
 def _plot(name: str, points: Sequence[Point]) -> str:
-    known = [(at, value) for at, value in points if value is not None]
-    if len(known) < FEWEST_POINTS:
+    known = [value for _, value in points if value is not None]
+    if len(points) < FEWEST_POINTS:
         return ""
-    since, until = known[0][0], known[-1][0]
-    low, high = min(value for _, value in known), max(value for _, value in known)
-    corners = " ".join(
-        f"{(at - since) / (until - since) * PLOT[0]:.1f},"
-        f"{(high - value) / (high - low or 1.0) * (PLOT[1] - 2) + 1:.1f}"
-        for at, value in known
+    since, until = points[0][0], points[-1][0]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    span = high - low if high - low > SMALLEST_SPAN * abs(high) else 0.0
+    lines: list[list[str]] = [[]]
+    for at, value in points:
+        if value is None:  # not finite: the line has a gap
+            lines.append([])
+            continue
+        y = (high - value) / span * (PLOT[1] - 2) + 1 if span else PLOT[1] / 2
+        lines[-1].append(f"{(at - since) / (until - since) * PLOT[0]:.1f},{y:.1f}")
+    drawn = "".join(
+        f'<polyline fill="none" stroke="{COLOURS["stepping"]}" stroke-width="1.5" points="{" ".join(line)}"/>'
+        for line in lines
+        if line
     )
-    lowest, highest, last = map(units.loss, (low, high, known[-1][1]))
+    last = points[-1][1]
+    words = "not finite" if last is None else units.loss(last)
+    reach = f", means from {units.loss(low)} to {units.loss(high)}" if known else ""
     return (
         f'<figure><svg viewBox="0 0 {PLOT[0]} {PLOT[1]}" role="img" aria-label="{_safe(name)} over time">'
-        f'<polyline fill="none" stroke="{COLOURS["stepping"]}" stroke-width="1.5" points="{corners}"/></svg>'
-        f"<figcaption>{_safe(name)} <b>{last}</b>, {lowest} to {highest}</figcaption></figure>"
+        f"{drawn}</svg><figcaption>{_safe(name)} <b>{words}</b>{reach}</figcaption></figure>"
     )
 
 

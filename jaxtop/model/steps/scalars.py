@@ -7,8 +7,6 @@ from itertools import pairwise
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.wire.scalars import MOST_VALUES
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
     from jaxtop.wire import Scalar, ScalarCurve
 
 LONGEST_NAME = 30
-# Times that differ by less than this part of a distance are the same.
-ROUNDING = 1e-6
 # Evidence has no larger numbers.
 _LARGEST = float(1 << 62)
 
@@ -54,35 +50,37 @@ class ScalarOn(NamedTuple):
 
 
 def curve_of(host: Host, name: str) -> list[tuple[float, float | None]]:
-    """Return a scalar of a process over time, by its clock; the last value is that of its last pulse.
+    """Return a scalar of a process over time, by its clock; None where it is not finite.
 
-    Scripts log rarely: the line goes straight from each value to the next one.
+    Scripts log rarely: the line goes straight from each value to the next one. The last value is that of the
+    last pulse; what was between it and the last ones that were sent is not known.
     """
     curve = next((each for each in host.curves.curves if each.name == name), None)
     if curve is None:
         return []
-    every, known = curve.every_ms / 1000, list(_points(curve))
-    pulse = host.pulse
+    found, pulse = list(_points(curve)), host.pulse
     last = None if pulse.reported is None else pulse.reported.metrics.get(name)
-    if last is not None and isfinite(last) and (not known or pulse.at_ms / 1000 > known[-1][0]):
-        known.append((pulse.at_ms / 1000, last))
-    found: list[tuple[float, float | None]] = [*known[:1]]
-    for (at, value), (later, then) in pairwise(known):
-        for part in range(1, min(MOST_VALUES, int((later - at) / every - ROUNDING) + 1)):
-            share = part * every / (later - at)
-            found.append((at + part * every, value + share * (then - value)))
-        found.append((later, then))
+    if last is not None and (not found or pulse.at_ms / 1000 > found[-1][0]):
+        found.append((pulse.at_ms / 1000, last if isfinite(last) else None))
     return found
 
 
 @lru_cache(maxsize=1024)
-def _points(curve: ScalarCurve) -> tuple[tuple[float, float], ...]:
-    """Return the known values, each with the middle of its time."""
-    return tuple(
-        ((curve.since_ms + (place + 0.5) * curve.every_ms) / 1000, value)
+def _points(curve: ScalarCurve) -> tuple[tuple[float, float | None], ...]:
+    """Return the values, each with the middle of its time."""
+    every = curve.every_ms / 1000
+    known = [
+        (curve.since_ms / 1000 + (place + 0.5) * every, value if isfinite(value) else None)
         for place, value in enumerate(curve.values)
-        if isfinite(value)
-    )
+        if not isnan(value)
+    ]
+    found = known[:1]
+    for (at, value), (later, then) in pairwise(known):
+        if value is not None and then is not None:
+            parts = round((later - at) / every)
+            found += [(at + i * every, value + i / parts * (then - value)) for i in range(1, parts)]
+        found.append((later, then))
+    return tuple(found)
 
 
 def shortened(name: str) -> str:

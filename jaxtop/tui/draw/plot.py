@@ -144,16 +144,18 @@ class Drawn(NamedTuple):
 
 def extent(lines: Sequence[PlotLine], limit: float | None) -> tuple[float, float, float, float] | None:
     """Return the range of times and values of the lines; None if there is nothing to draw."""
-    times = [at for line in lines for at, value in line.points if value is not None]
-    values = [value for line in lines for value in line.known]
-    if not values:
+    known = [at for line in lines for at, value in line.points if value is not None]
+    if not known:
         return None
+    values = [value for line in lines for value in line.known]
+    began = min(known)
+    times = [at for line in lines for at, _ in line.points if at >= began]
     low, high = min(values), max(values)
     if limit is not None and high >= NEAR_LIMIT * limit:
         high = max(high, limit)
     if 0 <= low < high / 2:
         low = 0.0  # otherwise a small change at a high level would be invisible
-    margin = max(0.0, SMALLEST_SPAN * max(abs(high), 1e-9) - (high - low)) / 2 or (high - low) * 0.04
+    margin = max(0.0, SMALLEST_SPAN * (abs(high) or 1e-9) - (high - low)) / 2 or (high - low) * 0.04
     bottom, top = low - margin if low else 0.0, high + margin
     step = _round_step((top - bottom) / _VALUE_PARTS)
     bottom, top = math.floor(bottom / step) * step, math.ceil(top / step) * step

@@ -194,7 +194,7 @@ def test_the_page_has_a_plot_of_each_scalar_that_the_script_reports(tmp_path):
     curves = (wire.ScalarCurve("lr", 1000, 2000, values[:4]), wire.ScalarCurve("<loss>", 1000, 2000, values))
     reported = builders.frame(builders.agent_id(0), wire.Curves(9_000, curves))
     page = page_of(tmp_path, [*made_ledgers.run(), reported])
-    assert "<loss> 0.5, 0.5 to 2.5" in "".join(Elements(page.read_text("utf-8")).texts)
+    assert "<loss> 0.5, means from 0.5 to 2.5" in "".join(Elements(page.read_text("utf-8")).texts)
     (plot,) = re.findall(r'<polyline [^>]*points="([^"]*)"', page.read_text("utf-8"))
     assert plot == "0.0,1.0 150.0,67.0 300.0,89.0"
     done = jaxtop_here("report", "--json", tmp_path / "run.mcap")

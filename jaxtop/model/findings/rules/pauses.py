@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jaxtop.model.finding import Finding, Severity
+from jaxtop.model.finding import Finding, FindingCost, Severity
 from jaxtop.model.findings.gap_findings import (
     EXPLAINS,
     SOURCE,
@@ -57,7 +57,11 @@ def _pauses(facts: RunFacts) -> Iterator[Finding]:
             f"{facts.acting(gaps, 'pauses', 'pause')} {_how_often(worst)}, {worst.share:.0%} of the time: "
             f"{place_of(line)}{of_queue(worst)}"
         )
-        yield finding_of(facts, gaps, worst, line, severity=Severity.WARNING, text=text)
+        if facts.may_idle:  # it may wait for room in the queue of the main run
+            text, cost = f"{text}; {facts.may_idle}", FindingCost()
+            yield replace(finding_of(facts, gaps, worst, line, severity=Severity.INFO, text=text), cost=cost)
+        else:
+            yield finding_of(facts, gaps, worst, line, severity=Severity.WARNING, text=text)
 
 
 def _how_often(gap: Gap) -> str:
