@@ -263,6 +263,8 @@ class TestGapsOfTheHost:
         one = only("input_bound", run(window(*EVEN), seen, of_server))
         assert (one.severity, one.cost.share_of_step) == (Severity.INFO, None)
         assert one.text.endswith("it serves requests")
+        one = only("pauses", stalling(of_server, pauses=12, pauses_ms=11 * 20 * 120))
+        assert (one.severity, one.cost.share_of_step) == (Severity.INFO, None)
         reads = activity(wait=60, script=40, lines=(wire.ActiveLine(LINE, wire.SCRIPT, 40), READS))
         assert only("blocking_reads", run(window(*EVEN), reads)).severity is Severity.WARNING
         one = only("blocking_reads", run(window(*EVEN), reads, of_server))
@@ -370,14 +372,14 @@ class TestGapsOfTheHost:
         assert found("input_bound", run(window(*EVEN, at=NOW - 20), of_both, rhythms=slower)) == NOT_LONG
 
 
-def stalling(lost_ms=100, lines=None, script=50, **pauses):
+def stalling(*more, lost_ms=100, lines=None, script=50, **pauses):
     """A process with steps of 100 ms, of which each loses so much time by pauses."""
     paused = msgspec.structs.replace(
         rhythm(p50_ms=100, per_second=1000 / (100 + lost_ms)), lost_us=lost_ms * 1000, **pauses
     )
     seen = activity(script=script, wait=100 - script, lines=lines)
     launches = round(10_000 / (100 + lost_ms))
-    return run(window(*FULL), seen, rhythms=paused, launches=launches)
+    return run(window(*FULL), seen, *more, rhythms=paused, launches=launches)
 
 
 NOT_LONG = "the main threads, or launches of the step, were not measured for long enough"
