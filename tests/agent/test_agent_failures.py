@@ -122,7 +122,7 @@ def test_a_collector_that_fails_later_takes_its_figures_back(tmp_path):
 
         def known():
             (host,) = snapshot()[1]["hosts"]
-            return host["rss_bytes"] and host["devices"][0]["memory"]["used_bytes"]
+            return host["rss_bytes"] and host["devices"] and host["devices"][0]["memory"]["used_bytes"]
 
         eventually(known)
         (tmp_path / "break").touch()
