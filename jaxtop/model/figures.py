@@ -19,8 +19,6 @@ from jaxtop.wire import is_loss
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jaxtop.model.host import Host
-
 _device, _host, _step = (
     partial(Figure, Scope.DEVICE),
     partial(Figure, Scope.HOST),
@@ -437,9 +435,8 @@ def figures_of(scope: Scope) -> tuple[Figure, ...]:
     return tuple(each for each in _TABLE if each.scope is scope)
 
 
-def scalar_figures(hosts: Iterable[Host]) -> list[Figure]:
-    """Return the figures of the scalars of these hosts, losses first."""
-    names = {each.name for host in hosts for each in host.curves.curves}
+def scalar_figures(names: Iterable[str]) -> list[Figure]:
+    """Return the figures of scalars of a script, losses first."""
     return [scalar_figure(name) for name in sorted(names, key=lambda name: (not is_loss(name), name))]
 
 

@@ -32,8 +32,7 @@ class Save(Struct, frozen=True, array_like=True):
 
     `committed_ms` is None while that is not known; `step` is the number of steps done before it. `seen_by` is
     "orbax", "phase" for the script's own word, or "stack" for functions that save. `written_bytes` is what
-    the process wrote meanwhile, to files and object stores; None until it is
-    complete.
+    the process wrote meanwhile, to files and object stores; None until it is complete.
     """
 
     at_ms: TimeMs

@@ -90,8 +90,8 @@ class Scalars(Struct, frozen=True, omit_defaults=True, tag="scalars"):
 class ScalarCurve(Struct, frozen=True, array_like=True):
     """A scalar over time: its means over equal times, the first from `since_ms` on, each `every_ms` long.
 
-    `packed` has them as floats of four bytes, little-endian: NaN where there was no value,
-    infinity where one was not finite.
+    `packed` has them as floats of four bytes, little-endian: NaN where there was no value, infinity where one
+    was not finite.
     """
 
     name: Annotated[str, Meta(max_length=1000)]

@@ -106,6 +106,11 @@ class SamplerState(msgspec.Struct):
     counted_ms: int | None = None
     costs: dict[str, float] = msgspec.field(default_factory=dict)  # CPU seconds that each collector used
 
+    @property
+    def process_count(self) -> int:
+        """How many processes the run has; 1 until that is known."""
+        return self.topology.process_count if self.topology is not None else 1
+
 
 class SamplerPrograms(msgspec.Struct):
     """The programs of the process, which the sampler reads, too."""

@@ -63,7 +63,7 @@ class Book:
         topology = self._board.sampler.topology
         if self._worker and topology is None:
             return  # whether it is alone decides on the name of the file
-        rest_ms = MS_FOR_EACH_PROCESS * (topology.process_count if topology is not None else 1)
+        rest_ms = MS_FOR_EACH_PROCESS * self._board.sampler.process_count
         if latest.at_ms - self._written_ms < rest_ms and not is_over:
             return
         self._written_ms = latest.at_ms

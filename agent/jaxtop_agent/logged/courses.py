@@ -100,9 +100,8 @@ class Courses:
         now = time.monotonic()
         self._has_new |= self._curves.gather(now_ms())
         if self._has_new and now >= self._curves_due:
-            topology = self._board.sampler.topology
-            processes = topology.process_count if topology is not None else 1
-            self._has_new, self._curves_due = False, now + self._curves.pause(processes)
+            pause = self._curves.pause(self._board.sampler.process_count)
+            self._has_new, self._curves_due = False, now + pause
             self._board.send(self._curves.message(now_ms()))
 
     def _find_lead(self, loss: Course) -> None:

@@ -41,7 +41,8 @@ def _scalars(run: Run) -> dict[str, list[Point]]:
     host = next((view.host for view in run.hosts if view.host.curves.curves), None)
     if host is None:
         return {}
-    return {each.field: curve_of(host, each.field) for each in scalar_figures([host])}
+    figures = scalar_figures(each.name for each in host.curves.curves)
+    return {each.field: curve_of(host, each.field) for each in figures}
 
 
 def _step_parts(past: PastSteps | None) -> StepParts | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
@@ -112,6 +113,14 @@ def _of_queue(gap: Gap) -> tuple[Evidence, ...]:
 
 def place_of(line: ActiveLine) -> str:
     return f"{source_of(line)} {line.place.function}"
+
+
+def as_note(facts: RunFacts, finding: Finding) -> Finding:
+    """Return a finding as a note without a cost where the run may idle, and say why it may."""
+    if not facts.may_idle:
+        return finding
+    text = f"{finding.text}; {facts.may_idle}"
+    return replace(finding, severity=Severity.INFO, cost=FindingCost(), text=text)
 
 
 def finding_of(

@@ -38,13 +38,19 @@ def seconds_by_kind(spent_ms: Iterable[int]) -> dict[str, float]:
     return {kind: ms / 1000 for kind, ms in zip(SPENT_ON, spent_ms, strict=False) if ms}
 
 
+def _spent_since(point: LedgerPoint, ledger: Ledger) -> dict[str, float]:
+    """Return the seconds by kind that a process has spent since an earlier point."""
+    before = seconds_by_kind(point.spent_ms)
+    after = seconds_by_kind(ledger.spent_ms)
+    return {kind: seconds - before.get(kind, 0.0) for kind, seconds in after.items()}
+
+
 def lately(host: Host) -> str:
     """Return what a process spent most of the last seconds on; empty if that is not known."""
     ledger = host.ledger
     if not ledger.past:
         return ""
-    before, after = seconds_by_kind(ledger.past[-1].spent_ms), seconds_by_kind(ledger.spent_ms)
-    spent = {kind: seconds - before.get(kind, 0.0) for kind, seconds in after.items()}
+    spent = _spent_since(ledger.past[-1], ledger)
     most = max(spent, key=spent.__getitem__, default="")
     return most if most and spent[most] > 0 else ""
 
@@ -55,8 +61,8 @@ def input_share(host: Host) -> float | None:
     before = next((each for each in reversed(ledger.past) if ledger.at_ms - each.at_ms >= A_WHILE_MS), None)
     if before is None or ledger.at_ms - before.at_ms > 2 * A_WHILE_MS:
         return None
-    waited = [seconds_by_kind(each).get(INPUT, 0.0) for each in (before.spent_ms, ledger.spent_ms)]
-    return min(1.0, max(0.0, 1000 * (waited[1] - waited[0]) / (ledger.at_ms - before.at_ms)))
+    waited_ms = 1000 * _spent_since(before, ledger).get(INPUT, 0.0)
+    return min(1.0, max(0.0, waited_ms / (ledger.at_ms - before.at_ms)))
 
 
 def goodput(hosts: Iterable[Host]) -> float | None:

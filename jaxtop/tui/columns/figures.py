@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop.base import units
-from jaxtop.model import Cluster, Figure, Pulse, recent, reported_figures
+from jaxtop.model import EMPTY_HOST, Cluster, Figure, Host, Pulse, recent, reported_figures
 from jaxtop.tui.core.palette import SIGN, STEPS, Palette
 from jaxtop.tui.core.text import width_of, writer
 from jaxtop.tui.draw.sparkline import area, bar
@@ -92,22 +92,25 @@ def curve(values: Sequence[float | None], width: int = HISTORY) -> str:
 
 
 class Reported:
-    """The names of the figures reported since the current runs are shown.
+    """The names of the figures, and of the scalars of scripts, reported since the current runs are shown.
 
     Names are only added, so that columns do not move when a host is late or gone.
     """
 
     def __init__(self) -> None:
         self.names: frozenset[str] = frozenset()
+        self.scalars: frozenset[str] = frozenset()
         self._runs: list[str] = []
-        self._seen: dict[str, Pulse] = {}
+        self._seen: dict[str, Host] = {}
 
     def see(self, moment: Moment) -> frozenset[str]:
         runs = [run.id for run in moment.runs]
         if runs != self._runs:
-            self._runs, self._seen, self.names = runs, {}, frozenset()
+            self._runs, self._seen, self.names, self.scalars = runs, {}, frozenset(), frozenset()
         last = [view.host for view in moment.host_views]
-        news = [host.pulse for host in last if self._seen.get(host.agent) is not host.pulse]
-        self._seen = {host.agent: host.pulse for host in last}
-        self.names |= reported_figures(news)
+        pairs = [(self._seen.get(host.agent, EMPTY_HOST), host) for host in last]
+        self._seen = {host.agent: host for host in last}
+        self.names |= reported_figures(host.pulse for before, host in pairs if before.pulse is not host.pulse)
+        curves = [host.curves for before, host in pairs if before.curves is not host.curves]
+        self.scalars |= {each.name for of_host in curves for each in of_host.curves}
         return self.names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from operator import attrgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,13 +22,10 @@ from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.draw.plot import LETTERS, PlotLine
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.plot import Points
-
-
-_NAME = attrgetter("name")
 
 
 class Beside(StrEnum):
@@ -55,10 +51,10 @@ class PlotSubject(NamedTuple):
         return self.agent, self.device_id
 
 
-def choices(reported: Collection[str], hosts: Iterable[Host]) -> list[Figure]:
+def choices(reported: Collection[str], scalars: Collection[str]) -> list[Figure]:
     """Return the figures that can be plotted: the reported ones, and the scalars of the scripts."""
-    figures = (*DEVICE_FIGURES, *STEP_FIGURES, *scalar_figures(hosts), *HOST_FIGURES)
-    return [each for each in figures if each.name in reported or each.scope is Scope.SCRIPT]
+    first = [each for each in (*DEVICE_FIGURES, *STEP_FIGURES) if each.name in reported]
+    return [*first, *scalar_figures(scalars), *(each for each in HOST_FIGURES if each.name in reported)]
 
 
 def is_of_device(figure: Figure) -> bool:
@@ -84,8 +80,12 @@ def peers(
         _host(figure, view.current)
         for view in moment.host_views
         if (run_of(view.host) == run_of(host) if beside is Beside.HOSTS else view.host.agent == host.agent)
-        if figure.scope is not Scope.SCRIPT or figure.field in map(_NAME, view.host.curves.curves)
+        if figure.scope is not Scope.SCRIPT or _reports(view.host, figure.field)
     ]
+
+
+def _reports(host: Host, scalar: str) -> bool:
+    return any(each.name == scalar for each in host.curves.curves)
 
 
 def few(candidates: Sequence[PlotSubject], chosen: tuple[str, int | None]) -> list[PlotSubject]:

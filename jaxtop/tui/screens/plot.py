@@ -85,7 +85,7 @@ class PlotView(View):
 
     @property
     def _figures(self) -> list[Figure]:
-        return choices(self._reported.names, (view.host for view in self.moment.host_views))
+        return choices(self._reported.names, self._reported.scalars)
 
     def _figure(self) -> Figure | None:
         figures = {each.name: each for each in self._figures}

@@ -10,6 +10,7 @@ from jaxtop.model.finding import Evidence, Finding, FindingCost, Severity
 from jaxtop.model.findings.gap_findings import (
     EXPLAINS,
     SOURCE,
+    as_note,
     finding_of,
     gap_over,
     is_from_processes,
@@ -76,20 +77,14 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
         severity = Severity.CRITICAL if worst.share >= facts.number(INPUT_CRITICAL) else Severity.WARNING
         if worst.share < least:  # more of it is the machine's fault than the script's
             severity = Severity.INFO
-        finding = finding_of(facts, found, worst, line, severity=severity, text=text)
-        finding = replace(finding, cost=FindingCost(gap.ms, gap.share))
-        others = _busiest(facts) if is_from_processes(worst) else None
-        if facts.may_idle:
-            text += f"{of_queue(worst)}; {facts.may_idle}"
-            yield replace(finding, severity=Severity.INFO, cost=FindingCost(), text=text)
-        elif others is not None:
-            advice = _TURNS if others.waits >= least else _OTHERS
-            words = f"{others.group} wait for input"
-            seen = Evidence(words, others.waits, "ratio", "ledgers", worst.host.pulse_at)
-            text += f"; {words} {others.waits:.0%} of the time"
-            yield replace(finding, text=text, advice=advice, evidence=(*finding.evidence, seen))
-        else:
-            yield replace(finding, text=text + of_queue(worst))
+        others = _busiest(facts) if is_from_processes(worst) and not facts.may_idle else None
+        if others is None:
+            text += of_queue(worst)
+        cost = FindingCost(gap.ms, gap.share)
+        finding = finding_of(facts, found, worst, line, severity=severity, text=text, cost=cost)
+        if others is not None:
+            finding = _with_others(finding, others, least, worst.host.pulse_at)
+        yield as_note(facts, finding)
 
 
 class _Others(NamedTuple):
@@ -97,6 +92,17 @@ class _Others(NamedTuple):
 
     group: str
     waits: float
+
+
+def _with_others(finding: Finding, others: _Others, much: float, at: float | None) -> Finding:
+    """Return a finding with what the processes do that send the input, and what to do about it."""
+    words = f"{others.group} wait for input"
+    return replace(
+        finding,
+        text=f"{finding.text}; {words} {others.waits:.0%} of the time",
+        advice=_TURNS if others.waits >= much else _OTHERS,
+        evidence=(*finding.evidence, Evidence(words, others.waits, "ratio", "ledgers", at)),
+    )
 
 
 def _busiest(facts: RunFacts) -> _Others | None:
@@ -158,9 +164,8 @@ def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
         is_much = worst.share >= facts.number(READ_WARNING)
         severity = Severity.WARNING if is_much else Severity.INFO
         cost = FindingCost(gap.ms, gap.share)
-        if facts.may_idle:
-            severity, cost, text = Severity.INFO, FindingCost(), f"{text}; {facts.may_idle}"
-        yield finding_of(facts, found, worst, read, severity=severity, text=text, cost=cost)
+        finding = finding_of(facts, found, worst, read, severity=severity, text=text, cost=cost)
+        yield as_note(facts, finding)
 
 
 def _is_read(gap: Gap, least: float = READ_SHARE.default) -> bool:

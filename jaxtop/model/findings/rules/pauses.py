@@ -6,10 +6,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jaxtop.model.finding import Finding, FindingCost, Severity
+from jaxtop.model.finding import Finding, Severity
 from jaxtop.model.findings.gap_findings import (
     EXPLAINS,
     SOURCE,
+    as_note,
     finding_of,
     measured_gaps,
     of_queue,
@@ -57,11 +58,8 @@ def _pauses(facts: RunFacts) -> Iterator[Finding]:
             f"{facts.acting(gaps, 'pauses', 'pause')} {_how_often(worst)}, {worst.share:.0%} of the time: "
             f"{place_of(line)}{of_queue(worst)}"
         )
-        if facts.may_idle:  # it may wait for room in the queue of the main run
-            text, cost = f"{text}; {facts.may_idle}", FindingCost()
-            yield replace(finding_of(facts, gaps, worst, line, severity=Severity.INFO, text=text), cost=cost)
-        else:
-            yield finding_of(facts, gaps, worst, line, severity=Severity.WARNING, text=text)
+        finding = finding_of(facts, gaps, worst, line, severity=Severity.WARNING, text=text)
+        yield as_note(facts, finding)  # who works for the main run may wait for room in its queue
 
 
 def _how_often(gap: Gap) -> str:
@@ -88,7 +86,8 @@ RULES = (
         name="pauses",
         title="Pauses",
         threshold="10 % of the time is spent in the script in three pauses between steps within a minute, "
-        "or two within 20 s; a pause is three times as long as a step, and 250 ms longer",
+        "or two within 20 s; a pause is three times as long as a step, and 250 ms longer; a note in servers "
+        "(by role), and in what the main run of a family has started",
         rationale="The median step looks well, yet the run is slower: the time is lost between steps.",
         source=SOURCE,
         advice="Look at that line: a buffer that runs empty, a validation in Python, a log that is flushed.",
