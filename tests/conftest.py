@@ -43,8 +43,8 @@ def pytest_collection_modifyitems(config, items):
     """
     from tests.support import SOAK  # some modules do not need it, and the import takes a while
 
-    left_out = [item for item in items if item.get_closest_marker("thorough") and not SOAK]
-    if left_out:
+    if not SOAK:
+        left_out = [item for item in items if item.get_closest_marker("thorough")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     items.sort(key=lambda item: item.get_closest_marker("jax") is None)

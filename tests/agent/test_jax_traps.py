@@ -152,7 +152,7 @@ DONATING = """
     step = jax.jit(lambda x, y: (x * 0.99 + y.sum(), y + 1), donate_argnums=(0, 1))
     state = [(jax.device_put(np.full(50 + i % 9, i, np.float32)), jax.device_put(np.zeros(9)))
              for i in range(200)]
-    for _ in range(12 * int(sys.argv[1])):
+    for _ in range(30 * int(sys.argv[1])):
         old = state
         state = [step(*each) for each in state]
         for each in old[:20]:

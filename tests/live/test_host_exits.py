@@ -68,7 +68,6 @@ ON_OLDEST = (
 # of each, and all of them in the long run.
 BY_COMMAND = tuple(ENDINGS) if SOAK else ("exit", "terminate")
 WITH_COORDINATOR = tuple(ENDINGS) if SOAK else ("end", "exception", "interrupt")
-# In a run with a coordinator JAX keeps SIGTERM for itself, and the process lives on.
 # Others show the same end with less around it.
 ALSO_ELSEWHERE = (
     ("exception", "census"),
@@ -85,6 +84,7 @@ def marks(*case: str) -> list[pytest.MarkDecorator]:
     return [] if case in ON_OLDEST else [pytest.mark.newest]
 
 
+# In a run with a coordinator JAX keeps SIGTERM for itself, and the process lives on.
 CASES = [
     pytest.param(ending, busy_with, marks=marks(ending, busy_with))
     for ending, (way, _) in ENDINGS.items()

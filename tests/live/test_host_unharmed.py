@@ -38,7 +38,7 @@ TRAINING = """
     w = jax.device_put(jnp.zeros((8, 4)), NamedSharding(mesh, P(None, "model")))
     key = jax.random.key(random.Random(3).randrange(99))
     np.random.seed(1)
-    for i in range(100):
+    for i in range(200):
         w, key, loss = step(w, key)
         if i % 20 == 0:
             print(i, repr(float(loss)), random.Random(i).random(), np.random.random())

@@ -79,12 +79,12 @@ def test_the_last_run_stays_however_long_ago_it_ended():
 
 def test_hosts_that_died_stay_in_the_table_of_a_run_that_goes_on_and_lose_their_past():
     cluster = Cluster()
-    for index in range(100):
-        tell(cluster, *life(f"a{index}", "r", index, index / 10, "closed" if index else None, count=100))
+    for index in range(300):
+        tell(cluster, *life(f"a{index}", "r", index, index / 10, "closed" if index else None, count=300))
     later = 100 + exited.DETAILS_KEPT + MINUTE
     tell(cluster, (later, "a0", pulse(at_ms=int(later * 1000))))
-    assert len(newest_hosts(cluster)) == 100 and cluster.dropped.count == 0
-    assert known_of(cluster) == [100, 1, 1, 1]
+    assert len(newest_hosts(cluster)) == 300 and cluster.dropped.count == 0
+    assert known_of(cluster) == [300, 1, 1, 1]
     assert {str(state_of(host, later)) for host in newest_hosts(cluster)} == {"live", "died"}
     assert sum(bool(host.arrays.groups) for host in cluster.hosts.values()) == 1
 

@@ -23,15 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Too small to show anything, narrow, low, the smallest that is drawn, and the largest.
-SIZES = [
-    (1, 1),
-    thorough((40, 10)),
-    thorough((59, 20)),
-    (60, 16),
-    (300, 90),
-]
+SIZES = [(1, 1), (40, 10), thorough((59, 20)), (60, 16), (300, 90)]
 # Of each screen in each terminal; many more in the long run.
-KEYS_A_SCREEN = 40 if SOAK else 3
+KEYS_A_SCREEN = 40 if SOAK else 4
 # They end the app, or wait for a text.
 NOT_PRESSED = {"q", "ctrl+c", "ctrl+q"}
 # Of CPU: on a busy machine the same work may take any time.
