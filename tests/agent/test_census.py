@@ -391,8 +391,13 @@ if __name__ == "__main__":
     for _ in range(FEW):
         if names == [None]:
             census.collect(board, jaxprivate.default_client())
-            # JAX may hold arrays of its own.
-            names = [group.name for group in board.sampler.arrays.groups if group.shape == (35, 64)]
+            listed = board.sampler.arrays
+            # JAX may hold arrays of its own, and a group that has got a name stays listed without arrays.
+            names = [
+                group.name
+                for group, count in zip(listed.groups, listed.counts, strict=True)
+                if count and group.shape == (35, 64)
+            ]
     ended.set()
     thread.join()
     print(json.dumps(names))
