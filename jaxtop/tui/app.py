@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import events, on
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
 from textual.containers import Vertical
 from textual.widgets import Input
 
@@ -26,7 +27,7 @@ from jaxtop.tui.following import Following
 from jaxtop.tui.header import header
 from jaxtop.tui.navigation import Navigation
 from jaxtop.tui.notifier import Notifier
-from jaxtop.tui.places import Destinations
+from jaxtop.tui.places import Destinations, Plots
 from jaxtop.tui.request_keys import RequestKeys
 from jaxtop.tui.runs import RunSwitch
 from jaxtop.tui.screens import SCREENS, load_all
@@ -318,6 +319,10 @@ class JaxtopApp(App[str]):
         if self.following.playback.has_present:
             yield from self._notifier.commands()
         yield from self.preferences.commands(self.navigation.open, self.navigation.view)
+
+    def action_find_figure(self) -> None:
+        """Open a list of the figures that the plot can show, to search."""
+        self.push_screen(CommandPalette([Plots], placeholder="Search for a figure to plot"))
 
     def action_redraw(self) -> None:
         """Send the whole screen, over which another program may have written."""

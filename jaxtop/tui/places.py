@@ -1,22 +1,26 @@
-"""The palette finds hosts, devices, arrays and programs by name, and opens their row."""
+"""The palette finds hosts, devices, arrays and programs by name and opens their row, and plots of figures."""
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from textual.command import Hit, Provider
+from rich.text import Text
+from textual.command import DiscoveryHit, Hit, Provider
+from textual.markup import escape
 
 from jaxtop.base import units
+from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Selection
+from jaxtop.tui.draw.plotted import choices
 from jaxtop.tui.screens.base import View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from textual.command import Hits
-    from textual.message import Message
 
     from jaxtop.tui.core.moment import Moment
 
@@ -32,10 +36,15 @@ class Destination(NamedTuple):
     opens: View.Drilled
 
 
+class _Navigation(Protocol):
+    selection: Selection
+
+
 class _App(Protocol):
+    navigation: _Navigation
+
     @property
     def moment(self) -> Moment: ...
-    def post_message(self, message: Message) -> bool: ...
 
 
 def places(moment: Moment) -> Iterator[Destination]:
@@ -58,19 +67,55 @@ def places(moment: Moment) -> Iterator[Destination]:
         yield Destination(f"{moment.label_of(device)} on {device.hostname}", device.kind, opens)
 
 
-class Destinations(Provider):
-    """Searches the places; they are not listed before something is typed, because there may be thousands."""
+def plots(moment: Moment, selection: Selection) -> Iterator[Destination]:
+    """Yield the figures that the plot can show, of the selected host or device."""
+    reported = Reported()
+    reported.see(moment)
+    for figure in choices(reported.names, reported.scalars):
+        opens = View.Drilled(selection, "plot", row=figure.name)
+        yield Destination(f"plot {figure.title}", figure.help, opens)
+
+
+class Plots(Provider):
+    """Lists and searches the figures that the plot can show."""
+
+    async def discover(self) -> Hits:
+        for each in _plots(self):
+            yield DiscoveryHit(_shown(each), partial(self.app.post_message, each.opens), help=_help(each))
 
     async def search(self, query: str) -> Hits:
-        matcher, app = self.matcher(query), cast("_App", self.app)
-        words, listed = query.lower().split(), 0
-        for place in places(app.moment):
-            name = place.name.lower()
-            if not all(word in name for word in words):
-                continue
-            score = max(matcher.match(place.name), 0.5)
-            shown = text.printable(place.name)
-            yield Hit(score, shown, partial(app.post_message, place.opens), help=text.printable(place.what))
-            listed += 1
-            if listed == MOST_LISTED:
-                return
+        for hit in _hits(_plots(self), query, self):
+            yield hit
+
+
+class Destinations(Provider):
+    """Searches all of them; they are not listed before something is typed: there may be thousands."""
+
+    async def search(self, query: str) -> Hits:
+        among = chain(places(cast("_App", self.app).moment), _plots(self))
+        for hit in _hits(among, query, self):
+            yield hit
+
+
+def _plots(provider: Provider) -> Iterator[Destination]:
+    app = cast("_App", provider.app)
+    return plots(app.moment, app.navigation.selection)
+
+
+def _hits(among: Iterable[Destination], query: str, provider: Provider) -> Iterator[Hit]:
+    """Yield those whose name has all words of the query."""
+    matcher, app = provider.matcher(query), provider.app
+    words = query.lower().split()
+    found = (place for place in among if all(word in place.name.lower() for word in words))
+    for place in islice(found, MOST_LISTED):
+        score = max(matcher.match(place.name), 0.5)
+        yield Hit(score, _shown(place), partial(app.post_message, place.opens), help=_help(place))
+
+
+def _shown(place: Destination) -> Text:
+    """Return its name as a text without markup: names are those of a run, and may look like tags."""
+    return Text(text.printable(place.name))
+
+
+def _help(place: Destination) -> str:
+    return escape(text.printable(place.what))

@@ -9,7 +9,7 @@ import pytest
 
 from jaxtop.export.json import to_json
 from jaxtop.model import reported_findings
-from tests.support import PYTHON, environment, processes, run, script, until_a_run_is_found, viewer
+from tests.support import PYTHON, Viewer, environment, processes, run, script, until_a_run_is_found, viewer
 
 pytestmark = pytest.mark.jax
 
@@ -155,7 +155,8 @@ agent.start(name="norms")
 import jax, jax.numpy as jnp
 
 def loss_of(params, x):
-    return jnp.mean((jnp.tanh(x @ params["first"]) @ params["second"]) ** 2) + 0 * params["frozen"].sum()
+    found = jnp.tanh(x @ params["first"]) @ params["second"]
+    return jnp.mean((found - 1) ** 2) + 0 * params["frozen"].sum()
 
 @jax.jit
 def step(params, x, poison):
@@ -165,8 +166,10 @@ def step(params, x, poison):
     return params, loss, agent.norms(params), agent.norms(grads)
 
 params = {"first": jnp.ones((4, 4)), "second": jnp.ones((4, 2)), "frozen": jnp.ones(3)}
-x = jnp.ones((8, 4))
+# No parameters suit all of these, so those that are trained change for ever.
+inputs = [jnp.full((8, 4), each) for each in (-0.3, 0.1, 0.5)]
 for i in range(100_000):
+    x = inputs[i % len(inputs)]
     params, loss, of_params, of_grads = step(params, x, float("nan") if i == POISONED else 0.0)
     agent.step(i, loss=loss, params=of_params, grads=of_grads)
     time.sleep(0.005)
@@ -199,9 +202,12 @@ def test_a_part_of_the_parameters_that_does_not_change_is_found(tmp_path):
     with processes([PYTHON, script(tmp_path, f"POISONED = -1\n{TRAINS}")], env=environment(1)):
         until_a_run_is_found()
         with viewer("norms") as attached:
-            attached.until(
-                lambda: any(each.rule == "unchanged" for each in reported_findings(attached.cluster))
-            )
-            texts = [each.text for each in reported_findings(attached.cluster) if each.rule == "unchanged"]
-    assert any("the norm of params/frozen has been exactly 1.73205 for" in each for each in texts)
-    assert not any("first" in each or "second" in each for each in texts)
+            attached.until(lambda: any("params" in each for each in said_unchanged(attached)))
+            said = said_unchanged(attached)
+    assert any(each.startswith("the norm of params/frozen has been exactly 1.73205 for ") for each in said)
+    assert not any("first" in each or "second" in each or "more" in each for each in said)
+
+
+def said_unchanged(attached: Viewer) -> list[str]:
+    """Return the findings about parameters, and about gradients, that do not change."""
+    return [each.text for each in reported_findings(attached.cluster) if each.rule == "unchanged"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import pytest
 
+from jaxtop import wire
 from jaxtop.tui.places import Destinations, places
 from tests import builders, staged, staged_collectives
-from tests.builders import agent_id
+from tests.builders import NOW, agent_id, frame
 from tests.stage import Stage, play
+from tests.staged_hardware import working
 
 TRAINING = builders.training()
 
@@ -68,6 +71,43 @@ def test_a_name_that_nothing_has_finds_nothing_and_many_are_cut():
         assert 0 < len(await found(stage, "o")) <= 40
 
     play(act, *TRAINING)
+
+
+LIKE_TAGS = "loss[/b]", "accuracy[red]", "[@click=app.quit]norm"
+
+
+def with_scalars() -> list[Any]:
+    values, at_ms = array("f", [3.0, 2.0, 1.0]).tobytes(), int(NOW * 1000)
+    curves = tuple(wire.ScalarCurve(name, at_ms - 5000, 1000, values) for name in LIKE_TAGS)
+    return [*working(5), frame(agent_id(0), wire.Curves(at_ms, curves), NOW, 9_999)]
+
+
+def test_the_palette_finds_plots_and_names_that_look_like_tags_are_only_names():
+    async def act(stage: Stage) -> None:
+        assert await found(stage, "plot step time") == ["plot step time"]
+        for name in LIKE_TAGS:
+            assert await found(stage, f"plot {name}") == [f"plot {name}"]
+        await stage.press("colon", *"norm")
+        await stage.until(lambda: LIKE_TAGS[-1] in stage.text)
+        await stage.press("escape")
+
+    play(act, *with_scalars())
+
+
+def test_the_plot_lists_its_figures_and_a_part_of_a_name_is_enough():
+    async def act(stage: Stage) -> None:
+        await stage.press("D", "j", "0", "slash")
+        await stage.until(lambda: "plot utilisation" in stage.text)
+        await stage.press(*"accu")
+        await stage.until(lambda: "plot utilisation" not in stage.text)
+        await stage.press("enter")
+        await stage.until(lambda: "accuracy[red] of 0 node00" in stage.text)
+        await stage.press("slash", *"power")
+        await stage.until(lambda: "plot power" in stage.text and "plot loss" not in stage.text)
+        await stage.press("enter")
+        await stage.until(lambda: "power of device 1" in stage.text)
+
+    play(act, *with_scalars())
 
 
 def test_a_screen_starts_at_the_accused():

@@ -139,7 +139,10 @@ def _groups(shown: PlotPage) -> list[list[Switch]]:
     figure = f"{shown.figure.title} ({at + 1} of {count})"
     ways_of = ways(shown.figure)
     return [
-        [Switch("m", (figure, shown.figure.title), "ask('figure', 1)", active=True)],
+        [
+            Switch("m", (figure, shown.figure.title), "ask('figure', 1)", active=True),
+            Switch("/", ("all", ""), "app.find_figure"),
+        ],
         [
             Switch("Tab", ("",), "ask('beside', 1)"),
             *(

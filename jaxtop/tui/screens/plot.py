@@ -19,6 +19,8 @@ from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.plot import Plot
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from textual.app import ComposeResult
 
 
@@ -65,6 +67,11 @@ class PlotView(View):
 
     def look_at(self, figure: str) -> None:
         self._name = figure
+
+    def point_at(self, row: Hashable) -> None:
+        if row:
+            self._name = str(row)
+            self._redraw()
 
     @property
     def _host(self) -> Host | None:
