@@ -149,9 +149,14 @@ def in_bytes(value: float) -> str:
 def in_ms(milliseconds: float) -> str:
     """Return a time in three digits: milliseconds, or seconds from one second on."""
     if abs(milliseconds) < 999.5:
-        return f"{milliseconds:.3g} ms"
+        return f"{ms(milliseconds)} ms"
     seconds = milliseconds / 1000
     return f"{seconds:.3g} s" if abs(seconds) < 999.5 else f"{seconds:,.0f} s"
+
+
+def ms(milliseconds: float) -> str:
+    """Return milliseconds without their unit, in three digits: a step may take 0.42 or 1,046 of them."""
+    return f"{milliseconds:.3g}" if abs(milliseconds) < 999.5 else f"{milliseconds:,.0f}"
 
 
 def in_minutes(minutes: float) -> str:

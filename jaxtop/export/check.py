@@ -98,7 +98,7 @@ class Checkup:
     @property
     def title(self) -> str:
         """The names of the runs."""
-        return ", ".join(self.name_of(run.id) for run in self.runs) or "no run"
+        return ", ".join(sorted(self.name_of(run.id) for run in self.runs)) or "no run"
 
     @property
     def verdict(self) -> str:

@@ -36,12 +36,12 @@ class Destination(NamedTuple):
     opens: View.Drilled
 
 
-class _Navigation(Protocol):
+class _HasSelection(Protocol):
     selection: Selection
 
 
 class _App(Protocol):
-    navigation: _Navigation
+    navigation: _HasSelection
 
     @property
     def moment(self) -> Moment: ...

@@ -66,6 +66,30 @@ def test_what_a_writer_writes_at_once_is_spread_over_the_time_since_it_wrote_las
     assert known == sorted(known) and len(known) > 50
 
 
+def test_what_a_writer_held_back_is_drawn_at_the_time_at_which_it_was_logged():
+    curves = AllCurves(AT_MS - 60_000)
+    for second in range(0, 120, 10):
+        curves.note("loss", "file", float(second), NOW + second)
+    curves.gather(AT_MS + 120_000)
+    curves.note("loss", "file", 500.0, NOW + 130)
+    curves.gather(AT_MS + 130_500)
+    (curve,) = curves.message(AT_MS).curves
+    assert curve.since_ms == AT_MS
+    drawn = {
+        place * curve.every_ms // 1000: value for place, value in enumerate(curve.values) if not isnan(value)
+    }
+    assert drawn == {second: float(second) for second in range(0, 120, 10)} | {130: 500.0}
+
+
+@pytest.mark.parametrize("at", [NOW - 61, NOW + 9, nan, inf, None], ids=str)
+def test_a_time_that_cannot_be_true_is_replaced_by_that_of_reading(at):
+    """A file that another process began, a clock that jumps, or a damaged record."""
+    curves = AllCurves(AT_MS - 60_000)
+    curves.note("loss", "file", 1.0, at)
+    curves.gather(AT_MS)
+    assert curves.message(AT_MS).curves[0].since_ms == AT_MS
+
+
 def test_losses_take_the_place_of_others_where_there_are_too_many():
     curves = AllCurves()
     for number in range(MOST_CURVES + 5):

@@ -116,8 +116,8 @@ def test_many_scalars_are_few_in_each_pulse_and_losses_are_among_them(tmp_path):
 )
 def test_scalars_of_the_second_version_of_tensorboard_are_tensors(fields, value):
     each = Summary.Value(tag="loss", tensor=TensorProto(**fields))
-    event = Event(step=3, summary=Summary(value=[each])).SerializeToString()
-    assert list(scalars_in(event)) == ([] if value is None else [("loss", 3, value)])
+    event = Event(step=3, wall_time=1.5e9, summary=Summary(value=[each])).SerializeToString()
+    assert list(scalars_in(event)) == ([] if value is None else [("loss", 3, value, 1.5e9)])
 
 
 @pytest.mark.parametrize("damage", ["cut", "noise", "empty", "huge"])
@@ -144,10 +144,12 @@ RUN_FILE = Path(__file__).parent.parent / "data/logged/run-trial.wandb"
 
 def test_a_file_of_weights_and_biases_has_the_values_that_were_logged():
     found = list(WandbFile(RUN_FILE).new_scalars())
-    losses = {step: value for name, step, value in found if name == "train/loss"}
+    losses = {each.step: each.value for each in found if each.name == "train/loss"}
     assert math.isnan(losses.pop(130))
     assert losses == {step: 1 / (step + 1) for step in range(130)}
-    assert {name for name, _, _ in found} == {"train/loss", "nested.norm"}
+    assert {each.name for each in found} == {"train/loss", "nested.norm"}
+    times = [each.at for each in found]
+    assert times == sorted(times) and 0 < times[-1] - times[0] < 60
 
 
 @pytest.mark.parametrize("size", [1, 6, 7, 4_000, BLOCK - 3, BLOCK + 7, 40_000])

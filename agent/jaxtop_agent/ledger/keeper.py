@@ -74,7 +74,7 @@ class LedgerKeeper:
         # When the main thread last did each kind, and whether it was last seen in JAX.
         self.seen_at: dict[str, float] = {}
         self.is_in_jax = False
-        self._scalars: Courses | None = Courses(board, progress, hooks.trackers)
+        self._scalars: Courses | None = Courses(board, progress, hooks.trackers, self._started_ms)
         self._samples: deque[Sighting] = deque(maxlen=MOST_SAMPLES)
         self._launched_ns = 0
         self._recent: deque[LaunchAt] = deque(maxlen=REMEMBERED)

@@ -30,7 +30,9 @@ REPORTED = "agent"
 class Courses:
     """Follows all scalars, on one thread that may wait for a disk."""
 
-    def __init__(self, board: Board, progress: Progress, calls: TrackerCalls | None = None) -> None:
+    def __init__(
+        self, board: Board, progress: Progress, calls: TrackerCalls | None = None, since_ms: int = 0
+    ) -> None:
         self._board, self._progress = board, progress
         self._logged = LoggedScalars(self._note_logged, calls)
         # By name and origin: what the script reported to the agent may be in a file, much later.
@@ -39,7 +41,7 @@ class Courses:
         self._notes = self._notes_sent = 0
         self._verdict: list[tuple[object, ...]] = []
         self._sent_at = -SEND_EVERY_S
-        self._curves, self._has_new, self._curves_due = AllCurves(), False, 0.0
+        self._curves, self._has_new, self._curves_due = AllCurves(since_ms), False, 0.0
 
     def look(self) -> None:
         """Note what was reported and logged since the last time, and send what is notable."""
@@ -74,7 +76,7 @@ class Courses:
             self._runs[key] = read.run
             course.note(read.step, read.value, has_gap=read.has_gap)
             self._notes += 1
-            self._curves.note(*key, read.value)
+            self._curves.note(*key, read.value, read.at)
 
     def _course(self, name: str, origin: str, *, is_part: bool = False) -> Course | None:
         """Return the course of a scalar; None if there are too many."""

@@ -16,6 +16,8 @@ LONGEST_MS = 86_400_000
 LONGEST_NAME = 200
 # What a float of four bytes can hold; larger values are drawn as infinite ones.
 LARGEST = 3e38
+# A time in a file may be rounded.
+CLOCKS_DIFFER_MS = 1_000
 # Curves are sent every so many seconds, and more rarely the more processes there are, or bytes.
 SEND_EVERY_S, SEND_EACH_S, BYTES_A_SECOND = 20.0, 0.5, 100
 
@@ -23,31 +25,33 @@ SEND_EVERY_S, SEND_EACH_S, BYTES_A_SECOND = 20.0, 0.5, 100
 class AllCurves:
     """The curves of the first scalars, losses before others."""
 
-    def __init__(self) -> None:
+    def __init__(self, since_ms: int = 0) -> None:
+        """Begin at the start of the process: what a file says of earlier times is of another one."""
+        self._since_ms = since_ms
         # By name and origin.
         self._keepers: dict[tuple[str, str], CurveKeeper] = {}
-        self._new: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._new: dict[tuple[str, str], list[tuple[float, float | None]]] = defaultdict(list)
         self._came_ms: dict[tuple[str, str], int] = {}
 
-    def note(self, name: str, origin: str, value: float) -> None:
-        self._new[name, origin].append(value)
+    def note(self, name: str, origin: str, value: float, at: float | None = None) -> None:
+        """Note a value, with the time at which the script logged it if that is known."""
+        self._new[name, origin].append((value, at))
 
     def gather(self, now_ms: int) -> bool:
         """Add what was noted since the last time; return whether anything was.
 
-        A writer writes many values at once. They are spread over the time since its last ones.
+        A writer writes many values at once. Those without a time of their own, or with one before the last
+        values or after now, are spread over the time since its last ones.
         """
         new, self._new = self._new, defaultdict(list)
         for key, values in new.items():
-            keeper = self._keepers.get(key)
-            if keeper is None:
-                if not self._makes_room(key[0]):
-                    continue
-                keeper = self._keepers[key] = CurveKeeper(key[0], now_ms)
-            before = self._came_ms.get(key, now_ms)
-            self._came_ms[key] = now_ms
-            for number, value in enumerate(values, start=1):
-                keeper.add(value, before + (now_ms - before) * number // len(values))
+            if key not in self._keepers and not self._makes_room(key[0]):
+                continue
+            at_ms = _times(values, self._came_ms.get(key), self._since_ms, now_ms)
+            keeper = self._keepers.setdefault(key, CurveKeeper(key[0], at_ms[0]))
+            self._came_ms[key] = at_ms[-1]
+            for (value, _), at in zip(values, at_ms, strict=True):
+                keeper.add(value, at)
         return bool(new)
 
     def pause(self, processes: int) -> float:
@@ -67,6 +71,18 @@ class AllCurves:
             return False
         del self._keepers[others[-1]]
         return True
+
+
+def _times(
+    values: list[tuple[float, float | None]], before_ms: int | None, since_ms: int, now_ms: int
+) -> list[int]:
+    """Return when values were logged: at the latest now, and not before the last ones."""
+    earliest = since_ms if before_ms is None else before_ms
+    own = [round(at * 1000) for _, at in values if at is not None and isfinite(at)]
+    if len(own) == len(values) and earliest <= min(own) and max(own) <= now_ms + CLOCKS_DIFFER_MS:
+        return [min(each, now_ms) for each in own]
+    before = now_ms if before_ms is None else before_ms
+    return [before + (now_ms - before) * number // len(values) for number in range(1, len(values) + 1)]
 
 
 class CurveKeeper:

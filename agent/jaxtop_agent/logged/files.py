@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+class FileValue(NamedTuple):
+    """A scalar in a file, and when the script logged it, in seconds since the epoch."""
+
+    name: str
+    step: int
+    value: float
+    at: float | None = None
 
 
 def added(path: Path, at: int, most: int) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from jaxtop.base import debuglog
 from jaxtop.base.protobuf import Malformed
 from jaxtop.wire import Step
-from jaxtop_agent.logged.files import children_of_this, open_files
+from jaxtop_agent.logged.files import FileValue, children_of_this, open_files
 from jaxtop_agent.logged.tensorboard import EventFile
 from jaxtop_agent.logged.wandb import WandbFile
 from jaxtop_agent.steps.progress import LONGEST_NAME, MOST_METRICS
@@ -29,7 +29,7 @@ LONGEST_RUN = 12
 class LoggedValue(NamedTuple):
     """A number that the script logged, from a file or a tracker (`origin`), and the run of the tracker.
 
-    `has_gap` says that values before it were not seen.
+    `has_gap` says that values before it were not seen. `at` is the time in the file.
     """
 
     name: str
@@ -38,6 +38,7 @@ class LoggedValue(NamedTuple):
     origin: str
     run: str = ""
     has_gap: bool = False
+    at: float | None = None
 
 
 FILE = "file"
@@ -48,8 +49,8 @@ class LogFile(Protocol):
 
     path: Path
 
-    def new_scalars(self) -> Iterator[tuple[str, int, float]]:
-        """Yield what was added since the last time: name, step and value."""
+    def new_scalars(self) -> Iterator[FileValue]:
+        """Yield what was added since the last time."""
         ...
 
 
@@ -110,8 +111,8 @@ class LoggedScalars:
         self._turn += 1
         for key, file in list(self._files.items()):
             try:
-                for name, step, value in file.new_scalars():
-                    self._note(LoggedValue(self._full_name(name, file), step, value, FILE))
+                for name, step, value, at in file.new_scalars():
+                    self._note(LoggedValue(self._full_name(name, file), step, value, FILE, at=at))
             except (OSError, Malformed, ValueError) as error:
                 debuglog.warning("logged", f"{file.path} cannot be read", error=error)
                 del self._files[key]

@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from jaxtop.base.protobuf import ProtobufMessage, read
-from jaxtop_agent.logged.files import added
+from jaxtop_agent.logged.files import FileValue, added
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ BYTES_AT_ONCE, LONGEST_RECORD = 1 << 20, 1 << 16
 # Of a record: the length of the data and its checksum before it, and one more after it.
 _HEADER, _CHECKSUM = struct.Struct("<QI"), 4
 # Fields of an event, of a value in its summary, and of a tensor.
-_STEP, _SUMMARY, _VALUES = 2, 5, 1
+_TIME, _STEP, _SUMMARY, _VALUES = 1, 2, 5, 1
 _TAG, _SIMPLE, _TENSOR = 1, 2, 8
 _TYPE, _CONTENT = 1, 4
 # By number of the type: how one element is packed, and the field of elements that are not in `_CONTENT`.
@@ -31,7 +31,7 @@ class EventFile:
     def __init__(self, path: Path) -> None:
         self.path, self.at = path, 0
 
-    def new_scalars(self) -> Iterator[tuple[str, int, float]]:
+    def new_scalars(self) -> Iterator[FileValue]:
         """Yield the scalars that were added; an unfinished record is left for later."""
         data, end = added(self.path, self.at, BYTES_AT_ONCE), 0
         while end + _HEADER.size <= len(data):
@@ -45,15 +45,15 @@ class EventFile:
         self.at += end
 
 
-def scalars_in(event: bytes) -> Iterator[tuple[str, int, float]]:
-    """Yield the scalars of one event: tag, step and value."""
+def scalars_in(event: bytes) -> Iterator[FileValue]:
+    """Yield the scalars of one event."""
     found = read(event)
     summary = found.message(_SUMMARY)
-    step = found.number(_STEP) or 0
+    step, at = found.number(_STEP) or 0, found.double(_TIME)
     for each in summary.messages(_VALUES) if summary is not None else ():
         tag, value = each.text(_TAG), _value_of(each)
         if tag and value is not None:
-            yield tag, step, value
+            yield FileValue(tag, step, value, at)
 
 
 def _value_of(value: ProtobufMessage) -> float | None:

@@ -11,7 +11,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from jaxtop.base.protobuf import read
-from jaxtop_agent.logged.files import added
+from jaxtop_agent.logged.files import FileValue, added
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ BLOCKS_AT_ONCE, LONGEST_RECORD = 32, 1 << 24
 # Fields of a record, of its history, of an item of that, and of a step.
 _HISTORY, _ITEM, _STEP, _NUMBER = 2, 1, 2, 1
 _KEY, _NESTED_KEY, _VALUE = 1, 2, 16
-_OWN = "_"  # the first letter of what W&B adds itself, such as `_runtime`
+_OWN, _TIME = "_", "_timestamp"  # the first letter of what W&B adds itself, such as the time
 
 
 class WandbFile:
@@ -34,7 +34,7 @@ class WandbFile:
     def __init__(self, path: Path) -> None:
         self.path, self._at, self._begun = path, FILE_HEADER, b""
 
-    def new_scalars(self) -> Iterator[tuple[str, int, float]]:
+    def new_scalars(self) -> Iterator[FileValue]:
         """Yield the scalars that were added."""
         data, start, end = added(self.path, self._at, BLOCKS_AT_ONCE * BLOCK), self._at, 0
         while end + _HEAD.size <= len(data):
@@ -56,15 +56,18 @@ class WandbFile:
         self._at += end
 
 
-def scalars_in(record: bytes) -> Iterator[tuple[str, int, float]]:
+def scalars_in(record: bytes) -> Iterator[FileValue]:
     """Yield the scalars of one record of the history."""
     history = read(record).message(_HISTORY)
     if history is None:
         return
     step = history.message(_STEP)
     number = (step.number(_NUMBER) if step is not None else None) or 0
-    for item in history.messages(_ITEM):
-        name = item.text(_KEY) or ".".join(item.texts(_NESTED_KEY))
-        value = json.loads(item.text(_VALUE) or "null")
-        if name and not name.startswith(_OWN) and type(value) in (int, float):
-            yield name, number, float(value)
+    row = {
+        item.text(_KEY) or ".".join(item.texts(_NESTED_KEY)): json.loads(item.text(_VALUE) or "null")
+        for item in history.messages(_ITEM)
+    }
+    numbers = {name: float(value) for name, value in row.items() if type(value) in (int, float)}
+    for name, value in numbers.items():
+        if name and not name.startswith(_OWN):
+            yield FileValue(name, number, value, numbers.get(_TIME))

@@ -11,6 +11,7 @@ from jaxtop.base import units
 from jaxtop.base.names import legible
 from jaxtop.features.ledger import text
 from jaxtop.features.ledger.model import KINDS, WORDS
+from jaxtop.wire.scalars import MOST_CURVES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -126,8 +127,12 @@ def _over_time(job: JobLedger) -> Iterable[str]:
         ends = f'x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{HEIGHT}"'
         yield f'<line {ends} stroke="currentColor" stroke-dasharray="4 3"/>'
     yield "</svg>"
-    first, last = (time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in (job.started, job.until))
-    yield f'<p class="note">{first} to {last}: {units.age(job.until - job.started)}</p>'
+    lasted = units.age(job.until - job.started)
+    yield f'<p class="note">{_time(job.started)} to {_time(job.until)}: {lasted}</p>'
+
+
+def _time(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _kinds(job: JobLedger) -> Iterable[str]:
@@ -143,19 +148,23 @@ def _kinds(job: JobLedger) -> Iterable[str]:
 
 
 def _scalars(job: JobLedger) -> Iterable[str]:
-    """Yield a small plot of each scalar that has more than one value."""
-    plots = [plot for name, points in job.scalars.items() if (plot := _plot(name, points))]
-    if plots:
-        yield '<h2>What the script reports</h2><div class="plots">'
-        yield from plots
-        yield "</div>"
+    """Yield a small plot of each scalar that has more than one value, over the same time."""
+    drawn = {name: points for name, points in job.scalars.items() if len(points) >= FEWEST_POINTS}
+    if not drawn:
+        return
+    since = min(points[0][0] for points in drawn.values())
+    until = max(points[-1][0] for points in drawn.values())
+    yield '<h2>What the script reports</h2><div class="plots">'
+    for name, points in drawn.items():
+        yield _plot(name, points, since, until)
+    only = f"; a process keeps {MOST_CURVES} scalars at most, losses first" * (
+        len(job.scalars) == MOST_CURVES
+    )
+    yield f'</div><p class="note">Each plot: {_time(since)} to {_time(until)}{only}</p>'
 
 
-def _plot(name: str, points: Sequence[Point]) -> str:
+def _plot(name: str, points: Sequence[Point], since: float, until: float) -> str:
     known = [value for _, value in points if value is not None]
-    if len(points) < FEWEST_POINTS:
-        return ""
-    since, until = points[0][0], points[-1][0]
     low, high = min(known, default=0.0), max(known, default=0.0)
     span = high - low if high - low > SMALLEST_SPAN * abs(high) else 0.0
     lines: list[list[str]] = [[]]

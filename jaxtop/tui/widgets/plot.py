@@ -23,7 +23,7 @@ class Plot(Detail, can_focus=True, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m,right,l", "ask('figure', 1)", "Next figure", show=False, key_display="m"),
         Binding("left,h", "ask('figure', -1)", "Previous figure", show=False),
-        Binding("slash", "app.find_figure", "Find a figure", key_display="/"),
+        Binding("slash", "app.find_figure", "Find", key_display="/"),
         Binding("tab", "ask('beside', 1)", "Next comparison", show=False),
         Binding("shift+tab", "ask('beside', -1)", "Previous comparison", show=False),
         Binding("down,j", "ask('choose', 1)", "Next line", show=False),

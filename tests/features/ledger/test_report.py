@@ -191,12 +191,17 @@ def test_the_page_is_whole_and_loads_nothing(tmp_path):
 
 def test_the_page_has_a_plot_of_each_scalar_that_the_script_reports(tmp_path):
     values = array("f", (2.5, 1.0, 0.5)).tobytes()
-    curves = (wire.ScalarCurve("lr", 1000, 2000, values[:4]), wire.ScalarCurve("<loss>", 1000, 2000, values))
+    curves = (
+        wire.ScalarCurve("lr", 1000, 2000, values[:4]),
+        wire.ScalarCurve("<loss>", 1000, 2000, values),
+        wire.ScalarCurve("late", 3000, 2000, values[:8]),
+    )
     reported = builders.frame(builders.agent_id(0), wire.Curves(9_000, curves))
     page = page_of(tmp_path, [*made_ledgers.run(), reported])
     assert "<loss> 0.5, means from 0.5 to 2.5" in "".join(Elements(page.read_text("utf-8")).texts)
-    (plot,) = re.findall(r'<polyline [^>]*points="([^"]*)"', page.read_text("utf-8"))
-    assert plot == "0.0,1.0 150.0,67.0 300.0,89.0"
+    loss, late = re.findall(r'<polyline [^>]*points="([^"]*)"', page.read_text("utf-8"))
+    assert loss == "0.0,1.0 150.0,67.0 300.0,89.0"
+    assert late == "150.0,1.0 300.0,89.0", "all plots have the same time"
     done = jaxtop_here("report", "--json", tmp_path / "run.mcap")
     points = json.loads(done.stdout)["jobs"][0]["scalars"]["<loss>"]
     assert [each["value"] for each in points] == [2.5, 1.0, 0.5]

@@ -8,6 +8,7 @@ from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base import units
 from jaxtop.model.collectives.folded import SMALL_BYTES
 from jaxtop.model.collectives.sums import axis_traffic
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
@@ -107,7 +108,7 @@ def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
         Severity.INFO if facts.is_on_cpu else Severity.WARNING,
         0.8,
         f"{mean.communication:.0%} of the time is communication that nothing hides"
-        + (f" ({ms:.1f} ms a step)" if ms is not None else "")
+        + (f" ({units.ms(ms)} ms a step)" if ms is not None else "")
         + f": mostly {top.op}{over}",
         Subject(program=top.program, collective=top.op, axis=_axes(top)),
         cost=FindingCost(ms, mean.communication),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base import units
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import makes_steps
@@ -66,7 +67,7 @@ def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:
         Severity.WARNING if worst.lost >= facts.number(WARNING_SHARE) else Severity.INFO,
         0.9,
         f"Python collects garbage for {worst.share:.0%} of the time on {who}, "
-        f"up to {activity.gc_longest_us / 1000:.0f} ms at once"
+        f"up to {units.ms(activity.gc_longest_us / 1000)} ms at once"
         + (": the others wait each time" if len(found) < len(facts.present) else ""),
         Subject.of(host),
         cost=FindingCost(ms, worst.lost),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.base import units
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Severity
 from jaxtop.model.findings.gap_findings import (
     EXPLAINS,
@@ -70,8 +71,8 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
         worst, line = worst_of(found, SCRIPT)
         gap = gap_over(facts, found, worst)
         text = (
-            f"{facts.acting(found, 'launches', 'launch')} nothing for {gap.ms:.0f} of "
-            f"{gap.step_ms:.0f} ms a step "
+            f"{facts.acting(found, 'launches', 'launch')} nothing for {units.ms(gap.ms)} of "
+            f"{units.ms(gap.step_ms)} ms a step "
             f"({gap.share:.0%}{of_core(gap.share, gap.core)}): {place_of(line)}"
         )
         severity = Severity.CRITICAL if worst.share >= facts.number(INPUT_CRITICAL) else Severity.WARNING
@@ -158,8 +159,8 @@ def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
         gap = gap_over(facts, found, worst)
         text = (
             f"{facts.acting(found, 'waits', 'wait')} for a result in each step at {place_of(read)}; "
-            "devices idle "
-            f"{gap.ms:.1f} of {gap.step_ms:.0f} ms ({gap.share:.0%}{of_core(gap.share, gap.core)})"
+            f"devices idle {units.ms(gap.ms)} of {units.ms(gap.step_ms)} ms "
+            f"({gap.share:.0%}{of_core(gap.share, gap.core)})"
         )
         is_much = worst.share >= facts.number(READ_WARNING)
         severity = Severity.WARNING if is_much else Severity.INFO

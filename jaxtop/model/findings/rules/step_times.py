@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.base import units
 from jaxtop.model.finding import Evidence, Finding, FindingCost, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.tuning import Number
@@ -42,9 +43,9 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
     yield Finding(
         Severity.INFO if facts.is_on_cpu else Severity.WARNING,
         0.7,
-        f"a step takes {now_us / 1000:.0f} ms, {now_us / best_us - 1:.0%} longer than in the best "
+        f"a step takes {units.ms(now_us / 1000)} ms, {now_us / best_us - 1:.0%} longer than in the best "
         "half minute "
-        f"({best_us / 1000:.0f} ms)",
+        f"({units.ms(best_us / 1000)} ms)",
         Subject.of(host),
         cost=FindingCost(ms, ms * 1000 / now_us),
         evidence=(

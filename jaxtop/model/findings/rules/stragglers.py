@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
+from jaxtop.base import units
 from jaxtop.model.collectives.doubts import doubts_about
 from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
 from jaxtop.model.collectives.words import lateness_in_words, op_with_axes
@@ -81,7 +82,7 @@ def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
         _severity(facts, share),
         0.9,
         f"{acting([each.host for each in late], 'is', 'are')} late: the others wait "
-        f"{ms:.0f} ms of a {step_ms:.0f} ms step ({share:.0%}) for "
+        f"{units.ms(ms)} ms of a {units.ms(step_ms)} ms step ({share:.0%}) for "
         f"{'their scripts' if many else 'its script'}{where}",
         Subject.of(host, source=source_of(line)),
         about=host.agent,
@@ -107,8 +108,8 @@ def _perhaps(late: list[Gap]) -> Finding:
         Severity.INFO,
         0.5,
         f"{acting([each.host for each in late], 'may be', 'may be')} late: {worst.script:.0%} of a "
-        f"{worst.step_ms:.0f} ms step in {'their scripts' if len(late) > 1 else 'its script'}, unlike the "
-        f"others{where}",
+        f"{units.ms(worst.step_ms)} ms step in {'their scripts' if len(late) > 1 else 'its script'}, "
+        f"unlike the others{where}",
         Subject.of(host, source=source_of(line)),
         about=host.agent,
         evidence=(
@@ -143,7 +144,7 @@ def _evenly(facts: RunFacts, even: Sequence[Gap], op: str = "") -> Finding:
         Severity.WARNING,
         0.8,
         f"{acting([each.host for each in even], 'is', 'are')} late, evenly: they launch nothing for "
-        f"{gap.ms:.0f} ms of a {gap.step_ms:.0f} ms step "
+        f"{units.ms(gap.ms)} ms of a {units.ms(gap.step_ms)} ms step "
         f"({gap.share:.0%}{of_core(gap.share, gap.core)}){where}",
         Subject(collective=op, source=source_of(line)) if everyone else one,
         about=min(each.host.agent for each in even),
@@ -172,7 +173,11 @@ def _by_collective(facts: RunFacts, late: Straggler, view: CollectiveView) -> Fi
     host = facts.cluster.hosts.get(late.agent)
     who, ms = host.label if host else late.agent, late.late_us / 1000
     share = facts.share_of_step(ms)
-    of_step = "" if share is None else f" of a {facts.step_ms:.0f} ms step ({share:.0%})"
+    of_step = (
+        ""
+        if share is None or facts.step_ms is None
+        else f" of a {units.ms(facts.step_ms)} ms step ({share:.0%})"
+    )
     return Finding(
         _severity(facts, share),
         late.share,
@@ -219,12 +224,12 @@ def _uneven_work(facts: RunFacts) -> Iterator[Finding]:
         return
     us, late, view = max(found, key=lambda each: each[0])
     ms, late_ms = us / 1000, late.late_us / 1000
-    of_step = "" if facts.step_ms is None else f" of a {facts.step_ms:.0f} ms step"
+    of_step = "" if facts.step_ms is None else f" of a {units.ms(facts.step_ms)} ms step"
     yield Finding(
         Severity.WARNING,
         late.share * 0.8,
-        f"device {late.device_id} computes {ms:.0f} ms{of_step} longer than the other devices of its process "
-        f"before {op_with_axes(view.op, view.axes)}",
+        f"device {late.device_id} computes {units.ms(ms)} ms{of_step} longer than the other devices of its "
+        f"process before {op_with_axes(view.op, view.axes)}",
         _subject(late, view),
         about=str(late.device_id),
         cost=FindingCost(late_ms, facts.share_of_step(late_ms)),  # all wait for it, as the panel has it

@@ -127,7 +127,7 @@ def _beyond_sentence(finding: Finding, now: float) -> list[str]:
     share, ms = cost.share_of_step, cost.ms_per_step
     if share is None or not _says(sentence, f"{share:.0%}"):
         return [costs(cost)] * bool(costs(cost))
-    is_said = ms is None or any(_says(sentence, f"{ms:.{digits}f}") for digits in (0, 1))
+    is_said = ms is None or _says(sentence, units.ms(ms))
     rest = costs(cost._replace(ms_per_step=None if is_said else ms, share_of_step=None))
     lost = share * (now - finding.since)
     return [
@@ -143,7 +143,8 @@ def _says(sentence: str, figure: str) -> bool:
 
 def sped_up(share: float) -> str:
     """Return how many times as fast a step would be without this share of it."""
-    return f"{1 / max(0.01, 1 - share):.2f}×"
+    times = 1 / max(0.01, 1 - share)
+    return f"{times:.{2 if times < 9.995 else 0}f}×"
 
 
 def _titled(name: str, words: str, ink: Ink, width: int, most: int) -> list[Text]:
