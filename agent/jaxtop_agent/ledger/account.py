@@ -11,145 +11,28 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections import defaultdict, deque
-from collections.abc import Mapping  # noqa: TC003
-from itertools import accumulate, pairwise
-from statistics import median
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from jaxtop_agent.ledger.pieces import CLOSING, IN_JAX, IN_SCRIPT, Seconds, Sighting, Span, cut, nearest
+from jaxtop_agent.ledger.usual_gaps import Placed, UsualGaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# Earlier sources win where spans overlap.
-PHASE, ORBAX, COMPILING, GARBAGE = range(4)
+    from jaxtop_agent.ledger.pieces import LaunchAt
+
 # A gap is long from this many times the usual one on, and this many seconds more.
 LONG, LONGER_S = 3.0, 0.1
-USUAL_OF, FEWEST_USUAL = 64, 4
 # A time in JAX without launches is a stall from this many seconds on, if it is also this many times as long
 # as the usual gap.
 STALL_S, STALL = 5.0, 6.0
 # Before steps are known, so many seconds in JAX right after a launch of the script are what it launched: a
 # program may have all steps in a single launch.
 ALONE_S, AFTER_S = 5.0, 1.0
-# The samples of usual gaps that are put together before their shares are final, and how many say anything.
-WHOLE_POOL, FEWEST_SAMPLES = 256, 8
-# The shares of a pool are computed again when it has this many times as many samples or gaps.
-MORE = 1.1
-MOST_POOLS, MOST_GAPS = 64, 2048
+MOST_POOLS = 64
 # An open gap is attributed so far after this many seconds, so that nothing about it has to be kept.
 OPEN_S = 300.0
-NOTHING: Mapping[str, float] = MappingProxyType({})
-IN_JAX, IN_SCRIPT = "in jax", "in the script"
-# The script ends the workers of a loader: between steps that is a wait for input, after them it is the end.
-CLOSING = "closes its input"
-
-
-class Seconds(defaultdict[str, float]):
-    """Seconds by kind."""
-
-    def __init__(self, found: Mapping[str, float] = NOTHING) -> None:
-        super().__init__(float, found)
-
-    def add(self, found: Mapping[str, float]) -> None:
-        for kind, seconds in found.items():
-            self[kind] += seconds
-
-
-class Sighting(NamedTuple):
-    """What the main thread did: a kind that its stack shows, or `IN_JAX`, `IN_SCRIPT` or `CLOSING`."""
-
-    at: float
-    kind: str
-
-
-class Placed(NamedTuple):
-    """What a sample saw in a gap: so long after its start, in a gap of this length."""
-
-    after: float
-    length: float
-    kind: str
-
-
-class Span(NamedTuple):
-    """A time that is known exactly; sources with a lower number win."""
-
-    start: float
-    end: float
-    kind: str
-    source: int
-
-
-class LaunchAt(NamedTuple):
-    """A launch, whether it evaluates, and whether the function is JAX's own."""
-
-    at: float
-    function: int
-    evaluates: bool = False
-    is_jaxs: bool = False
-
-
-class _Pool:
-    """Usual gaps between the same two functions: their time, and where in a gap samples saw what."""
-
-    def __init__(self) -> None:
-        self.lengths: deque[float] = deque(maxlen=USUAL_OF)
-        self.seconds = 0.0
-        self._gaps: list[float] = []  # their lengths; of very many every second one, again and again
-        self._stride, self._skipped = 1, 0
-        self.samples: list[Placed] = []
-        self.shares: dict[str, float] = {}  # of the last samples whose shares are final
-        # The shares of the samples so far, and how many samples and gaps there were when they were found.
-        self._so_far: tuple[int, int, dict[str, float]] = 0, 0, {}
-        self._added = 0
-
-    def add(self, length: float, samples: Iterable[Placed] = ()) -> None:
-        """Add a usual gap."""
-        self.lengths.append(length)
-        self.samples += samples
-        self._added += 1
-        self._skipped += 1
-        if self._skipped >= self._stride:
-            self._skipped = 0
-            self._gaps.append(length)
-        if len(self._gaps) > MOST_GAPS:
-            self._gaps = self._gaps[::2]
-            self._stride *= 2
-
-    @property
-    def usual(self) -> float | None:
-        return median(self.lengths) if len(self.lengths) >= FEWEST_USUAL else None
-
-    @property
-    def usual_kinds(self) -> frozenset[str]:
-        """What samples have seen in usual gaps."""
-        return frozenset(self.shares) | {each.kind for each in self.samples}
-
-    def spent(self) -> dict[str, float]:
-        """Return the time of the pool by kind, without what no sample tells apart from stepping."""
-        shares = self._shares_so_far() if len(self.samples) >= FEWEST_SAMPLES else self.shares
-        return {kind: share * self.seconds for kind, share in shares.items()}
-
-    def _shares_so_far(self) -> dict[str, float]:
-        """Return the shares of the samples so far; computed again when there are many more of them, or gaps.
-
-        A step of many functions has as many pools, of which few get a sample between two calls.
-        """
-        samples, gaps, shares = self._so_far
-        if len(self.samples) > MORE * samples or self._added > MORE * gaps:
-            shares = shares_of(self.samples, self._gaps)
-            self._so_far = len(self.samples), self._added, shares
-        return shares
-
-    def find_shares_anew(self) -> None:
-        self._so_far = 0, 0, {}
-
-    def finish(self) -> None:
-        """Make the shares final, so that a later change of the script does not change the past."""
-        self.shares = shares_of(self.samples, self._gaps)
-        self.seconds, self.samples, self._gaps = 0.0, [], []
-        self._added = 0
-        self.find_shares_anew()
 
 
 class Account:
@@ -158,7 +41,7 @@ class Account:
     def __init__(self, started: float) -> None:
         self._closed = started
         self._sums = Seconds()
-        self._pools: dict[tuple[int, int], _Pool] = {}
+        self._pools: dict[tuple[int, int], UsualGaps] = {}
         self._beyond = Seconds()  # what long gaps with samples were spent on
         self._last: LaunchAt | None = None
         self._script_launched: float | None = None  # when the script last launched one of its own functions
@@ -221,7 +104,7 @@ class Account:
         for pool in self._pools.values():
             pool.find_shares_anew()
         samples = self._in(self._closed, now)
-        seconds = _nearest([(self._closed, now)], samples, IN_JAX)["saving"]
+        seconds = nearest([(self._closed, now)], samples, IN_JAX)["saving"]
         self._note_saved(self._closed, samples, seconds)
 
     # One gap
@@ -232,12 +115,12 @@ class Account:
         self._pool_of(self._last, launch).seconds += left
         self._closed, self._last = launch.at, launch
 
-    def _pool_of(self, before: LaunchAt, launch: LaunchAt) -> _Pool:
+    def _pool_of(self, before: LaunchAt, launch: LaunchAt) -> UsualGaps:
         key = before.function, launch.function
         pool = self._pools.get(key)
         if pool is None:
             key = key if len(self._pools) < MOST_POOLS else (-1, -1)
-            pool = self._pools.setdefault(key, _Pool())
+            pool = self._pools.setdefault(key, UsualGaps())
         return pool
 
     def _close_gaps(self, launches: Iterable[LaunchAt]) -> None:
@@ -286,7 +169,7 @@ class Account:
         launched = self._script_launched
         if launched is None or start - launched > AFTER_S:
             return "starting"
-        in_jax = _nearest(free, self._seen_in(free), IN_SCRIPT)[IN_JAX]
+        in_jax = nearest(free, self._seen_in(free), IN_SCRIPT)[IN_JAX]
         return "stepping" if in_jax > ALONE_S else "starting"
 
     def _close_step_gap(
@@ -305,7 +188,7 @@ class Account:
             pool.add(left, (Placed(each.at - start, length, each.kind) for each in samples))
         pool.seconds += regular
         self._before_launch[launch.function] += left
-        if len(pool.samples) >= WHOLE_POOL:
+        if pool.is_whole:
             self._finish(pool)
 
     @staticmethod
@@ -315,7 +198,7 @@ class Account:
             return left > max(LONG * usual, usual + LONGER_S)
         return left > LONGER_S and any(each.kind not in (IN_JAX, IN_SCRIPT) for each in samples)
 
-    def _finish(self, pool: _Pool) -> None:
+    def _finish(self, pool: UsualGaps) -> None:
         spent = pool.spent()
         self._sums.add(spent)
         self._sums["stepping"] += pool.seconds - sum(spent.values())
@@ -333,7 +216,7 @@ class Account:
 
         What usual gaps have, too, is in the usual part, unless the samples show nothing else.
         """
-        lengths = _nearest(free, samples, IN_JAX)
+        lengths = nearest(free, samples, IN_JAX)
         kinds = {kind: each for kind, each in lengths.items() if kind not in (IN_JAX, IN_SCRIPT)}
         kinds = {kind: each for kind, each in kinds.items() if kind not in usual_kinds} or kinds
         unknown = sum(lengths.values()) - sum(kinds.values())
@@ -397,7 +280,7 @@ class Account:
         self, free: list[tuple[float, float]], in_jax: str, in_script: str, closing: str = "input"
     ) -> Seconds:
         samples = self._seen_in(free, closing)
-        found = _nearest(free, samples, IN_JAX)
+        found = nearest(free, samples, IN_JAX)
         found[in_jax] += found.pop(IN_JAX, 0.0)
         found[in_script] += found.pop(IN_SCRIPT, 0.0)
         return found
@@ -420,7 +303,7 @@ class Account:
         for span in sorted(self._spans, key=lambda each: each.source):
             begin, stop = max(start, span.start), min(end, span.end)
             if begin < stop:
-                own = _cut([(begin, stop)], taken)
+                own = cut([(begin, stop)], taken)
                 found.append((span, sum(high - low for low, high in own)))
                 taken += own
         return found
@@ -433,7 +316,7 @@ class Account:
         if counts:
             for span, seconds in self._spans_in(start, end):
                 self._sums[span.kind] += seconds
-        return _cut([(start, end)], [(each.start, each.end) for each in inside])
+        return cut([(start, end)], [(each.start, each.end) for each in inside])
 
     def _forget(self) -> None:
         self._spans = [each for each in self._spans if each.end > self._closed]
@@ -443,70 +326,3 @@ class Account:
 def _holds_up(samples: list[Sighting]) -> bool:
     """Whether samples saw a checkpoint, which no step has."""
     return any(each.kind in ("saving", "restoring") for each in samples)
-
-
-def _cut(
-    pieces: list[tuple[float, float]], holes: Iterable[tuple[float, float]]
-) -> list[tuple[float, float]]:
-    """Return what is left of some pieces of time without the holes."""
-    for low, high in holes:
-        pieces = [
-            (start, end)
-            for whole_start, whole_end in pieces
-            for start, end in ((whole_start, min(whole_end, low)), (max(whole_start, high), whole_end))
-            if start < end
-        ]
-    return pieces
-
-
-def _nearest(free: list[tuple[float, float]], samples: Sequence[Sighting], otherwise: str) -> Seconds:
-    """Return the lengths of time by the kind of the nearest sample; `otherwise` without samples."""
-    found = Seconds()
-    edges = [(one.at + other.at) / 2 for one, other in pairwise(samples)]
-    kinds = [each.kind for each in samples] or [otherwise]
-    for start, end in free:
-        at = start
-        for i, kind in enumerate(kinds):
-            until = min(end, edges[i]) if i < len(edges) else end
-            if until > at:
-                found[kind] += until - at
-                at = until
-    return found
-
-
-def shares_of(samples: Sequence[Placed], gaps: Sequence[float]) -> dict[str, float]:
-    """Return which share of these gaps each kind takes, from samples at their places in some of them.
-
-    A script does the same in each gap, but gaps differ in length. What it does right after a launch is at the
-    same distance from the start of all gaps, what it does before the next one from their ends; what takes its
-    share of each is at the same part of them. The way that tells the kinds apart best is taken.
-    """
-    ways = (
-        [Sighting(each.after, each.kind) for each in samples],
-        [Sighting(each.length - each.after, each.kind) for each in samples],
-        [Sighting(each.after / each.length, each.kind) for each in samples],
-    )
-    ordered = [sorted(way) for way in ways]
-    changes = [sum(one.kind != other.kind for one, other in pairwise(way)) for way in ordered]
-    best = min(range(len(ways)), key=changes.__getitem__)
-    if best == len(ways) - 1 or not gaps:
-        found = _nearest([(0.0, 1.0)], ordered[-1], IN_JAX)
-    else:
-        found = _nearest_in_gaps(ordered[best], gaps)
-    return {kind: share for kind, share in found.items() if kind not in (IN_JAX, IN_SCRIPT)}
-
-
-def _nearest_in_gaps(samples: Sequence[Sighting], gaps: Sequence[float]) -> Seconds:
-    """Return the shares of gaps by the kind of the nearest sample, by its distance from their start."""
-    ordered = sorted(gaps)
-    sums = list(accumulate(ordered, initial=0.0))
-
-    def up_to(distance: float) -> float:
-        shorter = bisect_right(ordered, distance)
-        return sums[shorter] + distance * (len(ordered) - shorter)
-
-    edges = [0.0, *((one.at + other.at) / 2 for one, other in pairwise(samples)), ordered[-1]]
-    found = Seconds()
-    for (start, end), sample in zip(pairwise(edges), samples, strict=True):
-        found[sample.kind] += (up_to(max(start, end)) - up_to(start)) / sums[-1]
-    return found

@@ -12,7 +12,7 @@ from inspect import CO_GENERATOR
 from typing import TYPE_CHECKING
 
 from jaxtop_agent.arrays import origins
-from jaxtop_agent.ledger.account import CLOSING, IN_JAX, IN_SCRIPT
+from jaxtop_agent.ledger.pieces import CLOSING, IN_JAX, IN_SCRIPT
 from jaxtop_agent.stalls.stacks import short
 
 if TYPE_CHECKING:

@@ -17,18 +17,18 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.hooks.launches import REMEMBERED
-from jaxtop_agent.ledger.account import (
+from jaxtop_agent.ledger.account import Account
+from jaxtop_agent.ledger.evidence import StackKinds, evaluates
+from jaxtop_agent.ledger.pieces import (
     COMPILING,
     GARBAGE,
     IN_SCRIPT,
     ORBAX,
     PHASE,
-    Account,
     LaunchAt,
     Sighting,
     Span,
 )
-from jaxtop_agent.ledger.evidence import StackKinds, evaluates
 from jaxtop_agent.ledger.written import written_bytes
 from jaxtop_agent.logged.courses import Courses
 

@@ -5,14 +5,14 @@ from itertools import pairwise
 
 import pytest
 
-from jaxtop_agent.ledger.account import (
+from jaxtop_agent.ledger.account import Account
+from jaxtop_agent.ledger.pieces import (
     CLOSING,
     COMPILING,
     GARBAGE,
     IN_JAX,
     IN_SCRIPT,
     PHASE,
-    Account,
     LaunchAt,
     Sighting,
     Span,

@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
-from jaxtop_agent.ledger.account import CLOSING, IN_SCRIPT
 from jaxtop_agent.ledger.evidence import StackKinds, evaluates, kind_of_function
+from jaxtop_agent.ledger.pieces import CLOSING, IN_SCRIPT
 
 SCRIPT = "/home/me/train.py"
 QUEUE = queue.__file__
