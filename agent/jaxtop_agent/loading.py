@@ -44,6 +44,7 @@ MODULES = (
     "jaxtop_agent.ledger.keeper",
     "jaxtop_agent.ledger.file",
     "jaxtop_agent.service.publisher",
+    "jaxtop_agent.service.assembly",
 )
 
 

@@ -2,7 +2,8 @@
 
 What is where, in the order in which to read it:
 
-- agent.py: creates the board, the threads and the hooks, and connects them
+- agent.py: the life of the agent: it waits for JAX, starts its threads, and ends them
+- assembly.py: makes everything that works on the board, and connects it
 - roles.py: what this process is for among those that belong together
 - kin.py: the agents of the same family on this machine
 - identity.py: the identity of an agent

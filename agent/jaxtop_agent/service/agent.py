@@ -1,4 +1,4 @@
-"""The agent: creates the board, the threads and the hooks, and connects them."""
+"""The agent of a process: it waits for JAX, starts its threads, and ends them."""
 
 from __future__ import annotations
 
@@ -29,17 +29,10 @@ from jaxtop_agent.steps.progress import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.core.settings import AgentSettings
-    from jaxtop_agent.ledger.file import Book
-    from jaxtop_agent.ledger.keeper import LedgerKeeper
-    from jaxtop_agent.profiler.worker import WindowThread
-    from jaxtop_agent.reporting.reporter import TrackerReporter
+    from jaxtop_agent.service.assembly import Assembly
     from jaxtop_agent.service.logthread import LogThread
-    from jaxtop_agent.service.publisher import Publisher
-    from jaxtop_agent.stuck.evidence import LastAct
-    from jaxtop_agent.stuck.thread import StuckWatch
 
 # The longest that the agent may delay a script's exit; each call into jaxlib is far shorter.
 PATIENCE = 2.0
@@ -71,16 +64,12 @@ class Agent:
         self.pid = os.getpid()
         self._workers: list[Worker] = []
         self._board: Board | None = None
-        self._publisher: Publisher | None = None
+        self._parts: Assembly | None = None
         self._hooks: Hooks | None = None
-        self._windows: WindowThread | None = None
-        self._black_box: BlackBox | None = None
         self._call_off: Callable[[], None] = lambda: None
         self._deadline: float | None = None
         self._loader: Worker | None = None
         self._log: LogThread | None = None
-        self._last_act: LastAct | None = None
-        self._reporter: TrackerReporter | None = None
         self.is_over = False
         self.failure = ""  # why this process is not shown
         self.loading = Loading()
@@ -238,30 +227,21 @@ class Agent:
         from msgspec.structs import replace  # `loading` has imported all of these before
 
         from jaxtop.store import runfiles
-        from jaxtop_agent import collectors
         from jaxtop_agent.core import redaction
         from jaxtop_agent.core.board import Board
         from jaxtop_agent.hardware import worker as hardware
-        from jaxtop_agent.hardware.libraries.thread import Libraries
-        from jaxtop_agent.ledger.keeper import LedgerKeeper
-        from jaxtop_agent.profiler.offset import ClockOffset
-        from jaxtop_agent.profiler.worker import WindowThread
-        from jaxtop_agent.programs.compiles.storms import Storms
         from jaxtop_agent.service import roles
-        from jaxtop_agent.service.answers import Answers
+        from jaxtop_agent.service.assembly import Assembly, OwnThreads, ScriptSide
         from jaxtop_agent.service.identity import identify
         from jaxtop_agent.service.kin import adopted
-        from jaxtop_agent.service.messages import Messages
-        from jaxtop_agent.service.publisher import Publisher
-        from jaxtop_agent.service.registrar import Registrar
-        from jaxtop_agent.service.sampler import Sampler
-        from jaxtop_agent.stalls.activity import MainThread
-        from jaxtop_agent.stalls.watch import Stalls
 
         runfiles.explain_no_more()
         hardware.prepare()
         redaction.prepare()
         settings = self._settings
+        if self.is_inherited and not self.given.get("report_to"):
+            # A child has the environment of its parent, but not the parent's run of a tracker.
+            settings = settings._replace(report_to=())
         with suppress(Exception):  # run files that cannot be read
             self.family = adopted(self.family)
         board = self._board = Board(
@@ -273,52 +253,13 @@ class Agent:
             interval=settings.interval,
             sources=settings.sources,
         )
-        hooks = self._hooks
-        assert hooks is not None
-        hooks.attach(board)
-        black_box = self._black_box = self._recorder(board)
-        keeper = LedgerKeeper(board, hooks, self.progress, self.phases, self._book(board))
-        stalls = Stalls(board, hooks, self.progress, self._own_idents)
-        messages = Messages(board, hooks, self.progress, self._own_threads, stalls)
-        stuck = self._stuck_watch(board, keeper)
-        answers = Answers(
-            board,
-            messages,
-            stalls,
-            is_read_only=settings.read_only,
-            agreement=None if stuck is None else stuck.agreement,
-        )
-        publisher = self._publisher = Publisher(
-            board, messages, stalls, answers, bind=settings.bind, black_box=black_box
-        )
-        sampled = collectors.sampled(self.watched, hooks.launched, self.progress, self._own_threads)
-        sampler = Sampler(board, sampled, hooks.restore, self.progress.gather, Storms(board).publish)
-        registrar = Registrar(board, ClockOffset())
-        windows = self._windows = WindowThread(board, hooks, settings.collectives, self.progress)
-        self._workers = [
-            Worker(name, each.run, self._failure(name))
-            for name, each in (
-                ("publisher", publisher),
-                ("sampler", sampler),
-                ("registrar", registrar),
-                ("collectives", windows),
-                ("hardware", hardware.Hardware(board)),
-                ("libraries", Libraries(board)),
-                ("activity", MainThread(board, hooks, keeper)),
-                ("ledger", keeper),
-                ("recording", black_box),
-                ("stuck", stuck),
-                ("reports", self._reporter_to_trackers(board, hooks)),
-            )
-            if each is not None
-        ]
+        assert self._hooks is not None
+        script = ScriptSide(self._hooks, self.progress, self.phases, self.watched)
+        own = OwnThreads(self._own_threads, self._own_idents, self._start_late)
+        parts = self._parts = Assembly(board, settings, script, own)
+        self._workers = [Worker(name, run, self._failure(name)) for name, run in parts.work()]
         if self.loading.is_stopped:  # `stop` has waited long enough, and closed the bells
             raise Stopped
-        if stuck is not None:
-            from jaxtop_agent.stuck.evidence import LastAct
-
-            self._last_act = LastAct(board, publisher, stalls, self._start_late)
-            stuck.end = self._last_act.end
         for worker in self._workers:
             worker.start()
 
@@ -327,75 +268,6 @@ class Agent:
         worker = Worker(name, target, self._failure(name))
         self._workers = [*self._workers, worker]
         worker.start()
-
-    def _stuck_watch(self, board: Board, keeper: LedgerKeeper) -> StuckWatch | None:
-        """Return what ends this process if it is stuck; None if nobody asked for it, or if it cannot."""
-        if not self._settings.end_if_stuck:
-            return None
-        try:
-            import mcap.data_stream  # here, where no fork can interrupt it, and no stuck import can hold it
-            import mcap.records  # noqa: F401
-            import zstandard  # noqa: F401
-
-            from jaxtop_agent.stuck import evidence, usage  # noqa: F401 - as above
-            from jaxtop_agent.stuck.thread import StuckWatch
-
-            usage.read(time.monotonic(), (), frozenset())
-            assert self._hooks is not None
-            return StuckWatch(
-                board,
-                self._hooks,
-                self.progress,
-                self.phases,
-                keeper,
-                own_threads=self._own_threads,
-                limit=self._settings.end_if_stuck,
-            )
-        except Exception as error:
-            debuglog.warning("agent", "the process is not ended if it is stuck", error=error)
-            board.switch_off("end if stuck", error)
-            return None
-
-    def _reporter_to_trackers(self, board: Board, hooks: Hooks) -> TrackerReporter | None:
-        """Return what writes into the script's own runs; None if this script has not asked for it."""
-        asked = self._settings.report_to
-        # A child has the environment of its parent, but not the parent's run.
-        if not asked or (self.is_inherited and not self.given.get("report_to")):
-            return None
-        from jaxtop_agent.reporting.destinations import destinations
-        from jaxtop_agent.reporting.reporter import TrackerReporter
-
-        self._reporter = TrackerReporter(board, destinations(asked, hooks.trackers))
-        return self._reporter
-
-    def _book(self, board: Board) -> Book | None:
-        """Return the file of the ledger; None if the user wants none."""
-        from jaxtop_agent.ledger.file import Book
-
-        settings = self._settings
-        if not settings.ledger:
-            return None
-        folder = (
-            None if settings.ledger_folder is None else Path(settings.ledger_folder).expanduser().absolute()
-        )
-        return Book(board, folder, settings.lineage, is_asked=folder is not None)
-
-    def _recorder(self, board: Board) -> BlackBox | None:
-        """Return the black box if one is requested; None if it is not, or cannot be created."""
-        if (record := self._settings.record) is None:
-            return None
-        try:
-            import mcap.data_stream  # here, where no fork can interrupt it
-            import mcap.records  # noqa: F401
-            import zstandard  # noqa: F401
-
-            from jaxtop_agent.blackbox import BlackBox
-
-            return BlackBox(board, record, self._settings.minutes)
-        except Exception as error:
-            debuglog.warning("agent", "the black box cannot be created", error=error)
-            board.switch_off("recording", error)
-            return None
 
     def _failure(self, name: str) -> Callable[[BaseException], None]:
         def note(error: BaseException) -> None:
@@ -413,7 +285,7 @@ class Agent:
 
     def _own_threads(self) -> dict[int, str]:
         """Return the names of the agent's threads by native id; ZeroMQ's threads are named "network"."""
-        server = self._publisher.server if self._publisher else None
+        server = self._parts.publisher.server if self._parts else None
         ours = dict.fromkeys(server.own_threads if server else (), "network")
         ours.update((each.native_id, each.name) for each in self._all_workers() if each.native_id is not None)
         return ours
@@ -429,8 +301,8 @@ class Agent:
         """Stop at the script's exit, even if one of its signal handlers raises meanwhile."""
         while not self.is_over and os.getpid() == self.pid:
             with suppress(BaseException):  # a second Ctrl-C: the script is already exiting
-                if self._last_act is not None:
-                    self._last_act.hold()
+                if self._parts is not None and self._parts.last_act is not None:
+                    self._parts.last_act.hold()
                 self.stop("ended")  # as wire.SCRIPT_ENDED, which may not be imported here before JAX is
 
     def stop(self, reason: str) -> None:
@@ -451,8 +323,8 @@ class Agent:
     def _take_down(self, reason: str) -> None:
         board = self._board
         if board is not None:
-            if self._publisher is not None:
-                self._publisher.farewell = reason
+            if self._parts is not None:
+                self._parts.publisher.farewell = reason
             board.stop()
             if board.capture.wait_for_stop() or self._deadline is None:
                 self._deadline = time.monotonic() + PATIENCE
@@ -474,7 +346,8 @@ class Agent:
 
     def _patience_with(self, worker: Worker) -> float:
         """Return for how long the end waits for a thread; not for one that waits for a tracker's server."""
-        is_away = worker.name == "reports" and self._reporter is not None and self._reporter.is_in_library
+        reporter = None if self._parts is None else self._parts.reporter
+        is_away = worker.name == "reports" and reporter is not None and reporter.is_in_library
         assert self._deadline is not None
         return 0.0 if is_away else self._deadline - time.monotonic()
 
@@ -510,8 +383,8 @@ class Agent:
         self._log = None
         self.loading.is_stopped = True
         LOG.forked(f"the agent stays with the process {self.pid}, which has forked this one")
-        server = self._publisher.server if self._publisher else None
-        for each in (self._windows, self._black_box, server):
+        parts = self._parts
+        for each in () if parts is None else (parts.windows, parts.black_box, parts.publisher.server):
             if each is not None:
                 with suppress(Exception):
                     each.after_fork()
