@@ -70,6 +70,7 @@ def start(
     end_if_stuck: float | None = None,
     role: str | None = None,
     report_to: str | None = None,
+    scrape: str | None = None,
 ) -> Handle:
     """Make this process visible to `jaxtop`; return the handle of the agent, as `status` does.
 
@@ -95,6 +96,8 @@ def start(
         role: what this process is for among those that belong together, such as "learner" or "actor".
         report_to: the tracker into whose run, which the script has open, process 0 writes what its agent
             knows, at most once a minute: "wandb", "mlflow", "trackio", or several with commas between them.
+        scrape: where a serving engine on this machine serves its own figures as Prometheus text, such as
+            "http://127.0.0.1:8000/metrics"; process 0 reads them every five seconds.
     """
     given = {
         "name": name,
@@ -105,6 +108,7 @@ def start(
         "end_if_stuck": end_if_stuck,
         "role": role,
         "report_to": report_to,
+        "scrape": scrape,
     }
     running = _agent
     if running is not None and not (running.is_inherited and running.waits):

@@ -163,6 +163,7 @@ def _host(cluster: Cluster, each: HostReading, now: float, of_agents: Mapping[st
         "running": running and {"function": running.function, "for_s": running.seconds},
         "step": _step(view, of_agents.get(last.agent)),
         "scalars": [_scalar(each) for each in last.scalars.scalars],
+        "served": dict(pulse.served),
         "ledger": _ledger(last),
         "input_queue": _input_queue(view.current),
         "sources": dict(hello.sources) if hello else {},

@@ -180,7 +180,7 @@ _PER_BASE_UNIT = {
 
 def _reader(scope: Scope, field: str) -> Reader:
     if scope is Scope.SCRIPT:
-        return lambda pulse, _: None if pulse.reported is None else pulse.reported.metrics.get(field)
+        return lambda pulse, _: pulse.values.get(field)
     per = next((_PER_BASE_UNIT[part] for part in field.split("_") if part in _PER_BASE_UNIT), None)
 
     def of_device(pulse: Pulse, position: int) -> float | None:

@@ -205,6 +205,7 @@ def _held(pulse: Pulse) -> Pulse:
         stall=None,
         rhythm=None,
         lull=None,
+        served={},
     )
 
 

@@ -228,7 +228,7 @@ class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
     """The figures of one interval. Launch counters are totals; only those that changed are listed.
 
     `step` is what the script reports to the agent, `logged` what it logs by other means: the scalars with
-    their latest step, and `calls` counts their values.
+    their latest step, and `calls` counts their values. `served` are figures of an engine, which has no steps.
     """
 
     at_ms: TimeMs
@@ -245,6 +245,13 @@ class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
     counted_ms: TimeMs | None = None  # the last census
     lull: Lull | None = None
     logged: Step | None = None
+    served: dict[str, float] = {}
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The latest values of all scalars: of the script, and of an engine."""
+        reported = self.reported
+        return self.served if reported is None else {**self.served, **reported.metrics}
 
     @property
     def reported(self) -> Step | None:

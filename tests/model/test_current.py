@@ -334,7 +334,7 @@ LASTS: dict[type[msgspec.Struct], set[str]] = {
     wire.AgentCost: {"dropped", "viewers"},
 }  # fmt: skip
 ENDS: dict[type[msgspec.Struct], set[str]] = {
-    wire.Pulse: {"sampled_ms", "counted_ms", "compiling", "stall", "rhythm", "lull"},
+    wire.Pulse: {"sampled_ms", "counted_ms", "compiling", "stall", "rhythm", "lull", "served"},
     wire.DeviceSample: {
         "utilization_permille", "power_mw", "temperature_c", "clock_mhz", "memory_clock_mhz",
         "memory_activity_permille", "tensor_permille", "occupancy_permille", "dram_permille", "slowed",
@@ -359,13 +359,17 @@ ENDS: dict[type[msgspec.Struct], set[str]] = {
 def test_each_field_of_a_pulse_lasts_or_ends_when_the_process_stops(kind):
     assert sorted((*LASTS[kind], *ENDS[kind])) == sorted(kind.__struct_fields__)
     host = everything().hosts["r1-0"]
-    busy = {"stall": wire.Stall("step", 1_000, 250), "lull": wire.Lull("step", 1_000)}
+    busy = {
+        "stall": wire.Stall("step", 1_000, 250),
+        "lull": wire.Lull("step", 1_000),
+        "served": {"queue": 3.0},
+    }
     host = host.but(pulse=msgspec.structs.replace(host.pulse, **busy))
     before, after = (_sample(each.pulse, kind) for each in (host, only_current(host, State.STOPPED)))
     nested = {"devices", "host", "cost"}
     changed = {name for name in kind.__struct_fields__ if getattr(before, name) != getattr(after, name)}
     assert changed - nested == ENDS[kind]
-    assert {getattr(after, name) for name in ENDS[kind]} <= {None, ()}
+    assert all(getattr(after, name) in (None, (), {}) for name in ENDS[kind])
 
 
 def _sample(pulse: wire.Pulse, kind: type[msgspec.Struct]) -> msgspec.Struct:

@@ -186,7 +186,8 @@ class LedgerState(msgspec.Struct):
     """What the thread of the ledger has added up, and earlier points for new viewers.
 
     `logged` are the last values of the scalars that the script logs; `notable` are those of its scalars
-    that are not finite or have risen, and parts of trees. `curves` are set at the end.
+    that are not finite or have risen, and parts of trees. `curves` are set at the end. `served` are the
+    figures of an engine, as their own thread has read them.
     """
 
     latest: wire.Ledger | None = None
@@ -195,6 +196,7 @@ class LedgerState(msgspec.Struct):
     logged: wire.Step | None = None
     notable: tuple[wire.Scalar, ...] = ()
     curves: wire.Curves | None = None
+    served: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 class Bells(NamedTuple):
@@ -210,6 +212,7 @@ class Bells(NamedTuple):
     ledger: Bell
     stuck: Bell
     reports: Bell
+    served: Bell
 
 
 class Board:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,8 +32,26 @@ SOURCE, LONGEST_VALUE = "settings", 40
 LONGEST_LINEAGE, LONGEST_ROLE = 100, 40
 ROLE = "JAXTOP_ROLE"
 
+# An address with a port: all parts before it may be missing, and the path.
+SERVED = re.compile(
+    r"(?:http://)?(?P<host>localhost|127(?:\.\d{1,3}){3}|\[::1\])?:?(?P<port>\d{1,5})(?P<path>/[!-~]*)?",
+    re.IGNORECASE,
+)
+
 # The scripts that run the kernel of a notebook.
 _KERNELS = frozenset({"ipykernel_launcher", "colab_kernel_launcher"})
+
+
+class ServedAt(NamedTuple):
+    """Where an engine on this machine serves its figures as Prometheus text."""
+
+    host: str
+    port: int
+    path: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}{self.path}"
 
 
 class AgentSettings(NamedTuple):
@@ -61,6 +80,8 @@ class AgentSettings(NamedTuple):
     end_if_stuck: float = 0.0
     # The trackers into whose open runs the agent writes what it knows.
     report_to: tuple[str, ...] = ()
+    # Where an engine serves figures that the agent reads.
+    scrape: ServedAt | None = None
     # A sentence for each value that cannot be used: why, and what is used instead.
     ignored: tuple[str, ...] = ()
 
@@ -87,6 +108,7 @@ def read(
     end_if_stuck: float | None = None,
     role: str | None = None,
     report_to: str | None = None,
+    scrape: str | None = None,
 ) -> AgentSettings:
     """Return the settings in force; a value that cannot be used counts as missing, and is noted."""
     given = _Given(
@@ -95,6 +117,7 @@ def read(
             "collectives": collectives,
             "end_if_stuck": end_if_stuck,
             "report_to": report_to,
+            "scrape": scrape,
         }
     )
     settings = AgentSettings(
@@ -117,6 +140,7 @@ def read(
         read_only=given.flag("JAXTOP_READONLY", otherwise=bool(os.environ.get("JAXTOP_READONLY"))),
         end_if_stuck=given.number("JAXTOP_END_IF_STUCK", 0, LEAST_STUCK, MOST_STUCK, "end_if_stuck"),
         report_to=given.trackers("JAXTOP_REPORT_TO", "report_to"),
+        scrape=given.served_at("JAXTOP_SCRAPE", "scrape"),
         ignored=tuple(given.ignored),  # the last field: those above add to it
     )
     for each in settings.ignored:
@@ -187,6 +211,20 @@ class _Given:
         if any(each and each not in TRACKERS + OFF for each in words):
             self._ignore(name, value, f"not one of {', '.join(TRACKERS)}", ", ".join(found) or "none")
         return found
+
+    def served_at(self, variable: str, argument: str) -> ServedAt | None:
+        """Return where figures are served: on this machine, under a name that no server has to resolve."""
+        name, value = self._value(variable, argument)
+        words = str(value or "").strip()
+        if not words or words.lower() in OFF:
+            return None
+        found = SERVED.fullmatch(words)
+        if found is None or not 0 < (port := int(found["port"])) < 1 << 16:
+            why = "no address of this machine, such as http://127.0.0.1:8000/metrics"
+            self._ignore(name, value, why, "none")
+            return None
+        host = (found["host"] or "localhost").strip("[]").lower()
+        return ServedAt("127.0.0.1" if host == "localhost" else host, port, found["path"] or "/metrics")
 
     def _value(self, variable: str, argument: str | None) -> tuple[str, Any]:
         """Return the value of the argument, else of the variable, with the name to call it by."""

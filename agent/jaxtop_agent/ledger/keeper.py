@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.hooks.jax import Hooks
     from jaxtop_agent.ledger.file import Book
     from jaxtop_agent.ledger.phases import Phases
+    from jaxtop_agent.served.scraper import Scraper
     from jaxtop_agent.steps.pattern import FunctionLaunch
     from jaxtop_agent.steps.progress import Progress
 
@@ -61,7 +62,14 @@ class LedgerKeeper:
     """Keeps the account on its own thread; `sample` is called by the thread that reads stacks."""
 
     def __init__(
-        self, board: Board, hooks: Hooks, progress: Progress, phases: Phases, book: Book | None
+        self,
+        board: Board,
+        hooks: Hooks,
+        progress: Progress,
+        phases: Phases,
+        book: Book | None,
+        *,
+        scraper: Scraper | None = None,
     ) -> None:
         self._board, self._hooks, self._progress, self._phases = board, hooks, progress, phases
         self._book = book
@@ -74,7 +82,7 @@ class LedgerKeeper:
         # When the main thread last did each kind, and whether it was last seen in JAX.
         self.seen_at: dict[str, float] = {}
         self.is_in_jax = False
-        self._scalars: Courses | None = Courses(board, progress, hooks.trackers, self._started_ms)
+        self._scalars: Courses | None = Courses(board, progress, hooks.trackers, scraper, self._started_ms)
         self._samples: deque[Sighting] = deque(maxlen=MOST_SAMPLES)
         self._launched_ns = 0
         self._recent: deque[LaunchAt] = deque(maxlen=REMEMBERED)

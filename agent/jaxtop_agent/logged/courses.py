@@ -15,6 +15,7 @@ from jaxtop_agent.logged.scalars import LoggedScalars, LoggedValue
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.trackers import TrackerCalls
+    from jaxtop_agent.served.scraper import Scraper
     from jaxtop_agent.steps.progress import Progress
     from jaxtop_agent.steps.reports import ReadValue
 
@@ -25,16 +26,23 @@ SEND_EVERY_S, SEND_EACH_S = 10.0, 0.25
 LEADS_WITHIN = 20
 # The origin of what the script reports to the agent.
 REPORTED = "agent"
+# That of what an engine serves: figures of now, which are not judged.
+SERVED = "served"
 
 
 class Courses:
     """Follows all scalars, on one thread that may wait for a disk."""
 
     def __init__(
-        self, board: Board, progress: Progress, calls: TrackerCalls | None = None, since_ms: int = 0
+        self,
+        board: Board,
+        progress: Progress,
+        calls: TrackerCalls | None = None,
+        scraper: Scraper | None = None,
+        since_ms: int = 0,
     ) -> None:
         self._board, self._progress = board, progress
-        self._logged = LoggedScalars(self._note_logged, calls)
+        self._logged, self._scraper = LoggedScalars(self._note_logged, calls), scraper
         # By name and origin: what the script reported to the agent may be in a file, much later.
         self._courses: dict[tuple[str, str], Course] = {}
         self._runs: dict[tuple[str, str], str] = {}  # the run of a tracker that each course is of
@@ -49,6 +57,9 @@ class Courses:
             self._note_reported(each)
         self._logged.look()
         self._board.ledger.logged = self._logged.latest
+        for at, served in () if self._scraper is None else self._scraper.taken():
+            for name, value in served.items():
+                self._curves.note(name, SERVED, value, at)
         if self._notes != self._notes_sent:
             self._send()
         self._send_curves()

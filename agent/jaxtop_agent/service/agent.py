@@ -345,9 +345,8 @@ class Agent:
             log.stop(PATIENCE if self._deadline is None else self._deadline - time.monotonic())
 
     def _patience_with(self, worker: Worker) -> float:
-        """Return for how long the end waits for a thread; not for one that waits for a tracker's server."""
-        reporter = None if self._parts is None else self._parts.reporter
-        is_away = worker.name == "reports" and reporter is not None and reporter.is_in_library
+        """Return for how long the end waits for a thread; not for one that waits for a server."""
+        is_away = self._parts is not None and self._parts.is_away(worker.name)
         assert self._deadline is not None
         return 0.0 if is_away else self._deadline - time.monotonic()
 

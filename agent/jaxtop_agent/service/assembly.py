@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.hooks.jax import Hooks
     from jaxtop_agent.ledger.phases import Phases
     from jaxtop_agent.reporting.reporter import TrackerReporter
+    from jaxtop_agent.served.scraper import Scraper
     from jaxtop_agent.steps.progress import Progress
     from jaxtop_agent.stuck.evidence import LastAct
     from jaxtop_agent.stuck.thread import StuckWatch
@@ -65,8 +66,11 @@ class Assembly:
         self.board, self._settings, self._script, self._own = board, settings, script, own
         hooks, progress = script.hooks, script.progress
         hooks.attach(board)
+        self._scraper = self._served()
         self.black_box = self._black_box()
-        self._keeper = LedgerKeeper(board, hooks, progress, script.phases, self._book())
+        self._keeper = LedgerKeeper(
+            board, hooks, progress, script.phases, self._book(), scraper=self._scraper
+        )
         stalls = Stalls(board, hooks, progress, own.idents)
         messages = Messages(board, hooks, progress, own.names, stalls)
         self._stuck = self._stuck_watch()
@@ -81,7 +85,7 @@ class Assembly:
             board, messages, stalls, answers, bind=settings.bind, black_box=self.black_box
         )
         self.windows = WindowThread(board, hooks, settings.collectives, progress)
-        self.reporter = self._reporter()
+        self._reporter = self._tracker_reporter()
         self.last_act = self._last_act(self._stuck, stalls)
 
     def work(self) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -100,8 +104,17 @@ class Assembly:
             yield "recording", self.black_box.run
         if self._stuck is not None:
             yield "stuck", self._stuck.run
-        if self.reporter is not None:
-            yield "reports", self.reporter.run
+        if self._reporter is not None:
+            yield "reports", self._reporter.run
+        if self._scraper is not None:
+            yield "served", self._scraper.run
+
+    def is_away(self, name: str) -> bool:
+        """Return whether a thread waits for a server that may never answer."""
+        reporter, scraper = self._reporter, self._scraper
+        if name == "reports":
+            return reporter is not None and reporter.is_in_library
+        return name == "served" and scraper is not None and scraper.is_away
 
     def _stuck_watch(self) -> StuckWatch | None:
         """Return what ends this process if it is stuck; None if nobody asked for it, or if it cannot."""
@@ -139,7 +152,7 @@ class Assembly:
         stuck.end = last_act.end
         return last_act
 
-    def _reporter(self) -> TrackerReporter | None:
+    def _tracker_reporter(self) -> TrackerReporter | None:
         """Return what writes into the script's own runs; None if this script has not asked for it."""
         if not self._settings.report_to:
             return None
@@ -148,6 +161,14 @@ class Assembly:
 
         asked = destinations(self._settings.report_to, self._script.hooks.trackers)
         return TrackerReporter(self.board, asked)
+
+    def _served(self) -> Scraper | None:
+        """Return what reads the figures of an engine; None if nobody says where they are."""
+        if self._settings.scrape is None:
+            return None
+        from jaxtop_agent.served.scraper import Scraper
+
+        return Scraper(self.board, self._settings.scrape)
 
     def _book(self) -> Book | None:
         """Return the file of the ledger; None if the user wants none."""

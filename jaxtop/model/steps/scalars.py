@@ -59,7 +59,7 @@ def curve_of(host: Host, name: str) -> list[tuple[float, float | None]]:
     if curve is None:
         return []
     found, pulse = list(_points(curve)), host.pulse
-    last = None if pulse.reported is None else pulse.reported.metrics.get(name)
+    last = pulse.values.get(name)
     if last is not None and (not found or pulse.at_ms / 1000 > found[-1][0]):
         found.append((pulse.at_ms / 1000, last if isfinite(last) else None))
     return found

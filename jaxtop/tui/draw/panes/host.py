@@ -73,6 +73,7 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     if subject.step is not None:
         step += step_lines(subject.step, ink, room, subject.trend)
     step += _parts(subject, ink, room)
+    step += _served(subject, ink, room)
     if subject.postmortem is None:
         machine, busy = _machine(subject, ink, room, height if count == 2 else None)
     else:
@@ -90,6 +91,13 @@ def _parts(subject: HostSubject, ink: Ink, room: int) -> list[Text]:
     """Return the parts of a step that are not 0, on as few lines as there is room for."""
     shown = [(name, share) for name, share in subject.parts if share >= SMALLEST]
     return flowed((pairs([(name, units.share(share))], ink) for name, share in shown), room)
+
+
+def _served(subject: HostSubject, ink: Ink, room: int) -> list[Text]:
+    """Return what an engine says of its requests, if the agent reads that."""
+    served = subject.host.pulse.served
+    pieces = (pairs([(text.printable(name), units.loss(value))], ink) for name, value in served.items())
+    return [pairs([("served", "")], ink), *flowed(pieces, room)] if served else []
 
 
 def _machine(subject: HostSubject, ink: Ink, room: int, height: int | None) -> tuple[list[Text], list[Text]]:

@@ -1,0 +1,62 @@
+"""The samples in a text of Prometheus or OpenMetrics.
+
+https://prometheus.io/docs/instrumenting/exposition_formats
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)\s*(\{.*?\})?\s+(\S+)(?:\s+[-\d.eE+]+)?\s*(?:# .*)?$", re.ASCII)
+_LABELS = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\\n]|\\.)*)"\s*(?:,|$)', re.ASCII)
+_ESCAPED = re.compile(r"\\(.)")
+_NEW_LINE = {"n": "\n"}
+# A longer line is no sample.
+LONGEST_LINE = 8192
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class ServedSample(NamedTuple):
+    """One value of a series, which its name and labels tell apart."""
+
+    name: str
+    labels: Labels
+    value: float
+
+
+def samples(text: str) -> Iterator[ServedSample]:
+    """Yield the samples; what is no sample is left out."""
+    for line in text.split("\n"):
+        if line.startswith("#") or len(line) > LONGEST_LINE:
+            continue
+        found = _SAMPLE.match(line)
+        if found is None:
+            continue
+        name, labels, value = found.groups()
+        try:
+            yield ServedSample(name, _labels(labels or "{}"), float(value))
+        except ValueError:
+            continue
+
+
+def types(text: str) -> dict[str, str]:
+    """Return the types that the text says, by the names that it says them of."""
+    said = (line.split() for line in text.split("\n") if line.startswith("# TYPE "))
+    return {words[2]: words[3] for words in said if len(words) == 4}
+
+
+def _labels(braced: str) -> Labels:
+    inside, at, found = braced[1:-1].strip(), 0, []
+    while at < len(inside):
+        label = _LABELS.match(inside, at)
+        if label is None:
+            raise ValueError(f"no labels: {braced}")
+        value = _ESCAPED.sub(lambda each: _NEW_LINE.get(each[1], each[1]), label[2])
+        found.append((label[1], value))
+        at = label.end()
+    return tuple(found)

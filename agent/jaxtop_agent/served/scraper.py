@@ -1,0 +1,82 @@
+"""The thread that reads what an engine serves on this machine, every few seconds."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from jaxtop.base import debuglog
+from jaxtop.base.names import reason
+from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.served.figures import ServedFigures
+
+if TYPE_CHECKING:
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.core.settings import ServedAt
+
+EVERY_S, PATIENCE_S = 5.0, 2.0
+MOST_BYTES = 4 << 20
+MOST_KEPT = 64
+SOURCE = "served figures"
+
+
+class Scraper:
+    """Reads the text again and again. Only process 0 of a run does, as the others' engine is the same."""
+
+    def __init__(self, board: Board, served_at: ServedAt) -> None:
+        self._board, self._at = board, served_at
+        self._figures = ServedFigures()
+        self._new: deque[tuple[float, dict[str, float]]] = deque(maxlen=MOST_KEPT)
+        # An engine may not answer. The end of the script does not wait for that.
+        self.is_away = False
+
+    def run(self) -> None:
+        board = self._board
+        while not board.stopping:
+            topology = board.sampler.topology
+            if topology is not None:
+                if topology.process_index:
+                    board.sources[SOURCE] = "waiting: process 0 reads them"
+                    return
+                self._look()
+            wait(board.bells.served, EVERY_S if topology is not None else PATIENCE_S)
+
+    def taken(self) -> list[tuple[float, dict[str, float]]]:
+        """Return the figures since the last time, with when they were read."""
+        return [self._new.popleft() for _ in range(len(self._new))]
+
+    def _look(self) -> None:
+        board = self._board
+        self.is_away = True
+        try:
+            text = fetched(self._at)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            debuglog.info("served", f"nothing from {self._at}", error)
+            board.sources[SOURCE] = f"waiting: {self._at} does not serve them: {reason(error)}"
+            board.ledger.served = {}
+            return
+        finally:
+            self.is_away = False
+        now = time.time()
+        found = self._figures.take(text, now)
+        board.ledger.served = found
+        self._new.append((now, found))
+        board.sources[SOURCE] = "on"
+
+
+def fetched(served_at: ServedAt) -> str:
+    """Return the text that is served there; no redirection is followed, and no proxy used."""
+    connection = http.client.HTTPConnection(served_at.host, served_at.port, timeout=PATIENCE_S)
+    try:
+        connection.request("GET", served_at.path, headers={"Accept": "text/plain"})
+        answer = connection.getresponse()
+        if answer.status != http.client.OK:
+            raise ValueError(f"it answers {answer.status} {answer.reason}")
+        body = answer.read(MOST_BYTES + 1)
+        if len(body) > MOST_BYTES:
+            raise ValueError(f"its text is longer than {MOST_BYTES >> 20} MiB")
+        return body.decode(errors="replace")
+    finally:
+        connection.close()
