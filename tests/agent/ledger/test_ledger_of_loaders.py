@@ -8,6 +8,7 @@ import pytest
 from jaxtop.features.ledger import collect
 from jaxtop.model import newest_hosts, reported_findings
 from jaxtop.store import ledgers, runfiles
+from tests import patience
 from tests.cases import thorough
 from tests.support import PYTHON, ROOT, SOAK, environment, eventually, processes, viewer
 
@@ -54,8 +55,9 @@ def loading(tmp_path):
 
 
 def assert_close(ledger, truth):
+    """Compare with what the script has measured itself; samples come late where they wait for a core."""
     whole = sum(ledger.spent.values())
-    allowed = max(0.5, 0.03 * whole)
+    allowed = max(0.5, 0.03 * whole) * min(patience.factor(), 3.0)
     assert ledger.spent.get("input", 0.0) == pytest.approx(truth["input"], abs=allowed), ledger.spent
 
 

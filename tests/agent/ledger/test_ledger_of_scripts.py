@@ -8,6 +8,7 @@ import pytest
 from jaxtop.cli import replay
 from jaxtop.features.ledger import collect
 from jaxtop.store import ledgers
+from tests import patience
 from tests.cases import thorough
 from tests.support import PYTHON, environment, run, script
 
@@ -137,7 +138,8 @@ def assert_close(process, truth, kinds):
     whole = sum(process.spent.values())
     assert whole == pytest.approx(process.until - process.started, abs=0.01)
     for kind in kinds:
-        allowed = max(0.5, 0.03 * whole)
+        # Samples come late where they wait for a core.
+        allowed = max(0.5, 0.03 * whole) * min(patience.factor(), 3.0)
         assert process.spent.get(kind, 0.0) == pytest.approx(truth.get(kind, 0.0), abs=allowed), kind
 
 
