@@ -155,6 +155,18 @@ LIMITS = {
             "losses take the place of others; others have none",
         ),
         Limit(
+            "bytes of what an engine serves",
+            "jaxtop_agent.served.scraper:MOST_BYTES",
+            "bytes",
+            "not read; the reason is shown",
+        ),
+        Limit(
+            "figures of an engine",
+            "jaxtop_agent.served.figures:MOST_FIGURES",
+            "",
+            "those of requests and latencies come first",
+        ),
+        Limit(
             "bytes of a profile that is read",
             "jaxtop_agent.profiler.reading:MOST_BYTES",
             "bytes",
