@@ -57,10 +57,10 @@ def test_rates_and_percentiles_are_of_the_time_since_the_last_text():
         "vllm:num_requests_running": 3.0,
         "vllm:request_success /s{finished_reason=stop}": 2.0,
         "vllm:request_success /s{finished_reason=length}": 0.0,
-        "vllm:time_to_first_token_seconds_count /s": 8.0,
         # Of 40 requests 10 took less than 0.1 s; the 20th is a third of the way from there to 0.5 s.
         "vllm:time_to_first_token_seconds p50": pytest.approx(0.1 + 0.4 / 3),
         "vllm:time_to_first_token_seconds p99": pytest.approx(0.1 + 0.4 * 29.6 / 30),
+        "vllm:time_to_first_token_seconds_count /s": 8.0,
     }
 
 
@@ -209,7 +209,7 @@ def test_the_pane_of_a_host_has_them():
     shown = shown_after(
         *builders.well(), builders.frame(builders.agent_id(0), pulse), keys="3", size=(120, 50)
     )
-    assert "served" in shown and "ttft_seconds p50 0.25" in shown and "queue[/b] 3" in shown
+    assert "the engine serves" in shown and "ttft_seconds p50 0.25" in shown and "queue[/b] 3" in shown
 
 
 class Silent(http.server.BaseHTTPRequestHandler):

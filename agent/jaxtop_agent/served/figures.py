@@ -48,25 +48,29 @@ class ServedFigures:
         seconds = None if self._at is None else at - self._at
         before, self._before, self._at = self._before, {}, at
         found: dict[str, float] = {}
+        counted: dict[str, float] = {}  # how often histograms were fed: often all the same
         for name, series in by_name.items():
             kind = _kind(name, said, by_name)
-            if kind in ("counter", "histogram"):
+            if kind in ("counter", "count", "histogram"):
                 self._before.update({(name, each.labels): each.value for each in series})
             if kind == "gauge":
                 found.update(_named(name, series))
             elif kind == "summary":
                 found.update(_quantiles(name, series))
-            elif kind == "counter" and seconds:
-                moved = _moved(series, before)
-                rates = [each._replace(value=each.value / seconds) for each in moved]
-                found.update(_named(f"{name.removesuffix(_TOTAL)} /s", rates))
+            elif kind in ("counter", "count") and seconds:
+                rates = [each._replace(value=each.value / seconds) for each in _moved(series, before)]
+                into = found if kind == "counter" else counted
+                into.update(_named(f"{name.removesuffix(_TOTAL)} /s", rates))
             elif kind == "histogram":
                 found.update(_percentiles(name.removesuffix(_BUCKET), _moved(series, before)))
-        finite = {name: value for name, value in found.items() if isfinite(value)}
-        kept = sorted(finite, key=lambda name: (not any(word in name for word in _FIRST), name))[
-            :MOST_FIGURES
-        ]
-        return {shorten(legible(name), LONGEST_NAME): finite[name] for name in kept}
+        values = found | counted
+        ranked = [name for each in (found, counted) for name in sorted(each, key=_rank)]
+        kept = [name for name in ranked if isfinite(values[name])][:MOST_FIGURES]
+        return {shorten(legible(name), LONGEST_NAME): values[name] for name in kept}
+
+
+def _rank(name: str) -> tuple[bool, str]:
+    return not any(word in name for word in _FIRST), name
 
 
 def _kind(name: str, said: dict[str, str], by_name: Iterable[str]) -> str:
@@ -75,7 +79,7 @@ def _kind(name: str, said: dict[str, str], by_name: Iterable[str]) -> str:
         return "histogram"
     whole = name.removesuffix("_count")
     if name != whole and (f"{whole}{_BUCKET}" in by_name or said.get(whole) in ("histogram", "summary")):
-        return "counter"
+        return "count"
     if name.endswith("_created") or (name.endswith(_PARTS) and name not in said):
         return ""
     kind = said.get(name) or said.get(name.removesuffix(_TOTAL), "")

@@ -20,7 +20,7 @@ from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.panes.curves import Curve, facts_above_curves
 from jaxtop.tui.draw.panes.hardware import LONGEST_TREND
-from jaxtop.tui.draw.panes.host import HostSubject, host_pane
+from jaxtop.tui.draw.panes.host import HostSubject, host_pane, served_lines
 from jaxtop.tui.filters.figures import OF_HOSTS, understand
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 ROOM_BELOW = 18
 # The lines of the pane's facts, those around the rows of the table, and those that the table keeps.
 FACTS, AROUND, LEAST_TABLE = 9, 2, 6
+# The columns beside the text of the pane.
+BESIDE = 4
 _CURVES = (STEP_TIME, FIGURES["process_cpu_cores"], FIGURES["memory_used_bytes"])
 
 
@@ -108,7 +110,8 @@ class HostsView(TableView[Table[HostRow]]):
             shares_of(parts_of_hosts(self.moment.cluster, self.moment.now).get(row.host.agent)),
         )  # fmt: skip
         facts, shown = partial(host_pane, subject, ink), self._curves(row)
-        self._pane.show(facts_above_curves(facts, FACTS, shown, ink))
+        served = len(served_lines(row.current, ink, self.size.width - BESIDE))
+        self._pane.show(facts_above_curves(facts, FACTS + served, shown, ink))
 
     def _curves(self, row: HostRow) -> list[Curve]:
         """Return the figures of a host whose past is known."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # The least widths for three columns and for two.
 THREE, TWO = 110, 64
+# The lines that the facts keep above what an engine serves, and the title of that.
+LEAST_FACTS, SERVED = 6, "the engine serves"
 # A part of a step that is smaller is shown as 0 %.
 SMALLEST = 0.005
 
@@ -73,7 +75,6 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     if subject.step is not None:
         step += step_lines(subject.step, ink, room, subject.trend)
     step += _parts(subject, ink, room)
-    step += _served(subject, ink, room)
     if subject.postmortem is None:
         machine, busy = _machine(subject, ink, room, height if count == 2 else None)
     else:
@@ -81,10 +82,11 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     if untested := tested.untested(subject.last.hello.jax if subject.last.hello else None):
         step += [Text(line, ink.note, end="") for line in wrap(text.printable(untested), room)]
     step.insert(0, head)
+    served = served_lines(subject.host, ink, width)[: max(0, height - LEAST_FACTS)]
     if count == 1:
-        return joined(fitted([*step, *machine, *busy], width, height))
+        return joined([*fitted([*step, *machine, *busy], width, height - len(served)), *served])
     parts = [step, machine, busy] if count == 3 else [step, [*machine, *busy]]
-    return joined(side_by_side([(room, part) for part in parts], height))
+    return joined([*side_by_side([(room, part) for part in parts], height - len(served)), *served])
 
 
 def _parts(subject: HostSubject, ink: Ink, room: int) -> list[Text]:
@@ -93,11 +95,11 @@ def _parts(subject: HostSubject, ink: Ink, room: int) -> list[Text]:
     return flowed((pairs([(name, units.share(share))], ink) for name, share in shown), room)
 
 
-def _served(subject: HostSubject, ink: Ink, room: int) -> list[Text]:
+def served_lines(host: Host, ink: Ink, width: int) -> list[Text]:
     """Return what an engine says of its requests, if the agent reads that."""
-    served = subject.host.pulse.served
+    served = host.pulse.served
     pieces = (pairs([(text.printable(name), units.loss(value))], ink) for name, value in served.items())
-    return [pairs([("served", "")], ink), *flowed(pieces, room)] if served else []
+    return [Text(SERVED, ink.figure, no_wrap=True, end=""), *flowed(pieces, width)] if served else []
 
 
 def _machine(subject: HostSubject, ink: Ink, room: int, height: int | None) -> tuple[list[Text], list[Text]]:
