@@ -83,7 +83,7 @@ soak: $(VENV)/.ready jax-names test-lowest test-pythons    ## the long repetitio
 
 test-lowest: $(VENV)-lowest/.ready   ## every screen, recordings, the wire and the demo on the lowest versions allowed
 	JAXTOP_LOWEST=1 $(VENV)-lowest/bin/python -m pytest $(SIDE_BY_SIDE) $(JOBS) \
-		tests/project/test_bounds.py tests/tui/test_looks.py tests/tui/test_tui_sizes.py tests/tui/test_tui_plot.py tests/recording/test_recording_writer.py \
+		tests/project/test_bounds.py tests/tui/test_looks.py tests/tui/test_tui_sizes.py tests/tui/test_tui_plot.py tests/tui/test_places.py tests/recording/test_recording_writer.py \
 		tests/recording/test_recordings*.py tests/wire/test_wire.py tests/wire/test_transport.py tests/export/test_export.py tests/agent/test_machine.py \
 		tests/agent/test_hardware_*.py tests/cli/test_demo.py \
 		tests/agent/test_black_box.py::test_a_killed_process_is_shown_as_it_was_less_than_two_seconds_before \

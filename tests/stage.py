@@ -38,7 +38,7 @@ async def until_idle(*_: float) -> None:
         await asyncio.sleep(0)
         while loop._ready:  # noqa: ASYNC110 - no event tells that nothing is left to run
             await asyncio.sleep(0)
-        if app._resize_timer is not None:
+        if getattr(app, "_resize_timer", None) is not None:  # older versions resize without one
             app._check_resize()
         elif app.screen_stack and app.screen._update_timer._active.is_set():
             app.screen._on_timer_update()
