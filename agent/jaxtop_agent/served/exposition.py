@@ -6,6 +6,7 @@ https://prometheus.io/docs/instrumenting/exposition_formats
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ _ESCAPED = re.compile(r"\\(.)")
 _NEW_LINE = {"n": "\n"}
 # A longer line is no sample.
 LONGEST_LINE = 8192
+# The labels of an engine's series are the same in every text.
+REMEMBERED = 2048
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -50,6 +53,7 @@ def types(text: str) -> dict[str, str]:
     return {words[2]: words[3] for words in said if len(words) == 4}
 
 
+@lru_cache(maxsize=REMEMBERED)
 def _labels(braced: str) -> Labels:
     inside, at, found = braced[1:-1].strip(), 0, []
     while at < len(inside):

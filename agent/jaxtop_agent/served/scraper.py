@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.settings import ServedAt
 
 EVERY_S, PATIENCE_S = 5.0, 2.0
-MOST_BYTES = 4 << 20
+MOST_BYTES = 1 << 20
 MOST_KEPT = 64
 SOURCE = "served figures"
 
