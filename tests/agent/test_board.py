@@ -28,6 +28,7 @@ WRITERS = {
     "windows": ("profiler/worker.py", "profiler/reading.py"),
     "hardware": ("hardware/worker.py",),
     "ledger": ("ledger/keeper.py", "logged/courses.py"),
+    "served": ("served/scraper.py",),
 }
 
 

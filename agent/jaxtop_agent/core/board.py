@@ -186,8 +186,7 @@ class LedgerState(msgspec.Struct):
     """What the thread of the ledger has added up, and earlier points for new viewers.
 
     `logged` are the last values of the scalars that the script logs; `notable` are those of its scalars
-    that are not finite or have risen, and parts of trees. `curves` are set at the end. `served` are the
-    figures of an engine, as their own thread has read them.
+    that are not finite or have risen, and parts of trees. `curves` are set at the end.
     """
 
     latest: wire.Ledger | None = None
@@ -196,7 +195,12 @@ class LedgerState(msgspec.Struct):
     logged: wire.Step | None = None
     notable: tuple[wire.Scalar, ...] = ()
     curves: wire.Curves | None = None
-    served: dict[str, float] = msgspec.field(default_factory=dict)
+
+
+class ServedState(msgspec.Struct):
+    """What an engine serves, as the thread that reads its text has found last."""
+
+    figures: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 class Bells(NamedTuple):
@@ -231,6 +235,7 @@ class Board:
         self.windows = WindowsState()
         self.hardware = HardwareState()
         self.ledger = LedgerState()
+        self.served = ServedState()
         # The state of each source of figures: "on", "off: why", "waiting: for what". Each key has one writer.
         self.sources: dict[str, str] = {} if sources is None else sources
         self.capture = CaptureExchange()

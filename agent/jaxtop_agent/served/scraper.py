@@ -55,13 +55,13 @@ class Scraper:
         except (OSError, http.client.HTTPException, ValueError) as error:
             debuglog.info("served", f"nothing from {self._at}", error)
             board.sources[SOURCE] = f"waiting: {self._at} does not serve them: {reason(error)}"
-            board.ledger.served = {}
+            board.served.figures = {}
             return
         finally:
             self.is_away = False
         now = time.time()
         found = self._figures.take(text, now)
-        board.ledger.served = found
+        board.served.figures = found
         self._new.append((now, found))
         board.sources[SOURCE] = "on"
 

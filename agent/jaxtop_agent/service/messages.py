@@ -108,7 +108,7 @@ class Messages:
             counted_ms=board.sampler.counted_ms,
             lull=self._stalls.lull,
             logged=board.ledger.logged,
-            served=board.ledger.served,
+            served=board.served.figures,
         )
 
     def _cpu_ppm(self) -> int | None:
