@@ -57,7 +57,7 @@ METRICS: dict[str, Metric] = {
     "device_memory_part_bytes": Metric("Memory by what takes it.", "bytes", names=("part",)),
     **_of_table(OF_HARDWARE),
     "device_slowed": Metric("Whether it runs slower than it could, and why.", names=("reason",)),
-    "device_wait_seconds": Metric("Wait in the collectives of a launch.", "seconds", only=SNAPSHOT),
+    "device_wait_seconds": Metric("Wait for other devices in a step.", "seconds", only=SNAPSHOT),
     "arrays": Metric("Live arrays, each counted once.", names=("role",), only=SERIES),
     "arrays_bytes": Metric("Bytes of live arrays, each counted once.", "bytes", names=("role",), only=SERIES),
     "compiles": Metric("Compilations of a function.", "", "counter", only=SNAPSHOT),

@@ -86,7 +86,7 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Sty
     if len(moment.runs) == 1:
         share = goodput(view.host for view in moment.host_views)
         if share is not None:
-            parts.append((f"goodput {units.share(share)}", ""))
+            parts.append((f"goodput {units.share(share)} so far", ""))
     rates = [rate for host in hosts if (rate := launch_rate(moment.cluster, host)) is not None]
     parts.append((f"launches {units.rate(sum(rates) if rates else None)}", ""))
     versions = {view.host.hello.jax for view in moment.host_views if view.host.hello}

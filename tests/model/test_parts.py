@@ -12,6 +12,8 @@ from jaxtop.model import Severity, keyframe
 from jaxtop.model.findings.health import health_of
 from jaxtop.model.findings.reducer import checked_step
 from jaxtop.model.host import NO_WINDOW
+from jaxtop.model.hosts import runs
+from jaxtop.model.wall_time.device_waits import device_waits
 from jaxtop.model.wall_time.gaps import gap_of
 from jaxtop.model.wall_time.lateness import lateness_by_run
 from jaxtop.model.wall_time.launch_times import measured_in
@@ -191,6 +193,16 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
         assert found[agent_id(1)].host_gap == pytest.approx(0.6) and found[agent_id(1)].waiting == 0
         for each in found.values():
             assert sum(each[: len(NAMES)]) == pytest.approx(1)
+
+    def test_the_devices_that_wait_have_the_same_wait(self):
+        cluster = two_hosts(took=(200, 200))
+        first, late = (view.current for view in runs(cluster, NOW)[0].hosts)
+        waits = device_waits(cluster, NOW)
+        assert {waits["r1", each.id] for each in first.devices} == {300_000}
+        assert not any(waits.get(("r1", each.id)) for each in late.devices)
+        (host, other) = to_document(cluster, NOW)["hosts"]
+        assert {each["wait_us"] for each in host["devices"]} == {300_000}
+        assert not any(each["wait_us"] for each in other["devices"])
 
     def test_the_others_do_not_wait_while_they_are_in_their_own_scripts(self):
         """Host 0 is in its script for 20 % of each step, host 1 for 60 %."""

@@ -97,7 +97,7 @@ def slice_metric(view: ArrayView) -> DeviceMetric | None:
 
 
 def wait_metric(moment: Moment) -> DeviceMetric:
-    """Return the metric of each device's median wait in a launch. It is computed only when read.
+    """Return the metric of how long each device waits in a step. It is computed only when read.
 
     Its scale ends at the time of a step; devices of stragglers are highlighted.
     """
@@ -113,7 +113,8 @@ def wait_metric(moment: Moment) -> DeviceMetric:
 
 def _step_limit(moment: Moment) -> Callable[[DeviceView], float | None]:
     """Return the limit of waits: the time of a step in microseconds, if it is known."""
-    micros = None if moment.step is None else moment.step.p50_s * 1e6
+    wall_s = moment.checked_step.wall_s
+    micros = None if wall_s is None else wall_s * 1e6
     return lambda _: micros
 
 
@@ -164,7 +165,8 @@ class MetricChoice:
     def __init__(self) -> None:
         self.metric = METRICS[0]
         self._moment: Moment = EMPTY
-        # The metric of waits with the version of its inputs. It is rebuilt when the collectives change.
+        # The metric of waits with the version of its inputs. It is rebuilt when the collectives change, and
+        # while a process is late at each check.
         self._waits: tuple[object, DeviceMetric] = (None, wait_metric(EMPTY))
         # The slices of an array or the groups of a collective that the user chose to show.
         self._painted: DeviceMetric | None = None
@@ -175,7 +177,8 @@ class MetricChoice:
     def see(self, moment: Moment) -> None:
         self._moment = moment
         cluster = moment.cluster
-        version = id(cluster.windows), cluster.windows.changes, cluster.layout_changes
+        checked = cluster.findings.checked_at if moment.late else None
+        version = id(cluster.windows), cluster.windows.changes, cluster.layout_changes, checked
         if self._waits[0] == version:
             return
         was, now = self._waits[1], wait_metric(moment)

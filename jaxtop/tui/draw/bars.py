@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
 
 
+FULL = "█"
+
 # A text, its foreground and its background.
 Segment = tuple[str, str | None, str | None]
 
@@ -38,7 +40,7 @@ class BarPart(NamedTuple):
     size: float
     colour: str
     sign: str
-    fill: str = "█"
+    fill: str = FULL
 
 
 def bar_line(parts: Sequence[BarPart], end: float, width: int, ink: Ink) -> Text:
@@ -61,7 +63,8 @@ def segments(
 ) -> list[Segment]:
     """Return the same for a cell of a table.
 
-    Without colours a character has the sign of its first eighth, or `empty`.
+    Without colours a character has the sign of its first eighth, or `empty`. A part that is not filled
+    evenly has whole characters.
     """
     found: list[Segment] = []
     for cell in range(0, len(eighths), 8):
@@ -70,13 +73,16 @@ def segments(
         count = of.count(first)
         if plain:
             found.append((parts[first].sign if first is not None else empty, None, None))
-        elif count == 8:
+        elif count == 8 or (first is not None and parts[first].fill != FULL):
             found.append(
                 (" ", None, ground) if first is None else (parts[first].fill, parts[first].colour, None)
             )
         else:
             after = next(each for each in of if each != first)
-            fore, back = (ground if each is None else parts[each].colour for each in (first, after))
+            fore, back = (
+                parts[each].colour if each is not None and parts[each].fill == FULL else ground
+                for each in (first, after)
+            )
             found.append((EIGHTHS[count], fore, back))
     return [
         ("".join(glyph for glyph, _, _ in run), *colours)

@@ -40,29 +40,23 @@ LEAST_LINES, MOST_LINES = 5, 10
 
 
 class StepPart(NamedTuple):
-    """A part of the step: its name in the model, its name on screen, its share, and its sign.
-
-    `is_cost` is whether a finding says its share as what it costs.
-    """
+    """A part of the step: its name in the model, its name on screen, its share, and its sign."""
 
     name: str
     words: str
     share: float
     sign: str
-    is_cost: bool = False
 
 
 def step_parts(found: RunParts | None, moment: Moment) -> list[StepPart]:
     """Return the parts of the step; the waiting one names whom the others wait for."""
     parts = []
     for sign, (name, share) in zip(SIGNS, shares_of(found and found.parts), strict=False):
-        words, is_cost = "not measured" if name == "unknown" else name, False
+        words = "not measured" if name == "unknown" else name
         if name == "waiting" and found is not None and found.late:
             words = waiting_for(moment, found.late)
-            costs = {moment.late[each].cost.share_of_step for each in found.late if each in moment.late}
-            is_cost = any(cost is not None and units.share(cost) == units.share(share) for cost in costs)
         if share >= LEAST:
-            parts.append(StepPart(name, words, share, sign, is_cost))
+            parts.append(StepPart(name, words, share, sign))
     return parts
 
 
@@ -81,7 +75,7 @@ def anatomy(moment: Moment, span: Timespan, ink: Ink, screens: frozenset[str]) -
     return OverviewPanel(
         Heading(
             "Where a step goes",
-            units.seconds(span.wall_s),
+            f"mean {units.seconds(span.wall_s)}",
             about(moment, found),
             (("6", "Collectives"), *((("O", "Operations"),) if "operations" in screens else ())),
         ),
@@ -123,9 +117,7 @@ def legend(parts: Sequence[StepPart], wall_s: float | None, ink: Ink, width: int
 
     def entry(part: StepPart) -> Text:
         colour = ink.palette.of_step_part(part.name)
-        # The finding above has the share of what it costs.
-        share = "" if part.is_cost and with_times else units.share(part.share)
-        named = legend_entry(part.sign, colour, part.words, share, ink)
+        named = legend_entry(part.sign, colour, part.words, units.share(part.share), ink)
         time = f" {units.seconds(part.share * (wall_s or 0.0))}" if with_times else ""
         return named.append(time, ink.note)
 

@@ -12,7 +12,7 @@ from jaxtop.tui.draw.overview import mesh as of_mesh
 from jaxtop.tui.draw.overview.anatomy import anatomy
 from jaxtop.tui.draw.overview.history import compilations, compiled, events, happened
 from jaxtop.tui.draw.overview.starting import start_stages, starting
-from jaxtop.tui.draw.overview.steps import in_short, steps, timespan
+from jaxtop.tui.draw.overview.steps import percentiles, steps, timespan
 from jaxtop.tui.draw.overview.tables import collectives, growing, programs
 from jaxtop.tui.draw.panel import FRAME_HEIGHT, beside, cut
 
@@ -73,7 +73,7 @@ def panels_of(moment: Moment, ink: Ink, screens: frozenset[str]) -> dict[str, Ov
         "anatomy": parts,
         "anatomy and step": parts
         and replace(
-            parts, heading=replace(parts.heading, figures=f"{parts.heading.figures}  {in_short(span)}")
+            parts, heading=replace(parts.heading, figures=f"{parts.heading.figures}  {percentiles(span)}")
         ),
         "step": step,
         "mesh": of_mesh.mesh(of_mesh.mesh_map(moment), ink),

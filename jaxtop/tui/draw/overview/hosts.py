@@ -10,7 +10,7 @@ from rich.text import Text
 
 from jaxtop.base import units
 from jaxtop.base.names import shorten
-from jaxtop.model import FIGURES, RULES_BY_NAME, STEP_TIME, Severity, State, recent
+from jaxtop.model import FIGURES, RULES_BY_NAME, STEP_TIME, Severity, State, pace_of, recent
 from jaxtop.model.wall_time.step_parts import parts_of_hosts
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import name_of
@@ -41,7 +41,7 @@ _CPU, _MEMORY = FIGURES["process_cpu_cores"], FIGURES["memory_used_bytes"]
 
 @dataclass(frozen=True)
 class HostLine:
-    """A process of the overview. `own_s` is its part of a step without its waits for others."""
+    """A process of the overview: its step with pauses, and `own_s`, its part of that without its waits."""
 
     state: State
     label: str
@@ -86,8 +86,8 @@ def host_lines(moment: Moment) -> HostLines:
 
 
 def _host(view: HostView, finding: Finding | None, parts: Mapping[str, Parts], moment: Moment) -> HostLine:
-    pulse, rhythm = view.current.pulse, view.current.pulse.rhythm
-    step = None if rhythm is None or rhythm.p50_us is None else rhythm.p50_us / 1e6
+    pulse, pace = view.current.pulse, pace_of(view.current)
+    step = 1 / pace if pace else None
     its = parts.get(view.host.agent)
     note = brief = ""
     if finding is not None:

@@ -65,19 +65,21 @@ def _gap(moment: Moment) -> Iterator[MachineLine]:
     found = moment.checked_step.parts
     if found is not None:
         gap = found.parts.host_gap
-        note = "nothing is launched" if gap >= 0.005 else "no wait for input"
+        note = "devices wait for the script" if gap >= 0.005 else "no wait for input"
         yield MachineLine("host gap", gap, units.share(gap), (note,))
 
 
 def _script(hosts: Sequence[Host]) -> Iterator[MachineLine]:
     """Yield the share of the samples in the script, of the process with most, and its first line."""
-    found = [each for host in hosts if (each := main_thread(host)) is not None]
+    found = [(each, host) for host in hosts if (each := main_thread(host)) is not None]
     if not found:
         return
-    most = max(found, key=lambda each: each.script)
+    most, host = max(found, key=lambda each: each[0].script)
     others = [f"{words} {units.share(share)}" for words, share in most.besides if share >= LEAST]
     first, *more = others or ["nothing else"]
     facts = [most.line, f" · {first}"] if most.line else [first]
+    if len(hosts) > 1:
+        facts.insert(1, f" on {host.number}")
     yield MachineLine(
         "script", most.script, units.share(most.script), [*facts, *(f", {each}" for each in more)]
     )

@@ -133,16 +133,11 @@ def _bar(found: MemoryFigures, ink: Ink, width: int, *, with_share: bool = True)
 
 
 def legend(found: MemoryFigures, ink: Ink, width: int) -> list[Text]:
-    """Return the parts with their colours and sizes, the largest first, in lines of this width."""
-    parts = sorted(
-        (
-            (size, part)
-            for part, size in zip(PARTS, found.view.bytes, strict=True)
-            if size and part is not Part.FREE
-        ),
-        key=lambda each: -each[0],
+    """Return the parts with their colours and sizes, in the order of the bar, in lines of this width."""
+    parts = zip(PARTS, found.view.bytes, strict=True)
+    return flowed(
+        (entry(part, size, ink) for part, size in parts if size and part is not Part.FREE), width, 3
     )
-    return flowed((entry(part, size, ink) for size, part in parts), width, 3)
 
 
 def _facts(found: MemoryFigures, ink: Ink, width: int) -> list[Text]:
@@ -154,7 +149,9 @@ def _facts_of(found: MemoryFigures, ink: Ink, width: int) -> Iterator[tuple[str,
     if found.adds is not None and found.next_launch is not None:
         free = found.free_after
         words = Text.assemble(
-            (f"+{units.size(found.adds)}", ink.figure), (f" {found.next_launch.function}", ink.note)
+            (f"{ADDED} ", ink.label),
+            (f"+{units.size(found.adds)}", ink.figure),
+            (f" {found.next_launch.function}", ink.note),
         )
         if free is not None and free < 0:
             words.append(f", {units.size(-free)} more than is free", ink.style(ink.palette.bad, bold=True))
@@ -188,4 +185,4 @@ def fewer_devices(found: MemoryFigures) -> str:
     least = max(1, ceil(found.distinct_bytes / room))
     if least >= found.devices:
         return f"all {found.devices} are needed for {units.size(found.distinct_bytes)} of arrays"
-    return f"≥{least} of {found.devices} devices hold {units.size(found.distinct_bytes)} of arrays"
+    return f"{least} of {found.devices} devices or more for {units.size(found.distinct_bytes)} of arrays"

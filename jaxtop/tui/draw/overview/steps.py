@@ -97,12 +97,14 @@ def steps(span: Timespan, ink: Ink) -> OverviewPanel | None:
 
 def in_short(span: Timespan) -> str:
     """Return the step in figures."""
-    words = [f"p50 {units.seconds(span.step_s)}"]
-    if span.p99_s is not None:
-        words.append(f"p99 {units.seconds(span.p99_s)}")
-    if span.per_second is not None:
-        words.append(units.rate(span.per_second))
-    return "  ".join(words)
+    rate = [] if span.per_second is None else [units.rate(span.per_second)]
+    return "  ".join([percentiles(span), *rate])
+
+
+def percentiles(span: Timespan) -> str:
+    """Return the median step, and the time that one of a hundred exceeds."""
+    late = [] if span.p99_s is None else [f"p99 {units.seconds(span.p99_s)}"]
+    return "  ".join([f"p50 {units.seconds(span.step_s)}", *late])
 
 
 def _values(found: Sequence[StepSample | None], field: str) -> list[float | None]:
