@@ -22,6 +22,7 @@ What is where:
 - profiler/: windows of JAX's profiler: when, how large, what they contain; full profiles on request
 - logged/: the scalars that the script logs, from the files of their writers and from calls; how each scalar
   develops
+- served/: figures that a serving engine on this machine publishes as Prometheus text
 - reporting/: writes what the agent knows into the script's own run of a tracker, where the script asks for it
 - trees.py: the norms of a tree, computed in the script's own step
 - ledger/: what the process spends its time on, from its start to its end

@@ -100,7 +100,7 @@ class DeviceView:
 
     @property
     def reserved_bytes(self) -> int | None:
-        """What the allocator keeps for programs beside the bytes in use, as on TPUs."""
+        """What the allocator reserves for programs in addition to the bytes in use, as on TPUs."""
         return device_entry(self.pulse.devices.reserved_bytes, self.position)
 
     @property

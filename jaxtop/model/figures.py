@@ -106,7 +106,7 @@ _TABLE: tuple[Figure, ...] = (
         _DRIVER, "Memory in use by all processes.", short_title="driver", maximum="driver_total_bytes",
         thresholds=(
             Threshold(0.98, _WARNING, "nearly full",
-                      "libraries beside JAX, NCCL's among them, find no memory", is_of_full=True),
+                      "other libraries, such as NCCL, cannot allocate memory", is_of_full=True),
         ),
     ),
     _device(

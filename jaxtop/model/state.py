@@ -30,13 +30,17 @@ PAST_ARRAYS = 16
 
 
 class LoggedEvent(NamedTuple):
-    """An event that a person should know, with the agent that it is about."""
+    """An event that a person should know, with the agent that it is about.
+
+    One that tells of a finding has the finding's key.
+    """
 
     at: TimeS
     severity: str
     kind: str
     agent: str
     text: str
+    key: tuple[str, str, str] | None = None
 
     @property
     def rank(self) -> int:

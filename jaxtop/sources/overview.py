@@ -73,7 +73,7 @@ def _joined(happened: list[dict[str, Any]]) -> SessionSummary:
             summary = msgspec.convert(each, _Happened)
             bins += [one for one in summary.bins if 0 <= one.at <= one.until <= _LATEST]
             events += [one for one in summary.events if 0 <= one.at <= _LATEST]
-    last: dict[tuple[str, ...], float] = {}
+    last: dict[tuple[object, ...], float] = {}
     distinct = []
     for event in sorted(events, key=lambda each: each.at):
         if event.at - last.get(event[1:], -math.inf) > SAME_WITHIN or event.at == last.get(event[1:]):

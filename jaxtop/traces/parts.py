@@ -15,10 +15,10 @@ from jaxtop.base.protobuf import UNSIGNED, signed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-# The events between two pauses. An event is read in some microseconds.
+# The events between two pauses.
 BETWEEN_BREATHS = 100
 
-# To read an event takes some microseconds.
+# A trace with more events than this is not read: each takes some microseconds.
 MOST_READ = 300_000
 
 # The names that compilers and JAX give collectives, for programs without an inventory.

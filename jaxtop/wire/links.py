@@ -63,7 +63,7 @@ READING = frozenset({"ping", "roster", "state", "cost", "stacks"})
 
 
 class Still(Struct, frozen=True, omit_defaults=True):
-    """The report of a process to the agent of process 0 of its run: nothing of it has moved for so long."""
+    """The report of a process to the agent of process 0 of its run: nothing in it has moved for `for_ms`."""
 
     run: AgentId
     process_index: Process

@@ -343,7 +343,7 @@ class TestPlacement:
 
         run = Run(*STATE, array("table", (50_000, 256), ALONE, created="t.py:3 main")).live(40, used)
         (found,) = run.all_found("whole_on_one_device")
-        assert found.text == "device 1 alone holds table (48.8 MiB), beside a mesh of 8 devices"
+        assert found.text == "only device 1 holds table (48.8 MiB), although the mesh has 8 devices"
         assert (found.subject.device_id, found.subject.source) == (1, "t.py:3")
         assert found.consequences == ("Uneven memory",) and not run.all_found("uneven_memory")
         assert proves(run, found.proof.filter, "table")

@@ -86,7 +86,7 @@ class TestMemory:
         found = {
             each.name: each for each in changes(after(TOLD, DIES - 1), after(TOLD, DIES), ChangeKind.DEVICE)
         }
-        assert (found["device 4"].how, found["device 4"].after) == ("went", None)
+        assert (found["device 4"].how, found["device 4"].after) == ("gone", None)
         parts = {
             each.name: each for each in changes(after(TOLD, DIES - 1), after(TOLD, DIES), ChangeKind.MEMORY)
         }
@@ -114,8 +114,8 @@ class TestArrays:
         well = [each for each in builders.well() if each.kind != "arrays"]
         found = changes(after([*well, first]), after([*well, first, then], 5), ChangeKind.ARRAYS)
         assert [(each.name, each.how, each.counts, each.grown) for each in found] == [
-            ("cache", "shrank", (3, 1), -64), ("old", "went", (2, 0), -64), ("log[*]", "grew", (1, 2), 32),
-            ("new", "appeared", (0, 1), 32),
+            ("cache", "shrank", (3, 1), -64), ("old", "gone", (2, 0), -64), ("log[*]", "grew", (1, 2), 32),
+            ("new", "new", (0, 1), 32),
         ]  # fmt: skip
 
     def test_bytes_are_those_of_all_devices(self):

@@ -14,9 +14,12 @@ from textual.widgets import Static
 
 from jaxtop import wire
 from jaxtop.base import units
-from jaxtop.model import Cluster, device_views, fullest
+from jaxtop.model import Cluster, Severity, device_views, fullest
+from jaxtop.model.finding import Finding, Ongoing, Subject
+from jaxtop.model.state import LoggedEvent
 from jaxtop.tui.columns.figures import curve, with_bar
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
+from jaxtop.tui.core.ongoing import ongoing_events
 from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.draw.table import figure
 from jaxtop.tui.screens import SCREENS
@@ -269,7 +272,7 @@ def test_a_device_selected_elsewhere_puts_the_cursor_on_its_host_and_is_kept():
 def test_a_device_is_one_line_with_its_place_in_the_mesh():
     async def steps(app, _pilot):
         titles, *rows = app.lines[:5]
-        assert titles.split()[:8] == ["▲ID", "HOST", "PROC", "DATA", "MODEL", "MEMORY", "OF", "MOST"]
+        assert titles.split()[:8] == ["▲ID", "HOST", "PROC", "DATA", "MODEL", "MEMORY", "OF", "LARGEST"]
         assert [row.replace("▌ ", "", row.startswith("▌")).split()[:8] for row in rows] == [
             ["0", "node01", "0", "0", "0", "1.0G", "█▌", "25%"],
             ["1", "node01", "0", "0", "1", "2.0G", "███", "50%"],
@@ -292,7 +295,7 @@ def test_memory_is_a_share_of_the_limit_where_there_is_one():
     drive(DevicesView(), two_hosts(limits=(8 * GIB, 8 * GIB)), steps)
 
 
-@pytest.mark.parametrize(("width", "last"), [(60, "MEMORY"), (80, "MOST"), (120, "LOCAL"), (200, "KIND")])
+@pytest.mark.parametrize(("width", "last"), [(60, "MEMORY"), (80, "LARGEST"), (120, "LOCAL"), (200, "KIND")])
 def test_the_most_important_columns_of_a_device_are_there_at_every_width(width, last):
     async def steps(app, _pilot):
         titles = [title for title in app.lines[0].split() if not title.startswith("+")]
@@ -435,7 +438,7 @@ def eventful() -> Cluster:
 def test_events_stand_newest_first_with_local_time_severity_and_host():
     async def steps(app, _pilot):
         clock = [time.strftime("%H:%M:%S", time.localtime(START + second)) for second in (3, 2, 1)]
-        assert app.lines[0].split() == ["TIME▼", "SEVERITY", "KIND", "CULPRIT", "WHAT", "HAPPENED"]
+        assert app.lines[0].split() == ["TIME▼", "SEVERITY", "KIND", "ABOUT", "WHAT", "HAPPENED"]
         assert app.cells("time") == clock
         assert app.cells("severity") == ["▲ critical", "△ warning", "· info"]
         assert app.cells("kind") == ["died", "recompile", "compile"]
@@ -447,6 +450,25 @@ def test_events_stand_newest_first_with_local_time_severity_and_host():
         ]
 
     drive(EventsView(), eventful(), steps)
+
+
+def test_of_two_findings_of_one_rule_on_one_process_the_one_that_lasts_is_marked():
+    cluster = Cluster()
+    for each in builders.well():
+        cluster.feed(each)
+    lasting, ended = (
+        Finding(
+            Severity.WARNING, 1.0, "grows", Subject(agent="a"), about=name, rule="memory_full_soon", run="r1"
+        )
+        for name in ("device 0", "device 1")
+    )
+    cluster.findings.ongoing = {lasting.key: Ongoing(lasting, 2.0, True, 2.0)}
+    first, last = (
+        LoggedEvent(at, "warning", "finding", "a", "Growth: grows", each.key)
+        for at, each in ((1.0, lasting), (2.0, ended))
+    )
+    cluster.events.extend((first, last))
+    assert ongoing_events(Moment(cluster, 3.0)) == {first}
 
 
 def test_a_host_is_not_named_again_in_the_text_though_its_process_had_no_number_then():

@@ -88,7 +88,7 @@ _FIGURES: tuple[Column[PlanRow], ...] = (
     _MEMORY,
     _STEP,
     words("fits", "fits", 7, lambda row: in_words.fits(row.candidate, row.plan), _fit_colour),
-    figure("ratio", "of today", 8, lambda row: row.ratio, units.share),
+    figure("ratio", "vs today", 8, lambda row: row.ratio, units.share),
 )
 _LAST: tuple[Column[PlanRow], ...] = (
     figure("devices", "dev", 5, lambda row: row.candidate.devices, units.number),

@@ -118,7 +118,7 @@ def summary(plan: Plan, ink: Ink, *, is_planning: bool, run: str = "") -> Text:
         *([("", text.printable(run))] if run else []),
         ("for", f"{plan.goal.value}, {words.ORDER[plan.goal]}"),
         _limit(plan),
-        *([("errors today", ", ".join(errors))] if errors else []),
+        *([("prediction error", ", ".join(errors))] if errors else []),
         *([("", "planning…")] if is_planning else []),
     ]
     return pairs(facts, ink)

@@ -239,4 +239,4 @@ def _is_of_present(state: ClusterState, each: Ongoing) -> bool:
 
 
 def _event(finding: Finding, at: float, text: str, severity: Severity) -> LoggedEvent:
-    return LoggedEvent(at, severity.value, "finding", finding.subject.agent, text)
+    return LoggedEvent(at, severity.value, "finding", finding.subject.agent, text, finding.key)

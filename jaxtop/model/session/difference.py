@@ -212,9 +212,9 @@ def _of_devices(before: Then, after: Then) -> Iterator[MomentChange]:
 
 def _moved(before: int | None, after: int | None, is_new: bool = False, is_gone: bool = False) -> str:
     if before is None:
-        return "came" if is_new else UNKNOWN_BEFORE
+        return "new" if is_new else UNKNOWN_BEFORE
     if after is None:
-        return "went" if is_gone else UNKNOWN_AFTER
+        return "gone" if is_gone else UNKNOWN_AFTER
     return "grew" if after > before else "shrank"
 
 
@@ -250,7 +250,7 @@ def _of_arrays(before: Then, after: Then) -> Iterator[MomentChange]:
         else:
             first, last = earlier or _NONE, later or _NONE
             how = "grew" if last > first else "shrank"
-            how = "appeared" if earlier is None else "went" if later is None else how
+            how = "new" if earlier is None else "gone" if later is None else how
             counts = first.number, last.number
             yield replace(change, how=how, before=first.bytes, after=last.bytes, counts=counts)
 

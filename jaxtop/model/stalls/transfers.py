@@ -71,7 +71,7 @@ def behind(hosts: Sequence[Host]) -> Witness | None:
 
 
 def compared(odd: Sequence[Host], hosts: Sequence[Host]) -> Witness | None:
-    """Return how much these processes have moved beside the others, if that is far less."""
+    """Return how much these processes have moved compared with the others, if that is far less."""
     agents = {host.agent for host in odd}
     for kind in _KINDS:
         amounts = _amounts(hosts, kind)

@@ -125,7 +125,7 @@ def columns_for(moment: Moment, width: int) -> tuple[Column[EventRow], ...]:
     kind: Column[EventRow] = words("kind", "kind", 11, lambda row: _KINDS.get(row.event.kind, row.event.kind))
     hosts: tuple[Column[EventRow], ...] = (
         *((words("run", "run", 12, lambda row: row.run),) if len(moment.runs) > 1 else ()),
-        words("host", "culprit", 12, lambda row: row.who),
+        words("host", "about", 12, lambda row: row.who),
     )
     happened = words("text", "what happened", 20, lambda row: row.words, _text_colour, flexible=True)
     whole = (*first, kind, *hosts, happened)

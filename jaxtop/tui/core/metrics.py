@@ -165,9 +165,10 @@ class MetricChoice:
     def __init__(self) -> None:
         self.metric = METRICS[0]
         self._moment: Moment = EMPTY
-        # The metric of waits with the version of its inputs. It is rebuilt when the collectives change, and
-        # while a process is late at each check.
-        self._waits: tuple[object, DeviceMetric] = (None, wait_metric(EMPTY))
+        # The metric of waits with what it is made of. It is rebuilt when the collectives change, and while a
+        # process is late at each check.
+        self._waits = wait_metric(EMPTY)
+        self._waits_of: tuple[object, tuple[object, ...]] = (None, ())
         # The slices of an array or the groups of a collective that the user chose to show.
         self._painted: DeviceMetric | None = None
         self._collective: tuple[tuple[Any, ...], object] | None = None
@@ -178,11 +179,11 @@ class MetricChoice:
         self._moment = moment
         cluster = moment.cluster
         checked = cluster.findings.checked_at if moment.late else None
-        version = id(cluster.windows), cluster.windows.changes, cluster.layout_changes, checked
-        if self._waits[0] == version:
+        version = cluster.windows.changes, cluster.layout_changes, checked
+        if self._waits_of[0] is cluster.windows and self._waits_of[1] == version:
             return
-        was, now = self._waits[1], wait_metric(moment)
-        self._waits = version, now
+        was, now = self._waits, wait_metric(moment)
+        self._waits, self._waits_of = now, (cluster.windows, version)
         was_painted, now_painted = self._painted, self._groups()
         if now_painted is not None:
             self._painted = now_painted
@@ -210,7 +211,7 @@ class MetricChoice:
 
     @property
     def _all(self) -> list[DeviceMetric]:
-        return [*METRICS, self._waits[1], *([self._painted] if self._painted is not None else [])]
+        return [*METRICS, self._waits, *([self._painted] if self._painted is not None else [])]
 
     def offered(self, devices: Sequence[DeviceView]) -> list[DeviceMetric]:
         """Return the chosen metric and those that some of these devices report."""

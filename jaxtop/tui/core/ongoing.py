@@ -26,8 +26,7 @@ def ongoing_events(moment: Moment) -> set[LoggedEvent]:
         if event.severity == Severity.INFO:
             continue
         for cause in causes:
-            kind, agent, start = cause
-            if (event.kind, event.agent) == (kind, agent) and event.text.startswith(start):
+            if (event.kind, event.agent, event.key) == cause:
                 found.add(event)
                 causes.remove(cause)
                 break
@@ -36,17 +35,17 @@ def ongoing_events(moment: Moment) -> set[LoggedEvent]:
     return found
 
 
-def _causes(moment: Moment) -> Iterator[tuple[str, str, str]]:
-    """Yield the kind, the agent and the start of the text of the events of what goes on now."""
-    for each in moment.cluster.findings.ongoing.values():
+def _causes(moment: Moment) -> Iterator[tuple[str, str, tuple[str, str, str] | None]]:
+    """Yield the kind and the agent of the events of what goes on now, and the key if it is a finding."""
+    for key, each in moment.cluster.findings.ongoing.items():
         rule = RULES_BY_NAME.get(each.finding.rule)
         if each.is_reported and rule is not None and rule.makes_event(each.finding):
-            yield "finding", each.finding.subject.agent, f"{rule.title}: "
+            yield "finding", each.finding.subject.agent, key
     for agent in moment.late:  # one of a collective has events of its own
-        yield "straggler", agent, ""
+        yield "straggler", agent, None
     for stall in moment.cluster.stalls.values():
         if stall.reported is not None:
-            yield "stalled", stall.reported.about, ""
+            yield "stalled", stall.reported.about, None
     for agent, state in moment.states.items():
         if state.is_silent and not state.has_exited:
-            yield state.value, agent, ""
+            yield state.value, agent, None

@@ -194,7 +194,7 @@ def columns_for(
     memory = [
         # Users know the column, which they may choose or sort by, as "memory".
         *(replace(column, key="memory") for column in _figures((MEMORY.name,), (MEMORY,))),
-        _gauge("of limit" if scene.has_limits else "of most"),
+        _gauge("of limit" if scene.has_limits else "of largest"),
     ]
     return (
         id_column(),

@@ -147,7 +147,7 @@ class TestScreen:
         shown = seen()
         rows = rows_of(shown)
         assert "data 2 × model 4 (today)" in rows[0]
-        assert "for throughput, by the middle of the step time  limit 24.0G  errors today" in shown
+        assert "for throughput, by the mid-range step time  limit 24.0G  prediction error" in shown
         today = rows[0].split()
         assert "100%" in today and "14.0G" in today and "yes" in today
         assert "██" in rows[0] and "│" in rows[0]
@@ -236,4 +236,4 @@ class TestScreen:
 
 def test_a_plan_is_shown_with_its_goal_and_errors():
     told = replace(plan_of(candidate()), error_of_today={"step": -0.083})
-    assert draw.summary(told, INK, is_planning=True).plain.endswith("errors today step 8%  planning…")
+    assert draw.summary(told, INK, is_planning=True).plain.endswith("prediction error step 8%  planning…")

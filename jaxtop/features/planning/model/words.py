@@ -18,7 +18,7 @@ SMALL_SHARE = 0.001
 # A number and its unit.
 _AMOUNT = re.compile(r"([\d.,]+)( ?[A-Za-z]*)")
 ORDER: dict[Goal | str, str] = {
-    "throughput": "by the middle of the step time",
+    "throughput": "by the mid-range step time",
     "latency": "by the upper bound of the step time",
     "energy": "by the energy of a step",
 }

@@ -42,7 +42,7 @@ RECENT = 5
 
 
 class _Whole(NamedTuple):
-    """Large arrays on one device of a process, beside a mesh of this many devices."""
+    """Large arrays on one device of a process, whose mesh has this many devices."""
 
     bytes: int
     device_id: int
@@ -160,7 +160,7 @@ def _of_whole(facts: RunFacts, whole: _Whole, view: HostView, devices: int) -> F
     return Finding(
         Severity.WARNING if facts.is_memory_scarce else Severity.INFO,
         0.8,
-        f"device {whole.device_id} alone holds {name} ({in_bytes(whole.bytes)}), beside a mesh of "
+        f"only device {whole.device_id} holds {name} ({in_bytes(whole.bytes)}), although the mesh has "
         f"{whole.mesh} devices{others}",
         Subject.of(view.host, device_id=whole.device_id, array=largest.name or "", source=line),
         cost=FindingCost(bytes_per_device=round(whole.bytes * (1 - 1 / whole.mesh))),

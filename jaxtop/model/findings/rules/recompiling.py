@@ -87,7 +87,7 @@ def _check_late(facts: RunFacts) -> Iterator[Finding]:
             Subject.of(host, program=name, source=each.source),
             about=name,
             evidence=(
-                Evidence("compilation", took, "s", "JAX's compilation events", each.at_ms / 1000),
+                Evidence("compilation", took, "seconds", "JAX's compilation events", each.at_ms / 1000),
                 Evidence("before", each.before or None, source="arguments compared"),
                 Evidence("after", each.after or None, source="arguments compared"),
                 Evidence("launches before", host.launches.get(each.function), source="launch counters"),
@@ -268,7 +268,11 @@ def _of_cause(host: Host, name: str, cause: Cause | None, line: CompiledLine | N
         )
         lost = lost_ms(host.programs.lines).get(name) if line is None else line.duration_ms
         yield Evidence(
-            "time lost", None if lost is None else lost / 1000, "s", "JAX's compilation events", host.pulse_at
+            "time lost",
+            None if lost is None else lost / 1000,
+            "seconds",
+            "JAX's compilation events",
+            host.pulse_at,
         )
 
 

@@ -1,4 +1,4 @@
-"""Scalars of a script beside its losses: not finite, risen far, or parameters that do not change."""
+"""Scalars of a script other than its losses: not finite, risen far, or parameters that do not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a launch needs beside what is there: fragments, programs that do not fit."""
+"""Memory that a launch needs in addition to what is in use: fragments, programs that do not fit."""
 
 from __future__ import annotations
 
