@@ -89,7 +89,8 @@ def _most(reading: MetricReading, devices: Sequence[DeviceView]) -> str:
     if reading.most is None or not reading.metric.is_amount or reading.metric.note:
         return reading.metric.note
     value = reading.metric.write(reading.values[reading.most])
-    more = f" (and {reading.alike - 1:,} more)" if reading.alike > 1 else ""
+    others = reading.like_most() - 1
+    more = f" (and {others:,} more)" if others else ""
     return f"most: {who(devices[reading.most])}, {value}{more}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 # Places without a device: one that has not been seen yet, and one that does not exist.
 UNSEEN, NO_PLACE = -1, -2
+# Values from this share of the largest one on may be written alike.
+NEARLY = 0.9
 _STATES = tuple(State)
 
 
@@ -54,11 +57,19 @@ class MetricReading:
     codes: tuple[int, ...]
     end: float | None
     most: int | None
-    alike: int
     scale: Scale
     # The devices that the metric highlights, and the codes without their marks.
     marked: frozenset[int]
     steps: tuple[int, ...]
+
+    def like_most(self) -> int:
+        """Return how many devices have a value that is written as the largest one is."""
+        if self.most is None:
+            return 0
+        largest, write = self.values[self.most] or 0.0, self.metric.write
+        written = write(largest)
+        counts = Counter(each for each in self.values if each is not None and each >= NEARLY * largest)
+        return sum(count for each, count in counts.items() if each == largest or write(each) == written)
 
     def share(self, device: int) -> float | None:
         value = self.values[device]
@@ -96,9 +107,8 @@ def read(devices: Sequence[DeviceView], metric: DeviceMetric) -> MetricReading:
         for i in marked:
             codes[i] = CellCode.MARKED
     most = None if largest is None else values.index(largest)
-    alike = values.count(largest) if known else 0
     marks = tuple(codes) if marked else steps
-    return MetricReading(metric, values, marks, end, most, alike, scale, frozenset(marked), steps)
+    return MetricReading(metric, values, marks, end, most, scale, frozenset(marked), steps)
 
 
 def _codes(values: Sequence[float | None], per_step: float | None) -> list[int]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # An axis differs if its means are apart by this share of the scale, and far more than those of any other.
 DIFFERS, FAR_MORE = 0.05, 2.0
+# Below this share of the scale, means are as good as the same.
+HARDLY = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +117,9 @@ def sentence(
         return ""
     ordered = sorted(found, key=lambda each: -each.spread)
     first, *others = ordered
+    if reading.end and first.spread < HARDLY * reading.end:
+        roles = " and ".join(spoken.role(each.axis) for each in ordered)
+        return f"{roles[0].upper()}{roles[1:]} hardly differ: by {_spread(reading, first.spread)} at most."
     spreads = [f"{spoken.role(first.axis)} differ by {_spread(reading, first.spread)}"]
     spreads += [f"{spoken.role(each.axis)} by {_spread(reading, each.spread)}" for each in others]
     words = ", ".join(spreads)
