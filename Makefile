@@ -78,7 +78,7 @@ test-jax: $(WITH_JAX)/.ready         ## what depends on the version of JAX, with
 	$(WITH_JAX)/bin/python -m pytest -m 'jax and not newest' $(SIDE_BY_SIDE) $(JOBS) $(OF_JAX) $(ONCE_MORE)
 
 soak: $(VENV)/.ready jax-names test-lowest test-pythons    ## the long repetitions of which CI runs a sample
-	$(BIN)/python $(INSTALL) --editable '.[xprof,loaders,frameworks]' wandb mlflow-skinny sqlalchemy alembic trackio
+	$(BIN)/python $(INSTALL) --editable '.[xprof,loaders,frameworks]' wandb mlflow-skinny sqlalchemy alembic trackio ray
 	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long or thorough' --timeout 3600
 
 test-lowest: $(VENV)-lowest/.ready   ## every screen, recordings, the wire and the demo on the lowest versions allowed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing.process
 import os
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -42,6 +43,27 @@ def test_a_role_is_guessed_from_the_name_of_the_process_or_its_script(monkeypatc
     monkeypatch.setattr(sys, "argv", [script])
     found = roles.of_process("", CHILD)
     assert (found["role"], found["is_role_guessed"], found["parent_pid"]) == (role, True, os.getppid())
+
+
+@pytest.mark.parametrize(
+    ("title", "role", "run"),
+    [
+        (b"ray::RolloutWorker.sample\0\0", "RolloutWorker", "learner"),
+        (b"ray::Actor\0", "Actor", "learner"),
+        (b"ray::evaluate\0", "evaluate", "learner"),
+        (b"ray::IDLE\0", "default_worker", ""),
+        (b"python\0ray::Actor\0", "default_worker", ""),
+    ],
+)
+def test_a_worker_of_ray_is_what_its_title_says_and_of_the_run_of_the_first_process(
+    monkeypatch, title, role, run
+):
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace())
+    monkeypatch.setattr(sys, "argv", ["/lib/ray/_private/workers/default_worker.py"])
+    monkeypatch.setattr(Path, "read_bytes", lambda _: title)
+    assert (roles.of_process("", CHILD)["role"], roles.run_of_ray(CHILD)) == (role, run)
+    monkeypatch.delitem(sys.modules, "ray")
+    assert (roles.of_process("", CHILD)["role"], roles.run_of_ray(CHILD)) == ("default_worker", "")
 
 
 @pytest.mark.parametrize(

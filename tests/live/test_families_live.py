@@ -189,3 +189,61 @@ def test_a_learner_and_its_actors_are_groups_with_steps_of_their_own(tmp_path):
     assert byes[None].error is None
     errors = [each.bye.error for each in runfiles.endings() if each.hello.role == "actor"]
     assert sorted(each.type if each else "" for each in errors) == ["", "ValueError"], json.dumps(groups)
+
+
+RAY = """
+    import os, sys, time
+
+    import jax
+    import jax.numpy as jnp
+    import ray
+
+    {start}
+
+    @ray.remote(num_cpus=0.5)
+    class Explorer:
+        def __init__(self):
+            self.step = jax.jit(lambda w: jnp.tanh(w @ w))
+
+        def explore(self, w):
+            return jax.device_get(self.step(w))
+
+    @ray.remote(num_cpus=0.5)
+    def idle():
+        return os.getpid()
+
+    ray.init(num_cpus=3, include_dashboard=False, logging_level="error", log_to_driver=False, **{init})
+    explorers = [Explorer.remote() for _ in range(2)]
+    learn = jax.jit(lambda w, found: 0.9 * w + 0.05 * sum(found))
+    w, number = jnp.eye(16), 0
+    while number < 100 or not os.path.exists("go"):
+        w, number = learn(w, ray.get([each.explore.remote(w) for each in explorers])), number + 1
+        ray.get(idle.remote())
+    print(number >= 100, float(w.sum()) > 0)
+    ray.shutdown()
+    sys.exit(3)
+"""
+
+
+@pytest.mark.thorough
+def test_actors_of_ray_are_shown_with_the_names_of_their_classes_and_tasks_without_jax_are_not(tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed: `make soak` installs it")
+
+    def text(start, init):
+        return RAY.replace("{start}", start).replace("{init}", init)
+
+    (tmp_path / "go").touch()
+    plain = outcome(tmp_path, text("pass", "{}"), PLAIN)
+    (tmp_path / "go").unlink()
+    hook = '{"runtime_env": {"worker_process_setup_hook": agent.start}}'
+    path = script(tmp_path, text("from jaxtop import agent; agent.start()", hook))
+    with processes([PYTHON, path], cwd=tmp_path, stdout=PIPE) as (process,):
+        eventually(lambda: len(runfiles.find()) == 3)
+        _, document = snapshot()
+        (tmp_path / "go").touch()
+        out, _ = process.communicate()
+    assert (process.returncode, out) == (plain.status, plain.stdout) == (3, "True True\n")
+    roles = sorted(run["role"]["name"] for run in document["runs"])
+    assert roles == ["Explorer", "Explorer", "main"]
+    assert len({run["name"] for run in document["runs"]}) == 1  # none is called after Ray's own script
+    assert len({run["family"] for run in document["runs"]}) == 1

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _LIBRARIES = """
 jax jaxlib numpy scipy ml_dtypes jaxtyping beartype flax optax haiku equinox chex orbax distrax rlax jraph
 diffrax lineax optimistix numpyro blackjax brax tensorflow_probability keras penzai kauldron grain jaxopt jmp
+ray torch tensorflow tensorflow_datasets datasets wandb mlflow trackio tensorboardX tqdm fsspec requests
 absl clu fire click typer IPython ipykernel traitlets tornado jupyter_client nbclient marimo
 """
 LIBRARIES = frozenset(_LIBRARIES.split())

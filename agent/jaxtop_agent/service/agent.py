@@ -246,7 +246,11 @@ class Agent:
             self.family = adopted(self.family)
         board = self._board = Board(
             replace(
-                identify(settings.name, settings.peak_flops, settings.simulated_limit),
+                identify(
+                    settings.name or roles.run_of_ray(self.family),
+                    settings.peak_flops,
+                    settings.simulated_limit,
+                ),
                 family=self.family.id,
                 **roles.of_process(self.role, self.family),
             ),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.base import processes
@@ -16,11 +18,13 @@ if TYPE_CHECKING:
 _USUAL = re.compile(r"(Fork|Spawn|ForkServer)?(Pool|Nondaemon)?(Process|Worker|MainProcess)(-[\d:-]+)?")
 _NUMBER = re.compile(r"[-_ .:#]*(\d{1,9})$")
 WORKER = "worker"
+# The titles of Ray's workers: `ray::Actor` or `ray::Actor.method`, and for a task its function.
+_RAY = re.compile(r"ray::(?!IDLE\b)(\w+)")
 
 
 def of_process(said: str, family: Family) -> dict[str, Any]:
     """Return the fields of the hello: the role, whether it is a guess, its number, and the parent's pid."""
-    name = _given_name() if family.is_of_child else ""
+    name = _given_name() or _named_by_ray() if family.is_of_child else ""
     found: dict[str, Any] = {"parent_pid": _parent(family), "role_number": _number(name)}
     if said:
         return {"role": said, **found}
@@ -32,6 +36,23 @@ def _given_name() -> str:
     """Return the name that the script gave this process; empty if multiprocessing chose it."""
     name = getattr(processes.of_multiprocessing("current_process"), "name", "")
     return "" if _USUAL.fullmatch(name) else name
+
+
+def run_of_ray(family: Family) -> str:
+    """Return the name of a run in a worker of Ray: the script of the first process, as its own is Ray's."""
+    return family.script if _named_by_ray() else ""
+
+
+def _named_by_ray() -> str:
+    """Return the class or the function that a worker of Ray runs; empty in other processes."""
+    if "ray" not in sys.modules:
+        return ""
+    try:
+        title = Path("/proc/self/cmdline").read_bytes()
+    except OSError:
+        return ""
+    found = _RAY.match(title.decode("utf-8", "replace"))
+    return found[1] if found else ""
 
 
 def _number(name: str) -> int | None:

@@ -94,15 +94,15 @@ def starved(_pid):
 
 @contextmanager
 def stopped(pid):
-    """Most of the time it stands still."""
-    over = threading.Event()
+    """Most of the time it stands still: for longer where others would have its core for most of it anyway."""
+    over, still_s = threading.Event(), 0.03 * patience.factor()
 
     def alternate():
         with suppress(psutil.NoSuchProcess):
             while not over.is_set():
                 for each in psutil.Process(pid).children():
                     each.send_signal(signal.SIGSTOP)
-                    over.wait(0.03)
+                    over.wait(still_s)
                     each.send_signal(signal.SIGCONT)
                 over.wait(0.008)
 
