@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jaxtop.model import Scope, device_views, memory_views, runs, step_of
 from jaxtop.model.devices import slowed as slowed_by
 from jaxtop.model.figures import ALLOCATOR, figures_of
-from jaxtop.model.wall_time.device_waits import device_waits
+from jaxtop.model.wall_time.device_waits import step_waits
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class HostReading:
 
 def readings(cluster: Cluster, now: float) -> list[HostReading]:
     """Return the hosts of all runs in order. The devices of a run that has ended keep their last memory."""
-    all_runs, waited = runs(cluster, now), device_waits(cluster, now)
+    all_runs, waited = runs(cluster, now), step_waits(cluster, now)
     past = {run.id for run in all_runs if run.has_ended}
     shown = [device.last if device.run in past else device for device in device_views(cluster, now)]
     held: dict[str, list[MemoryView]] = {}

@@ -13,7 +13,7 @@ from jaxtop.model.findings.health import health_of
 from jaxtop.model.findings.reducer import checked_step
 from jaxtop.model.host import NO_WINDOW
 from jaxtop.model.hosts import runs
-from jaxtop.model.wall_time.device_waits import device_waits
+from jaxtop.model.wall_time.device_waits import step_waits
 from jaxtop.model.wall_time.gaps import gap_of
 from jaxtop.model.wall_time.lateness import lateness_by_run
 from jaxtop.model.wall_time.launch_times import measured_in
@@ -197,7 +197,7 @@ class TestWhatOthersWaitForIsTheLatenessOfOne:
     def test_the_devices_that_wait_have_the_same_wait(self):
         cluster = two_hosts(took=(200, 200))
         first, late = (view.current for view in runs(cluster, NOW)[0].hosts)
-        waits = device_waits(cluster, NOW)
+        waits = step_waits(cluster, NOW)
         assert {waits["r1", each.id] for each in first.devices} == {300_000}
         assert not any(waits.get(("r1", each.id)) for each in late.devices)
         (host, other) = to_document(cluster, NOW)["hosts"]

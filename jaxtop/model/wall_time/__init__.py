@@ -7,6 +7,7 @@ What is where, in the order in which to read it:
 - gaps.py: the gaps in which a host launches nothing, and what its main thread does meanwhile
 - lateness.py: how long the others wait for processes that are late
 - step_parts.py: the parts of a step, for each process and for a run
+- device_waits.py: how long each device waits in a step
 - past.py: samples of these parts over the last hour
 - spent.py: what a process has spent its time on since it started
 """

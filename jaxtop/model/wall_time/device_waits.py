@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
 
 
-def device_waits(cluster: ClusterState, now: float) -> Mapping[tuple[str, int], int]:
+def step_waits(cluster: ClusterState, now: float) -> Mapping[tuple[str, int], int]:
     """Return the microseconds for which each device waits in a step, by run and id.
 
     The devices of a process that waits for a late one have the wait that its finding tells, unless what

@@ -27,7 +27,7 @@ from jaxtop.model.findings.reducer import CheckedStep, checked_step
 from jaxtop.model.host import HOST
 from jaxtop.model.liveness import CENSUS, is_current
 from jaxtop.model.naming.sentences import several
-from jaxtop.model.wall_time.device_waits import device_waits
+from jaxtop.model.wall_time.device_waits import step_waits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,7 +146,7 @@ class Moment:
 
     @cached_property
     def waits_by_device(self) -> Mapping[tuple[str, int], int]:
-        return device_waits(self.cluster, self.now)
+        return step_waits(self.cluster, self.now)
 
     @cached_property
     def groups(self) -> list[Group]:
