@@ -157,7 +157,7 @@ _ENCODER = msgspec.msgpack.Encoder(enc_hook=dict)  # of read-only mappings
 def _past_arrays(host: Host, past: Iterable[wire.Arrays]) -> PastArrays | None:
     """Return the censuses of the table in use, the only ones from which growth is derived."""
     alike = [each for each in past if each.serial == host.arrays.serial]
-    if not alike or alike == [host.arrays]:
+    if not alike:
         return None
     changes: list[wire.ArraysChange] = []
     first = 0
@@ -167,7 +167,8 @@ def _past_arrays(host: Host, past: Iterable[wire.Arrays]) -> PastArrays | None:
             first, changes = i, []
         else:
             changes.append(change)
-    return PastArrays(alike[first], tuple(changes))
+    is_the_present = not changes and alike[first] == host.arrays
+    return None if is_the_present else PastArrays(alike[first], tuple(changes))
 
 
 def _change(before: wire.Arrays, after: wire.Arrays) -> wire.ArraysChange | None:

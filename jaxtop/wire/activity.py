@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import TimeMs, WireInteger  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.stacks import Place  # noqa: TC001 - msgspec reads the annotations
 
 # In the script or its libraries; in JAX to launch; in JAX to wait for a result; in JAX to compile.
@@ -17,8 +17,8 @@ class ActiveLine(Struct, frozen=True, array_like=True):
     """A line of the script at which the main thread was seen in some samples, and with which activity."""
 
     place: Place
-    activity: int
-    samples: int
+    activity: WireInteger
+    samples: WireInteger
 
 
 class InputQueue(Struct, frozen=True, array_like=True):
@@ -29,11 +29,11 @@ class InputQueue(Struct, frozen=True, array_like=True):
     """
 
     kind: str
-    depth: int
-    capacity: int | None
-    looks: int
-    empty: int
-    full: int
+    depth: WireInteger
+    capacity: WireInteger | None
+    looks: WireInteger
+    empty: WireInteger
+    full: WireInteger
 
     @property
     def empty_share(self) -> float:
@@ -55,11 +55,11 @@ class Activity(Struct, frozen=True, omit_defaults=True, tag="activity"):
     """
 
     at_ms: TimeMs
-    span_ms: int
-    samples: tuple[int, int, int, int] = (0, 0, 0, 0)
+    span_ms: WireInteger
+    samples: tuple[WireInteger, WireInteger, WireInteger, WireInteger] = (0, 0, 0, 0)
     lines: tuple[ActiveLine, ...] = ()
-    gc_runs: int = 0
-    gc_us: int = 0
-    gc_longest_us: int = 0
-    delayed_ms: int | None = None
+    gc_runs: WireInteger = 0
+    gc_us: WireInteger = 0
+    gc_longest_us: WireInteger = 0
+    delayed_ms: WireInteger | None = None
     input_queue: InputQueue | None = None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import Count, TimeMs, WireInteger  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.ids import Ids  # noqa: TC001 - msgspec reads the annotations
 
 
 class Mesh(Struct, frozen=True, array_like=True):
     """Named axes with their sizes, and the devices in row-major order of these axes."""
 
-    axes: tuple[tuple[str, int], ...]
+    axes: tuple[tuple[str, WireInteger], ...]
     device_ids: Ids
 
 
@@ -25,11 +25,11 @@ class Sharding(Struct, frozen=True, array_like=True):
 
     kind: str
     spec: str
-    mesh: int | None
+    mesh: WireInteger | None
     device_ids: Ids
     memory_kind: str | None
     parts: tuple[tuple[str, ...], ...] | None = None
-    tiles: tuple[int, ...] | None = None
+    tiles: tuple[WireInteger, ...] | None = None
 
 
 class ArrayGroup(Struct, frozen=True, array_like=True):
@@ -40,37 +40,37 @@ class ArrayGroup(Struct, frozen=True, array_like=True):
     is the line that made them.
     """
 
-    shape: tuple[int, ...]
+    shape: tuple[WireInteger, ...]
     dtype: str
-    sharding: int
-    bytes_global: int
-    bytes_per_device: int
+    sharding: WireInteger
+    bytes_global: Count
+    bytes_per_device: Count
     name: str | None = None
     function: str | None = None
     role: str | None = None
     created: str | None = None
-    groups: int = 1
+    groups: Count = 1
 
 
 class Arrays(Struct, frozen=True, omit_defaults=True, tag="arrays"):
     """The full census of live arrays: the largest groups one by one, and the current count of each group."""
 
     at_ms: TimeMs
-    serial: int = 0
-    number: int = 0
+    serial: WireInteger = 0
+    number: WireInteger = 0
     meshes: tuple[Mesh, ...] = ()
     shardings: tuple[Sharding, ...] = ()
     groups: tuple[ArrayGroup, ...] = ()
-    counts: tuple[int, ...] = ()
+    counts: tuple[Count, ...] = ()
 
 
 class ArraysChange(Struct, frozen=True, omit_defaults=True, tag="arrays_change"):
     """The changes since census `number - 1` of the same `serial`, by position in its lists."""
 
     at_ms: TimeMs
-    serial: int
-    number: int
-    counts: tuple[tuple[int, int], ...] = ()
-    groups: tuple[tuple[int, ArrayGroup], ...] = ()
+    serial: WireInteger
+    number: WireInteger
+    counts: tuple[tuple[WireInteger, Count], ...] = ()
+    groups: tuple[tuple[WireInteger, ArrayGroup], ...] = ()
     meshes: tuple[Mesh, ...] = ()
     shardings: tuple[Sharding, ...] = ()

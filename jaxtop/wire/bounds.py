@@ -30,7 +30,8 @@ TimeS = Annotated[float, Meta(ge=0, le=LATEST_S)]
 # A larger absolute value makes sums and ranges overflow a machine word.
 WireInteger = Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
 # Small enough for sums over all functions of a process.
-Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+MOST = 1 << 53
+Count = Annotated[int, Meta(ge=0, le=MOST)]
 # What a finding rests on: no infinity, and no NaN.
 Measure = Annotated[float, Meta(ge=-float(1 << 62), le=float(1 << 62))]
 Process = Annotated[int, Meta(ge=0, le=MAX_PROCESSES)]
@@ -67,3 +68,8 @@ def to_ns(at: float) -> int:
 
 def to_seconds(ns: int) -> float:
     return ns / NANOSECONDS
+
+
+def counted(amount: int) -> int:
+    """Return what a field for counts may contain: sums of numbers that no honest peer sends are cut."""
+    return min(max(0, amount), MOST)

@@ -17,13 +17,13 @@ class Device(Struct, frozen=True, omit_defaults=True):
     `uuid` is the driver's name of the hardware, where figures are read from the driver.
     """
 
-    id: int
+    id: WireInteger
     kind: str
     platform: str
-    local_id: int | None = None
-    coords: tuple[int, ...] | None = None
-    core_on_chip: int | None = None
-    slice_index: int | None = None
+    local_id: WireInteger | None = None
+    coords: tuple[WireInteger, ...] | None = None
+    core_on_chip: WireInteger | None = None
+    slice_index: WireInteger | None = None
     uuid: str | None = None
 
 
@@ -42,8 +42,8 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
 
     agent: AgentId
     hostname: str
-    pid: int
-    process_started_ticks: int | None
+    pid: WireInteger
+    process_started_ticks: WireInteger | None
     boot: str
     pid_namespace: str
     started_ms: TimeMs
@@ -62,15 +62,15 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     platform: str | None = None
     devices: tuple[Device, ...] = ()
     sources: dict[str, str] = {}
-    peak_flops: int | None = None
+    peak_flops: WireInteger | None = None
     clock_offset_ms: WireInteger | None = None
     flags: dict[str, str] | None = None
     job: str | None = None
-    simulated_limit_bytes: int | None = None
+    simulated_limit_bytes: WireInteger | None = None
     family: AgentId | None = None
     role: str | None = None
     is_role_guessed: bool = False
-    parent_pid: int | None = None
+    parent_pid: WireInteger | None = None
     role_number: Count | None = None
 
 
@@ -79,7 +79,7 @@ class Compile(Struct, frozen=True, omit_defaults=True, tag="compile"):
 
     at_ms: TimeMs
     function: str
-    duration_ms: int
+    duration_ms: WireInteger
     why: str = ""
 
 
@@ -126,4 +126,4 @@ class Bye(Struct, frozen=True, omit_defaults=True, tag="bye"):
     at_ms: TimeMs
     reason: str
     error: Uncaught | None = None
-    status: int | None = None
+    status: WireInteger | None = None

@@ -13,17 +13,17 @@ class NcclRank(Struct, frozen=True, array_like=True):
     `device` is the CUDA ordinal within the process.
     """
 
-    rank: int
+    rank: WireInteger
     host: str
-    pid: int
-    device: int | None = None
+    pid: WireInteger
+    device: WireInteger | None = None
 
 
 class NcclCount(Struct, frozen=True, array_like=True):
     """How many ranks have launched this many operations; `ranks` lists them where they are a minority."""
 
     launched: Count
-    count: int
+    count: WireInteger
     ranks: tuple[NcclRank, ...] = ()
 
 
@@ -35,7 +35,7 @@ class NcclCommunicator(Struct, frozen=True, array_like=True):
     """
 
     id: str
-    size: int
+    size: WireInteger
     operation: str = ""
     counts: tuple[NcclCount, ...] = ()
     silent: tuple[NcclRank, ...] = ()
@@ -50,8 +50,8 @@ class Nccl(Struct, frozen=True, omit_defaults=True, tag="nccl"):
 
     at_ms: TimeMs
     version: str = ""
-    communicators: int = 0
-    same_ms: int = 0
+    communicators: WireInteger = 0
+    same_ms: WireInteger = 0
     differing: tuple[NcclCommunicator, ...] = ()
 
 
@@ -62,19 +62,19 @@ class NcclTime(Struct, frozen=True, array_like=True):
     """
 
     kind: str
-    ranks: int
+    ranks: WireInteger
     bytes: WireInteger
-    count: int
-    p50_us: int
-    p99_us: int
+    count: WireInteger
+    p50_us: WireInteger
+    p99_us: WireInteger
 
 
 class NcclTimes(Struct, frozen=True, omit_defaults=True, tag="nccl_times"):
     """What NCCL Inspector timed in the last `span_ms`. So many bytes of its file were not read."""
 
     at_ms: TimeMs
-    span_ms: int = 0
-    skipped: int = 0
+    span_ms: WireInteger = 0
+    skipped: WireInteger = 0
     times: tuple[NcclTime, ...] = ()
 
 
@@ -85,15 +85,15 @@ class TpuCore(Struct, frozen=True, array_like=True):
     nothing. `location` is the place in the HLO; `program` is the fingerprint of the program.
     """
 
-    core: int
-    device: int | None = None
+    core: WireInteger
+    device: WireInteger | None = None
     is_tensor_core: bool = True
     pc: WireInteger = 0
     location: str = ""
     program: str = ""
     run_id: WireInteger = 0
     launch_id: WireInteger = 0
-    queued: int = 0
+    queued: WireInteger = 0
     error: str = ""
 
 
@@ -104,5 +104,5 @@ class TpuCores(Struct, frozen=True, omit_defaults=True, tag="tpu_cores"):
     """
 
     at_ms: TimeMs
-    same_ms: int = 0
+    same_ms: WireInteger = 0
     cores: tuple[TpuCore, ...] = ()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from jaxtop.wire.bounds import AgentId, Count, Process, SpanMs, TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import AgentId, Count, Process, SpanMs, TimeMs, WireInteger  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.captures import CaptureAsk, CaptureState  # noqa: TC001 - as above
 
 # The most relays between an agent and a viewer.
@@ -19,8 +19,8 @@ class Peer(Struct, frozen=True, omit_defaults=True):
     agent: AgentId
     process_index: Process | None
     hostname: str
-    pid: int
-    process_started_ticks: int | None
+    pid: WireInteger
+    process_started_ticks: WireInteger | None
     boot: str
     pid_namespace: str
     telemetry: str
@@ -80,7 +80,7 @@ class Request(Struct, frozen=True, omit_defaults=True, tag="request"):
     """
 
     what: str
-    interval_ms: int | None = None
+    interval_ms: WireInteger | None = None
     at_ms: TimeMs | None = None
     capture: CaptureAsk | None = None
     still: Still | None = None
@@ -95,7 +95,7 @@ class Reply(Struct, frozen=True, omit_defaults=True, tag="reply"):
 
     what: str
     error: str = ""
-    at_ms: int = 0
+    at_ms: WireInteger = 0
     relay: AgentId = ""
     capture: CaptureState | None = None
     ends_in_ms: SpanMs | None = None
@@ -109,6 +109,6 @@ class Costs(Struct, frozen=True, omit_defaults=True, tag="costs"):
     """
 
     at_ms: TimeMs
-    for_ms: int
-    collectors_us: dict[str, int] = {}
-    threads_us: dict[str, int] = {}
+    for_ms: WireInteger
+    collectors_us: dict[str, WireInteger] = {}
+    threads_us: dict[str, WireInteger] = {}

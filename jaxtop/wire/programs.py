@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.bounds import Count, TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import Count, TimeMs, WireInteger  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.ids import Ids, Runs  # noqa: TC001 - msgspec reads the annotations
 
 
@@ -17,15 +17,15 @@ class Program(Struct, frozen=True, array_like=True):
 
     name: str
     fingerprint: str | None
-    devices: int | None = None
-    local_devices: int | None = None
-    flops: int | None = None
-    accessed_bytes: int | None = None
-    argument_bytes: int | None = None
-    output_bytes: int | None = None
-    alias_bytes: int | None = None
-    temp_bytes: int | None = None
-    code_bytes: int | None = None
+    devices: WireInteger | None = None
+    local_devices: WireInteger | None = None
+    flops: WireInteger | None = None
+    accessed_bytes: WireInteger | None = None
+    argument_bytes: WireInteger | None = None
+    output_bytes: WireInteger | None = None
+    alias_bytes: WireInteger | None = None
+    temp_bytes: WireInteger | None = None
+    code_bytes: WireInteger | None = None
     created: str | None = None
     flops_at_least: bool = False
 
@@ -118,9 +118,9 @@ class Programs(Struct, frozen=True, omit_defaults=True, tag="programs"):
     at_ms: TimeMs
     programs: tuple[Program, ...] = ()
     seen_ms: tuple[TimeMs, ...] = ()
-    compile_ms: tuple[int | None, ...] = ()
-    rest: int = 0
-    compiles: dict[str, int] = {}
+    compile_ms: tuple[WireInteger | None, ...] = ()
+    rest: WireInteger = 0
+    compiles: dict[str, WireInteger] = {}
     recompiling: tuple[str, ...] = ()
     compilations: tuple[Compilation, ...] = ()
     lines: tuple[CompiledLine, ...] = ()
@@ -133,7 +133,7 @@ class ReplicaGroups(Struct, frozen=True, array_like=True):
     `sizes` has one entry if all groups have the same size, else one entry per group.
     """
 
-    sizes: tuple[int, ...]
+    sizes: tuple[WireInteger, ...]
     members: Runs
 
 
@@ -152,9 +152,9 @@ class Collective(Struct, frozen=True, array_like=True):
     op: str
     kind: str
     shape: str
-    bytes: int | None
-    groups: int | None
-    times: int | None = 1
+    bytes: WireInteger | None
+    groups: WireInteger | None
+    times: WireInteger | None = 1
     is_async: bool = False
     source: str = ""
     line: str = ""
@@ -173,7 +173,7 @@ class Buffer(Struct, frozen=True, array_like=True):
     """
 
     kind: str
-    bytes: int
+    bytes: WireInteger
     op: str = ""
     opcode: str = ""
     shape: str = ""
@@ -192,16 +192,16 @@ class Peak(Struct, frozen=True, omit_defaults=True, tag="peak"):
     at_ms: TimeMs
     program: str
     fingerprint: str | None
-    argument_bytes: int = 0
-    result_bytes: int = 0
-    constant_bytes: int = 0
-    temporary_bytes: int = 0
-    alive_bytes: int = 0
+    argument_bytes: WireInteger = 0
+    result_bytes: WireInteger = 0
+    constant_bytes: WireInteger = 0
+    temporary_bytes: WireInteger = 0
+    alive_bytes: WireInteger = 0
     op: str = ""
     source: str = ""
     buffers: tuple[Buffer, ...] = ()
-    rest: int = 0
-    rest_bytes: int = 0
+    rest: WireInteger = 0
+    rest_bytes: WireInteger = 0
     note: str = ""
     why_not: str = ""
 
@@ -216,10 +216,10 @@ class Inventory(Struct, frozen=True, omit_defaults=True, tag="inventory"):
     at_ms: TimeMs
     program: str
     fingerprint: str | None
-    devices: int
+    devices: WireInteger
     local_ids: Ids = ()
     groups: tuple[ReplicaGroups, ...] = ()
     collectives: tuple[Collective, ...] = ()
-    rest: int = 0
-    unread: int = 0
+    rest: WireInteger = 0
+    unread: WireInteger = 0
     why_not: str = ""

@@ -73,7 +73,7 @@ class BusyThread(Struct, frozen=True, array_like=True):
     """A thread that uses much CPU, in permille of one core; a Python thread contends for the GIL."""
 
     name: str
-    cpu_permille: int
+    cpu_permille: WireInteger
     is_python: bool
 
 
@@ -91,47 +91,47 @@ class HostSample(Struct, frozen=True, array_like=True):
     common, counts for each of them.
     """
 
-    process_cpu_permille: int | None = None
-    rss_bytes: int | None = None
-    threads: int | None = None
-    machine_cpu_permille: int | None = None
-    memory_used_bytes: int | None = None
-    memory_total_bytes: int | None = None
-    load_centi: int | None = None
-    received_bytes_per_s: int | None = None
-    sent_bytes_per_s: int | None = None
-    cores_milli: int | None = None
+    process_cpu_permille: WireInteger | None = None
+    rss_bytes: WireInteger | None = None
+    threads: WireInteger | None = None
+    machine_cpu_permille: WireInteger | None = None
+    memory_used_bytes: WireInteger | None = None
+    memory_total_bytes: WireInteger | None = None
+    load_centi: WireInteger | None = None
+    received_bytes_per_s: WireInteger | None = None
+    sent_bytes_per_s: WireInteger | None = None
+    cores_milli: WireInteger | None = None
     is_container: bool = False
-    cpu_pressure_permille: int | None = None
-    memory_pressure_permille: int | None = None
-    io_pressure_permille: int | None = None
-    held_back_permille: int | None = None
-    disk_read_bytes_per_s: int | None = None
-    disk_written_bytes_per_s: int | None = None
-    process_read_bytes_per_s: int | None = None
-    process_written_bytes_per_s: int | None = None
+    cpu_pressure_permille: WireInteger | None = None
+    memory_pressure_permille: WireInteger | None = None
+    io_pressure_permille: WireInteger | None = None
+    held_back_permille: WireInteger | None = None
+    disk_read_bytes_per_s: WireInteger | None = None
+    disk_written_bytes_per_s: WireInteger | None = None
+    process_read_bytes_per_s: WireInteger | None = None
+    process_written_bytes_per_s: WireInteger | None = None
     busy_threads: tuple[BusyThread, ...] = ()
-    rss_anonymous_bytes: int | None = None
-    rss_file_bytes: int | None = None
-    rss_shared_bytes: int | None = None
-    locked_bytes: int | None = None
-    pinned_bytes: int | None = None
-    malloc_used_bytes: int | None = None
-    malloc_mapped_bytes: int | None = None
-    malloc_free_bytes: int | None = None
-    children: int | None = None
-    children_rss_bytes: int | None = None
-    children_anonymous_bytes: int | None = None
-    machine_anonymous_bytes: int | None = None
-    machine_file_bytes: int | None = None
-    machine_shared_bytes: int | None = None
+    rss_anonymous_bytes: WireInteger | None = None
+    rss_file_bytes: WireInteger | None = None
+    rss_shared_bytes: WireInteger | None = None
+    locked_bytes: WireInteger | None = None
+    pinned_bytes: WireInteger | None = None
+    malloc_used_bytes: WireInteger | None = None
+    malloc_mapped_bytes: WireInteger | None = None
+    malloc_free_bytes: WireInteger | None = None
+    children: WireInteger | None = None
+    children_rss_bytes: WireInteger | None = None
+    children_anonymous_bytes: WireInteger | None = None
+    machine_anonymous_bytes: WireInteger | None = None
+    machine_file_bytes: WireInteger | None = None
+    machine_shared_bytes: WireInteger | None = None
 
 
 class Step(Struct, frozen=True, array_like=True):
     """The progress that the script reported with agent.step()."""
 
-    index: int
-    calls: int
+    index: WireInteger
+    calls: Count
     metrics: dict[str, float] = {}
 
 
@@ -154,24 +154,24 @@ class Rhythm(Struct, frozen=True, array_like=True):
     `pause_steps` is the number of steps from one to the next, if that is always about the same, else 0.
     """
 
-    serial: int
+    serial: Count
     functions: tuple[str, ...] = ()
-    steps: int = 0
-    launches_centi: int = 0
-    mean_us: int | None = None
-    milli_per_s: int | None = None
-    samples: int = 0
-    p50_us: int | None = None
-    p90_us: int | None = None
-    p99_us: int | None = None
-    flops: int | None = None
+    steps: Count = 0
+    launches_centi: Count = 0
+    mean_us: Count | None = None
+    milli_per_s: Count | None = None
+    samples: Count = 0
+    p50_us: Count | None = None
+    p90_us: Count | None = None
+    p99_us: Count | None = None
+    flops: Count | None = None
     flops_at_least: bool = False
     since_ms: TimeMs = 0
-    before_us: int | None = None
-    pauses: int = 0
-    pauses_ms: int = 0
-    lost_us: int = 0
-    pause_steps: int = 0
+    before_us: Count | None = None
+    pauses: Count = 0
+    pauses_ms: Count = 0
+    lost_us: Count = 0
+    pause_steps: Count = 0
 
 
 class Compiling(Struct, frozen=True, array_like=True):
@@ -184,9 +184,9 @@ class Compiling(Struct, frozen=True, array_like=True):
 class AgentCost(Struct, frozen=True, array_like=True):
     """What the agent itself uses: CPU in millionths of one core, messages dropped, viewers connected."""
 
-    cpu_ppm: int | None = None
-    dropped: int = 0
-    viewers: int = 0
+    cpu_ppm: WireInteger | None = None
+    dropped: WireInteger = 0
+    viewers: WireInteger = 0
 
 
 class Stall(Struct, frozen=True, array_like=True):
@@ -194,7 +194,7 @@ class Stall(Struct, frozen=True, array_like=True):
 
     function: str
     since_ms: TimeMs
-    usual_ms: int
+    usual_ms: WireInteger
 
 
 class Moved(Struct, frozen=True, array_like=True):
@@ -220,7 +220,7 @@ class Lull(Struct, frozen=True, array_like=True):
 
     function: str
     since_ms: TimeMs
-    longest_ms: int = 0
+    longest_ms: WireInteger = 0
     moved: Moved = Moved()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import TimeMs, WireInteger  # noqa: TC001 - msgspec reads the annotations
 
 # The file of a place inside a compiled function, where Python has no frame.
 COMPILED = "jaxlib/<compiled>"
@@ -14,7 +14,7 @@ class Place(Struct, frozen=True, array_like=True):
     """A line of a running function."""
 
     file: str
-    line: int
+    line: WireInteger
     function: str
 
 
@@ -24,7 +24,7 @@ class Thread(Struct, frozen=True, array_like=True):
     name: str
     is_main: bool
     frames: tuple[Place, ...]
-    unsent: int = 0
+    unsent: WireInteger = 0
 
 
 class Stacks(Struct, frozen=True, omit_defaults=True, tag="stacks"):

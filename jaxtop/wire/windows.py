@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.bounds import SpanMs, TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import SpanMs, TimeMs, WireInteger  # noqa: TC001 - msgspec reads the annotations
 
 # A window with a larger share of unassigned device time is empty.
 MOST_UNASSIGNED_PERMILLE = 100
@@ -18,12 +18,12 @@ class Launch(Struct, frozen=True, array_like=True):
     it in which nothing else ran on that device; None where the trace does not show it.
     """
 
-    program: int
-    number: int | None
-    start_us: int
-    duration_us: int
-    collective_us: int | None = None
-    exposed_us: int | None = None
+    program: WireInteger
+    number: WireInteger | None
+    start_us: WireInteger
+    duration_us: WireInteger
+    collective_us: WireInteger | None = None
+    exposed_us: WireInteger | None = None
 
 
 class Round(Struct, frozen=True, array_like=True):
@@ -33,11 +33,11 @@ class Round(Struct, frozen=True, array_like=True):
     `start_us` is that of the device that came first.
     """
 
-    launch: int
-    op: int
-    round: int
-    start_us: int
-    durations_us: tuple[int | None, ...]
+    launch: WireInteger
+    op: WireInteger
+    round: WireInteger
+    start_us: WireInteger
+    durations_us: tuple[WireInteger | None, ...]
 
 
 class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
@@ -55,18 +55,18 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
     """
 
     at_ms: TimeMs
-    duration_us: int
-    slot: int | None = None
+    duration_us: WireInteger
+    slot: WireInteger | None = None
     programs: tuple[tuple[str, str | None], ...] = ()
     ops: tuple[str, ...] = ()
     launches: tuple[Launch, ...] = ()
     rounds: tuple[Round, ...] = ()
-    unsent: int = 0
+    unsent: WireInteger = 0
     note: str = ""
     is_capture: bool = False
-    unassigned_permille: int = 0
-    common_us: int | None = None
-    clock_error_us: int = 0
+    unassigned_permille: WireInteger = 0
+    common_us: WireInteger | None = None
+    clock_error_us: WireInteger = 0
     every_ms: SpanMs = 0
 
     @property

@@ -12,6 +12,7 @@ from jaxtop.model.arrays.groups import total
 from jaxtop.model.arrays.memory import positions_of
 from jaxtop.model.earlier import AliveArrays, AliveThen, PeakRise, PeakRises
 from jaxtop.model.liveness import has_exited
+from jaxtop.wire.bounds import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable
@@ -88,7 +89,7 @@ def risen(host: Host, pulse: wire.Pulse) -> PeakRises:
     at_ms = pulse.sampled_ms or pulse.at_ms
     known = (*rises.peaks, *(None,) * (len(pulse.devices.peak_bytes) - len(rises.peaks)))
     now = tuple(
-        rise if peak is None else _after(rise, peak, at_ms)
+        rise if peak is None else _after(rise, counted(peak), at_ms)
         for rise, peak in zip(known, pulse.devices.peak_bytes, strict=False)
     )
     if now != rises.peaks:
@@ -146,13 +147,14 @@ def _alive(host: Host, positions: Collection[int], census_ms: int) -> dict[int, 
 def _alive_in(host: Host, shardings: frozenset[int], census_ms: int) -> AliveThen:
     census = host.arrays
     sizes = [
-        (total(group.bytes_per_device, group, count), -i)
+        (counted(total(group.bytes_per_device, group, count)), -i)
         for i, (group, count) in enumerate(zip(census.groups, census.counts, strict=True))
         if count and group.sharding in shardings
     ]
     largest = nlargest(MOST_LISTED, sizes)
     listed = tuple(_held(host, -i, size) for size, i in largest)
-    return AliveThen(census_ms, sum(size for size, _ in sizes), listed, len(sizes) - len(listed))
+    total_bytes = counted(sum(size for size, _ in sizes))
+    return AliveThen(census_ms, total_bytes, listed, len(sizes) - len(listed))
 
 
 def _held(host: Host, place: int, size: int) -> AliveArrays:

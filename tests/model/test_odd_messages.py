@@ -1,0 +1,93 @@
+"""Runs some of whose messages are well formed but odd: everything is shown, exported, kept and restored."""
+
+from __future__ import annotations
+
+import random
+import re
+import resource
+import time
+from functools import partial
+
+import msgspec
+import pytest
+
+from jaxtop import wire
+from jaxtop.export import FORMATS
+from jaxtop.model import Cluster, keyframe
+from jaxtop.tui.screens import SCREENS
+from tests import builders, staged, staged_collectives, staged_hardware, staged_parts
+from tests.builders import NOW, agent_id, frame
+from tests.every_message import MESSAGES
+from tests.odd_messages import odd_stream
+from tests.stage import Stage, play
+from tests.support import SOAK
+
+# The odd messages in all, and their share in a story.
+COUNT, SHARE = 1_000_000 if SOAK else 1_500, 0.2
+# What a message may take: CPU time of the process, and memory. A story has the first message of its kind.
+MOST_CPU_S, MOST_BYTES = 0.05, 20 << 20
+# Of so many stories one is shown by the app, in one of these sizes.
+SCREENS_EVERY, SIZES = 50, ((80, 24), (120, 40), (200, 50), (40, 10))
+
+
+def every_kind() -> list[wire.Frame]:
+    """One message of each kind, for a process that is known."""
+    return [
+        *builders.well(),
+        *(frame(agent_id(0), each, NOW, 9) for each in MESSAGES if not isinstance(each, wire.Hello)),
+    ]
+
+
+STORIES = (
+    every_kind, builders.training, builders.two_processes, staged.compiled, staged.at_odds, staged.held,
+    staged.counted, staged_collectives.late, staged_collectives.in_step, staged_collectives.standing,
+    staged_hardware.working, lambda: staged_parts.of_two_hosts(took=(200, 200)),
+)  # fmt: skip
+
+
+def told(cluster: Cluster, at: float) -> list[str]:
+    """All that a keyframe tells, as text in which 2 and 2.0 are the same, and NaN equals itself."""
+    found = keyframe.frames(cluster, at, has_windows=True)
+    return [re.sub(r"(\d)\.0\b", r"\1", repr(msgspec.msgpack.decode(each.raw))) for each in found]
+
+
+async def look(stage: Stage, number: int) -> None:
+    """Open every screen."""
+    for screen in SCREENS:
+        await stage.press(screen.key, "down", "enter", "escape")
+        assert stage.app.is_running, f"story {number}, screen {screen.key}"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(4 * 3600 if SOAK else 300)
+def test_whatever_well_formed_messages_say_everything_is_shown_and_nothing_takes_long():
+    dice, stories = random.Random(20261128), [[*each()] for each in STORIES]
+    count, number = 0, 0
+    while count < COUNT:
+        number += 1
+        cluster, at = Cluster(), NOW
+        stream = list(odd_stream(stories[number % len(stories)], dice, SHARE))
+        if not number % SCREENS_EVERY:
+            play(partial(look, number=number), *(each for each, _ in stream), size=dice.choice(SIZES))
+        for each, is_odd in stream:
+            before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+            cluster.feed(each)
+            took, at = time.process_time() - began, each.at
+            count += is_odd
+            grew = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+            assert took < MOST_CPU_S, f"story {number}, message {count}: {took:.3f} s for {each}"
+            assert number < len(stories) or grew < MOST_BYTES, (
+                f"story {number}, message {count}: {grew} bytes for {each}"
+            )
+        for name, write in FORMATS.items():
+            assert write(cluster, at + 1), f"story {number}: {name}"
+        again = Cluster()
+        with again.restoring():
+            for each in sorted(
+                keyframe.frames(cluster, at, has_windows=True), key=lambda each: each.kind in keyframe.KINDS
+            ):
+                again.feed(each)
+        assert not again.rejected, f"story {number}: {again.rejected}"
+        assert told(again, at) == told(cluster, at), f"story {number}"
+        for write in FORMATS.values():
+            assert write(again, at + 1), f"story {number}"
