@@ -236,3 +236,36 @@ class TestLaunches:
         """
         done = run(PYTHON, script(tmp_path, text))
         assert done.stdout == "on off\non\n", done.stderr
+
+
+LAMBDAS = """
+    import json
+    from jaxtop import agent
+    agent.start()
+    import jax, jax.numpy as jnp
+    import jaxtop_agent
+
+    double = jax.jit(lambda x: x * 2)
+    negate = jax.jit(lambda x: -x)
+
+    def made(times):
+        return jax.jit(lambda x: x + times)
+
+    x, alike = jnp.ones(4), [made(1), made(2)]
+    for each in (double, negate, *alike):
+        each(x)
+    for _ in range(5):
+        for each in (double, negate, *alike):
+            each(x)
+    launched = jaxtop_agent._agent._hooks.launched
+    order = [each.function for each in launched.since(0)][-20:]
+    print(json.dumps([launched.totals()["<lambda>"], [order.index(each) for each in order]]))
+"""
+
+
+@pytest.mark.jax
+def test_functions_of_one_name_from_different_lines_are_told_apart_and_counted_together(tmp_path):
+    """Two from one line are one, however often it makes them."""
+    done = run(PYTHON, script(tmp_path, LAMBDAS))
+    count, order = json.loads(done.stdout)
+    assert count == 24 and order == [0, 1, 2, 2] * 5

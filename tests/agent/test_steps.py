@@ -84,6 +84,28 @@ def test_steps_are_counted_while_nobody_watches_and_launches_are_dropped(times):
     assert late.steps in (steps, steps + 1)
 
 
+@pytest.mark.parametrize(("times", "first"), [(8, 3), (4, 0), (6, 5)])
+def test_a_step_of_micro_steps_is_no_micro_step_though_the_first_launches_show_only_these(times, first):
+    """Gradients are computed and added up several times, then the parameters are updated once."""
+    script = Script()
+
+    def micro_steps(each):
+        for i in range(times):
+            script.launch(TRAIN, 1)
+            if i:
+                script.launch(ADD, 0.1)
+            if each == 0 and i == first:
+                script.look()
+
+    for each in range(60):
+        micro_steps(each)
+        script.launch(UPDATE, 1)
+        script.wait(30)
+        told = script.look()
+    assert (told.functions[-1], len(told.functions), told.launches) == (UPDATE, 2 * times, 2 * times)
+    assert told.mean_ns == near((times + 31 + 0.1 * (times - 1)) * MS)
+
+
 def test_launches_that_only_come_together_are_one_step():
     """Gradients four times, then an update of the state: five launches, one step."""
     script = Script(results={TRAIN: STATE, UPDATE: STATE}, flops={TRAIN: 100, UPDATE: 7})

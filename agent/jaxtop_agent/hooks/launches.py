@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 MOST_NAMES = 500
 THE_REST = "(other functions)"
 # All functions of `jax.pmap` have one of these names. Each function has its own number: otherwise a step of
-# two such functions would look like two steps.
+# two such functions would look like two steps. So have functions of one name from different lines.
 OF_PMAP = frozenset({"_fun", "call_wrapped", "_multi_slice"})
-MANY, MOST_OF_PMAP = "\0", 16
+MANY, MOST_ALIKE = "\0", 16
 # Appended to the names of JAX's own functions: a function of the script may have the same name.
 OF_JAX = f"{MANY}jax"
 # Each remembered launch is one float: the seconds since the start, plus SPAN times the function's number.
@@ -66,6 +66,8 @@ class Launches:
         self._numbers: dict[int, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
         self._of_the_script: set[int] = set()
+        # The line of the first function of each name.
+        self._places: dict[str, tuple[str, int]] = {}
         # Whether launches are counted from a line of the script on, which all processes reach alike.
         self.is_shared = False
         # True after a window of the profiler saw programs run whose launches the hook did not see.
@@ -127,9 +129,10 @@ class Launches:
         try:
             name, key = jaxprivate.name_of(fun), id(fun)
             if name in OF_PMAP:
-                name, of_jax = f"{name}{MANY}{next(self._of_pmap) % MOST_OF_PMAP}", None
+                name, of_jax = f"{name}{MANY}{next(self._of_pmap) % MOST_ALIKE}", None
             else:
                 of_jax = _if_there(jaxprivate.is_jaxs, fun)
+                name = self._told_apart(name, fun)
             name = name + OF_JAX if of_jax else name
             number = self._named.get(name)
             if number is None:
@@ -146,6 +149,16 @@ class Launches:
         except Exception:
             return 0
         return number
+
+    def _told_apart(self, name: str, fun: Any) -> str:
+        """Return the name of a function, with a number where one from another line has the same: a lambda."""
+        code = jaxprivate.code_of(fun)
+        if code is None:
+            return name
+        place = code.co_filename, code.co_firstlineno
+        if self._places.setdefault(name, place) == place or len(self._places) > MOST_NAMES:
+            return name
+        return f"{name}{MANY}{hash(place) % MOST_ALIKE}"
 
     def install(self) -> str:
         """Count from now on, and return the state of the source; call it on the user's thread."""

@@ -52,7 +52,7 @@ from jaxtop_agent.jaxprivate.compiles import (
     setting_names,
 )
 from jaxtop_agent.jaxprivate.errors import LAUNCHES_SLOWLY, TRIES_PLATFORMS, RuntimeErrors
-from jaxtop_agent.jaxprivate.launches import LaunchHook, SlowLaunches, ThreadHooks, name_of
+from jaxtop_agent.jaxprivate.launches import LaunchHook, SlowLaunches, ThreadHooks, code_of, name_of
 from jaxtop_agent.jaxprivate.lookup import Missing, find, imported, versions
 from jaxtop_agent.jaxprivate.lowered import compiled, element_type, lowered, mlir, portable, shardy
 from jaxtop_agent.jaxprivate.profiler import Profiler

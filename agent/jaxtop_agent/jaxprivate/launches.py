@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.base.names import unwrapped
@@ -24,6 +25,12 @@ def name_of(function: Any) -> str:
         with suppress(KeyError, TypeError):
             name = unwrapped(function.__getstate__()["function_name"])
     return str(name or type(function).__name__)
+
+
+def code_of(function: Any) -> CodeType | None:
+    """Return the code of the function that was jitted; None if that is an object of another kind."""
+    wrapped = getattr(function, "__wrapped__", None)
+    return wrapped.__code__ if type(wrapped) is FunctionType else None
 
 
 class LaunchHook:

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop_agent.steps.changes import Pauses, StepTimes
 from jaxtop_agent.steps.durations import StepGap, step_times
 from jaxtop_agent.steps.figures import RECENT_NS, Counted, FunctionFacts, StepFigures, figures
-from jaxtop_agent.steps.pattern import COMPARED, FunctionLaunch, Pattern, find, find_slow, is_still, makers
+from jaxtop_agent.steps.pattern import (
+    COMPARED,
+    SAME,
+    FunctionLaunch,
+    Pattern,
+    find,
+    find_slow,
+    is_better,
+    is_still,
+    makers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -106,9 +116,13 @@ class StepFinder:
         newest_first = (launch for launch in reversed(launches) if launch.function in carrying)
         carried = list(islice(newest_first, COMPARED))[::-1]
         sequence = [launch.function for launch in carried]
-        if self._pattern is None or not is_still(self._pattern, sequence):
-            weights = {each: float(facts.flops.get(each) or 1) for each in carrying}
-            self._change(find(sequence, weights) or find_slow(carried))
+        pattern = self._pattern
+        if pattern is not None and is_still(pattern, sequence, SAME):
+            return
+        weights = {each: float(facts.flops.get(each) or 1) for each in carrying}
+        found = find(sequence, weights) or find_slow(carried)
+        if pattern is None or not is_still(pattern, sequence) or is_better(found, pattern, sequence):
+            self._change(found)
 
     def _find_eager(self, launches: Sequence[FunctionLaunch], facts: FunctionFacts) -> None:
         """Find a step of only JAX's own operations. It must last, because initializations look the same.
