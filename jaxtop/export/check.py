@@ -213,13 +213,13 @@ def _facts(checkup: Checkup, finding: Finding) -> Iterator[tuple[str, str]]:
     if words := costs(finding.cost):
         yield "cost", words
     if finding.is_dated:
-        yield "since", _since(finding.since, checkup.at)
+        yield "since", _since_text(finding.since, checkup.at)
     if finding.consequences:
         yield "explains", ", ".join(finding.consequences)
     yield "next step", finding.advice or RULES_BY_NAME[finding.rule].advice
 
 
-def _since(since: float, now: float) -> str:
+def _since_text(since: float, now: float) -> str:
     """Return the local time, with the date where it was another day, and how long ago that was."""
     seconds = int(max(0.0, now - since))
     minutes, hours = seconds // 60, seconds // 3600
