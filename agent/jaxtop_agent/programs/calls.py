@@ -66,20 +66,20 @@ class Calls:
     """All calls of a module that may lead to a collective."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[tuple[str, str], Call]] = {}
+        self._by_callee: dict[str, dict[tuple[str, str], Call]] = {}
         self._loops = Loops()
         self._times: dict[str, int | None] = {}
 
     def add(self, caller: str, by: Instruction) -> None:
         for name, times in made_by(by):
-            self._of.setdefault(name, {})[caller, by.name] = Call(caller, by, times)
+            self._by_callee.setdefault(name, {})[caller, by.name] = Call(caller, by, times)
 
     def add_computation(self, computation: str, listed: list[Instruction]) -> None:
         """Note all instructions of a computation, from which the rounds of loops are found."""
         self._loops.add(computation, listed)
 
     def to(self, computation: str) -> list[Call]:
-        return list(self._of.get(computation, {}).values())
+        return list(self._by_callee.get(computation, {}).values())
 
     def roots(self, computations: set[str], pause: Callable[[], None]) -> set[str]:
         """Return the computations that lead to the given ones and that no other computation calls."""

@@ -133,7 +133,7 @@ def cost(by: Instruction, operands: Sequence[Extent]) -> CountedCost:
     out = results(by)
     opcode = opcode if opcode in ELEMENTWISE else opcode.removesuffix("-start")
     if opcode == "custom-call":
-        return _of_library(by, operands, out)
+        return _library_call_cost(by, operands, out)
     found = CountedCost(bytes=_bytes(opcode, operands, out))
     try:
         if opcode in ELEMENTWISE:
@@ -257,7 +257,7 @@ _COMPUTED: dict[str, Callable[[Instruction, Sequence[Extent], tuple[Extent, ...]
 }
 
 
-def _of_library(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> CountedCost:
+def _library_call_cost(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> CountedCost:
     """Return the cost of a library call; it is unknown unless the name and attributes determine it."""
     target = _target(by)
     if _NO_WORK.fullmatch(target):

@@ -37,7 +37,7 @@ class ReadAnswer(NamedTuple):
 def read(answer: RasAnswer, at_ms: int) -> ReadAnswer:
     """Read an answer; raise `RasFailed` if it is malformed."""
     try:
-        return _of_json(answer.raw, at_ms) if answer.is_json else _of_text(answer.raw, at_ms)
+        return _read_json(answer.raw, at_ms) if answer.is_json else _read_text(answer.raw, at_ms)
     except (ValueError, RecursionError) as error:
         raise RasFailed(f"its answer cannot be read: {str(error)[:LONGEST]}") from None
 
@@ -104,7 +104,7 @@ class _Document(Struct):
 _decoder = msgspec.json.Decoder(_Document)
 
 
-def _of_json(raw: bytes, at_ms: int) -> ReadAnswer:
+def _read_json(raw: bytes, at_ms: int) -> ReadAnswer:
     found = _decoder.decode(raw)
     differing = [each for of in found.communicators for each in _differing(of)]
     pids = {each.pid for of in found.communicators for each in of.ranks}
@@ -205,7 +205,7 @@ class _Section:
         return NcclCommunicator(self.name, self.size, self.operation, _bounded(self.size, self.groups))
 
 
-def _of_text(raw: bytes, at_ms: int) -> ReadAnswer:
+def _read_text(raw: bytes, at_ms: int) -> ReadAnswer:
     text = raw.decode(errors="replace")
     version, job = _VERSION.search(text), _JOB.search(text)
     if version is None:

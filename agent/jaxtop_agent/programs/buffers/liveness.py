@@ -77,7 +77,7 @@ class Liveness:
         """Note that all parts of a result are read at this moment."""
         now = len(self.order) - 1
         by = self._schedule.instructions.get(number)
-        for leaf in () if by is None else _all(by):
+        for leaf in () if by is None else _all_leaves(by):
             for spot in self._resolve((number, leaf), 0):
                 self.ends[spot] = max(now, self.ends.get(spot, 0))
 
@@ -90,11 +90,13 @@ class Liveness:
             found = frozenset({spot} if spot in self._defined else ())
         else:
             self._resolved[spot] = frozenset()  # a loop may pass a value on to itself
-            found = frozenset().union(*(self._resolve(each, depth + 1) for each in self._from(spot)))
+            found = frozenset().union(
+                *(self._resolve(each, depth + 1) for each in self._forwarded_parts(spot))
+            )
         self._resolved[spot] = found
         return found
 
-    def _from(self, spot: Spot) -> Iterator[Spot]:
+    def _forwarded_parts(self, spot: Spot) -> Iterator[Spot]:
         """Yield the parts of other results that an instruction passes on."""
         number, index = spot
         by = self._schedule.instructions.get(number)
@@ -105,7 +107,7 @@ class Liveness:
         elif by.opcode == "get-tuple-element":
             yield by.operands[0], (by.number, *index)
         elif by.opcode == "parameter":
-            yield from self._passed(by, index)
+            yield from self._passed_by_caller(by, index)
         elif by.opcode in _CALLS:
             if by.opcode == "while":
                 yield by.operands[0], index
@@ -115,7 +117,7 @@ class Liveness:
         elif by.opcode in _PASSES_ON and by.operands:
             yield by.operands[0], index
 
-    def _passed(self, parameter: ScheduledInstruction, index: Index) -> Iterator[Spot]:
+    def _passed_by_caller(self, parameter: ScheduledInstruction, index: Index) -> Iterator[Spot]:
         """Yield what the caller passes as a parameter."""
         computation = parameter.id >> 32
         caller = self._callers.get(computation)
@@ -126,7 +128,7 @@ class Liveness:
             yield caller.operands[place], index
 
 
-def _all(by: ScheduledInstruction) -> Iterable[Index]:
+def _all_leaves(by: ScheduledInstruction) -> Iterable[Index]:
     """Return the places of all buffers of a result: its arrays, and the tables of its tuples."""
     leaves = list(by.shape.leaves())
     return dict.fromkeys(leaf[:length] for leaf in leaves for length in range(len(leaf) + 1))

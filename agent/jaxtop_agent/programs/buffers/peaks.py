@@ -92,7 +92,7 @@ def _read(source: PeakSource, blank: wire.Peak, pause: Callable[[], None]) -> wi
     peak = assignment.peak(allocations, found, pause)
     buffers = [_buffer(each, found, frames) for each in peak.held]
     sizes = {kind: sum(each.bytes for each in allocations if each.kind == kind) for kind in assignment.KINDS}
-    at = _at(found, None if peak.at is None else (peak.at, ()))
+    at = _definition_of(found, None if peak.at is None else (peak.at, ()))
     return wire.Peak(
         blank.at_ms,
         blank.program,
@@ -112,7 +112,7 @@ def _read(source: PeakSource, blank: wire.Peak, pause: Callable[[], None]) -> wi
 
 
 def _buffer(held: assignment.Held, found: ModuleSchedule | None, frames: Frames) -> wire.Buffer:
-    by = _at(found, held.spot)
+    by = _definition_of(found, held.spot)
     if by is None or held.spot is None:
         return wire.Buffer(held.kind, held.bytes)
     shape = by.shape
@@ -129,7 +129,7 @@ def _buffer(held: assignment.Held, found: ModuleSchedule | None, frames: Frames)
     )
 
 
-def _at(found: ModuleSchedule | None, spot: Spot | None) -> schedule.ScheduledInstruction | None:
+def _definition_of(found: ModuleSchedule | None, spot: Spot | None) -> schedule.ScheduledInstruction | None:
     return None if found is None or spot is None else found.instructions.get(spot[0])
 
 
