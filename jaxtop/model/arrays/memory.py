@@ -86,11 +86,11 @@ def memory_views(cluster: ClusterState, devices: Iterable[DeviceView]) -> list[M
     for agent, of_host in groupby(devices, key=attrgetter("agent")):
         host = cluster.hosts.get(agent)
         if host is not None:
-            found += _of_host(cluster, host, list(of_host))
+            found += _memory_of_host(cluster, host, list(of_host))
     return found
 
 
-def _of_host(cluster: ClusterState, host: Host, devices: Sequence[DeviceView]) -> list[MemoryView]:
+def _memory_of_host(cluster: ClusterState, host: Host, devices: Sequence[DeviceView]) -> list[MemoryView]:
     def derive() -> list[MemoryView]:
         sums, temporaries = _sums(cluster, host), _temporaries(host)
         return [_view(host, device, sums, temporaries) for device in devices]

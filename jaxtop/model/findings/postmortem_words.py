@@ -135,14 +135,14 @@ def _memory(found: Postmortem) -> Iterator[str]:
     known = [each for each in found.memory if each.used_bytes is not None]
     known.sort(key=lambda each: -(each.used_bytes or 0))
     for each in known[:MOST_DEVICES]:
-        yield _of_device(each)
+        yield _device_line(each)
     if len(known) > MOST_DEVICES:
         yield f"{len(known) - MOST_DEVICES} more devices, each with less"
     if known:
         yield f"measured {_ago(found.memory_age)}"
 
 
-def _of_device(each: DeviceMemory) -> str:
+def _device_line(each: DeviceMemory) -> str:
     words = [f"device {each.device_id}: {in_bytes(each.used_bytes or 0)} in use"]
     for name, value in (
         ("peak", each.peak_bytes),
