@@ -222,16 +222,16 @@ def times_of_ledgers(processes: Iterable[ProcessLedger]) -> MeasuredSteps | None
         if not process.steps:
             continue
         marks = [
-            StepMark(each.at, round(1000 * _of_steps(each.spent)), each.steps)
+            StepMark(each.at, round(1000 * _seconds_of_steps(each.spent)), each.steps)
             for each in process.points
             if each.steps is not None
         ]
-        whole = _of_steps(process.spent)
+        whole = _seconds_of_steps(process.spent)
         samples += samples_of(marks, LEDGER_EVERY_S) or [whole / process.steps]
         steps.append(process.steps)
         seconds.append(whole)
     return MeasuredSteps(tuple(samples), round(median(steps)), median(seconds)) if samples else None
 
 
-def _of_steps(spent: Mapping[str, float]) -> float:
+def _seconds_of_steps(spent: Mapping[str, float]) -> float:
     return sum(seconds for kind, seconds in spent.items() if kind not in NOT_OF_STEPS)

@@ -26,7 +26,7 @@ _STATE = "jaxtop_host_state"
 _LIVE = series("host_state", f'{_STATE}="live"')
 
 
-def _of_findings(severity: str) -> str:
+def _findings_query(severity: str) -> str:
     found = series("findings", f'severity="{severity}"')
     return f"sum({found}) or vector(0)"
 
@@ -41,8 +41,8 @@ OVERVIEW = Dashboard(
             stat("Live processes", f"sum({_LIVE})"),
             stat("Other processes", f"sum({series('host_state')}) - sum({_LIVE})"),
             stat("Devices", f"count({series('device')})"),
-            stat("Critical findings", _of_findings("critical")),
-            stat("Warnings", _of_findings("warning")),
+            stat("Critical findings", _findings_query("critical")),
+            stat("Warnings", _findings_query("warning")),
             table(
                 "Findings",
                 f"1000 * {series('findings_since_seconds')}",

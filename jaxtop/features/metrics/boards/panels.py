@@ -103,10 +103,10 @@ def by_run(how: str, metric: str, of_what: str = "") -> tuple[str, str]:
 
 def of_figures(figures: Iterable[Figure], matching: Callable[[str], str], legend: str) -> tuple[Panel, ...]:
     """Return a panel for each figure that has a metric: a new figure has one by itself."""
-    return tuple(_of_figure(each, matching(each.metric), legend) for each in figures if each.metric)
+    return tuple(_figure_panel(each, matching(each.metric), legend) for each in figures if each.metric)
 
 
-def _of_figure(each: Figure, metric: str, legend: str) -> Panel:
+def _figure_panel(each: Figure, metric: str, legend: str) -> Panel:
     title, unit = each.title[0].upper() + each.title[1:], str(each.unit)
     if each.is_counter:
         metric, title = f"rate({metric}[$__rate_interval])", f"{title} a second"

@@ -34,7 +34,7 @@ def step_of(members: Iterable[Host], devices: int) -> StepProgram:
     members = list(members)
     repeats = repeats_a_step(members)
     for host in members:
-        names = _of_step(host) if not repeats or host.pulse.rhythm is not None else set[str]()
+        names = _names_of_step(host) if not repeats or host.pulse.rhythm is not None else set[str]()
         measured = launch_rates_of(host)
         for program in host.programs.programs:
             is_on_mesh = program.devices in (None, devices)
@@ -62,7 +62,7 @@ def has_inventory(members: Iterable[Host], program: wire.Program | None) -> bool
     return any(key in host.inventories for host in members)
 
 
-def _of_step(host: Host) -> set[str]:
+def _names_of_step(host: Host) -> set[str]:
     """Return the names of the programs of a step; else of those launched lately, or of all that were.
 
     A program that was launched once, such as one that makes the parameters, is no step's.
