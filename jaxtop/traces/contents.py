@@ -209,7 +209,7 @@ def programs(
     of_module: defaultdict[str, dict[int, dict[int, int]]] = defaultdict(dict)
     for span in seen.spans:
         of_module[span.module].setdefault(span.run, {})[span.device] = span.start
-    for on, start in _of_cut(seen):
+    for on, start in _cut_launches(seen):
         its = of_module[on.module].setdefault(on.run, {})
         its[on.device] = min(start, its.get(on.device, start))
     ops: defaultdict[tuple[str, int], list[Op]] = defaultdict(list)
@@ -229,7 +229,7 @@ def programs(
     return tuple(found)
 
 
-def _of_cut(seen: Seen) -> Iterator[tuple[On, int]]:
+def _cut_launches(seen: Seen) -> Iterator[tuple[On, int]]:
     """Yield where launches ran that are not whole, and since when as far as the trace shows."""
     for on, intervals in seen.busy.items():
         if (on.module, on.run) in seen.cut:
@@ -266,7 +266,9 @@ class _Waits:
         for (name, number), instance in found.items():
             if not self._wanted.meets(self._module, name):
                 continue
-            between = _between(instance, found.get((name, number - 1)), found.get((name, number + 1)))
+            between = _shortest_time_between(
+                instance, found.get((name, number - 1)), found.get((name, number + 1))
+            )
             waits, why = self._instance(name, instance, between, apart)
             if why:
                 unknown[why] += 1
@@ -348,7 +350,7 @@ def _numbers(
     return dict(zip(sorted(its), devices, strict=True)) if len(its) == len(devices) else None
 
 
-def _between(instance: Mapping[int, Op], *others: Mapping[int, Op] | None) -> int | None:
+def _shortest_time_between(instance: Mapping[int, Op], *others: Mapping[int, Op] | None) -> int | None:
     """Return the shortest time to the end of another round of a collective; None if it has no other."""
     times = [abs(op.end - other[device].end) for other in others if other for device, op in instance.items()]
     return min(times, default=None)

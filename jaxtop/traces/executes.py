@@ -173,7 +173,7 @@ class Executes:
             return None
         if call.around is not None and (root := self._root(call.around)) is not None:
             return root
-        candidates = self._at(call.at)
+        candidates = self._running_at(call.at)
         if len(candidates) > 1 and call.program is not None:
             candidates = [each for each in candidates if call.program in self._programs.get(each, ())]
         return candidates[0] if len(candidates) == 1 else None
@@ -185,7 +185,7 @@ class Executes:
         named = [number for number, call in self.calls.items() if call.program == program]
         return {number for number in named if self.of_call(number) is root}
 
-    def _at(self, at: int) -> list[HostEvent]:
+    def _running_at(self, at: int) -> list[HostEvent]:
         """Return the launches that the host was making at this time."""
         first = bisect_right(self._starts, at - self._longest - 1)
         last = bisect_right(self._starts, at)

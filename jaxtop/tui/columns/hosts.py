@@ -136,7 +136,7 @@ def _machine_column(of: Figure) -> Column[HostRow]:
     return with_bar(column, lambda row: of.share(*_current(row))) if of.name in _WITH_BAR else column
 
 
-def _of_slowest(row: HostRow) -> float | None:
+def _share_of_slowest(row: HostRow) -> float | None:
     """Return its median step as a share of the longest one."""
     own, longest = row.derived(STEP), row.longest_step
     return None if own is None or not longest else own / longest
@@ -190,7 +190,7 @@ def columns_for(
     usual = STEP_TIME if STEP_TIME.name in reported else _CPU
     history = _history(FOLLOWED.get(followed, usual))
     times = [
-        with_bar(_derived_column(of), _of_slowest) if of is STEP else _derived_column(of)
+        with_bar(_derived_column(of), _share_of_slowest) if of is STEP else _derived_column(of)
         for of in _TIMES
         if of.name in step_figures
     ]

@@ -57,7 +57,7 @@ def page(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
     if width < SMALL[0] or height < SMALL[1]:
         return _small(shown, ink, width, height)
     write = writer(shown.figure)
-    above = [switches(_groups(shown), ink, width), _about(shown, ink)]
+    above = [switches(_groups(shown), ink, width), _heading(shown, ink)]
     columns = max(1, min(2, width // (_ENTRY + 2)))
     name = min(_NAME, max(1, _NAME + width - _ENTRY))
     entries = _entries(shown, ink, name)
@@ -157,7 +157,7 @@ def _groups(shown: PlotPage) -> list[list[Switch]]:
 _BRIEF = {Beside.ALONE: "alone", Beside.DEVICES: "devices", Beside.HOSTS: "processes"}
 
 
-def _about(shown: PlotPage, ink: Ink) -> Text:
+def _heading(shown: PlotPage, ink: Ink) -> Text:
     line = Text(" ", no_wrap=True, end="")
     chosen = next((each.name for each in shown.lines if each.is_chosen), "")
     line.append(f"{shown.figure.title} of {chosen}", ink.figure)

@@ -43,14 +43,16 @@ _ASKED = {
 }
 
 
-def _of_figures(scope: Scope, read: Callable[[Figure], Callable[[T], float | None]]) -> dict[str, Field[T]]:
+def _figure_fields(
+    scope: Scope, read: Callable[[Figure], Callable[[T], float | None]]
+) -> dict[str, Field[T]]:
     return {name: Field(read(of), _ASKED[of.unit]) for of in figures_of(scope) for name in of.filters}
 
 
 OF_HOSTS: dict[str, Field[HostRow]] = {
-    **_of_figures(Scope.HOST, lambda of: lambda row: of.read(row.current.pulse, 0)),
-    **_of_figures(Scope.STEP, lambda of: lambda row: row.derived(of)),
-    **_of_figures(Scope.SCRIPT, lambda of: lambda row: row.derived(of)),
+    **_figure_fields(Scope.HOST, lambda of: lambda row: of.read(row.current.pulse, 0)),
+    **_figure_fields(Scope.STEP, lambda of: lambda row: row.derived(of)),
+    **_figure_fields(Scope.SCRIPT, lambda of: lambda row: row.derived(of)),
     "state": Field(lambda row: str(row.state), words),
     "host": Field(lambda row: row.host.hostname, words),
     "run": Field(lambda row: row.run, words),
@@ -76,7 +78,7 @@ def _slowed(row: DeviceRow) -> str | None:
 
 
 OF_DEVICES: dict[str, Field[DeviceRow]] = {
-    **_of_figures(Scope.DEVICE, lambda of: lambda row: row.device.read(of)),
+    **_figure_fields(Scope.DEVICE, lambda of: lambda row: row.device.read(of)),
     "id": Field(lambda row: row.device.id, count),
     "local": Field(lambda row: row.device.local_id, count),
     "process": Field(lambda row: row.device.process_index, count),

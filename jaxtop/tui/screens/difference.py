@@ -149,7 +149,7 @@ class DifferenceScreen(ModalScreen[DifferenceOutcome]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
-        yield Static(self._about(), id="about", markup=False)
+        yield Static(self._counts_text(), id="about", markup=False)
         yield FilteredTable(self.table, "words to search for: arrays, memory, device 3, …")
         yield KeyBar()
 
@@ -186,7 +186,7 @@ class DifferenceScreen(ModalScreen[DifferenceOutcome]):
         line.append(f"  {units.length(span[1] - span[0])} later", palette.muted)
         return line
 
-    def _about(self) -> str:
+    def _counts_text(self) -> str:
         counts = [(kind, sum(each.kind is kind for each in self._changes)) for kind in ChangeKind]
         counted = [f"{kind} {count:,}" for kind, count in counts if count]
         return " · ".join(counted) or "no changes"

@@ -167,7 +167,7 @@ def columns_for(scene: MemoryScene, width: int) -> tuple[Column[MemoryRow], ...]
     )
 
 
-def _of_parts() -> dict[str, Field[MemoryRow]]:
+def _part_fields() -> dict[str, Field[MemoryRow]]:
     def field(part: Part) -> Field[MemoryRow]:
         return Field(lambda row: row.view.of(part), number)
 
@@ -180,7 +180,7 @@ def _of_parts() -> dict[str, Field[MemoryRow]]:
 
 _ASKED: dict[str, Field[MemoryRow]] = {
     **OF_DEVICES,
-    **_of_parts(),
+    **_part_fields(),
     "used": OF_DEVICES["memory"],
     "largest": Field(lambda row: row.view.largest_free_bytes, number),
 }
@@ -321,7 +321,7 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
         self._lay_out(whole.plain.count("\n") + 1)
         self._columns.show(partial(memory_columns, self._figures(), self.ink))
         if self.has_class("peak"):
-            self._peak.set_text(self._at_peak(palette))
+            self._peak.set_text(self._peak_text(palette))
         elif not self.has_class("low"):
             self._growing.set_text(growing(growers(moment.cluster), MOST_BELOW, palette))
             self._headroom.set_text(headroom(moment.program_views, MOST_BELOW, palette))
@@ -350,7 +350,7 @@ class MemoryScreenView(DeviceTableView[MemoryRow]):
         end = scene.end if scene.has_limits else None
         return MemoryColumns(scene.views, scene.used, adds, function, end, limit_in_words(scene))
 
-    def _at_peak(self, palette: Palette) -> Text:
+    def _peak_text(self, palette: Palette) -> Text:
         row, moment = self.table.row, self.moment
         host = moment.host(row.device.agent) if row is not None else None
         if row is None or host is None:

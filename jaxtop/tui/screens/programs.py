@@ -123,7 +123,7 @@ def _bounded(
     return replace(figure(key, title, 6, read, form), write=write, form=None)
 
 
-def _of_free(row: ProgramRow) -> float | None:
+def _share_of_free(row: ProgramRow) -> float | None:
     """Return what a launch adds as a share of what is free on the fullest device."""
     adds, free = row.view.adds_bytes, row.view.free_bytes
     return None if adds is None or free is None else adds / free if free > 0 else 1.0
@@ -137,7 +137,7 @@ COLUMNS: tuple[Column[ProgramRow], ...] = (
         figure(
             "headroom", "headroom", 8, lambda row: row.view.headroom_bytes, units.size, style=_headroom_colour
         ),
-        _of_free,
+        _share_of_free,
     ),
     figure("compiles", "compiles", 8, lambda row: row.view.compiles, units.number, style=_compiles_colour),
     figure("rate", "launch/s", 8, lambda row: row.view.launches_per_second, partial(units.number, digits=1)),

@@ -120,7 +120,7 @@ def _drawn(
         )
         for i, line in enumerate(drawn)
     ]
-    return panel(heading, [*lines, _below(ids, used, ink, wide)], size, ink)
+    return panel(heading, [*lines, _device_labels(ids, used, ink, wide)], size, ink)
 
 
 def _ruled(line: Text, ink: Ink) -> None:
@@ -131,7 +131,7 @@ def _ruled(line: Text, ink: Ink) -> None:
         line.stylize(ink.style(ink.palette.bad), start, end)
 
 
-def _below(ids: Sequence[int], used: Sequence[int | None], ink: Ink, wide: int) -> Text:
+def _device_labels(ids: Sequence[int], used: Sequence[int | None], ink: Ink, wide: int) -> Text:
     """Return the devices below their columns, with what they use where there is room."""
     line = Text(" " * (SCALE + 1), no_wrap=True)
     longest = max(len(str(each)) for each in ids)
