@@ -14,7 +14,7 @@ from typing import NamedTuple
 # The first turns are close together, while they have used no more CPU seconds than this.
 WARM_UP_TURNS, WARM_UP_PAUSE, WARM_UP_CPU = 3, 3.0, 0.1
 # A part that fails this many times in a row is switched off.
-STRIKES = 3
+MOST_FAILURES = 3
 
 
 class CpuShare(NamedTuple):
