@@ -72,10 +72,10 @@ def of_step(host: Host) -> Values:
     """Return the figures of the step of a host by name; None for unknown ones."""
     step = step_of(host)
 
-    def read(of: Figure) -> float | None:
-        if of.of_host is not None:
-            return of.of_host(host)
-        return None if step is None else of.of_step(step)
+    def read(figure: Figure) -> float | None:
+        if figure.of_host is not None:
+            return figure.of_host(host)
+        return None if step is None else figure.of_step(step)
 
     return {each.name: read(each) for each in OF_STEPS}
 

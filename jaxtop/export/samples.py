@@ -129,12 +129,12 @@ def _samples(where: Labels, parts: Iterable[_Part]) -> Iterator[MetricSample]:
 def _host_parts(each: HostReading) -> Iterator[_Part]:
     host, last = each.view.current, each.view.host
     values = of_host(host)
-    yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_HOSTS)
+    yield from ((figure.metric, _NO_LABELS, values[figure.name]) for figure in OF_HOSTS)
     yield "agent_cpu_ratio", _NO_LABELS, scaled(host.pulse.cost.cpu_ppm, 10**6)
     yield "steps", _NO_LABELS, steps_of(last)
     if past_of(host) is None:  # else no step ends, and the figures are those of the past
         values = of_step(host)
-        yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_STEPS)
+        yield from ((figure.metric, _NO_LABELS, values[figure.name]) for figure in OF_STEPS)
     spent = seconds_by_kind(last.ledger.spent_ms)
     yield from (("spent_seconds", {"kind": kind}, seconds) for kind, seconds in spent.items())
     if (reported := last.pulse.reported) is not None:
@@ -153,10 +153,10 @@ def _launch_parts(each: HostReading) -> Iterator[_Part]:
 def _device_parts(view: MemoryView) -> Iterator[_Part]:
     values = of_device(view.device)
     source: Labels = {"source": view.device.memory_source}
-    yield from ((of.metric, source, values[of.name]) for of in OF_MEMORY)
+    yield from ((figure.metric, source, values[figure.name]) for figure in OF_MEMORY)
     for part in Part:
         yield "device_memory_part_bytes", {**source, "part": part.replace(" ", "_")}, view.of(part)
-    yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_HARDWARE)
+    yield from ((figure.metric, _NO_LABELS, values[figure.name]) for figure in OF_HARDWARE)
     yield from (("device_slowed", {"reason": why}, holds) for why, holds in slowed(view.device).items())
 
 

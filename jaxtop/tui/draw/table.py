@@ -58,7 +58,7 @@ class Column(Generic[Row]):
         return self.key, self.title, self.width
 
 
-def words(
+def words_column(
     key: str,
     title: str,
     width: int,
@@ -79,7 +79,7 @@ def muted(_row: Any, palette: Palette) -> str:
     return palette.muted
 
 
-def figure(
+def figure_column(
     key: str,
     title: str,
     width: int,
@@ -94,7 +94,7 @@ def figure(
     )
 
 
-def ordinal(key: str, title: str, width: int, read: Callable[[Row], int | None]) -> Column[Row]:
+def ordinal_column(key: str, title: str, width: int, read: Callable[[Row], int | None]) -> Column[Row]:
     """Return a column of numbers that name something; they sort upwards and have no separators."""
 
     def form(value: int | None) -> str:

@@ -46,13 +46,17 @@ _ASKED = {
 def _figure_fields(
     scope: Scope, read: Callable[[Figure], Callable[[T], float | None]]
 ) -> dict[str, Field[T]]:
-    return {name: Field(read(of), _ASKED[of.unit]) for of in figures_of(scope) for name in of.filters}
+    return {
+        name: Field(read(figure), _ASKED[figure.unit])
+        for figure in figures_of(scope)
+        for name in figure.filters
+    }
 
 
 OF_HOSTS: dict[str, Field[HostRow]] = {
-    **_figure_fields(Scope.HOST, lambda of: lambda row: of.read(row.current.pulse, 0)),
-    **_figure_fields(Scope.STEP, lambda of: lambda row: row.derived(of)),
-    **_figure_fields(Scope.SCRIPT, lambda of: lambda row: row.derived(of)),
+    **_figure_fields(Scope.HOST, lambda figure: lambda row: figure.read(row.current.pulse, 0)),
+    **_figure_fields(Scope.STEP, lambda figure: lambda row: row.derived(figure)),
+    **_figure_fields(Scope.SCRIPT, lambda figure: lambda row: row.derived(figure)),
     "state": Field(lambda row: str(row.state), words),
     "host": Field(lambda row: row.host.hostname, words),
     "run": Field(lambda row: row.run, words),
@@ -78,7 +82,7 @@ def _slowed(row: DeviceRow) -> str | None:
 
 
 OF_DEVICES: dict[str, Field[DeviceRow]] = {
-    **_figure_fields(Scope.DEVICE, lambda of: lambda row: row.device.read(of)),
+    **_figure_fields(Scope.DEVICE, lambda figure: lambda row: row.device.read(figure)),
     "id": Field(lambda row: row.device.id, count),
     "local": Field(lambda row: row.device.local_id, count),
     "process": Field(lambda row: row.device.process_index, count),
