@@ -132,7 +132,7 @@ def _times_by_launched(seen: Seen) -> dict[Traced, _Times]:
 
 def _times_on_device(seen: Seen, span: LaunchSpan, collectives: Sequence[Op]) -> _Times:
     """Return the operations of a launch on a device."""
-    at = span.on
+    at = span.device_launch
     found = dict(seen.named.get(at, {}))
     for op in collectives:
         runs = found.setdefault(op.name, OperationRuns())
