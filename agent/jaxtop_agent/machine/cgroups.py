@@ -181,8 +181,8 @@ def _quota(folder: str, is_unified: bool) -> float | None:
     else:
         quota = files.text(f"{folder}/cpu.cfs_quota_us") or ""
         period = files.text(f"{folder}/cpu.cfs_period_us") or ""
-    allowed, of = files.number(quota), files.number(period)
-    return allowed / of if allowed and of else None
+    allowed, period_us = files.number(quota), files.number(period)
+    return allowed / period_us if allowed and period_us else None
 
 
 def _cpus(folder: str, is_unified: bool) -> float | None:
@@ -220,7 +220,9 @@ def _chains(content: str, root: str) -> dict[str, _Chain]:
             continue
         for name in names.split(","):
             is_unified = number == "0" and not name
-            fitting = [(top, at) for of, top, at in mounts if (None if is_unified else name) in of]
+            fitting = [
+                (top, at) for controllers, top, at in mounts if (None if is_unified else name) in controllers
+            ]
             # Prefer a mount that contains the process's own group; otherwise use the group that is mounted.
             fitting.sort(key=lambda mount: _relative_path(path, mount[0]) is None)
             if fitting:

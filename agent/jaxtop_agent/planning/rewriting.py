@@ -84,12 +84,12 @@ def _resize(program: LoweredProgram, axes: Axes) -> None:
         + "]}"
     )
     for op in meshes(program.module):
-        its = axes_of(op)
-        if its and its != program.axes:
+        other = axes_of(op)
+        if other and other != program.axes:
             raise CannotCompile(
-                f"it uses two meshes, {words(program.axes)} and {words(its)}: neither can be changed alone"
+                f"it uses two meshes, {words(program.axes)} and {words(other)}: neither can be changed alone"
             )
-        if its:
+        if other:
             op.attributes["mesh"] = mesh
             if _COPY in op.attributes:
                 op.attributes[_COPY] = copy
