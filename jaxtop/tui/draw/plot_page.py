@@ -47,7 +47,7 @@ class PlotPage:
     beside: Beside
     lines: Sequence[PlotLine]
     # The number of lines available; not all of them may be drawn.
-    of: int
+    available: int
     limit: float | None
     pointed: float | None = None
     marks: Sequence[Mark] = ()
@@ -169,9 +169,10 @@ def _heading(shown: PlotPage, ink: Ink) -> Text:
         line.append(", the mean of its devices", ink.note)
     if shown.limit is not None:
         line.append(f"  ╌ limit {writer(shown.figure)(shown.limit)}", ink.note)
-    if shown.of > len(shown.lines):
+    if shown.available > len(shown.lines):
         line.append(
-            f"  {len(shown.lines)} of {shown.of:,}: the chosen one, the highest and the lowest", ink.note
+            f"  {len(shown.lines)} of {shown.available:,}: the chosen one, the highest and the lowest",
+            ink.note,
         )
     return printable(line)
 

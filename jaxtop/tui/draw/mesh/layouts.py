@@ -177,7 +177,9 @@ class MeshDrawing:
         x = 2 * cell.x + cell.side
         if dy:
             target = min(len(self._ranks) - 1, max(0, at + dy))
-            return device if target == at else min(self._ranks[target], key=lambda to: abs(to[0] - x))[1]
+            return (
+                device if target == at else min(self._ranks[target], key=lambda place: abs(place[0] - x))[1]
+            )
         rank = self._ranks[at]
         place = rank.index((x, device)) + dx
         return rank[min(len(rank) - 1, max(0, place))][1]

@@ -131,8 +131,8 @@ def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
     return lines
 
 
-def _sizes(of: ArrayView | Node) -> list[tuple[str, str]]:
-    return [("per device", units.size(of.bytes_per_device)), ("global", units.size(of.bytes_global))]
+def _sizes(shown: ArrayView | Node) -> list[tuple[str, str]]:
+    return [("per device", units.size(shown.bytes_per_device)), ("global", units.size(shown.bytes_global))]
 
 
 def _sums(node: Node, ink: Ink) -> list[Text]:

@@ -101,11 +101,11 @@ def _drawn(
     (adds, limit), rows = beyond, size[1] - FRAME_HEIGHT - 1
     wide = max(1, min(WIDEST, (size[0] - FRAME_WIDTH - SCALE - 1) // len(ids)))
     gap = int(wide >= APART)
-    held = [sum(of) - of[PARTS.index(Part.FREE)] for of in sizes]
+    held = [sum(held_parts) - held_parts[PARTS.index(Part.FREE)] for held_parts in sizes]
     end = max([limit or 0, *(each + adds for each in held)]) or 1
     stacks = [
-        None if known is None else [*(size * rows / end for size in of[:-1]), adds * rows / end]
-        for of, known in zip(sizes, used, strict=True)
+        None if known is None else [*(size * rows / end for size in held_parts[:-1]), adds * rows / end]
+        for held_parts, known in zip(sizes, used, strict=True)
     ]
     colours = [*(colour_of(part, ink.palette) for part in PARTS[:-1]), _added(ink)]
     signs = "".join(LETTERS[part] for part in PARTS[:-1]) + ADDED
