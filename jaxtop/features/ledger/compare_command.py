@@ -147,7 +147,9 @@ def _recorded(which: str, path: Path, typed: str | None) -> ComparedRun:
         at = counts.last_step()
         if at is None:
             raise UserError("it has no steps" + (f" before {typed}" if typed else ""))
-        since = max(at - LOOKED_AT_S, min(counts.of[agent].marks[0].at for agent in counts.made_steps()))
+        since = max(
+            at - LOOKED_AT_S, min(counts.by_agent[agent].marks[0].at for agent in counts.made_steps())
+        )
 
         def show_fold(until: float) -> None:
             show("looking for findings", 1 - (at - until) / (at - since + HISTORY))
@@ -209,7 +211,7 @@ def _run_of_cluster(
     if run is None:
         raise UserError("it has no steps")
     agents = {view.host.agent for view in run.hosts}
-    steps = {agent: each for agent, each in counts.of.items() if agent in agents and each.steps}
+    steps = {agent: each for agent, each in counts.by_agent.items() if agent in agents and each.steps}
     took = compare_steps.times_of(steps.values(), interval(cluster))
     if took is None:
         raise UserError("it has no steps")

@@ -142,8 +142,10 @@ def _state(today: Today, found: Today, axes: Axes) -> tuple[int, int]:
 
     shared = {each.name for each in today.tensors} & {each.name for each in found.tensors} - {None}
 
-    def held(by: Today, on: Axes) -> int:
-        return on_fullest(by, on, (each for each in place(by, on) if each.tensor.name in shared))
+    def held(base: Today, mesh_axes: Axes) -> int:
+        return on_fullest(
+            base, mesh_axes, (each for each in place(base, mesh_axes) if each.tensor.name in shared)
+        )
 
     return held(today, axes), held(found, found.axes)
 

@@ -38,7 +38,7 @@ class DevicesToRank(NamedTuple):
     """Devices to rank, what they belong to, and what the user should know of them."""
 
     devices: list[KnownDevice]
-    of: str
+    origin: str
     notes: list[str]
     # Whether CUDA_VISIBLE_DEVICES can name them.
     are_cuda: bool = False
@@ -254,12 +254,12 @@ def _document(
     return {
         "schema": SCHEMA,
         "for": prefer,
-        "of": found.of,
+        "of": found.origin,
         "devices": [
             {
                 "rank": rank,
                 "id": device.id,
-                "process_index": device.process if found.of == "run" else None,
+                "process_index": device.process if found.origin == "run" else None,
                 "hostname": device.hostname,
                 "platform": device.platform,
                 "kind": device.kind or None,

@@ -61,9 +61,9 @@ class Resources:
         return self._of.get(place) or self._of.get(_Place(place.run)) or (self.base, 0)
 
     def _resource(self, values: Mapping[str, object]) -> Resource:
-        its = attributes(values)
-        key = tuple(its.items())
-        self.made[key] = self._before.get(key) or self.base.merge(Resource(its))
+        converted = attributes(values)
+        key = tuple(converted.items())
+        self.made[key] = self._before.get(key) or self.base.merge(Resource(converted))
         return self.made[key]
 
 
