@@ -100,13 +100,13 @@ def _asked(found: Postmortem) -> Iterator[str]:
 def _program(program: LastProgram | None) -> Iterator[str]:
     if program is None:
         return
-    of = program.program
-    yield f"{function_of(of.name)}{f', {of.created}' if of.created else ''}: {program.basis}"
+    entry = program.program
+    yield f"{function_of(entry.name)}{f', {entry.created}' if entry.created else ''}: {program.basis}"
     sizes = (
-        ("arguments", of.argument_bytes),
-        ("results", of.output_bytes),
-        ("in place of arguments", of.alias_bytes),
-        ("temporaries", of.temp_bytes),
+        ("arguments", entry.argument_bytes),
+        ("results", entry.output_bytes),
+        ("in place of arguments", entry.alias_bytes),
+        ("temporaries", entry.temp_bytes),
     )
     known = [f"{name} {in_bytes(value)}" for name, value in sizes if value is not None]
     if known:

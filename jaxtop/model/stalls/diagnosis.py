@@ -178,7 +178,7 @@ class _Diagnosed(Case):
         by_state: dict[State, list[Host]] = {}
         for host in hosts:
             by_state.setdefault(self.states[host.agent], []).append(host)
-        return ", ".join(acting(of, *LOST[state]) for state, of in by_state.items())
+        return ", ".join(acting(in_state, *LOST[state]) for state, in_state in by_state.items())
 
     def _compiling_text(self) -> str:
         first = max(self._compilers, key=self._compiles_for)

@@ -182,8 +182,8 @@ def wall_time_of_run(hosts: Iterable[Host]) -> float | None:
     return 1 / pace if pace else None
 
 
-def _ratio(amount: float | None, of: float | None) -> float | None:
-    return None if amount is None or not of else amount / of
+def _ratio(amount: float | None, whole: float | None) -> float | None:
+    return None if amount is None or not whole else amount / whole
 
 
 def _watts(host: Host) -> float | None:
