@@ -197,7 +197,7 @@ class TestLaunches:
 
             def seen(name):
                 names = hook.names()
-                return [names[each.function] for each in hook.since(0)].count(name)
+                return [names[each.function] for each in hook.launches_since(0)].count(name)
 
             @jax.jit
             def step(x):

@@ -50,7 +50,7 @@ class Throttle:
         # The median counts: a turn in which Python runs a full garbage collection is not itself expensive.
         self._costs: deque[float] = deque(maxlen=3)
 
-    def after(self, cost: float, elapsed: float = 0.0) -> float:
+    def pause_after(self, cost: float, elapsed: float = 0.0) -> float:
         """Return the pause after a turn that used `cost` seconds of CPU, so long after the turn before."""
         self._free = min(self._share.at_first, self._free + elapsed * self._share.of_core) - cost
         if self._free > 0:

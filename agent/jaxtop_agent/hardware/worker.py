@@ -91,7 +91,7 @@ class Hardware:
         finally:
             board.hardware.asked_at = None
         self._failures_in_a_row = 0
-        pause = max(board.requests.interval, self._throttle.after(time.thread_time() - cpu))
+        pause = max(board.requests.interval, self._throttle.pause_after(time.thread_time() - cpu))
         took = time.monotonic() - started
         board.hardware.readings = Readings(started, VALID_INTERVALS * max(pause, took), read)
         remarks = self._reader.remarks()

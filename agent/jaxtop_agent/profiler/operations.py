@@ -11,7 +11,7 @@ from jaxtop.traces.parts import merged, total_length
 from jaxtop.wire import Operation, Operations
 from jaxtop_agent.profiler.rows import whole_launches
 from jaxtop_agent.programs.executed import COLLECTIVE, Executed
-from jaxtop_agent.programs.loaded import Loaded, which
+from jaxtop_agent.programs.loaded import Loaded, launched_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,7 +110,7 @@ def _rooms(wanted: Sequence[int]) -> list[int]:
 def _times_by_program(launched: Mapping[Traced, _Times], loaded: Sequence[Loaded]) -> dict[Key, _Times]:
     found: dict[Key, _Times] = {}
     for (module, number, ops), shown in launched.items():
-        program = which(loaded, module, number, ops)
+        program = launched_program(loaded, module, number, ops)
         key = module, None if program is None else program.fingerprint
         if key in found:
             found[key] = _added(_added(_Times({}, set(), 0, 0, shown.shows_runs), found[key]), shown)

@@ -13,7 +13,7 @@ from jaxtop.traces.parts import breathing, merged, overlap, rounds, total_length
 from jaxtop.wire import Launch, Round
 from jaxtop.wire.windows import MOST_UNASSIGNED_PERMILLE
 from jaxtop_agent.core.waiting import WorkSlices, breathe
-from jaxtop_agent.programs.loaded import Loaded, which
+from jaxtop_agent.programs.loaded import Loaded, launched_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,7 +71,7 @@ def message(
         for (op, number), members in chosen.items():
             rows.append(_round(len(launches), ops.setdefault(op, len(ops)), number, members, devices))
         span = each.span
-        found = which(loaded, span.module, span.number, {op for op, _ in each.collectives})
+        found = launched_program(loaded, span.module, span.number, {op for op, _ in each.collectives})
         program = span.module, None if found is None else found.fingerprint
         work = seen.busy.get(span.device_launch, [])
         launches.append(_launch(each, programs.setdefault(program, len(programs)), work))

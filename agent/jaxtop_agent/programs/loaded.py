@@ -19,7 +19,9 @@ class Loaded(NamedTuple):
     ops: frozenset[str] | None
 
 
-def which(loaded: Sequence[Loaded], name: str, number: int | None, ops: AbstractSet[str]) -> Loaded | None:
+def launched_program(
+    loaded: Sequence[Loaded], name: str, number: int | None, ops: AbstractSet[str]
+) -> Loaded | None:
     """Return the program that was launched; None if several are possible, or none.
 
     `loaded` is in the order of compilation; `number` and `ops` are what the trace has of the launch.

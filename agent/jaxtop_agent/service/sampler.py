@@ -143,7 +143,7 @@ class Sampler:
                 self._switch_off(turn.collector, error)
         cost = time.thread_time() - cpu
         self._board.sampler.costs[turn.collector.name] += cost
-        turn.pause = turn.throttle.after(cost, started - turn.ran_at)
+        turn.pause = turn.throttle.pause_after(cost, started - turn.ran_at)
         turn.goes_on = has_more and not turn.pause
         turn.ran_at, turn.ran_ms = started, now_ms()
 
