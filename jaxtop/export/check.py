@@ -177,7 +177,7 @@ def to_json(checkup: Checkup) -> str:
             for run in checkup.runs
         ],
         "findings": [as_value(each, checkup.at) for each in checkup.findings],
-        **of_rules(checkup),
+        **rules_document(checkup),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
@@ -187,7 +187,7 @@ def as_role(role: Role | None) -> dict[str, Any] | None:
     return role and {"name": role.name, "is_guess": role.is_guess}
 
 
-def of_rules(checkup: Checkup) -> dict[str, Any]:
+def rules_document(checkup: Checkup) -> dict[str, Any]:
     """Return which rules were checked in every run, and why the others were not, as they stand in JSON."""
     return {
         "checked": checkup.checked,

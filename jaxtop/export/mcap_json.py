@@ -245,7 +245,7 @@ class _Export:
         ids = self._devices.get(frame.agent, [])
 
         def schema() -> tuple[str, JsonSchema]:
-            return f"{schemas.PREFIX}device", kind.of_columns(kind.schema_of("devices"))
+            return f"{schemas.PREFIX}device", kind.columns_schema(kind.schema_of("devices"))
 
         for place in range(max(map(len, listed.values()), default=0)):
             figures = {

@@ -11,11 +11,11 @@ from jaxtop.export.readings import (
     OF_HOSTS,
     OF_MEMORY,
     OF_STEPS,
-    of_device,
-    of_host,
-    of_step,
+    device_values,
+    host_values,
     readings,
     slowed,
+    step_values,
 )
 from jaxtop.model import Part, State, array_views, program_views, reported_findings, runs, scaled, steps_of
 from jaxtop.model.collectives import collective_views, step_shares
@@ -128,12 +128,12 @@ def _samples(where: Labels, parts: Iterable[_Part]) -> Iterator[MetricSample]:
 
 def _host_parts(each: HostReading) -> Iterator[_Part]:
     host, last = each.view.current, each.view.host
-    values = of_host(host)
+    values = host_values(host)
     yield from ((figure.metric, _NO_LABELS, values[figure.name]) for figure in OF_HOSTS)
     yield "agent_cpu_ratio", _NO_LABELS, scaled(host.pulse.cost.cpu_ppm, 10**6)
     yield "steps", _NO_LABELS, steps_of(last)
     if past_of(host) is None:  # else no step ends, and the figures are those of the past
-        values = of_step(host)
+        values = step_values(host)
         yield from ((figure.metric, _NO_LABELS, values[figure.name]) for figure in OF_STEPS)
     spent = seconds_by_kind(last.ledger.spent_ms)
     yield from (("spent_seconds", {"kind": kind}, seconds) for kind, seconds in spent.items())
@@ -151,11 +151,11 @@ def _launch_parts(each: HostReading) -> Iterator[_Part]:
 
 
 def _device_parts(view: MemoryView) -> Iterator[_Part]:
-    values = of_device(view.device)
+    values = device_values(view.device)
     source: Labels = {"source": view.device.memory_source}
     yield from ((figure.metric, source, values[figure.name]) for figure in OF_MEMORY)
     for part in Part:
-        yield "device_memory_part_bytes", {**source, "part": part.replace(" ", "_")}, view.of(part)
+        yield "device_memory_part_bytes", {**source, "part": part.replace(" ", "_")}, view.bytes_of(part)
     yield from ((figure.metric, _NO_LABELS, values[figure.name]) for figure in OF_HARDWARE)
     yield from (("device_slowed", {"reason": why}, holds) for why, holds in slowed(view.device).items())
 

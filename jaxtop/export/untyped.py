@@ -91,7 +91,7 @@ class MessageKind:
             "properties": {name: each for name, each in simple.items() if each is not None},
         }
 
-    def of_columns(self, schema: JsonSchema) -> JsonSchema:
+    def columns_schema(self, schema: JsonSchema) -> JsonSchema:
         """Return the simple schema of a row of a table whose fields are columns."""
         rows: dict[str, JsonSchema] = {}
         for name, column in _places(schema).items():
