@@ -23,7 +23,7 @@ class AddressMap:
     def __init__(self, forwards: Iterable[Forward] = ()) -> None:
         self._forwards = {(each.host.lower(), each.port): each for each in forwards}
 
-    def of(self, endpoint: str, hostname: str = "") -> str:
+    def endpoint_to_dial(self, endpoint: str, hostname: str = "") -> str:
         """Return what to dial for this endpoint of a host."""
         if not self._forwards:
             return endpoint

@@ -157,12 +157,12 @@ class Executes:
             if root is not None and each.device is not None:
                 root.devices.add(each.device)
 
-    def of_context(self, context: Context) -> HostEvent | None:
+    def launch_of_context(self, context: Context) -> HostEvent | None:
         """Return the launch that handed on this context."""
         producers = self._producers.get(context)
         return self._root(producers[-1]) if producers else None
 
-    def of_call(self, correlation: int) -> HostEvent | None:
+    def launch_of_call(self, correlation: int) -> HostEvent | None:
         """Return the launch that made a call of the driver; None if it is unknown or not the only candidate.
 
         Where the calls have threads of their own in the trace, the launch is the one in whose time the call
@@ -183,7 +183,7 @@ class Executes:
         if root is None:
             return set()
         named = [number for number, call in self.calls.items() if call.program == program]
-        return {number for number in named if self.of_call(number) is root}
+        return {number for number in named if self.launch_of_call(number) is root}
 
     def _running_at(self, at: int) -> list[HostEvent]:
         """Return the launches that the host was making at this time."""

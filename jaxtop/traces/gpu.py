@@ -98,7 +98,7 @@ def _runs(
     of_root: defaultdict[HostEvent, list[Kernel]] = defaultdict(list)
     others: list[Kernel] = []
     for kernel in kernels:
-        root = None if kernel.correlation is None else executes.of_call(kernel.correlation)
+        root = None if kernel.correlation is None else executes.launch_of_call(kernel.correlation)
         if root is None:
             others.append(kernel)
         else:

@@ -90,7 +90,7 @@ class _Core:
                 continue
             values = stats(event)
             context = (int(values["_ct"]), int(values["_c"])) if "_c" in values and "_ct" in values else None
-            root = None if context is None else self._executes.of_context(context)
+            root = None if context is None else self._executes.launch_of_context(context)
             program = ProgramVariant(module[1], module[2] or "")
             self.runs.append(ProgramRun(program, self._device, *extent(event), root=root))
         self.runs.sort(key=lambda run: run.start)

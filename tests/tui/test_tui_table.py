@@ -589,7 +589,7 @@ def test_another_theme_is_seen_at_once_and_another_size_too():
 def by_size(*sizes: int, order: HeldOrder[Item], at: float | None, sought: str = "size") -> list[int]:
     """Return the numbers of items of these sizes, the largest first, in a held order."""
     items = in_order((Item(i, "", size) for i, size in enumerate(sizes)), COLUMNS[2], descending=True)
-    return [item.id for item in order.of(items, lambda item: item.id, sought, at)]
+    return [item.id for item in order.held(items, lambda item: item.id, sought, at)]
 
 
 def test_the_order_of_figures_that_change_is_held_for_a_while():

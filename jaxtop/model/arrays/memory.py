@@ -61,7 +61,7 @@ class MemoryView:
     # Whether the process counts its arrays. If it does not, their bytes are part of the used memory.
     is_counted: bool = True
 
-    def of(self, part: Part) -> int | None:
+    def bytes_of(self, part: Part) -> int | None:
         """Return the bytes of a part; None where unknown."""
         if self.device.used_bytes is None:
             return None

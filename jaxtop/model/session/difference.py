@@ -185,7 +185,7 @@ def _parts(then: Then) -> dict[str, dict[Part, int]]:
     for view in memory_views(then.cluster, _present(then)):
         sums = found.setdefault(view.device.run, {})
         for part in PARTS:
-            held = view.of(part)
+            held = view.bytes_of(part)
             if held is not None:
                 sums[part] = sums.get(part, 0) + held
     return found

@@ -44,7 +44,7 @@ class EventRow(NamedTuple):
         return (COMPILE, tuple(self.folded[-1])) if self.folded else tuple(self.event)
 
     @property
-    def who(self) -> str:
+    def culprit(self) -> str:
         agents = {each.agent for each in self.folded}
         if len(agents) > 1:
             return counted(len(agents), [self.host] if self.host else [])
@@ -127,7 +127,7 @@ def columns_for(moment: Moment, width: int) -> tuple[Column[EventRow], ...]:
     )
     hosts: tuple[Column[EventRow], ...] = (
         *((words_column("run", "run", 12, lambda row: row.run),) if len(moment.runs) > 1 else ()),
-        words_column("host", "culprit", 12, lambda row: row.who),
+        words_column("host", "culprit", 12, lambda row: row.culprit),
     )
     happened = words_column("text", "what happened", 20, lambda row: row.words, _text_colour, flexible=True)
     whole = (*first, kind, *hosts, happened)

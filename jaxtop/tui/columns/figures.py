@@ -60,7 +60,7 @@ def with_bar(column: Column[AnyRow], share: Callable[[AnyRow], float | None]) ->
     return replace(column, width=column.width + 1 + BAR, draw=draw)
 
 
-def by_rank(figures: Iterable[Figure]) -> tuple[Figure, ...]:
+def figures_by_rank(figures: Iterable[Figure]) -> tuple[Figure, ...]:
     return tuple(sorted((each for each in figures if each.has_column), key=lambda each: each.rank))
 
 

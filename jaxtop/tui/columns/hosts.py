@@ -20,7 +20,7 @@ from jaxtop.model import (
 from jaxtop.model.figure_type import USUAL
 from jaxtop.model.figures import STEPS_PER_SECOND, figures_of
 from jaxtop.model.liveness import BY_SEVERITY
-from jaxtop.tui.columns.figures import by_rank, measured, past, with_bar
+from jaxtop.tui.columns.figures import figures_by_rank, measured, past, with_bar
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import SIGN, Palette
 from jaxtop.tui.core.text import width_of, writer
@@ -105,7 +105,7 @@ def _derived_column(figure: Figure) -> Column[HostRow]:
 
 
 # The columns of the step and the script: times stand before the history, the others behind it.
-_DERIVED = by_rank((*figures_of(Scope.STEP), *figures_of(Scope.SCRIPT)))
+_DERIVED = figures_by_rank((*figures_of(Scope.STEP), *figures_of(Scope.SCRIPT)))
 _TIMES = tuple(each for each in _DERIVED if each.unit is Unit.SECONDS)
 # The time of a step, whose bar compares hosts; and the figures of the machine that have a bar.
 STEP = _TIMES[0]
@@ -145,8 +145,8 @@ def _share_of_slowest(row: HostRow) -> float | None:
 
 
 # The columns of the machine: these are always shown, the others if some host reports them.
-_CPU, *_ALWAYS = (figure for figure in by_rank(HOST_FIGURES) if figure.rank < USUAL)
-_LATER = tuple(figure for figure in by_rank(HOST_FIGURES) if figure.rank >= USUAL)
+_CPU, *_ALWAYS = (figure for figure in figures_by_rank(HOST_FIGURES) if figure.rank < USUAL)
+_LATER = tuple(figure for figure in figures_by_rank(HOST_FIGURES) if figure.rank >= USUAL)
 _MEMORY = FIGURES["memory_used_bytes"]
 # The figures that the history column can show, by the key of the column that the table is sorted by.
 FOLLOWED: dict[str | None, Figure] = {

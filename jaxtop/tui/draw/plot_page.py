@@ -102,7 +102,7 @@ def _small(shown: PlotPage, ink: Ink, width: int, height: int) -> Drawn:
     above = [switches(_groups(shown), ink, width)] if height >= SMALL[1] else []
     last, low, _, high = summary(line)
     if shown.pointed is not None:
-        last = line.at(shown.pointed)
+        last = line.value_at(shown.pointed)
     value, reach = f"  {write(last)}", f"  {write(low)} to {write(high)}" if low != high else ""
     name = f" {shown.figure.title} of {line.name}"
     if reach and len(name) + len(value) + len(reach) > width:
@@ -190,7 +190,7 @@ def _entries(shown: PlotPage, ink: Ink, room: int) -> list[Text]:
     for number, (letter, each) in enumerate(zip(LETTERS, shown.lines, strict=False)):
         last, *others = summary(each)
         if shown.pointed is not None:
-            last = each.at(shown.pointed)
+            last = each.value_at(shown.pointed)
         press = Style(meta={"press": f"ask('line', {number})"})
         style = style_of(number, ink, chosen=each.is_chosen) + press
         entry = Text(f"{'━' if len(shown.lines) > 1 else '█'} {letter} ", style, no_wrap=True, end="")

@@ -227,7 +227,7 @@ class HeldOrder(Generic[Row]):
         self._keys: tuple[Hashable, ...] = ()
         self._hold = Hold(HELD_SECONDS)
 
-    def of(
+    def held(
         self, rows: list[Row], key: Callable[[Row], Hashable], sought: Hashable, at: float | None
     ) -> list[Row]:
         """Return sorted rows in the order that they had.

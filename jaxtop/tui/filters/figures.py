@@ -97,7 +97,7 @@ OF_DEVICES: dict[str, Field[DeviceRow]] = {
 }
 
 
-def of_axes(names: Iterable[str], coordinate: Callable[[T, str], int | None]) -> dict[str, Field[T]]:
+def axis_fields(names: Iterable[str], coordinate: Callable[[T, str], int | None]) -> dict[str, Field[T]]:
     """Return a field for the coordinate on each axis. The prefix `axis_` avoids the names of figures."""
 
     def field(name: str) -> Field[T]:

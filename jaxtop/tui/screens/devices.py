@@ -11,7 +11,7 @@ from jaxtop.model import DEVICE_FIGURES, FIGURES, MEMORY, Figure, MeshView, rece
 from jaxtop.model.devices import errors, slowed
 from jaxtop.model.figure_type import Level
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
-from jaxtop.tui.columns.figures import Reported, by_rank, measured, past, with_bar
+from jaxtop.tui.columns.figures import Reported, figures_by_rank, measured, past, with_bar
 from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.core.palette import SIGN, Palette
@@ -19,7 +19,7 @@ from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.panes.curves import Curve, facts_above_curves
 from jaxtop.tui.draw.panes.device import detail
 from jaxtop.tui.draw.table import NONE, Column, figure_column, ordinal_column, words_column
-from jaxtop.tui.filters.figures import OF_DEVICES, of_axes, understand
+from jaxtop.tui.filters.figures import OF_DEVICES, axis_fields, understand
 from jaxtop.tui.screens.device_subject import subject_of
 from jaxtop.tui.screens.tables import DeviceTableView
 from jaxtop.tui.widgets.detail import Detail
@@ -165,8 +165,10 @@ def _errors() -> Column[FigureRow]:
 
 _COORDS: Column[FigureRow] = Column("coords", "coords", 8, "left", lambda row: row.device.coords, _coords)
 # The figures to show first and the figures to show later.
-_FIRST = tuple(figure for figure in by_rank(DEVICE_FIGURES) if figure.rank == 1)
-_LATER = tuple(figure for figure in by_rank(DEVICE_FIGURES) if figure.rank > 1 and figure is not MEMORY)
+_FIRST = tuple(figure for figure in figures_by_rank(DEVICE_FIGURES) if figure.rank == 1)
+_LATER = tuple(
+    figure for figure in figures_by_rank(DEVICE_FIGURES) if figure.rank > 1 and figure is not MEMORY
+)
 FOLLOWED: dict[str | None, Figure] = {
     **{figure.name: figure for figure in (*_FIRST, *_LATER)},
     **dict.fromkeys(("memory", "share"), MEMORY),
@@ -243,7 +245,7 @@ class DevicesView(DeviceTableView[FigureRow]):
 
     def _understand(self, typed: str) -> Callable[[FigureRow], bool] | None:
         return understand(
-            typed, {**of_axes(self._axes.sizes, FigureRow.coordinate), **OF_DEVICES}, self.table.columns
+            typed, {**axis_fields(self._axes.sizes, FigureRow.coordinate), **OF_DEVICES}, self.table.columns
         )
 
     def _prepare(self, moment: Moment) -> None:

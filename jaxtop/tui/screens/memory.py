@@ -141,7 +141,7 @@ def _history() -> Column[MemoryRow]:
 
 def _part(part: Part) -> Column[MemoryRow]:
     title = _TITLES.get(part, part)
-    return figure_column(part, title, max(6, len(title)), lambda row: row.view.of(part), units.size)
+    return figure_column(part, title, max(6, len(title)), lambda row: row.view.bytes_of(part), units.size)
 
 
 def columns_for(scene: MemoryScene, width: int) -> tuple[Column[MemoryRow], ...]:
@@ -171,7 +171,7 @@ def columns_for(scene: MemoryScene, width: int) -> tuple[Column[MemoryRow], ...]
 
 def _part_fields() -> dict[str, Field[MemoryRow]]:
     def field(part: Part) -> Field[MemoryRow]:
-        return Field(lambda row: row.view.of(part), number)
+        return Field(lambda row: row.view.bytes_of(part), number)
 
     return {
         name.rstrip("~").replace(" ", "_"): field(part)

@@ -86,7 +86,7 @@ class ProgramRow(NamedTuple):
         cause = self.view.cause
         return None if cause is None else f"{cause.last.cause} {cause.last.argument}".strip()
 
-    def who(self, agents: tuple[str, ...]) -> str:
+    def processes_text(self, agents: tuple[str, ...]) -> str:
         if len(agents) > MOST_NAMED:
             return f"{len(agents)} processes"
         hosts = [self.moment.host(agent) for agent in agents]
@@ -215,7 +215,7 @@ def about(row: ProgramRow, ink: Ink, width: int = 100) -> Text:
     if view.differs:
         lines.append(
             Text(
-                f"{DIFFERS} compiled differently by {row.who(view.differs)}, in its {view.unlike}",
+                f"{DIFFERS} compiled differently by {row.processes_text(view.differs)}, in its {view.unlike}",
                 palette.bad,
             )
         )
@@ -231,7 +231,7 @@ def about(row: ProgramRow, ink: Ink, width: int = 100) -> Text:
     lines += needs_lines(row, width, ink)
     for lines_of in hooks("program_lines"):
         lines += lines_of(row.moment, view, width, ink)
-    facts = [f"loaded by {row.who(view.agents)}"]
+    facts = [f"loaded by {row.processes_text(view.agents)}"]
     if view.lost_ms is not None:
         facts.append(f"compilations of this name took {units.duration(view.lost_ms)}")
     if program.created:

@@ -151,7 +151,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _devices_under(self, event: events.MouseEvent) -> list[int]:
         offset = event.get_content_offset(self)
-        return [] if offset is None else self.plan.at(offset.x, offset.y + self.scroll_offset.y)
+        return [] if offset is None else self.plan.devices_at(offset.x, offset.y + self.scroll_offset.y)
 
     def on_click(self, event: events.Click) -> None:
         """Select a device, or open the selected one. If two devices share a character, clicks alternate."""

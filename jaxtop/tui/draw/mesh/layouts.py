@@ -153,7 +153,7 @@ class MeshDrawing:
         cell = self.by_device.get(device)
         return range(0) if cell is None else range(cell.y, cell.y + self.tile.height)
 
-    def at(self, x: int, y: int) -> list[int]:
+    def devices_at(self, x: int, y: int) -> list[int]:
         for item in self.items[y] if 0 <= y < self.height else ():
             if isinstance(item, CellRun) and item.x <= x < item.x + len(item.devices) * self.tile.width:
                 place = (x - item.x) // self.tile.width

@@ -60,7 +60,7 @@ def memory_columns(shown: MemoryColumns, ink: Ink, width: int, height: int) -> l
         ]
     picked = [shown.views[place] for place in places]
     # Where the allocator counts temporaries, those of the last launch are among what is held.
-    is_held = any(view.of(Part.TEMPORARIES) for view in picked)
+    is_held = any(view.bytes_of(Part.TEMPORARIES) for view in picked)
     added = shown.adds if shown.limit is not None and not is_held else 0
     adds = f"a launch of {shown.function} adds {units.size(shown.adds)}" if shown.adds else ""
     of_several = f"a column is the fullest of {share}" if share > 1 else ""

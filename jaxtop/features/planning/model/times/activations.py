@@ -67,7 +67,7 @@ def _caused(each: Divided, layers: Layers, alone: float) -> Iterator[tuple[str, 
 
     A divided result is needed whole, forward and backward, unless the next matrix takes it divided.
     """
-    tensor, number = each.tensor, layers.of(each.tensor) or 1
+    tensor, number = each.tensor, layers.layers_in(each.tensor) or 1
     if each.number == 0 and number > 1:
         width = tensor.shape[_other_dimension(each, 1)]
         yield "activations passed on between stages", "collective-permute", 2.0 / number, width
@@ -85,7 +85,7 @@ def _alone(divided: Sequence[Divided], layers: Layers) -> float:
     """Return the share of divided results that no matrix takes as they are: one with divided rows does."""
     results = taken = 0
     for each in divided:
-        number = layers.of(each.tensor) or 1
+        number = layers.layers_in(each.tensor) or 1
         first = 1 if number > 1 else 0
         if _other_dimension(each, first) == sides_of(each.tensor, first)[0]:
             results += each.tensor.count * number

@@ -245,7 +245,7 @@ def state_traffic(
     for tensor, parts in listed:
         dividing, others, pieces, shards = spread(parts)
         size = tensor.count * tensor.bytes_global / pieces
-        rounds = layers.of(tensor) or 1
+        rounds = layers.layers_in(tensor) or 1
         if dividing:
             gathered = totals[GATHERED, "all-gather", dividing]
             gathered[0] += size
